@@ -1,7 +1,7 @@
-"""Set the project up on a machine that has only Python: ``python3 bootstrap.py setup | demo | test [--all]``.
+"""Install the project on a machine that has only Python: ``python3 bootstrap.py setup | demo | test [--all]``.
 
-This file uses the standard library only, and no syntax that is newer than Python 3.7: an old Python must be able to
-print the error of ``check_python``. A second run installs nothing again. No activated environment is needed.
+This file uses only the standard library and the syntax of Python 3.7, so that an old Python can print the error of
+``check_python``. A second run installs no package again. The commands need no activated environment.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import sys
 
 if __name__ == "__main__":
-    # A script's own folder is first in sys.path, and could hide modules of the standard library.
+    # The folder of a script is first in sys.path, and its modules could hide modules of the standard library.
     sys.path[:] = [
         entry for entry in sys.path if os.path.realpath(entry) != os.path.dirname(os.path.realpath(__file__))
     ]
@@ -21,25 +21,26 @@ from collections.abc import Callable, Mapping, Sequence
 
 ROOT = os.path.dirname(os.path.realpath(__file__))
 VENV = os.path.join(ROOT, ".venv")
+LOCK = os.path.join(ROOT, "requirements.lock")
 STAMP = os.path.join(VENV, "kemu-{}.stamp")
 OLDEST = (3, 11)
 PRESET = "rolling-restart-dynamic"
 
 USAGE = """usage: python3 bootstrap.py setup | demo | test [--all]
 
-  setup  make .venv beside the sources and install kemu into it
-  demo   the same, then run a scenario and write its report and trace under runs/
-  test   the same with the developers' tools, then all checks and the short set of tests (minutes)
-         --all: the full set of tests too, as before a release (tens of minutes)
+  setup  make .venv beside the sources, and install kemu into .venv
+  demo   do the setup, run a scenario, and write its report and trace under runs/
+  test   install kemu and the developers' tools, then run all checks and the short set of tests (minutes)
+         --all: run the full set of tests, too, as before a release (tens of minutes)
 """
 
 
 class BootstrapError(Exception):
-    """A mistake, or a failed step, in words for the user."""
+    """A mistake of the user, or a failed step of the installation; the message explains the error."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one of the commands; the exit code."""
+    """Run one of the commands; return the exit code."""
     command, options = (arguments[0], list(arguments[1:])) if arguments else ("", [])
     if command not in COMMANDS or options not in ([], OPTIONS.get(command, [])):
         asked_for_help = arguments in (["-h"], ["--help"])
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def setup() -> int:
-    """Make the environment for runs."""
+    """Make ``.venv`` with the packages for runs."""
     check_python(tuple(sys.version_info[:2]))
     make_venv()
     install("run", ".")
@@ -63,7 +64,7 @@ def setup() -> int:
 
 
 def demo() -> int:
-    """Run a scenario; print the paths of its trace and report, and the next commands to try."""
+    """Run a scenario; print the paths of its trace and report, and further commands to try."""
     check_python(tuple(sys.version_info[:2]))
     make_venv()
     install("run", ".")
@@ -80,10 +81,10 @@ def demo() -> int:
     kemu = shown(kemu_path())
     print(f"\nreport: {shown(report)}\ntrace:  {shown(trace)}\n{on_the_path()}\n\nTry next:")
     for arguments, what in (
-        ("run rolling-restart-static", "the same deployment with group.instance.id set"),
-        (f"run {PRESET} --seeds 1:20", "twenty other seeds, each another order of events"),
-        (f"explain {shown(trace)}", "the run, message by message"),
-        ("scenarios", "all scenarios that come with the package"),
+        ("run rolling-restart-static", "run the same rolling restart with static members"),
+        (f"run {PRESET} --seeds 1:20", "run the scenario with twenty other seeds"),
+        (f"explain {shown(trace)}", "print the run, message by message"),
+        ("scenarios", "list all scenarios that come with the package"),
     ):
         print(f"  {kemu} {arguments:44} {what}")
     return outcome.returncode
@@ -99,14 +100,14 @@ def test(*options: str) -> int:
 
 COMMANDS: Mapping[str, Callable[..., int]] = {"setup": setup, "demo": demo, "test": test}
 OPTIONS: Mapping[str, list[str]] = {"test": ["--all"]}
-"""The option that a command accepts."""
+"""Command -> options that the command accepts."""
 
 
 def check_python(version: tuple[object, ...]) -> None:
     """Refuse a Python that is too old.
 
     Raises:
-        BootstrapError: says which Python runs this and which is needed.
+        BootstrapError: the message names the running Python and the needed version.
     """
     if version < OLDEST:
         oldest, this = (".".join(str(part) for part in each) for each in (OLDEST, version))
@@ -114,10 +115,10 @@ def check_python(version: tuple[object, ...]) -> None:
 
 
 def make_venv() -> None:
-    """Make ``.venv`` unless its Python already runs.
+    """Make ``.venv``, unless ``.venv`` has a working Python.
 
     Raises:
-        BootstrapError: this Python cannot make one.
+        BootstrapError: this Python cannot make an environment.
     """
     if python_runs():
         return
@@ -132,7 +133,7 @@ def make_venv() -> None:
 
 
 def python_runs() -> bool:
-    """Whether the environment has a new enough Python with pip."""
+    """Return whether ``.venv`` has a new enough Python with pip."""
     if not os.path.exists(python_path()):
         return False
     question = f"import sys, pip; sys.exit(sys.version_info < {OLDEST!r})"
@@ -140,10 +141,10 @@ def python_runs() -> bool:
 
 
 def install(kind: str, what: str) -> None:
-    """Install the project, editable, unless the stamp shows that this pyproject.toml is installed already.
+    """Install the project in editable mode, unless the stamp file has the present ``fingerprint``.
 
     Raises:
-        BootstrapError: pip failed; its own message was printed.
+        BootstrapError: pip failed, and has printed its message.
     """
     wanted = fingerprint()
     if kind == "run" and read(STAMP.format("dev")) == wanted:
@@ -153,22 +154,34 @@ def install(kind: str, what: str) -> None:
         return
     print("installing kemu and what it needs", flush=True)
     command = [python_path(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", what]
-    if subprocess.run(command, cwd=ROOT, env=clean_environment()).returncode:
-        raise BootstrapError("pip could not install the packages kemu needs (see above); is there a network?")
+    if run_in_root([*command, "--constraint", LOCK]):
+        print("the versions of requirements.lock cannot be installed here; trying others that the project allows")
+        if run_in_root(command):
+            raise BootstrapError("pip could not install the packages kemu needs (see above); is there a network?")
     with open(stamp, "w", encoding="utf-8") as file:
         file.write(wanted)
 
 
+def run_in_root(command: Sequence[str]) -> int:
+    """Run a command in the project's folder; return the exit code."""
+    return subprocess.run(command, cwd=ROOT, env=clean_environment()).returncode
+
+
 def fingerprint() -> str:
-    """A hash of pyproject.toml, its folder and the Python version: a changed hash needs a new installation."""
-    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
-        content = file.read()
+    """A hash of the declared and locked packages, the folder and the Python version.
+
+    A changed hash needs a new installation.
+    """
+    content = b""
+    for path in (os.path.join(ROOT, "pyproject.toml"), LOCK):
+        with open(path, "rb") as file:
+            content += file.read()
     place = f"{ROOT}\n{sys.version_info[:2]}\n".encode()
     return hashlib.sha256(place + content).hexdigest()
 
 
 def read(path: str) -> str:
-    """The text of a file, "" if there is none."""
+    """Return the text of a file, or "" if the file cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
@@ -177,34 +190,34 @@ def read(path: str) -> str:
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment variables, without those that add another Python's packages."""
+    """Return the environment variables, without variables that add the packages of another Python."""
     return {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
 
 
 def in_venv(name: str) -> str:
-    """A program of the environment."""
+    """Return the path of a program in ``.venv``."""
     folder, suffix = ("Scripts", ".exe") if os.name == "nt" else ("bin", "")
     return os.path.join(VENV, folder, name + suffix)
 
 
 def python_path() -> str:
-    """The environment's Python."""
+    """Return the path of the Python in ``.venv``."""
     return in_venv("python")
 
 
 def kemu_path() -> str:
-    """The installed command."""
+    """Return the path of the command ``kemu`` in ``.venv``."""
     return in_venv("kemu")
 
 
 def on_the_path() -> str:
-    """How to put ``kemu`` on the PATH of this shell."""
+    """Return the instruction that puts ``kemu`` on the PATH of the user's shell."""
     activate = os.path.join(os.path.dirname(python_path()), "activate")
     return f"Put kemu on the PATH of this shell:  {'' if os.name == 'nt' else '. '}{shown(activate)}"
 
 
 def shown(path: str) -> str:
-    """A path relative to the current folder, if that is shorter."""
+    """Return a path relative to the current folder if the relative path is shorter, else the path."""
     relative = os.path.relpath(path)
     return relative if len(relative) < len(path) else path
 

@@ -1,9 +1,8 @@
 """Emulate whole Kafka clusters in one process: real state machines, virtual time, one seed, injected faults.
 
-The public names are those of ``kemu.api``: ``import kemu`` and ``kemu.run(...)``. The names are imported at their first
-use, so that the command line starts quickly. ``kemu_test`` and ``strategies`` need the extra ``kemu[test]``. The
-packages ``kemu.protocol``, ``kemu.actors``, ``kemu.emulator`` and ``kemu.tools`` are internal and may change with any
-release.
+The public names are those of ``kemu.api``: ``import kemu`` and ``kemu.run(...)``. A name is imported at its first use,
+so that the command line starts quickly. ``kemu_test`` and ``strategies`` need the extra ``kemu[test]``. The packages
+``kemu.protocol``, ``kemu.actors``, ``kemu.emulator`` and ``kemu.tools`` are internal and may change with any release.
 """
 
 from typing import TYPE_CHECKING
@@ -14,11 +13,11 @@ if TYPE_CHECKING:
     from kemu.emulator.plan.actions import *  # noqa: F403
     from kemu.tools.testkit.marking import kemu_test as kemu_test
 else:
-    # Type checkers do not see this branch: to them, a name that kemu.api lacks is an error.
+    # Type checkers skip this branch, and report a name that ``kemu.api`` lacks.
     from importlib import import_module
 
     _OF_TESTS = {"kemu_test": "kemu.tools.testkit.marking", "strategies": "kemu.strategies"}
-    """Name -> module, of the names that need pytest or Hypothesis (``kemu[test]``)."""
+    """Name -> module, for names that need pytest or Hypothesis (``kemu[test]``)."""
 
     def __getattr__(name):
         if name in _OF_TESTS:

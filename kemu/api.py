@@ -187,7 +187,7 @@ class NotHeld(AssertionError):
 
 
 class NeverFired(AssertionError):
-    """All rules held in all runs, but some entries of the plan never had an effect. ``faults``: these entries."""
+    """All rules held in all runs, but some entries of the plan never took effect. ``faults``: these entries."""
 
     def __init__(self, scenario: str, faults: Iterable[FaultFired]) -> None:
         self.faults = tuple(faults)
@@ -199,7 +199,7 @@ class NeverFired(AssertionError):
 
 
 def presets() -> tuple[str, ...]:
-    """Return the names of the scenarios that come with the package."""
+    """Return the names of the scenarios that the package contains."""
     return tuple(preset.name for preset in _presets())
 
 
@@ -207,7 +207,7 @@ def load(name: str | Path) -> Scenario:
     """Return the scenario of a TOML file (a path, or a text that ends with ".toml"), or the preset of this name.
 
     Raises:
-        ScenarioError: An unknown file or preset, or all mistakes in the file.
+        ScenarioError: The file or preset does not exist, or the file has mistakes; the error lists all mistakes.
     """
     return load_scenario(name)
 
@@ -230,13 +230,13 @@ def run(
 
     Args:
         scenario: A scenario, a preset's name or a file.
-        seed: The seed of all draws; None: the scenario's own.
-        profile: The release of brokers and clients; None: the scenario's own, else the default.
-        loop: "trio" makes every actor a Trio task; "bare" is a faster loop. Both give the same run and trace.
-        trace: The file for the trace; None: no trace.
-        listeners: Rebalance listeners by host ("c1"), instead of the configured ones.
+        seed: The seed of all draws; None for the scenario's seed.
+        profile: The release of brokers and clients; None for the scenario's release, or the default.
+        loop: "trio" makes every actor a Trio task; "bare" is a faster loop. Both loops give the same run and trace.
+        trace: The file for the trace; None for no trace.
+        listeners: Rebalance listeners by host ("c1"), in place of the configured listeners.
         applications: Factories by host, called at each start of the host. An application is your own loop of polls,
-            work, commits, pauses and seeks, instead of ``PollLoop``.
+        work, commits, pauses and seeks, in place of ``PollLoop``.
 
     Raises:
         ScenarioError: An unknown preset, profile or host.
@@ -273,7 +273,8 @@ def check(
     applications: Mapping[str, ApplicationFactory] | None = None,
     allow_unfired: bool = False,
 ) -> tuple[Outcome, ...]:
-    """Run a scenario with each seed and require that all rules hold. A failure has the call that repeats it.
+    """Run a scenario with each seed, and require that all rules hold. The message of a failure has a call that repeats
+    the run.
 
     Args:
         scenario: A scenario, a preset's name or a file.
@@ -281,13 +282,13 @@ def check(
         profile: The release of brokers and clients; None: the scenario's own.
         listeners: As for ``run``.
         applications: As for ``run``.
-        allow_unfired: Entries of the plan may have no effect in all runs.
+        allow_unfired: Whether to accept entries of the plan that have no effect in any run.
 
     Raises:
         NotHeld: A run broke a rule.
         NeverFired: All rules held, but an entry of the plan had no effect in any run.
         ScenarioError: An unknown preset, profile or host.
-        ValueError: There are no seeds.
+        ValueError: ``seeds`` is empty.
     """
     scenario, chosen = _loaded(scenario), tuple(seeds)
     if not chosen:
@@ -318,12 +319,12 @@ def shrink(
     """Reduce a failing scenario as long as it shows the same violation.
 
     Args:
-        scenario: The failing scenario, its preset's name or its file.
-        seed: The seed with which it fails; None: the scenario's own.
+        scenario: The failing scenario, a preset's name or a file.
+        seed: The seed of the failing run; None for the scenario's seed.
         profile: The release of brokers and clients; None: the scenario's own.
-        keep: The violation to keep, as "CHECKER" or "CHECKER:KIND"; "": the one that decides the verdict.
+        keep: The violation to keep, as "CHECKER" or "CHECKER:KIND"; "" for the violation that decides the verdict.
         runs: The largest number of attempts.
-        tries: Number of seeds of each attempt; an attempt counts as passed if all of them pass.
+        tries: Number of seeds of each attempt. An attempt passes if the runs of all seeds pass.
         listeners: The listeners of the failing run.
         applications: The applications of the failing run.
 
@@ -355,16 +356,16 @@ def explore(
     Args:
         scenario: A scenario, a preset's name or a file.
         strategy: "ties", "pct", "delays" or "plain" (``kemu explore --help``).
-        seeds: Seeds whose orders are changed, in turn; empty: the scenario's own seed.
+        seeds: Seeds whose orders are changed, in turn; () for the scenario's seed.
         runs: The largest number of runs.
         profile: The release of brokers and clients; None: the scenario's own.
-        keep: The violation to search for, as "CHECKER" or "CHECKER:KIND"; "": any that decides a verdict.
+        keep: The violation to search for, as "CHECKER" or "CHECKER:KIND"; "" for any violation that decides a verdict.
         options: Options of the strategy.
         listeners: As for ``run``.
         applications: As for ``run``.
 
     Returns:
-        The result. ``found.scenario`` has the seed, and the order as the last entries of its plan.
+        The result of the exploration. ``found.scenario`` has the seed, and the order as the last entries of its plan.
 
     Raises:
         ScenarioError: An unknown strategy or profile, or settings that a machine refuses.
@@ -396,7 +397,7 @@ def replay(
 
     Args:
         trace: A file that ``run`` wrote.
-        profile: The release of the replay; None: the recorded one.
+        profile: The release of the replay; None for the recorded release.
         listeners: The listeners of the recorded run; a trace contains no code.
         applications: The applications of the recorded run.
 

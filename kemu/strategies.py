@@ -1,4 +1,4 @@
-"""Hypothesis strategies: ``kemu.strategies.scenarios()``, ``.plans(scenario)``, ``.configs()``; in ``kemu[test]``."""
+"""Hypothesis strategies (extra ``kemu[test]``): ``scenarios()``, ``plans(scenario)`` and ``configs()``."""
 
 from kemu.tools.testkit.strategies import configs, plans, scenarios
 

@@ -1,1 +1,1 @@
-"""Measurements of the emulator itself, for its developers. Not part of the installed package."""
+"""Checks and measurements of the emulator for its developers. The installed package lacks this room."""

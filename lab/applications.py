@@ -1,4 +1,6 @@
-"""Applications for scenarios in ``lab/scenarios``; they make calls that the default poll loop does not make."""
+"""Applications for scenarios in ``lab/scenarios``. These applications make calls that the default poll loop never
+makes.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -10,17 +12,17 @@ from kemu.protocol.names import TopicPartition
 
 POLL_US = 400_000
 ASKS_EVERY = 3
-"""Number of polls between two other calls."""
+"""Number of polls between two calls of other kinds."""
 
 
 class Asking:
-    """Poll with a timeout and make each call of Kafka's ``Consumer`` in turn."""
+    """An application that polls with a timeout, and makes each call of Kafka's ``Consumer`` in turn."""
 
     def __init__(self, config: ConsumerConfig) -> None:
         self._config = config
         self._polls = 0
         self._read: dict[TopicPartition, int] = {}
-        """The last processed offset of each partition since the last poll."""
+        """Partition -> last offset that was processed since the last poll."""
         self._calls: Calls
 
     def started(self, calls: Calls) -> None:
@@ -29,7 +31,7 @@ class Asking:
         calls.poll(POLL_US)
 
     def polled(self, records: Sequence[Returned]) -> None:
-        """Process the records; then make another call or the next poll."""
+        """Process the records, and make another call or the next poll."""
         self._polls += 1
         self._read = {}
         for part in records:
@@ -115,4 +117,4 @@ APPLICATIONS: Mapping[str, Mapping[str, ApplicationFactory]] = MappingProxyType(
         "applications-with-ranges": {"c1": Asking, "c2": Asking},
     }
 )
-"""Scenario -> host -> application."""
+"""Name of a scenario -> host -> factory of the host's application."""

@@ -1,4 +1,4 @@
-"""The runs that test mutants: presets, the scenarios of this folder, those of past bugs, and swarm cases."""
+"""The runs that test mutants: presets, ``lab/scenarios``, the scenarios of past bugs, and swarm cases."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from kemu.emulator.scenario.scenario import Scenario
 from lab.applications import APPLICATIONS
 
 SCENARIOS = Path(__file__).parent / "scenarios"
-"""Scenarios for lines that no preset, past bug or swarm case reaches."""
+"""Folder of scenarios for lines that no preset, past bug or swarm case reaches."""
 TOO_LARGE = ("streams-100-instances", "thundering-herd-100")
 """Presets that take longer than the time limit of a mutant."""
 SWARM: tuple[tuple[str, bool, bool], ...] = (
@@ -47,7 +47,7 @@ class Item:
 
     @property
     def name(self) -> str:
-        """Unique in the budget."""
+        """A name that is unique in the budget."""
         if self.kind == "swarm":
             kinds = f"{'replicated' if self.replicated else 'arranged'}{' operated' if self.operated else ''}"
             return f"swarm {self.profile} {kinds} {self.seed}"
@@ -80,14 +80,14 @@ def budget() -> list[Item]:
 
 
 class OutOfTime(Exception):
-    """Raised inside a run that takes too long; the violations found before remain known."""
+    """Raised inside a run that takes too long; violations that were found before remain known."""
 
 
 @frozen
 class RunOutcome:
-    """Outcome of one run: the trace's digest, the violations as "checker/kind", and the error of a machine.
+    """The outcome of one run: the trace's digest, the violations as "checker/kind", and the error of a machine.
 
-    ``steps`` and ``messages``: their numbers. A mutant that changes only the digest had little effect.
+    ``steps`` and ``messages``: numbers of steps and messages. A mutant that changes only the digest had little effect.
     """
 
     digest: str
@@ -98,14 +98,14 @@ class RunOutcome:
 
 
 def outcome_of(item: Item) -> RunOutcome:
-    """Run an item once. Violations that the scenario expects do not count."""
+    """Run an item once. The outcome omits violations that the scenario expects."""
     scenario = item.scenario()
     applications = APPLICATIONS.get(item.source) if item.kind == "lab" else None
     return judged(run(scenario, seed=item.seed, loop="bare", applications=applications), scenario)
 
 
 def judged(result: RunResult, scenario: Scenario) -> RunOutcome:
-    """The outcome of a run. Violations that concern the end of a run do not count if the run was aborted."""
+    """The outcome of a run. For an aborted run, the outcome omits violations that concern the end of the run."""
     cut_short = OutOfTime.__name__ in result.broke
     spoke = [
         f"{each.checker}/{each.kind}"
@@ -116,7 +116,7 @@ def judged(result: RunResult, scenario: Scenario) -> RunOutcome:
 
 
 def interleaved(items: Sequence[Item]) -> list[Item]:
-    """The same items, alternating between kinds and cluster kinds, so that a short budget includes each."""
+    """The same items, alternating between kinds of items and clusters, so that a short budget includes each kind."""
     queues: dict[tuple[str, bool], list[Item]] = {}
     for item in items:
         queues.setdefault((item.kind, item.replicated), []).append(item)

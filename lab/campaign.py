@@ -31,30 +31,31 @@ from lab.operators import ROOT, Mutant
 from lab.patching import CannotPatch, LiveFunctions, live_functions, replace, watch_of
 
 CPU_S = 28.0
-"""CPU time of one mutant."""
+"""CPU time of one mutant, in seconds."""
 LEAST_RUN_S = 8.0
-"""Least CPU time for each run: enough for the emulator to detect a livelock."""
+"""Least CPU time for each run, in seconds; the emulator can detect a livelock in this time."""
 MOST_HANGS = 2
 KILLED_S = 5
-"""A child that ignores the signal is killed this many seconds after its CPU time is used up."""
+"""A child that ignores the signal is killed so many seconds after the end of its CPU time."""
 ASLEEP_S = 120.0
-"""A child that sleeps for this many seconds is killed. A child that waits for a processor, or is stopped, does not
+"""A child that sleeps for so many seconds is killed. A stopped child, or a child that waits for a processor, does not
 sleep."""
 MEMORY_BYTES = 6 << 30
 STEP_CPU_S = 4.0
-"""CPU time of one step of a machine before the emulator reports a livelock; far less than in other runs."""
+"""CPU time of one step of a machine before the emulator reports a livelock, in seconds; far less than in other runs."""
 CAUGHT = ("caught", "broken", "crash")
 BEST_FIRST = 5
 """Number of runs that are moved to the front because they caught mutants nearby."""
 LOOKS_AGAIN_S = 0.01
 LEAST_WORTH_S = 0.3
 NEARBY, IN_FILE, NEARBY_LINES = 12, 4, 30
-"""Weights of a catch within ``NEARBY_LINES``, and of one elsewhere in the file; one elsewhere in the room counts 1."""
+"""Weight of a catch within ``NEARBY_LINES``, and weight of a catch elsewhere in the file. A catch elsewhere in the room
+has weight 1."""
 
 
 @frozen
 class Baseline:
-    """An item without a mutant: its outcome, its CPU time, and the lines that it reached in each file."""
+    """The run of an item without a mutant: outcome, CPU time, and the reached lines of each file."""
 
     item: Item
     outcome: RunOutcome
@@ -64,7 +65,7 @@ class Baseline:
 
 @frozen
 class MutantResult:
-    """Result of a mutant.
+    """The result of a mutant.
 
     ``verdict``: "caught" (a checker found a violation), "broken" (a machine's assertion failed), "crash" (a Python
     error in a machine), "hang" (a run did not end in its time), "survivor" (a digest changed, and no checker found a
@@ -80,7 +81,7 @@ class MutantResult:
     runs: int = 0
     changed: tuple[str, ...] = ()
     louder: int = 0
-    """Number of these runs in which the number of steps or of messages changed."""
+    """Number of changed runs in which the number of steps or messages changed."""
 
 
 def tree_hash() -> str:
@@ -94,7 +95,7 @@ def tree_hash() -> str:
 
 
 def scenario_hash(item: Item) -> str:
-    """Hash of an item's scenario and seed; it changes when the swarm draws another case."""
+    """Hash of an item's scenario and seed; the hash changes when the swarm draws another case."""
     form = json.dumps(plain_form(item.scenario()), default=str)
     return hashlib.sha256(f"{item.seed}\0{form}".encode()).hexdigest()[:16]
 
@@ -109,7 +110,7 @@ class _Child:
     rows: list[dict[str, Any]] = field(factory=list)
     rest: bytes = b""
     ticks: str = ""
-    """CPU time at the last observed progress; ``moved_s`` is the time of that observation."""
+    """CPU time at the last observed progress; ``moved_s`` is the time of the observation."""
     moved_s: float = 0.0
 
     def is_asleep(self) -> bool:
@@ -122,7 +123,7 @@ class _Child:
 
 
 def _fork(work: Callable[[Callable[[dict[str, Any]], None]], None]) -> _Child:
-    """A child that does the work, with a function that sends a row to the parent."""
+    """Fork a child that calls ``work`` with a function that sends a row to the parent."""
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -184,7 +185,7 @@ def _cpu_s() -> float:
 
 
 def baselines(items: Sequence[Item], files: Sequence[str], cache: Path, jobs: int) -> list[Baseline]:
-    """Run each item without a mutant, or read it from the cache if the sources are the same."""
+    """The baselines of all items. A baseline is read from the cache if the sources are unchanged."""
     key = tree_hash()
     stored = json.loads(cache.read_text(encoding="utf-8")) if cache.exists() else {}
     known: dict[str, Any] = stored["runs"] if stored.get("tree") == key else {}
@@ -248,11 +249,11 @@ def chosen(
 ) -> list[Baseline]:
     """The runs that reach a mutant's statement.
 
-    First come the runs that caught the most mutants nearby per CPU second. Then come the cheapest runs, alternating
+    The first runs are those that caught the most mutants nearby per CPU second. The cheapest runs follow, alternating
     between kinds.
 
     Args:
-        mutant: the runs must reach its statement.
+        mutant: the mutant whose statement the runs must reach.
         known: all runs without a mutant.
         most_s: the mutant's CPU time; a run may take half of it.
         before: results of other mutants.
@@ -276,7 +277,7 @@ def chosen(
 
 
 def _nearness(one: Mutant, other: Mutant) -> int:
-    """Weight of a catch of another mutant for this one."""
+    """The weight of another mutant's catch for this mutant."""
     if one.file != other.file:
         return int(one.room == other.room)
     return NEARBY if abs(one.statement - other.statement) <= NEARBY_LINES else IN_FILE
@@ -285,7 +286,7 @@ def _nearness(one: Mutant, other: Mutant) -> int:
 def _work_for(
     mutant: Mutant, functions: LiveFunctions, runs: Sequence[Baseline], left_s: float
 ) -> Callable[[Callable[[Any], None]], None]:
-    """The work of a child: a mutant's runs within this CPU time."""
+    """The work of a child: the mutant's runs within this CPU time."""
 
     def work(send: Callable[[dict[str, Any]], None]) -> None:
         step_watch.STEP_CPU_S = STEP_CPU_S
@@ -330,11 +331,11 @@ def results(
     before: Sequence[MutantResult] = (),
     changed: Mapping[str, Container[str]] = MappingProxyType({}),
 ) -> Iterator[MutantResult]:
-    """Yield each mutant's result when it is known. Closing the generator kills running children.
+    """Yield each mutant's result as soon as the result is known. Closing the generator kills running children.
 
     Args:
-        before: earlier results, which determine the order of runs.
-        changed: mutant's name -> the runs that it is known to change, see ``chosen``.
+        before: earlier results; these determine the order of runs.
+        changed: mutant's name -> runs that the mutant is known to change, as in ``chosen``.
     """
     functions = live_functions()
     learned = list(before)
@@ -378,7 +379,7 @@ def results(
 
 
 def _is_in_a_step(frame: FrameType | None) -> bool:
-    """Whether a machine's step is being executed. The emulator handles an exception that is raised there."""
+    """Whether a machine's step is being executed. The emulator catches an exception that is raised inside a step."""
     inner: FrameType | None = None
     while frame is not None:
         if frame.f_code is World.take_turn.__code__ and inner is not None:
@@ -388,7 +389,7 @@ def _is_in_a_step(frame: FrameType | None) -> bool:
 
 
 def _compared(baseline: Baseline) -> dict[str, Any]:
-    """Make a run of the budget with the mutant in force."""
+    """Make a run of the budget while the mutant is in force."""
     name = baseline.item.name
     try:
         outcome = outcome_of(baseline.item)
@@ -439,7 +440,7 @@ def _result(mutant: Mutant, rows: Sequence[dict[str, Any]], cpu_s: float, hangs:
 
 
 def as_row(result: MutantResult) -> dict[str, Any]:
-    """A result as a JSON object."""
+    """The result as a JSON object."""
     return asdict(result)
 
 

@@ -1,6 +1,6 @@
 """``python -m lab.check [--all] [STEP ...]``: the checks that a change must pass, the quickest first.
 
-``--all`` runs the full set of tests, as before a release; without it the short set is run (see ``tests/conftest.py``).
+``--all`` runs the full set of tests, as before a release; otherwise the short set is run (``tests/conftest.py``).
 """
 
 import importlib.util
@@ -36,24 +36,25 @@ def steps(marked: str = SHORT_SET) -> list[tuple[str, list[str]]]:
 
 
 def extra_steps() -> list[tuple[str, list[str]]]:
-    """Steps that run only by name: they take long, or install packages into new environments over a network."""
+    """Steps that run only by name. These steps take long, or install packages into new environments over a network."""
     return [
         ("packaging", ["-m", "lab.check_packaging"]),
-        ("lower-bounds", ["-m", "lab.check_lower_bounds"]),
+        ("lower-bounds", ["-m", "lab.check_dependencies", "lower-bounds"]),
+        ("newest", ["-m", "lab.check_dependencies", "newest"]),
         ("reach", ["-m", "lab.check_reach"]),
     ]
 
 
 def environment() -> dict[str, str]:
-    """The environment, with byte code cached: the tests start many interpreters, each of which would compile again."""
+    """The environment variables with byte code cached, because the tests start many interpreters."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Run every step, or the named ones; print each one's time.
+    """Run every step, or the named steps; print the time of each step.
 
     Returns:
-        0 if all steps passed, else the exit code of the first that failed; 2 for an unknown step.
+        0 if all steps passed, else the exit code of the first failed step; 2 for an unknown step.
     """
     marked = ALL_SETS if ALL in arguments else SHORT_SET
     wanted = [argument for argument in arguments if argument != ALL]

@@ -1,8 +1,8 @@
 """``python -m lab.check packaging``: build, install and use the distributions.
 
-The check builds a source distribution, and a wheel from it. The wheel is installed into a fresh environment and used
-inside a folder that has ``tools``, ``protocol``, ``actors`` and ``emulator`` packages of its own. The source
-distribution is unpacked, installed editable (no links are in it) and runs its tests. pip needs a network.
+The check builds a source distribution, and a wheel from the source distribution. The wheel is installed into a fresh
+environment and used inside a folder with other packages ``tools``, ``protocol``, ``actors`` and ``emulator``. The
+source distribution is unpacked, installed editable (without links) and runs its tests. pip needs a network.
 """
 
 import subprocess
@@ -81,7 +81,7 @@ class PackagingFailed(Exception):
 
 
 def run(arguments: Sequence[str | Path], cwd: Path, *, fails: bool = False) -> str:
-    """The output of a command that must succeed, or with ``fails`` must fail."""
+    """The output of a command. The command must succeed, or must fail with ``fails``."""
     print("$", *arguments, flush=True)
     done = subprocess.run(arguments, cwd=cwd, check=False, text=True, capture_output=True)
     if (done.returncode != 0) is not fails:
@@ -90,7 +90,7 @@ def run(arguments: Sequence[str | Path], cwd: Path, *, fails: bool = False) -> s
 
 
 def environment(place: Path, *packages: str | Path) -> Path:
-    """The programs' folder of a new environment with these packages."""
+    """Create a new environment with these packages; return the folder of its programs."""
     venv.create(place, with_pip=True)
     programs = place / ("Scripts" if sys.platform == "win32" else "bin")
     run([programs / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages], place)

@@ -1,8 +1,8 @@
-"""``python -m lab.check reach``: list functions of the emulator that no preset and no test enters.
+"""``python -m lab.check reach``: list the functions of the emulator that no preset and no test enters.
 
-Every preset runs, then the tests of the core, until every function of ``kemu/protocol/``, ``kemu/actors/`` and
-``kemu/emulator/`` has been entered. A mark at the beginning of each function records its entry (``lab.reach_marks``),
-which costs little time. All processors are used.
+All presets run first, and the tests of the core second, until every function of ``kemu/protocol/``, ``kemu/actors/``
+and ``kemu/emulator/`` has been entered. A mark at the beginning of each function records its entry at little cost
+(``lab.reach_marks``). The check uses all processors.
 """
 
 import importlib.util
@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 WATCHED = ("kemu/protocol", "kemu/actors", "kemu/emulator")
 TESTS = ("tests/protocol", "tests/actors", "tests/emulator", "tests/api", "tests/kips", "tests/tools")
 WITHOUT = "tests/tools/pipeline"
-"""Tests that start Spark: they take long and enter the same functions as runs from the command line."""
+"""Folder of excluded tests, which start Spark, take long, and enter the same functions as runs from the command
+line."""
 SEED = 1
 START = """
 import importlib.util
@@ -30,7 +31,7 @@ marks = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(marks)
 marks.install()
 """
-"""``sitecustomize`` of every interpreter, including those that tests start."""
+"""The ``sitecustomize`` of every interpreter, including interpreters that tests start."""
 
 
 def functions() -> list[Function]:
@@ -40,7 +41,7 @@ def functions() -> list[Function]:
 
 
 class ReachWatch:
-    """The functions entered so far by interpreters that were started with ``environment``."""
+    """The functions that interpreters with ``environment`` have entered so far."""
 
     def __init__(self, folder: Path, watched: list[Function]) -> None:
         self._folder = folder
@@ -52,7 +53,7 @@ class ReachWatch:
         (folder / "sitecustomize.py").write_text(start, encoding="utf-8")
 
     def environment(self) -> Mapping[str, str]:
-        """The environment of an interpreter that marks entered functions."""
+        """The environment variables of an interpreter that marks entered functions."""
         return {**os.environ, FOLDER: str(self._folder), "PYTHONPATH": os.pathsep.join((str(self._folder), str(ROOT)))}
 
     def unreached(self) -> list[Function]:
@@ -61,12 +62,12 @@ class ReachWatch:
         return [function for function, mark in zip(self._watched, marks, strict=False) if not mark]
 
     def run(self, arguments: list[str]) -> bool:
-        """Run Python with these arguments; whether its exit code was 0."""
+        """Run Python with these arguments; return whether the exit code was 0."""
         done = subprocess.run([sys.executable, *arguments], cwd=ROOT, env=self.environment(), check=False)
         return done.returncode == 0
 
     def say(self, what: str) -> None:
-        """One line of progress."""
+        """Print one line of progress."""
         reached, spent_s = len(self._watched) - len(self.unreached()), time.perf_counter() - self._began_s
         print(f"{what}: {reached:,} of {len(self._watched):,} functions reached, {spent_s:.0f} s", flush=True)
 
@@ -80,7 +81,7 @@ def _presets(watch: ReachWatch) -> bool:
 
 def run_presets(names: list[str]) -> int:
     """Run these presets with one seed."""
-    from kemu.emulator.runner import run  # marked only if it was not imported before
+    from kemu.emulator.runner import run  # the import must follow ``install``, which marks later imports only
     from kemu.emulator.scenario.files import load_scenario
 
     for name in names:
@@ -96,7 +97,7 @@ def _tests(watch: ReachWatch, folder: str) -> bool:
 
 
 def main() -> int:
-    """Print the functions that were not entered; 0 if there are none."""
+    """Print the functions that were not entered; return 0 if all functions were entered."""
     with tempfile.TemporaryDirectory(prefix="kemu-reach-") as folder:
         watch = ReachWatch(Path(folder), functions())
         failed = [] if _presets(watch) else ["presets"]

@@ -1,4 +1,4 @@
-"""``python -m lab.mutants``: count the generated mutants of the machines that checkers catch in runs."""
+"""``python -m lab.mutants``: generate mutants of the machines, and count the mutants that checkers catch in runs."""
 
 import importlib
 import json
@@ -16,7 +16,7 @@ from lab.score import report
 RUNS = ROOT / "runs" / "mutants"
 """Folder for results, ignored by git."""
 INTERRUPTED = 130
-"""Exit code after Ctrl-C."""
+"""The exit code after Ctrl-C."""
 
 
 @click.command()
@@ -48,7 +48,7 @@ def main(
     survivors: Path | None,
     as_json: bool,
 ) -> None:
-    """Draw mutants, run each against the budget, and print the score.
+    """Draw mutants, run the budget with each mutant, and print the score.
 
     Each result is stored at once: after an interrupt (Ctrl-C) the same command resumes.
     """
@@ -90,9 +90,10 @@ def main(
 
 
 def _changed_by_survivors(path: Path, mutants: Sequence[Mutant]) -> dict[str, tuple[str, ...]]:
-    """Names of the mutants that survived in a file of results -> the runs that they changed.
+    """Name of a mutant that survived in a file of results -> runs that the mutant changed.
 
-    The sources may have changed since, so a mutant is identified by its texts, then by the nearest line.
+    The sources may have changed since the results, so a mutant is identified by its texts, and by the nearest line if
+    ambiguous.
     """
     found: dict[str, tuple[str, ...]] = {}
     for result in _kept(path):
@@ -130,7 +131,7 @@ def _kept(path: Path) -> list[MutantResult]:
 
 
 def _cut_torn_line(path: Path) -> None:
-    """Remove an incomplete last line from the file of results, which an interrupt left."""
+    """Remove an incomplete last line, which an interrupt left in the file of results."""
     if path.exists():
         content = path.read_bytes()
         path.write_bytes(content[: content.rfind(b"\n") + 1])

@@ -1,4 +1,5 @@
-"""Mutants of a source file: each replaces one piece of text inside a function, and the file remains valid Python.
+"""Mutants of a source file. Each mutant replaces one piece of text inside a function, and the file remains valid
+Python.
 
 ``mutants_of`` lists all mutants of a file in the order of the text; ``drawn`` takes a sample over rooms and operators.
 """
@@ -35,7 +36,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("rebalancing", ("kemu/protocol/rebalancing/",)),
     ("reassign", ("kemu/protocol/reassign/",)),
 )
-"""Each room with the beginnings of its files' paths; a file belongs to the first room that matches."""
+"""(room, prefixes of its files' paths). A file belongs to the first matching room."""
 
 TABLES = (
     "kemu/actors/broker/rules.py",
@@ -60,15 +61,15 @@ FAULTS = (
     "_unfreeze",
     "_end_fault",
 )
-"""Functions without mutants: they apply injected faults, about which Kafka has no rule."""
+"""Functions without mutants, because these functions apply injected faults, for which Kafka has no rule."""
 
 EFFECTS = ("send", "reply", "answer", "start_timer", "stop_timer", "append", "write", "hang_up", "emit", "ask")
-"""Calls by these names (or names that end with ``_`` and one of them) put an effect into a machine's answer."""
+"""Calls with these names, or names that end with ``_`` and such a name, add an effect to a step."""
 NOTES = ("note", "_note")
-"""Calls that only report. Such calls are not removed, and their arguments have no mutants."""
+"""Calls that only report. These calls are not removed, and their arguments have no mutants."""
 TIMERS = ("start_timer", "_start_timer", "StartTimer")
 LARGE = 10
-"""A larger constant is doubled instead of increased by one, which would change little."""
+"""A larger constant is doubled, because an increase by one would change little."""
 OTHER_SIDE: dict[type[ast.cmpop], str] = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
 Edit: TypeAlias = tuple[str, ast.expr | ast.stmt, str]
 """(operator, node whose text is replaced, new text)."""
@@ -76,9 +77,9 @@ Edit: TypeAlias = tuple[str, ast.expr | ast.stmt, str]
 
 @frozen
 class Mutant:
-    """One change of one place: the bytes from ``start`` to ``end`` of ``file`` become ``new``.
+    """A change of one place: the bytes from ``start`` to ``end`` of ``file`` become ``new``.
 
-    ``statement`` is the first line of the innermost statement around it: the line that a run reaches or not.
+    ``statement`` is the first line of the innermost statement around the change. A run may reach this line or not.
     """
 
     file: str
@@ -93,7 +94,7 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """The mutant's identity for as long as the file does not change."""
+        """The mutant's identity while the file is unchanged."""
         return f"{self.file}:{self.line}:{self.start}-{self.end}:{self.operator}:{self.new}"
 
     def applied(self, text: str) -> str:
@@ -116,7 +117,7 @@ class Mutant:
 
 
 def room_of(file: str) -> str:
-    """The room of a file by its path from the root; "" for a file without mutants."""
+    """The room of a file with this path from the root; "" for a file without mutants."""
     if file in TABLES:
         return ""
     return next((room for room, starts in ROOMS if any(file.startswith(start) for start in starts)), "")
@@ -273,7 +274,9 @@ def _of_expression(
 def _of_timer(
     delay: ast.expr, function: ast.FunctionDef, words: Callable[[ast.expr | ast.stmt], str]
 ) -> Iterator[Edit]:
-    """Whether a delay has no bound in Kafka: it is drawn, or is the duration of a fault (``for_us`` of a command)."""
+    """Mutants of a timer's delay; none for drawn delays and for durations of faults (``for_us``), which Kafka does not
+    bound.
+    """
     if words(delay).rpartition(".")[2] == "for_us":
         return
     drawn_names = {
@@ -289,7 +292,7 @@ def _of_timer(
 
 
 def all_mutants() -> list[Mutant]:
-    """Every mutant of the machines and of the protocol."""
+    """All mutants of the machines and of the protocol."""
     found: list[Mutant] = []
     for package in ("kemu/actors", "kemu/protocol"):
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -302,7 +305,7 @@ def all_mutants() -> list[Mutant]:
 def drawn(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
     """A sample without repetition that alternates between rooms, and within a room between operators, in a drawn order.
 
-    A smaller sample of the same seed is the beginning of a larger one.
+    A smaller sample of the same seed is the beginning of a larger sample.
     """
     chance = random.Random(seed)
     by_room: dict[str, dict[str, list[Mutant]]] = defaultdict(lambda: defaultdict(list))

@@ -1,6 +1,6 @@
-"""Apply a change of the source to a process that has imported the package: replace the code of live functions.
+"""Applies a change of the source to a process that has imported the package, by replacing the code of live functions.
 
-A forked child needs no imports that way. Only code inside functions can be changed.
+So a forked child needs no imports. Only code inside functions can be changed.
 """
 
 import ast
@@ -15,11 +15,11 @@ from attrs import frozen
 from lab.operators import ROOT, Mutant
 
 LiveFunctions: TypeAlias = dict[tuple[str, int, str], list[FunctionType]]
-"""By file, first line and qualified name."""
+"""(file, first line, qualified name) -> functions."""
 
 
 class CannotPatch(Exception):
-    """The changed code closes over other variables, or no live function has the code."""
+    """The changed code has other closure variables, or no live function has the code."""
 
 
 def live_functions() -> LiveFunctions:
@@ -38,7 +38,7 @@ def _place(filename: str) -> str:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Code of functions and methods; a nested function is part of the function around it."""
+    """Yield the code of functions and methods. A nested function is a part of the enclosing function."""
     for each in code.co_consts:
         if isinstance(each, CodeType):
             if _is_class(each):
@@ -55,7 +55,7 @@ def replace(mutant: Mutant, functions: LiveFunctions) -> None:
     """Apply a mutant to this process.
 
     Raises:
-        CannotPatch: the change closes over other variables, or is outside of live functions.
+        CannotPatch: the changed code has other closure variables, or is outside of live functions.
     """
     text = (ROOT / mutant.file).read_text(encoding="utf-8")
     try:
@@ -84,7 +84,7 @@ def _put(file: str, was: CodeType, becomes: CodeType, functions: LiveFunctions) 
 
 
 class _Probes(ast.NodeTransformer):
-    """Insert before each statement of a function a mark for its line."""
+    """Inserts a mark before each statement of a function."""
 
     def __init__(self) -> None:
         self.inside = False
@@ -119,7 +119,7 @@ class _Probes(ast.NodeTransformer):
 
 @frozen
 class LineMarks:
-    """Files whose statements leave marks once ``install`` is called. Creating the marks takes seconds, installing them
+    """Marks for the statements of files, in force after ``install``. Creating the marks takes seconds; ``install``
     takes no time.
     """
 
@@ -127,7 +127,7 @@ class LineMarks:
     codes: tuple[tuple[FunctionType, CodeType, bytearray], ...]
 
     def install(self) -> None:
-        """From now on every statement of the files that this process executes leaves a mark."""
+        """Mark every statement of the files that this process executes from now on."""
         for function, code, lines in self.codes:
             function.__globals__["__lines__"] = lines
             function.__code__ = code

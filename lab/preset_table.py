@@ -1,7 +1,7 @@
 """``python -m lab.preset_table``: list the presets that reveal a controller which ignores broker failures.
 
 For each replicated preset in which a broker goes down, the command finds the first seed at which a break changes the
-run. The table shows the violations of that run, and the time since the last failure before them.
+run. The table shows the violations of the changed run, and the time from the last failure to the first violation.
 """
 
 import os
@@ -45,15 +45,16 @@ BREAKS: Mapping[str, tuple[tuple[str, str, str], ...]] = MappingProxyType(
         ),
     }
 )
-"""Name -> (file, text, replacement)."""
+"""Name of a break -> (file, text, replacement)."""
 SOON_US = 60_000_000
 
 
 @frozen
 class PresetRow:
-    """A preset under a break: the first seed at which the break changes the run (0: none), and the violations.
+    """A preset under a break: the first seed at which the break changes the run (0 if no seed does), and the
+    violations.
 
-    ``after_us``: time from the last failure of a broker to the first violation after it; -1 without a violation.
+    ``after_us``: time from the last failure of a broker to the next violation; -1 without a violation.
     """
 
     preset: str
@@ -92,7 +93,9 @@ def _changed(name: str) -> dict[str, str]:
 
 
 class _Downs:
-    """Times of failures of brokers, sessions or log directories, and whether one was not the controller's."""
+    """Times of failures of brokers, sessions and log directories, and whether a broker other than the controller
+    failed.
+    """
 
     def __init__(self) -> None:
         self.at_us: list[int] = []
@@ -100,7 +103,7 @@ class _Downs:
         self._controller = ""
 
     def see(self, seen: Seen) -> None:
-        """Take a fact."""
+        """Note a failure."""
         fact = seen.fact
         if isinstance(fact, NodeWritten) and fact.path == CONTROLLER_EPOCH and fact.client:
             self._controller = host_of(fact.client)
@@ -112,7 +115,7 @@ class _Downs:
 
 
 def row_of(preset: str, name: str, seeds: Sequence[int]) -> PresetRow | None:
-    """A preset's row under a break; None if no broker but the controller fails in it."""
+    """The row of a preset under a break; None if only the controller fails in the preset."""
     scenario, goes_down = load_scenario(preset), False
     for seed in seeds:
         downs, broken_downs = _Downs(), _Downs()
@@ -137,7 +140,7 @@ def _row_of(asked: tuple[str, str, Sequence[int]]) -> PresetRow | None:
 
 
 def table(name: str, seeds: Sequence[int], names: Sequence[str] = (), jobs: int = 1) -> list[PresetRow]:
-    """The rows of all replicated presets, or of the named ones, in which a broker goes down."""
+    """The rows of all replicated presets, or of the named presets, in which a broker goes down."""
     chosen = names or [each.name for each in presets() if each.name not in TOO_LARGE]
     replicated = [each for each in chosen if load_scenario(each).brokers.replication is not None]
     with ProcessPoolExecutor(jobs, mp_context=get_context("fork"), max_tasks_per_child=None) as pool:
@@ -146,9 +149,9 @@ def table(name: str, seeds: Sequence[int], names: Sequence[str] = (), jobs: int 
 
 
 @click.command()
-@click.option("--seeds", default=10, show_default=True, help="how many seeds are tried")
+@click.option("--seeds", default=10, show_default=True, help="number of seeds to try")
 @click.option("--jobs", default=1, show_default=True, help="how many processes")
-@click.option("--break", "breaks", multiple=True, type=click.Choice(list(BREAKS)), help="only this one")
+@click.option("--break", "breaks", multiple=True, type=click.Choice(list(BREAKS)), help="only this break")
 @click.argument("names", nargs=-1, metavar="[PRESET]...")
 def main(seeds: int, jobs: int, breaks: tuple[str, ...], names: tuple[str, ...]) -> None:
     """Print the table of each break."""

@@ -1,4 +1,4 @@
-"""``python -m lab.prose [ROOM ...]``: lists sentences that break the rules of CONTRIBUTING.md.
+"""``python -m lab.prose [ROOM ...]``: list sentences that break the rules of CONTRIBUTING.md.
 
 The command reads docstrings, comments, help texts and Markdown. Rules: no retired word, no clause as the subject of a
 sentence, at most 30 words, no reference that a reader cannot open. ``--draw N --seed S`` prints a random sample of
@@ -42,18 +42,18 @@ RETIRED = {
     r"books": "bookkeeping / state",
     r"a spell|spells?": "interval",
 }
-"""Pattern of a retired word -> the word to use. Matched as whole words, without regard to case, in prose alone."""
+"""Pattern of a retired word -> word to use. A pattern matches whole words of prose, regardless of case."""
 
 KEPT = re.compile(r"linger\.ms|linger_ms|append\.linger|linger")
 LAYOUT = re.compile(r"(?ms)^ *=====.*=====$|(?<=::\n)\n(?: {4}[^\n]*\n|\n)*")
-"""Tables, and indented blocks after a double colon, of a docstring."""
+"""Pattern of tables, and of indented blocks after a double colon, in docstrings."""
 SUBJECT = re.compile(r"^(What|Who|Whose|Whom|Whoever|Whatever|Which)\b")
 PRIVATE = re.compile(r"\b[Ss]pec \d|\bB\d+(?:\.\.|\b)(?! ?[,)]? ?broker)|\btable of bugs\b")
 
 
 @frozen
 class Sentence:
-    """One sentence of prose and its place."""
+    """A sentence of prose and its place."""
 
     file: str
     line: int
@@ -88,7 +88,7 @@ class Sentence:
 
 
 def sentences_of(text: str, file: str, line: int) -> Iterator[Sentence]:
-    """The sentences of one piece of prose; paragraphs, list items, arguments and table cells end a sentence."""
+    """Yield the sentences of a text. The end of a paragraph, list item, argument or table cell ends a sentence."""
     parts = re.split(r"\n\s*\n|\n\s*(?=[*-] |\d+\. |\||>|[\w*]+(?:, [\w*]+)*: )|\n(?=\S[^\n]*:\n)", text)
     at = line
     for part in parts:
@@ -101,7 +101,9 @@ def sentences_of(text: str, file: str, line: int) -> Iterator[Sentence]:
 
 
 def of_python(path: Path) -> Iterator[Sentence]:
-    """Docstrings (attributes' too), comments, and texts given as ``help``, ``summary`` or ``meaning``."""
+    """Yield the sentences of docstrings (including attributes'), comments, and arguments such as ``help`` or
+    ``summary``.
+    """
     source, file = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
@@ -125,7 +127,7 @@ def of_python(path: Path) -> Iterator[Sentence]:
 
 
 def printed(path: Path) -> Iterator[Sentence]:
-    """Texts that the code may print: string constants of at least three words that are no docstrings."""
+    """Yield the texts that the code may print: string constants of at least three words, without docstrings."""
     source, file = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
     tree = ast.parse(source)
     aside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
@@ -142,14 +144,14 @@ def printed(path: Path) -> Iterator[Sentence]:
 
 
 def of_markdown(path: Path) -> Iterator[Sentence]:
-    """All text but code blocks and headings."""
+    """Yield the sentences of a Markdown page, without code blocks and headings."""
     text = re.sub(r"(?ms)^\s*```.*?^\s*```", lambda match: "\n" * match.group().count("\n"), path.read_text("utf-8"))
     text = re.sub(r"(?m)^#.*$", "", text)
     yield from sentences_of(text, path.relative_to(ROOT).as_posix(), 1)
 
 
 def of_toml(path: Path) -> Iterator[Sentence]:
-    """Summaries and comments of scenario files; adjacent lines of a comment are one text."""
+    """Yield the sentences of summaries and comments of a scenario file; adjacent lines of a comment are one text."""
     file = path.relative_to(ROOT).as_posix()
     text = path.read_text(encoding="utf-8")
     for match in re.finditer(r'(?m)^\s*(?:summary|story)\s*=\s*"(.*)"', text):
@@ -178,7 +180,7 @@ def main() -> int:
     """List the faults of the rooms given, or draw a sample."""
     parser = argparse.ArgumentParser(prog="python -m lab.prose", description=__doc__)
     parser.add_argument("rooms", nargs="*", default=DEFAULT, help="files or folders, from the root of the checkout")
-    parser.add_argument("--draw", type=int, help="print so many sentences at random instead")
+    parser.add_argument("--draw", type=int, help="print N random sentences instead")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", action="store_true", help="print only the number of faults of each file")
     asked = parser.parse_args()

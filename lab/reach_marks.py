@@ -1,7 +1,7 @@
-"""Marks that a function sets when it is entered: each watched module is compiled with them.
+"""Marks of entered functions. Each watched module is compiled with code that sets the marks.
 
-The marks are a file that all interpreters share, one byte for each function, so no mark is lost when an interpreter is
-killed. This module does not import kemu, because it is installed before kemu is imported.
+All interpreters share a file of marks, one byte for each function, so no mark is lost when an interpreter is killed.
+``lab.reach_marks`` does not import kemu, because its import hook must precede the import of kemu.
 """
 
 import ast
@@ -26,7 +26,7 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Function(NamedTuple):
-    """A function that can be entered: its file, the line of its ``def``, and its name with those around it."""
+    """A function that can be entered: file, line of the ``def``, and qualified name."""
 
     path: str
     line: int
@@ -36,8 +36,8 @@ class Function(NamedTuple):
 def functions_of(path: Path) -> Iterator[Function]:
     """The functions of a file that have a body.
 
-    Functions with only a docstring or three dots, and functions that only raise ``NotImplementedError`` or
-    ``AssertionError``, are left out.
+    The result omits functions with only a docstring or three dots, and functions that only raise
+    ``NotImplementedError`` or ``AssertionError``.
     """
     yield from _below(ast.parse(path.read_bytes()), str(path), ())
 
@@ -68,7 +68,7 @@ def index_text(functions: Sequence[Function]) -> str:
 
 
 def marked(source: bytes, path: str, numbers: dict[str, int]) -> CodeType:
-    """The code of a module in which each of these functions begins with setting its mark, after the docstring."""
+    """The code of a module in which each of these functions sets its mark right after the docstring."""
     tree = ast.parse(source, path)
     for node in ast.walk(tree):
         number = numbers.get(str(node.lineno)) if isinstance(node, _Definition) else None
@@ -110,7 +110,7 @@ class _Finder(MetaPathFinder):
 
 
 def install() -> None:
-    """Install an import hook: functions of the files in the index, when imported, set marks in the folder of
+    """Install an import hook, after which imported functions of the indexed files set marks in the folder of
     ``FOLDER``.
     """
     folder = Path(os.environ[FOLDER])

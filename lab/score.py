@@ -12,19 +12,21 @@ VERDICTS = ("caught", "broken", "crash", "hang", "survivor", "unchanged", "unrea
 
 
 def score(results: Sequence[MutantResult]) -> float:
-    """The share of caught mutants among those that changed a run; a hang counts as not caught."""
+    """The share of caught mutants among the mutants that changed a run. A hang is not a catch."""
     caught = sum(each.verdict in CAUGHT for each in results)
     changed = caught + sum(each.verdict in ("survivor", "hang") for each in results)
     return caught / changed if changed else 0.0
 
 
 def by_checkers(results: Sequence[MutantResult]) -> list[MutantResult]:
-    """Results without mutants that end in an error of the machine, so that only checkers can notice the rest."""
+    """Results without mutants that end in an error of the machine, so that only checkers can catch the remaining
+    mutants.
+    """
     return [each for each in results if each.verdict not in ("broken", "crash")]
 
 
 def not_permitted(results: Sequence[MutantResult], reviewed: Sequence[Mapping[str, str]]) -> list[MutantResult]:
-    """Results without the survivors that a review calls variants that Kafka permits."""
+    """Results without survivors that a review calls variants that Kafka permits."""
     return [
         each
         for each in results
@@ -33,7 +35,9 @@ def not_permitted(results: Sequence[MutantResult], reviewed: Sequence[Mapping[st
 
 
 def review_of(result: MutantResult, reviewed: Sequence[Mapping[str, str]]) -> Mapping[str, str] | None:
-    """The row of ``survivors.toml`` about a mutant: same file, line before, operator and texts, at any line number."""
+    """The row of ``survivors.toml`` about a mutant, with the same file, line before, operator and texts, at any line
+    number.
+    """
     mutant = result.mutant
     found = {"file": mutant.file, "operator": mutant.operator, "old": mutant.old, "new": mutant.new.rstrip()}
     found["after"] = before(mutant)
@@ -41,7 +45,7 @@ def review_of(result: MutantResult, reviewed: Sequence[Mapping[str, str]]) -> Ma
 
 
 def before(mutant: Mutant) -> str:
-    """The source line before a mutant's, without its indentation."""
+    """The source line before a mutant's line, without indentation."""
     return (ROOT / mutant.file).read_text(encoding="utf-8").splitlines()[mutant.line - 2].strip()
 
 

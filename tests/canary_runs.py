@@ -24,7 +24,6 @@ import kemu.actors
 import kemu.emulator
 import kemu.protocol
 from kemu.emulator.checkers import CHECKERS
-from kemu.emulator.findings import KINDS
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.files import load_scenario, with_actions
@@ -35,7 +34,11 @@ from tests.mutations import Mutation
 
 ROOT = Path(__file__).parent.parent
 HERE = Path(__file__).parent / "mutations"
-SPEAKERS = (*CHECKERS, *(f"{checker}/{kind}" for checker, kinds in KINDS.items() for kind in kinds), "broken")
+SPEAKERS = (
+    *CHECKERS,
+    *(f"{checker}/{kind}" for checker, cls in CHECKERS.items() for kind in cls.kinds),
+    "broken",
+)
 """Names that a run can report: a checker, a checker and a kind of its findings, or a failed assertion of a machine."""
 BESIDE = "--beside="
 MORE_SEEDS = 5

@@ -12,7 +12,7 @@ import attrs
 
 from kemu.emulator.engine.world import Observer
 from kemu.emulator.runner import RunResult, run
-from kemu.emulator.scenario.expectations import OF_KAFKAS_OWN, stood_still
+from kemu.emulator.scenario.expectations import of_kafkas_own, stood_still
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweepWatch, SweptRun
@@ -39,7 +39,7 @@ def made(
 
     What stands still as it would in Kafka is expected: the sweep's lines name it (``standing``).
     """
-    expect = (*scenario.expect, *(each for each in OF_KAFKAS_OWN if each not in scenario.expect))
+    expect = (*scenario.expect, *(each for each in of_kafkas_own() if each not in scenario.expect))
     scenario = attrs.evolve(scenario, expect=expect)
     result = run(scenario, seed=seed, profile=profile, loop=loop, observers=observers)
     watch = _WATCH.get()

@@ -27,6 +27,8 @@ def environment_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     """An environment's place that is not the real one, in a repository that is not ours."""
     (tmp_path / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
     monkeypatch.setattr(bootstrap, "ROOT", str(tmp_path))
+    monkeypatch.setattr(bootstrap, "LOCK", str(tmp_path / "requirements.lock"))
+    (tmp_path / "requirements.lock").write_text("attrs==23.2\n", encoding="utf-8")
     monkeypatch.setattr(bootstrap, "VENV", str(tmp_path / ".venv"))
     monkeypatch.setattr(bootstrap, "STAMP", str(tmp_path / ".venv" / "kemu-{}.stamp"))
     (tmp_path / ".venv").mkdir()
@@ -101,7 +103,7 @@ def test_what_is_installed_is_not_installed_again(elsewhere: Path, monkeypatch: 
     calls: list[str] = []
 
     def pretend(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        calls.append(command[-1])
+        calls.append(command[command.index("--editable") + 1])
         return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(bootstrap.subprocess, "run", pretend)
@@ -114,6 +116,36 @@ def test_what_is_installed_is_not_installed_again(elsewhere: Path, monkeypatch: 
     bootstrap.install("dev", ".[dev]")
     bootstrap.install("run", ".")
     assert calls == [".", ".[dev]", ".[dev]"], "the developers' environment has all that running needs"
+
+
+def test_a_changed_lock_is_installed(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[list[str]] = []
+
+    def pretend(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        calls.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(bootstrap.subprocess, "run", pretend)
+    bootstrap.install("run", ".")
+    (elsewhere / "requirements.lock").write_text("attrs==24.1\n", encoding="utf-8")
+    bootstrap.install("run", ".")
+
+    assert [command[-2:] for command in calls] == [["--constraint", bootstrap.LOCK]] * 2
+
+
+def test_versions_that_cannot_be_installed_here_give_way_to_others(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An index may lack a locked version, or have no wheel of it for a new Python."""
+    monkeypatch.setattr(
+        bootstrap.subprocess,
+        "run",
+        lambda command, **_: subprocess.CompletedProcess(command, int("--constraint" in command)),
+    )
+
+    bootstrap.install("run", ".")
+    assert "the versions of requirements.lock cannot be installed here" in capsys.readouterr().out
+    assert (elsewhere / ".venv" / "kemu-run.stamp").exists()
 
 
 def test_a_failed_installation_leaves_no_stamp(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ IMPURE = {"trio", "time", "random", "secrets", "datetime", "os", "uuid", "socket
 
 ONLY_IN = {
     "trio": ("kemu/emulator/engine/", "lab/bench/"),
+    "duckdb": ("kemu/tools/pipeline/",),
     "pyspark": ("kemu/tools/pipeline/",),
     "hypothesis": ("kemu/tools/testkit/",),
     "pytest": ("kemu/tools/testkit/",),
@@ -137,7 +138,7 @@ def test_machines_and_the_language_know_no_clock_no_chance_and_no_io() -> None:
 
 
 def test_a_third_party_stays_in_its_place() -> None:
-    """The engine knows Trio; only the pipeline knows Spark; only the test kit and tests know the test tools."""
+    """The engine knows Trio; only the pipeline knows Spark and DuckDB; only the test kit knows test tools."""
     wrong = []
     for path in ALL:
         for line, module in imports(path):

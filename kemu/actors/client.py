@@ -1,4 +1,4 @@
-"""Requests in flight, timeouts, broken connections and backoff: one implementation for all machines with requests.
+"""Requests in flight, timeouts, broken connections and backoff: one implementation for all machines.
 
 Requests are frequent (heartbeats, fetches), so a request costs a dictionary entry and no timer. One timer watches the
 earliest deadline. A request without an answer in time closes its connection. A broken connection fails all requests in
@@ -14,7 +14,7 @@ from kemu.protocol.messages.negotiation import NEGOTIATION_VERSION, ApiVersions
 from kemu.protocol.names import ActorName
 
 DEADLINE: TimerKey = ("deadline",)
-"""Fires at the earliest deadline of a request in flight, or before it."""
+"""The timer of the earliest deadline of a request in flight. The timer may fire before the deadline."""
 
 _MAX_EXPONENT = 20
 
@@ -23,7 +23,7 @@ TIMED_OUT = "request timed out"
 DISCONNECTED = "disconnected"
 """Reason of a failed request: its connection broke."""
 NO_VERSION = "the broker supports no version of the request"
-"""Reason of a failed request: the broker's release supports no equivalent version of it."""
+"""Reason of a failed request: the broker's release supports no equivalent version of the request."""
 
 
 class Backoff(NamedTuple):
@@ -36,7 +36,9 @@ class Backoff(NamedTuple):
     most_us: int
 
     def after(self, failures: int, chance: Chance | None) -> int:
-        """The wait in us after this many failures in a row, from 1 on. Without ``chance`` there is no jitter."""
+        """The wait in us after this number of consecutive failures, at least 1. Without ``chance`` the wait has no
+        jitter.
+        """
         if not self.most_us:
             return self.first_us
         wait_us = min(self.first_us << min(failures - 1, _MAX_EXPONENT), self.most_us)
@@ -47,7 +49,7 @@ _new = tuple.__new__
 
 
 class InFlight(NamedTuple):
-    """A request that waits for its answer: its callbacks, and the context for them."""
+    """A request that waits for its answer: its callbacks, and the callbacks' context."""
 
     peer: ActorName
     deadline_us: int
@@ -57,7 +59,7 @@ class InFlight(NamedTuple):
 
 
 class Client:
-    """Sends the requests of a machine. A machine owns one client for all its parts, or several.
+    """The client that sends the requests of a machine. A machine has one client for all its parts, or several clients.
 
     Usage::
 
@@ -71,18 +73,20 @@ class Client:
             self.client.connection_broke(peer, DISCONNECTED)
 
     The machine and its parts then call ``client.call(to, message, version, answered, failed, context)``. Exactly one of
-    ``answered(reply, context)`` and ``failed(why, context)`` follows in a later step, unless the client is asked to
-    forget the request. Retries are the caller's task: ``available_at(peer)`` gives the earliest time.
+    ``answered(reply, context)`` and ``failed(why, context)`` is called in a later step, unless the machine makes the
+    client forget the request. Retries are the caller's task: ``available_at(peer)`` is the earliest time of a retry.
 
     Args:
         machine: the machine that steps; requests, hang-ups and the timer are its effects.
-        request_timeout_us: timeout of calls that set none.
-        reconnect: wait before a new connection to a peer whose connection broke; it grows until the peer answers.
+        request_timeout_us: the timeout of calls without a timeout of their own.
+        reconnect: the wait before a new connection to a peer whose connection broke; the wait grows until the peer
+            answers.
         chance: the machine's random stream, for the jitter of ``reconnect``; None where Kafka waits a fixed time.
         link_lost: called as ``link_lost(peer, why)`` before the requests in flight to a lost peer fail.
-        deadline: the key of its timer; several clients of one machine need different keys. They share the machine's
-            request ids, so each can be offered every reply: ``reply_arrived`` says whether a request matched.
-        negotiates: whether peers are of several releases, so that ApiVersions comes first on each connection.
+        deadline: the key of the client's timer; several clients of one machine need different keys. The clients share
+            the machine's request ids, so the machine may pass every reply to each client: ``reply_arrived`` reports a
+            match.
+        negotiates: whether peers are of several releases, so that each connection begins with ApiVersions.
     """
 
     def __init__(
@@ -105,7 +109,7 @@ class Client:
         self.in_flight: dict[int, InFlight] = {}
         self._watching_until_us = 0
         self._broken: dict[ActorName, tuple[int, int]] = {}
-        """Peer -> (failures in a row, earliest time of a new connection)."""
+        """Peer -> (consecutive failures, earliest time of a new connection)."""
         self._never_sent: list[int] = []
         """Requests without a version that the peer supports, until they fail."""
         self._negotiation = Negotiation(machine, self._ask_versions, self._refused) if negotiates else None
@@ -136,11 +140,11 @@ class Client:
         self._requests.request(to, message, version)
 
     def version_for(self, to: ActorName, message: type[object], version: int) -> int:
-        """The version to use with this peer, at most this one."""
+        """The highest version, not above ``version``, that this peer supports."""
         return version if self._negotiation is None else self._negotiation.usable(to, message, version)
 
     def reply_arrived(self, event: Received) -> bool:
-        """Deliver a reply. False: no request waits for it, and it is dropped."""
+        """Deliver a reply. False: no request waits for the reply, which is dropped."""
         flight = self.in_flight.pop(event.request_id, None)
         if flight is None:
             return False
@@ -156,7 +160,7 @@ class Client:
     def postpone(self, peer: ActorName, deadline_us: int) -> None:
         """Set the deadline of all requests in flight to ``peer``, for connections that end after a period of silence.
 
-        Source: ZooKeeper's ``ClientCnxn``, whose read timeout counts from the last answer, whatever the age of a
+        Source: ZooKeeper's ``ClientCnxn``, whose read timeout begins with the last answer, whatever the age of a
         request.
         """
         for request_id, flight in self.in_flight.items():
@@ -164,7 +168,7 @@ class Client:
                 self.in_flight[request_id] = flight._replace(deadline_us=deadline_us)
 
     def deadline_passed(self) -> None:
-        """The client's timer fired: close the connections with overdue requests, then watch the next deadline."""
+        """Close the connections with overdue requests, then watch the next deadline (the client's timer fired)."""
         self._watching_until_us = 0
         if self._never_sent:
             self._fail_never_sent()
@@ -218,7 +222,7 @@ class Client:
         self.forget_requests(peer)
 
     def forget_requests(self, peer: ActorName) -> None:
-        """Drop the requests in flight to ``peer`` without callbacks; the connection stays."""
+        """Drop the requests in flight to ``peer`` without callbacks; the connection remains."""
         if self._negotiation is not None:
             self._negotiation.forget(peer)
         for request_id in [number for number, flight in self.in_flight.items() if flight.peer == peer]:
@@ -229,7 +233,7 @@ class Client:
         return self._broken[peer][1] if peer in self._broken else 0
 
     def close(self) -> None:
-        """Close all connections with requests in flight, without callbacks. The machine stops its timers itself."""
+        """Close all connections with requests in flight, without callbacks. The machine itself stops its timers."""
         for peer in dict.fromkeys(flight.peer for flight in self.in_flight.values()):
             self._machine.hang_up(peer)
         self.in_flight.clear()
@@ -257,4 +261,4 @@ class Client:
 
 
 def _versions_unanswered(why: str, peer: ActorName) -> None:
-    """The connection failed, and the held requests fail with it."""
+    """Do nothing: the connection failed, and the held requests fail with it."""

@@ -1,12 +1,12 @@
-"""One request at a time per connection: a broker reads the next one after it answered the one before.
+"""One request at a time per connection: a broker reads the next request after it answered the previous request.
 
-So a heartbeat waits behind the SyncGroup of its own client, a LeaveGroup behind its JoinGroup, a consumer's Metadata
-behind its fetch, a batch behind one that is still being replicated. Source:
-``SocketServer.Processor.processCompletedReceives``, which mutes the channel, and the protocol guide: "a single
+So a client's heartbeat waits behind its SyncGroup, its LeaveGroup behind its JoinGroup, and its Metadata
+request behind its fetch. A batch waits behind a batch that is still being replicated.
+Source: ``SocketServer.Processor.processCompletedReceives``, which mutes the channel, and the protocol guide: "a single
 in-flight request per connection".
 
 A broker does not notice the end of a muted channel. The broker still reads the requests sent before a connection broke,
-which may be older than those on the client's new connection. Reading ends with the first failed send
+which may be older than requests on the client's new connection. Reading ends with the first failed send
 (``Selector.close``). The first answer to a departed client is written, and the client's host resets the connection. The
 next answer fails, and the channel closes with all unread requests (``Selector.pollSelectionKeys``: NOTIFY_ONLY).
 """
@@ -18,14 +18,14 @@ from kemu.protocol.names import ActorName
 
 
 class Connections:
-    """Muted connections, and the requests that arrived on them meanwhile.
+    """Muted connections, and the requests that arrived on muted connections.
 
-    A server calls ``keeps(event)`` for each request, calls ``mute`` for a request that it serves, and calls
-    ``read_on()`` at the end of each step with ``readable`` requests.
+    A server calls ``keeps(event)`` for each request, and ``mute`` for a request that it serves. At the end
+    of each step with ``readable`` requests the server calls ``read_on()``.
 
     Args:
         machine: the server.
-        handle: takes a request that was read late.
+        handle: the function for a request that was read late.
     """
 
     __slots__ = ("_handle", "_machine", "_newest", "_reset_since_us", "_unread", "readable")
@@ -34,13 +34,13 @@ class Connections:
         self._machine = machine
         self._handle = handle
         self._newest: dict[ActorName, int] = {}
-        """Client -> the newest connection with a request. A client has one at a time; numbers increase."""
+        """Client -> its newest connection with a request. A client has one connection at a time; numbers increase."""
         self._reset_since_us: dict[tuple[ActorName, int], int] = {}
-        """(Client, abandoned connection) -> time of the first answer written to it."""
+        """(Client, abandoned connection) -> the time of the first answer that was written to the connection."""
         self._unread: dict[tuple[ActorName, int], list[Received]] = {}
         """(Client, connection) of each unanswered request -> the requests that followed it."""
         self.readable: list[list[Received]] = []
-        """Requests that can be read now, as the one before them was answered in this step."""
+        """Requests that can be read now, because the request before them was answered in this step."""
 
     def keeps(self, event: Received) -> bool:
         """Whether this request was kept for later, because its connection is muted."""
@@ -51,7 +51,7 @@ class Connections:
         return True
 
     def mute(self, caller: Caller | Received) -> None:
-        """Serve this request: read no further request of its connection until it is answered."""
+        """Serve this request, and read no further request of its connection until it is answered."""
         self._unread[caller[:2]] = []
         client, connection = caller[:2]
         if connection > self._newest.get(client, 0):
@@ -63,16 +63,16 @@ class Connections:
         return self._newest.get(client, 0) > connection
 
     def answered(self, caller: Caller | Received) -> None:
-        """A request was answered: its connection is readable at the end of this step."""
+        """Make the connection of an answered request readable at the end of this step."""
         waiting = self._unread.pop(caller[:2], None)
         if waiting and not (self.has_left(caller) and self._fails(caller[:2])):
             self.readable.append(waiting)
 
     def _fails(self, at: tuple[ActorName, int]) -> bool:
-        """Whether the client's reset has arrived when this answer is written: not with the first answer, nor at its
-        instant.
+        """Whether the client's reset has arrived when this answer is written.
 
-        The delay of a reset is unknown here. The reset is taken to be over at any later time.
+        The first answer causes the reset, so the reset arrives after the time of the first answer. The delay of a reset
+        is unknown here, so any later time is late enough.
         """
         now_us = self._machine.now_us
         if self._reset_since_us.setdefault(at, now_us) == now_us:
@@ -81,7 +81,7 @@ class Connections:
         return True
 
     def read_on(self) -> None:
-        """Read the readable requests of each connection, up to the next one without an immediate answer."""
+        """Read the readable requests of each connection, up to the next request without an immediate answer."""
         readable = self.readable
         while readable:
             waiting = readable.pop(0)

@@ -2,11 +2,11 @@
 
 One step of the outer machine contains the necessary steps of inner machines. Each inner machine (a *part*) has its own
 timers, logs, request ids and connections, and does not know the other parts. The outer machine prefixes a part's
-effects with the part's name, and returns events under that prefix to it. Peers know a part as ``c1/main``. In a trace
-its timers, logs and connections read ``main>...``, and its notes are those of ``c1/main``. A part may itself have
-parts.
+effects with the part's name, and passes events with this prefix to the part. Peers know a part as ``c1/main``. In a
+trace the names of its timers, logs and connections begin with ``main>``, and its notes have the actor ``c1/main``. A
+part may also have parts.
 
-Parts are clients only: they send requests and receive answers, and no peer can send them a request.
+Parts are only clients: they send requests and receive answers, and no peer can send them a request.
 """
 
 from kemu.actors.machine import (
@@ -32,7 +32,7 @@ from kemu.protocol.names import ActorName, part_and_rest, part_on, through
 
 
 class _Part:
-    """An inner machine, the peers it has sent to and the timers that may run, both in order of use."""
+    """An inner machine, with its peers and the timers that may run, both in order of use."""
 
     def __init__(self, name: str, machine: Machine) -> None:
         self.name = name
@@ -42,15 +42,17 @@ class _Part:
 
 
 class HostingMachine(Machine):
-    """Base of machines made of machines. A subclass's ``handle`` begins with ``if self.passed_on(event): return``."""
+    """The base of machines made of machines. The method ``handle`` of a subclass begins with
+    ``if self.passed_on(event): return``.
+    """
 
     def __init__(self, name: ActorName) -> None:
         super().__init__(name)
         self._parts: dict[str, _Part] = {}
         self._asked: dict[int, tuple[_Part, int, ActorName]] = {}
-        """Request id of this machine -> (part, the part's request id, the peer)."""
+        """Request id of the outer machine -> (part, the part's request id, the peer)."""
         self._writing: dict[int, tuple[_Part, int]] = {}
-        """Token of this machine -> (part, the part's token)."""
+        """Token of the outer machine -> (part, the part's token)."""
         self._last_token = 0
         self._loaded: dict[str, list[Loaded]] = {}
         """Records on disk of logs whose parts do not exist yet."""
@@ -63,9 +65,9 @@ class HostingMachine(Machine):
     # --- verbs -------------------------------------------------------------------------------------------------
 
     def admit(self, part: str, machine: Machine) -> None:
-        """Add an inner machine. The inner machine gets the records of its logs on disk at once, and no other event.
+        """Add an inner machine. The inner machine at once gets the records of its logs on disk, and no other event.
 
-        The inner machine's name must be ``part_on(self.name, part)``, by which peers know it.
+        The inner machine's name must be ``part_on(self.name, part)``, which is its address for peers.
         """
         assert part not in self._parts, f"{self.name} has a part {part}"
         assert machine.name == part_on(self.name, part), f"{machine.name} is no part {part} of {self.name}"
@@ -84,16 +86,16 @@ class HostingMachine(Machine):
             self.stop_timer((through(part, key[0]), *key[1:]))
 
     def tell_part(self, part: str, command: object) -> None:
-        """Give an inner machine a command, within this step."""
+        """Send a command to an inner machine, within this step."""
         self.step_part(part, Told(command))
 
     def part(self, part: str) -> Machine | None:
-        """The inner machine of this name; None: there is none."""
+        """The inner machine of this name; None without such a machine."""
         found = self._parts.get(part)
         return found.machine if found is not None else None
 
     def step_part(self, part: str, event: Event) -> None:
-        """Let an inner machine step within this step; its effects join the outer machine's, in order."""
+        """Run a step of an inner machine within this step; its effects join the outer machine's effects, in order."""
         inside = self._parts[part]
         effects = inside.machine.step(self.now_us, event)
         for effect in effects:
@@ -108,13 +110,13 @@ class HostingMachine(Machine):
     # --- hooks for subclasses ----------------------------------------------------------------------------------
 
     def part_noted(self, part: str, fact: object) -> None:
-        """An inner machine reported a fact; its step is complete."""
+        """React to a fact that an inner machine reported; the step of the inner machine is complete."""
 
     def part_finished(self, part: str) -> None:
-        """An inner machine ended by itself and was dismissed."""
+        """React to the end of an inner machine, which ended by itself and was dismissed."""
 
     def passed_on(self, event: Event) -> bool:
-        """Whether an event belongs to a part. An existing part has handled it."""
+        """Whether an event belongs to a part. An existing part has already reacted to the event."""
         match event:
             case Received(request_id=number, connection=connection, version=version, message=message, peer=peer):
                 if number not in self._asked:

@@ -1,7 +1,7 @@
 """Injected errors in a server's answers: "answer the 2nd SyncGroup of c3 with REBALANCE_IN_PROGRESS".
 
-A part of every server machine. The server does not execute such a request. The note ``AnswerInjected`` reports the
-fault.
+The module is a part of every server machine. The server does not execute a request with an injected error. The note
+``AnswerInjected`` reports the fault.
 """
 
 from kemu.actors.machine import Machine
@@ -12,21 +12,21 @@ from kemu.protocol.notes.groups import AnswerInjected
 
 
 class Injections:
-    """Pending error answers. Without any, a request costs one test of an empty dict."""
+    """Pending error answers. Without pending errors, a request costs one test of an empty dict."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._waiting: dict[str, list[_Waiting]] = {}
 
     def arm(self, command: AnswerNext) -> None:
-        """Take a command; only later requests count."""
+        """Add a command; the command counts only later requests."""
         self._waiting.setdefault(command.api, []).append(_Waiting(command.sender, max(1, command.nth), command.error))
 
     def take(self, api: str, sender: ActorName) -> ErrorCode | None:
-        """The error to answer this request with, or None to execute it. Call it once per request.
+        """The injected error for this request, or None to execute the request. Call this method once per request.
 
-        Each matching command counts the request. If several are due at once, the oldest one answers, and the others
-        wait for the next request.
+        Each matching command counts the request. If several commands are due at once, the oldest one determines the
+        error, and the others wait for the next request.
         """
         if not self._waiting or api not in self._waiting:
             return None

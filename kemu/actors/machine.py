@@ -1,10 +1,10 @@
 """The contract of every actor: a state machine without clock, randomness or I/O.
 
-``step(now_us, event)`` with the same events in the same order gives the same effects, on any computer, in any process.
-The caller passes the time. The machine returns its effects in order. The emulator performs them after the step: all of
-them, or none if the host loses power.
+The same events in the same order give ``step(now_us, event)`` the same effects, on any computer, in any process. The
+caller passes the time. The machine returns its effects in order. The emulator performs the effects after the step: all
+of them, or none if the host loses power.
 
-Times are integer microseconds of the actor's own host's clock, which may drift from other clocks.
+Times are integer microseconds of the clock of the actor's host, which may drift from other clocks.
 """
 
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import ActorName
 
 TimerKey: TypeAlias = tuple[str, ...]
-"""("session", group, member id) and the like. A running timer with the same key is replaced."""
+"""The key of a timer, for example ("session", group, member id). A new timer replaces a timer with the same key."""
 
 US_PER_MS = 1_000
 
 
 def at_least_1_ms(ms: int) -> int:
-    """A client's interval in us; 0 ms counts as 1 ms, the resolution of the clock that Kafka's clients read.
+    """A client's interval in us; 0 ms becomes 1 ms, the resolution of the clock that Kafka's clients read.
 
     Kafka permits 0: such a timer has expired at each check by the client's loop. Source: ``Timer``,
     ``ConsumerCoordinator.maybeAutoCommitOffsetsAsync``, ``AbstractCoordinator.HeartbeatThread`` (3.4).
@@ -39,9 +39,9 @@ Record: TypeAlias = tuple[bytes, bytes | None]
 
 
 class Received(NamedTuple):
-    """A request, or the reply to a request of this machine (then ``request_id`` is that request's).
+    """A request, or the reply to a request of this machine; a reply has the ``request_id`` of its request.
 
-    A reply to a request carries the same ``connection`` and ``version``; see ``Caller``.
+    A reply has the ``connection`` and ``version`` of its request; see ``Caller``.
     """
 
     peer: ActorName
@@ -52,20 +52,21 @@ class Received(NamedTuple):
 
 
 class LinkDown(NamedTuple):
-    """The connection to ``peer`` broke: no request in flight to it will be answered."""
+    """The broken connection to ``peer``: no request in flight on the connection will be answered."""
 
     peer: ActorName
 
 
 class TimerFired(NamedTuple):
-    """A timer of this machine is due. Stopped or replaced timers never fire."""
+    """A due timer of this machine. Stopped or replaced timers never fire."""
 
     key: TimerKey
 
 
 class Appended(NamedTuple):
-    """The append with this token is durable, the write is done (both: error NONE), or either failed; ``base_offset`` is
-    the first record's offset.
+    """The end of an append or write with this token: done (error NONE) or failed.
+
+    A done append is durable. ``base_offset`` is the first record's offset.
     """
 
     token: int
@@ -74,7 +75,7 @@ class Appended(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """Records of one log on disk at the start of the process (before ``Start``)."""
+    """The records of one log on disk at the start of the process (before ``Start``)."""
 
     log: str
     records: tuple[Record, ...]
@@ -93,7 +94,7 @@ Event: TypeAlias = Received | LinkDown | TimerFired | Appended | Loaded | Told
 
 
 class Send(NamedTuple):
-    """A request or a reply. ``connection`` is 0 for a request: the connection to ``to`` is opened if needed."""
+    """A request or a reply. A request has ``connection`` 0: the emulator opens a connection to ``to`` if necessary."""
 
     to: ActorName
     connection: int
@@ -103,13 +104,13 @@ class Send(NamedTuple):
 
 
 class Hangup(NamedTuple):
-    """Close the connection to ``peer``, as Kafka's client does after a request timeout. No LinkDown follows here."""
+    """Close the connection to ``peer``, as Kafka's client does after a request timeout. No LinkDown follows."""
 
     peer: ActorName
 
 
 class StartTimer(NamedTuple):
-    """Fire ``key`` after this long by this host's clock, unless the timer is stopped or started again."""
+    """Fire ``key`` after this time by this host's clock, unless the timer is stopped or started again."""
 
     key: TimerKey
     after_us: int
@@ -122,7 +123,7 @@ class StopTimer(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Append records to a log and flush it. ``Appended(token, ...)`` follows when all of them are on disk."""
+    """Append records to a log and flush the log. ``Appended(token, ...)`` follows when all records are on disk."""
 
     log: str
     records: tuple[Record, ...]
@@ -130,10 +131,10 @@ class Append(NamedTuple):
 
 
 class WriteOnly(NamedTuple):
-    """Append records to a log, in the page cache. ``Appended(token, ...)`` follows when they are written.
+    """Append records to a log, in the page cache. ``Appended(token, ...)`` follows when the records are written.
 
-    A crash of the process loses none of them. A power failure loses records that neither a flush nor the system has
-    written back.
+    A crash of the process loses none of the records. A power failure loses records that neither a flush nor the system
+    has written to disk.
     """
 
     log: str
@@ -150,7 +151,7 @@ class Flush(NamedTuple):
 class Note(NamedTuple):
     """A fact for observers (``protocol.notes``).
 
-    ``part``: the part of this machine that reports it; "": the machine itself.
+    ``part``: the part of this machine that reports the fact; "": the machine itself.
     """
 
     fact: Any
@@ -170,18 +171,18 @@ class Caller(NamedTuple):
 
 
 class Chance(Protocol):
-    """A machine's own random stream, passed to its constructor (used for backoff jitter and little else)."""
+    """A machine's own random stream, passed to its constructor (used mainly for backoff jitter)."""
 
     def below(self, bound: int) -> int:
-        """A whole number from 0 to ``bound - 1``."""
+        """A random whole number from 0 to ``bound - 1``."""
         ...
 
 
 class Timers(Protocol):
-    """The timers of a machine, as its parts see them."""
+    """The interface of a machine's timers for its parts."""
 
     def start_timer(self, key: TimerKey, after_us: int) -> None:
-        """(Re)start a timer."""
+        """Start a timer, or start it again."""
         ...
 
     def stop_timer(self, key: TimerKey) -> None:
@@ -206,11 +207,11 @@ class Draws(Protocol):
 
 
 _new = tuple.__new__
-"""Makes a named tuple without a call of a Python function: every step makes several."""
+"""A function that makes a named tuple without calling a Python function: every step makes several named tuples."""
 
 
 class Machine:
-    """Base of all actors: collects the effects of a step. Subclasses implement ``handle`` and call the verbs.
+    """The base of all actors, which collects the effects of a step. Subclasses implement ``handle`` and call the verbs.
 
     A machine's parts (a group, a fetcher) call the verbs of their machine; only the machine has steps.
     """
@@ -221,10 +222,10 @@ class Machine:
         self._effects: list[Effect] = []
         self._last_request_id = 0
         self.finished = False
-        """Set by a machine that ended by itself (a clean close): its process ends with this step."""
+        """Whether the machine ended by itself (a clean close), so that its process ends with this step."""
 
     def step(self, now_us: int, event: Event) -> Sequence[Effect]:
-        """Handle one event and return its effects in order. ``now_us`` never decreases."""
+        """Process one event and return its effects in order. ``now_us`` never decreases."""
         assert now_us >= self.now_us, f"{self.name}: time went from {self.now_us} back to {now_us}"
         self.now_us = now_us
         effects: list[Effect] = []
@@ -233,7 +234,7 @@ class Machine:
         return effects
 
     def handle(self, event: Event) -> None:
-        """Handle an event: one flat ``match`` with the decisions of this role."""
+        """Process an event: subclasses have one flat ``match`` with the decisions of their role."""
         raise NotImplementedError
 
     def thread_of(self, what: str) -> str:
@@ -246,7 +247,7 @@ class Machine:
     # --- verbs -------------------------------------------------------------------------------------------------
 
     def request(self, to: ActorName, message: object, version: int) -> int:
-        """Send a request to ``to``. Returns the request's id, which the reply will carry."""
+        """Send a request to ``to``. Returns the request's id, which is also the reply's id."""
         self._last_request_id = request_id = self._last_request_id + 1
         self._effects.append(_new(Send, (to, 0, request_id, version, message)))
         return request_id
@@ -270,7 +271,7 @@ class Machine:
         self._effects.append(Hangup(peer))
 
     def start_timer(self, key: TimerKey, after_us: int) -> None:
-        """(Re)start a timer. A delay of 0 or less fires at once, as a separate event."""
+        """Start a timer, or start it again. A delay of 0 or less fires at once, as a separate event."""
         self._effects.append(_new(StartTimer, (key, after_us if after_us > 0 else 0)))
 
     def stop_timer(self, key: TimerKey) -> None:
@@ -278,11 +279,11 @@ class Machine:
         self._effects.append(_new(StopTimer, (key,)))
 
     def append(self, log: str, records: tuple[Record, ...], token: int) -> None:
-        """Append to a log of this host and flush it; ``Appended`` follows."""
+        """Append records to a log of this host and flush the log; ``Appended`` follows."""
         self._effects.append(_new(Append, (log, records, token)))
 
     def write_only(self, log: str, records: tuple[Record, ...], token: int) -> None:
-        """Append to a log of this host; ``Appended`` follows. A later flush makes the records durable."""
+        """Append records to a log of this host; ``Appended`` follows. A later flush makes the records durable."""
         self._effects.append(_new(WriteOnly, (log, records, token)))
 
     def flush(self, log: str) -> None:

@@ -1,7 +1,7 @@
 """Clients of brokers of several releases: ApiVersions is the first request on every connection.
 
 Source: ``NetworkClient.handleConnections``, ``handleInitiateApiVersionRequests``, ``handleApiVersionsResponse``. No
-other request is sent before the broker's answer, and the answer is valid for that connection only.
+other request is sent before the broker's answer, and the answer is valid only for its connection.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,13 +20,13 @@ class _Held(NamedTuple):
 
 
 class Negotiation:
-    """Holds a client's requests until the broker has listed its versions; then sends each in the highest common
-    version.
+    """The client's requests to brokers whose versions are unknown, and the known versions of brokers.
 
-    The client counts held requests as in flight: they time out, and fail with the connection.
+    The client's requests wait until the broker has listed its versions. Each request is sent in the highest common
+    version. A waiting request is in flight for the client: it times out, and fails with the connection.
 
     Args:
-        machine: requests are its effects.
+        machine: the machine that sends the requests.
         ask: called as ``ask(peer)`` to send ``ApiVersions``; pass the answer to ``versions_answered``.
         refused: called as ``refused(request_id)`` for a request without a common version; it is never sent.
     """
@@ -36,12 +36,12 @@ class Negotiation:
         self._ask = ask
         self._refused = refused
         self._spoken: dict[ActorName, Mapping[int, int]] = {}
-        """Broker -> its versions, while the connection lasts."""
+        """Broker -> the broker's versions, while the connection lasts."""
         self._held: dict[ActorName, list[_Held]] = {}
-        """Broker with ApiVersions in flight -> the requests held for it, in order."""
+        """Broker with ApiVersions in flight -> the requests that wait for the versions, in order."""
 
     def request(self, to: ActorName, message: object, version: int) -> int:
-        """Send a request, or hold it. Returns the request's id."""
+        """Send a request, or hold it until the versions are known. Returns the request's id."""
         if isinstance(message, ApiVersions):
             return self._machine.request(to, message, version)
         held = _Held(self._machine.new_request_id(), message, version)
@@ -55,7 +55,7 @@ class Negotiation:
         return held.request_id
 
     def versions_answered(self, reply: ApiVersionsReply, peer: ActorName) -> None:
-        """A broker listed its versions: send the held requests."""
+        """Send the held requests after a broker listed its versions."""
         self._spoken[peer] = highest_of(reply)
         for held in self._held.pop(peer, ()):
             self._send(peer, held)

@@ -1,4 +1,5 @@
-"""Requests that a machine holds for a later answer: exactly one, or none for a request that another one replaces.
+"""Requests that a machine holds for a later answer. A held request is answered once, unless another request replaces
+it.
 
 A coordinator parks joins and syncs until the group's next state. A broker parks fetches until there are enough bytes,
 and produce requests until all in-sync replicas have the records. Source: Kafka's ``DelayedOperationPurgatory``, whose
@@ -18,8 +19,8 @@ class Parking(Generic[Key, Held]):
     """Held requests by key, in order of arrival.
 
     Args:
-        machine: owner of the timers that limit waits; None: no wait has a timer.
-        timer: first element of the timers' keys; the second element is the request's key, as text.
+        machine: the owner of the timers that limit waits; None: no wait has a timer.
+        timer: the first element of the timers' keys; the second element is the request's key, as text.
     """
 
     __slots__ = ("_held", "_machine", "_timer")
@@ -43,18 +44,18 @@ class Parking(Generic[Key, Held]):
         return self._held[key]
 
     def get(self, key: Key) -> Held | None:
-        """The request under this key, which stays held; None: no request."""
+        """The request under this key, which remains held; None without a request."""
         return self._held.get(key)
 
     def hold(self, key: Key, held: Held, wait_us: int | None = None) -> None:
-        """Hold a request for at most ``wait_us``. A request already held under this key is never answered."""
+        """Hold a request for at most ``wait_us``. A request that is already held under this key is never answered."""
         self._held[key] = held
         if wait_us is not None:
             assert self._machine is not None, "a wait that ends needs a timer"
             self._machine.start_timer((self._timer, str(key)), wait_us)
 
     def release(self, key: Key) -> Held | None:
-        """Remove and return the request under this key, to be answered now. The request's timer stops."""
+        """Remove and return the request under this key, to be answered now. The request's timer is stopped."""
         held = self._held.pop(key, None)
         if held is not None and self._machine is not None:
             self._machine.stop_timer((self._timer, str(key)))

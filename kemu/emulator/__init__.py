@@ -1,4 +1,4 @@
 """The emulator: time, network, hosts, faults, scenarios, traces, checkers and metrics.
 
-Internal: the public names are those of ``kemu.api``.
+This package is internal; ``kemu.api`` has the public names.
 """

@@ -1,10 +1,10 @@
-"""Random draws: one named stream per purpose, all of them from one seed.
+"""Random draws: one named stream per purpose, all streams from one seed.
 
-Streams have names ("net/c1>b0", "ties", "disk/b0"), so that one more draw for one purpose changes no other. A text is
-hashed with SHA-512 inside ``random.Random``, so draws are the same on every machine and in every process.
+Streams have names ("net/c1>b0", "ties", "disk/b0"), so that an additional draw for one purpose changes no other stream.
+``random.Random`` hashes a text with SHA-512, so draws are the same on every machine and in every process.
 
-A world receives its ``Choices``. ``Seeded`` draws them from a seed. An explorer supplies other choices: its own
-streams, and the order of entries that are due at the same time.
+A world receives its ``Choices``. ``Seeded`` draws all choices from a seed. An explorer supplies its own streams, and
+the order of entries that are due at the same time.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ from random import Random
 from typing import Any, Protocol, TypeAlias
 
 Entry: TypeAlias = tuple[int, int, int, Callable[[Any], Any], Any]
-"""An entry of the agenda: (due_us, tie, seq, action, argument). The action is called with the entry."""
+"""An entry of the agenda: (due_us, tie, seq, action, argument). The world calls the action with the entry."""
 
 
 class Stream:
-    """The draws for one purpose. The draws are integers, since floats must not order events."""
+    """The random draws for one purpose. All draws are integers, because floats must not order events."""
 
     __slots__ = ("bits",)
 
@@ -42,11 +42,11 @@ class Choices(Protocol):
 
     @property
     def tie(self) -> Callable[[Sequence[Entry]], int] | None:
-        """Function that picks the next of the entries due at one time, as an index in the order of their drawn ties.
+        """Function that picks the next of the entries that are due at one time; returns an index in the order of drawn
+        ties.
 
         The function is called for two or more entries. Entries that the world has ordered (commands, actions of
-        operators) come
-        first and are not offered. None: the drawn ties decide.
+        operators) precede these entries and are not offered. None if the drawn ties decide.
         """
         ...
 
@@ -61,5 +61,5 @@ class Seeded:
         self.seed = seed
 
     def stream(self, purpose: str) -> Stream:
-        """Return the stream of a purpose; it depends on the seed and the purpose only."""
+        """Return the stream of a purpose, which depends only on the seed and the purpose."""
         return Stream(Random(f"{self.seed}/{purpose}").getrandbits)

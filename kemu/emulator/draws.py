@@ -1,13 +1,11 @@
 """The draws of a run: the scenario's set of distributions, and a random stream per draw and host's life.
 
-The table ``protocol.draws`` lists all draws with their distributions. Each draw has a stream of its own per host's life
-or per run, so that one more draw for one purpose changes no other.
+The table ``protocol.draws`` lists all draws with their distributions. Each draw has a separate stream per host's life
+or per run, so that an additional draw changes no other stream.
 """
 
 from collections.abc import Mapping
 from uuid import UUID
-
-from attrs import frozen
 
 from kemu.emulator.chance import Choices, Stream
 from kemu.protocol.draws import (
@@ -23,19 +21,22 @@ from kemu.protocol.draws import (
     DrawName,
     distribution,
 )
+from kemu.protocol.frozen import frozen
 
 LIFE, CALM_SET = SETS
 
 
 @frozen
 class DrawSet:
-    """The draws of a scenario: a named set, and single distributions on top of it, by name and text."""
+    """The draws of a scenario: a named set of distributions, and single distributions (name, text) that override the
+    set.
+    """
 
     name: str = LIFE
     settings: tuple[tuple[str, str], ...] = ()
 
     def of(self, name: DrawName) -> Distribution | None:
-        """Return the distribution of a draw; None if it is not drawn."""
+        """Return the distribution of a draw; None for an exact value."""
         given = dict(self.settings).get(name.value)
         if given is not None:
             return distribution(given)
@@ -60,7 +61,7 @@ class Drawn:
     """The draws of one owner ("c1/life 2", "plan"); see ``actors.machine.Draws``.
 
     Args:
-        without: draws that this owner does not make, such as those that its configuration replaces.
+        without: draws that this owner does not make, such as draws that the owner's configuration replaces.
         scaled: draw -> factor in millionths.
         process: name of the process of several members whose draws ``TOGETHER`` couples; "": a process of its own.
     """

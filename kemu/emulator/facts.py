@@ -1,7 +1,7 @@
 """The facts that the world reports, besides the machines' notes: hosts, faults, and the phases of a run.
 
-Of a run, live or recorded, checkers, metrics and transcripts see only these facts, the notes of ``protocol.notes``,
-and the messages on the wire (``sent``, ``received``).
+Checkers, metrics and transcripts see only three parts of a live or recorded run: these facts, the notes of
+``protocol.notes``, and messages on the wire (``sent``, ``received``).
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from kemu.protocol.wire.values import value
 
 
 class Seen(NamedTuple):
-    """One fact with its place: ``seq`` is its step, ``at_us`` the world's time (not a host's clock).
+    """A fact with its place: ``seq`` is the step, ``at_us`` the world's time (not a host's clock).
 
     ``actor`` is "" for facts of the world. ``life`` counts the starts of the actor's host (1: the first).
     """
@@ -26,14 +26,14 @@ class Seen(NamedTuple):
 
 
 Handler: TypeAlias = Callable[[Seen, Any], None]
-"""Takes one fact, as ``handler(seen, seen.fact)``."""
+"""A function that takes one fact, called as ``handler(seen, seen.fact)``."""
 
 
 # --- the wire --------------------------------------------------------------------------------------------------------
 
 
 class OnTheWire:
-    """Base of the kinds of facts that ``sent`` and ``received`` return."""
+    """Base class of the kinds that ``sent`` and ``received`` return."""
 
 
 _KINDS: dict[tuple[str, type], type] = {}
@@ -43,14 +43,15 @@ def sent(message: type) -> type:
     """The kind of the fact "an actor sent a message of this class".
 
     The fact is the ``Send``. ``Seen.actor`` is the sender: the part of the actor that has the connection. The
-    ``connection`` of a request is 0; a reply has its ``request_id``. A message that the network loses counts as sent.
-    Do not read fields that the message's version lacks: the receiver gets their defaults.
+    ``connection`` of a request is 0; a reply has the ``request_id`` of its request. A message that the network loses is
+    a sent message, too. Do not read fields that the message's version lacks: the receiver gets the defaults of these
+    fields.
     """
     return _kind("Sent", message)
 
 
 def received(message: type) -> type:
-    """The kind of the fact "an actor received a message of this class": a ``Received``; see ``sent``."""
+    """The kind of the fact "an actor received a message of this class"; the fact is the ``Received``."""
     return _kind("Received", message)
 
 
@@ -62,13 +63,13 @@ def _kind(way: str, message: type) -> type:
 
 
 def is_of_the_wire(kind: type) -> bool:
-    """Whether facts of this kind are on the wire. Only observers that ask for the kind get such facts."""
+    """Whether facts of this kind are messages on the wire. Only observers that ask for the kind get such facts."""
     return issubclass(kind, (OnTheWire, Hangup, LinkDown))
 
 
 def of_part(actor: ActorName, said: Any) -> tuple[ActorName, Any]:
     """The part of an actor that has the connection of a ``Send``, ``Hangup`` or ``LinkDown``, and the fact with the
-    peer's own name, as that part sees the fact.
+    peer's plain name.
     """
     path, peer = path_and_peer(said[0])
     return (part_on(actor, path), said._replace(**{said._fields[0]: peer})) if path else (actor, said)
@@ -82,15 +83,15 @@ def kind_of(fact: Any) -> type:
 
 
 def watches_the_wire(observers: Iterable[Any]) -> bool:
-    """Whether any of these observers may want facts of the wire (``handlers_of``)."""
+    """Whether at least one of these observers may want facts of the wire (``handlers_of``)."""
     return any(hasattr(observer, "handlers_of") for observer in observers)
 
 
 def handlers_of(observers: Iterable[Any], kind: type) -> tuple[Handler, ...]:
     """The handlers of facts of a kind, in the order of the observers. Called once per kind, not for each fact.
 
-    An observer names its handlers (``handlers_of(kind)``), or is shown whole facts (``see(seen)``): those of the types
-    that it wants (``wants(kind)``), or all but messages.
+    An observer with ``handlers_of(kind)`` returns its own handlers. Any other observer is shown whole facts
+    (``see(seen)``): facts of wanted types (``wants(kind)``), or all facts but messages.
     """
     found: list[Handler] = []
     for observer in observers:
@@ -111,7 +112,7 @@ def _all(_: type) -> bool:
 
 @value
 class RunStarted:
-    """First fact of a run: its groups and hosts. ``members``: (host, group); ``topics``: (topic, partitions)."""
+    """The first fact of a run: groups and hosts. ``members``: (host, group); ``topics``: (topic, partitions)."""
 
     groups: tuple[str, ...]
     members: tuple[tuple[str, str], ...]
@@ -136,7 +137,7 @@ class BrokerHostAdded:
 
 @value
 class MemberReconfigured:
-    """From its next life on a member has another release ("": its group's) or other settings ("KEY=VALUE")."""
+    """From its next life on, a member has another release ("" for the group's) or other settings ("KEY=VALUE")."""
 
     host: str
     profile: str
@@ -146,7 +147,9 @@ class MemberReconfigured:
 
 @value
 class BrokerReconfigured:
-    """From its next life on a broker has this release, and uses the named release's protocol between brokers."""
+    """From its next life on, a broker has this release, and uses the protocol between brokers of the release
+    ``protocol``.
+    """
 
     host: str
     profile: str
@@ -155,7 +158,7 @@ class BrokerReconfigured:
 
 @value
 class HostStarted:
-    """A host's process started, with its disk as it was or an empty one. ``life``: 1 for the first start."""
+    """A host's process started, with the former disk or an empty disk. ``life``: 1 for the first start."""
 
     host: str
     life: int
@@ -164,9 +167,10 @@ class HostStarted:
 
 @value
 class DiskFound:
-    """The logs on the disk of a broker that starts, as its process will read them.
+    """The logs on the disk of a starting broker, as its process will read the logs.
 
-    ``logs``: (log, its start, its end, (first offset, leader epoch, life of the leader's process) of each run of it).
+    ``logs``: (log, start offset, end offset, runs of records). A run is (first offset, leader epoch, life of the
+    leader's process).
     """
 
     host: str
@@ -175,7 +179,7 @@ class DiskFound:
 
 @value
 class HostDown:
-    """A host stopped: "power" (silent), "process" (connections reset) or "closed" (it ended by itself)."""
+    """A host stopped: "power" (silent), "process" (connections reset) or "closed" (a clean end)."""
 
     host: str
     life: int
@@ -184,7 +188,7 @@ class HostDown:
 
 @value
 class HostClosed:
-    """A host that was asked to close ended, with the time since the request (``HostDown`` comes first)."""
+    """A host that was asked to close has ended, ``took_us`` after the request. ``HostDown`` precedes this fact."""
 
     host: str
     life: int
@@ -207,7 +211,7 @@ class HostResumed:
 
 @value
 class TopicGrown:
-    """A topic has more partitions now, or exists now."""
+    """A topic was created or got more partitions."""
 
     topic: str
     partitions: int
@@ -224,14 +228,14 @@ class TopicFilled:
 
 @value
 class RecordSizes:
-    """Record sizes by topic: (topic, bytes). Reported where sizes matter."""
+    """Record sizes by topic: (topic, bytes). Reported only for runs in which sizes matter."""
 
     topics: tuple[tuple[str, int], ...]
 
 
 @value
 class TopicReplicated:
-    """A topic's replicas by partition, its min.insync.replicas, and whether it allows unclean elections."""
+    """A topic's replicas by partition, min.insync.replicas, and permission of unclean elections."""
 
     topic: str
     replicas: tuple[tuple[int, ...], ...]
@@ -241,10 +245,11 @@ class TopicReplicated:
 
 @value
 class FaultApplied:
-    """A plan entry took effect: its index in the plan, its kind ("crash"), and its effect in words.
+    """A plan entry took effect: index in the plan, kind ("crash"), and description.
 
-    ``links``: the pairs of hosts whose messages or work it hits ("" = every host; ``emulator.injection.scope``); () if
-    it hits none, or hits hosts that report it themselves. ``lasts``: whether a ``FaultEnded`` will follow.
+    ``links``: the pairs of hosts whose messages the entry disturbs ("" for every host; ``emulator.injection.scope``);
+    () if the entry disturbs no link, or if facts about hosts report the effect. ``lasts``: whether a ``FaultEnded``
+    will follow.
     """
 
     index: int
@@ -285,11 +290,11 @@ class UnflushedLost:
 
 @value
 class CoreHealed:
-    """Only a core of the hosts is healed. Comes just before ``Healed``, and again when the core changes.
+    """Only a core of the hosts is healed. The fact precedes ``Healed``, and occurs again when the core changes.
 
-    ``core``, ``away``: the hosts in it, and the others. ``how``: the others' state (``AwaySpec``). ``recalled``:
-    brokers that were to stay away and are needed. ``unrecoverable``: why the core cannot recover all the same, a text
-    for each partition; then only safety counts.
+    ``core``: hosts in the core. ``away``: hosts that stay faulty. ``how``: kind of the lasting fault (``AwaySpec``).
+    ``recalled``: brokers of ``AwaySpec.hosts`` that the core needs. ``unrecoverable``: a reason per partition that
+    cannot recover; with such a partition, only safety is checked.
     """
 
     core: tuple[str, ...]
@@ -301,11 +306,11 @@ class CoreHealed:
 
 @value
 class Healed:
-    """The plan and all its faults are over. From now on the liveness bounds run."""
+    """The plan and all its faults are over. The time for recovery begins."""
 
 
 @value
 class RunEnded:
-    """Last fact of a run."""
+    """The last fact of a run."""
 
     reason: str

@@ -4,15 +4,17 @@ Sources of LOSS_REASONS: Kafka's documentation of acks, ``unclean.leader.electio
 replica standing").
 """
 
+import importlib
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 
-from attrs import frozen
+from kemu.protocol.frozen import frozen
 
 
 @frozen
 class Violation:
-    """A broken rule: time, step, text, and the entities it is about (for grouping and shrinking)."""
+    """A broken rule: time, step, text, and the affected entities (for grouping and shrinking)."""
 
     checker: str
     at_us: int
@@ -22,198 +24,22 @@ class Violation:
     liveness: bool = False
     """False: a forbidden event happened. True: a required event did not happen in time."""
     kind: str = ""
-    """The broken part of the rule, in a word of the checker: scenarios name it in ``expect``."""
+    """The kind of the violation, a word that the checker defines; ``expect`` of a scenario names kinds."""
 
 
 MEMBER_FAILED = "member-failed"
-KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "one-owner": ("two-owners",),
-        "cooperative": ("assignment-refused", "handed-over-too-soon", "no-rejoin", "revoked-too-much"),
-        "commits": (
-            "ahead-of-work",
-            "given-up-uncommitted",
-            "not-kept",
-            "not-truncated",
-            "position-not-committed",
-            "removed-too-early",
-            "removed-too-late",
-            "reset-in-range",
-            "went-back",
-            "wrong-reset",
-        ),
-        "no-lost-record": (
-            "acknowledged-lost",
-            "acknowledged-unwritten",
-            "append-gap",
-            "committed-unprocessed",
-            "processed-unwritten",
-        ),
-        "group-progress": (
-            "closed-early",
-            "join-unfinished",
-            "member-kept",
-            "no-position",
-            "not-rejoined",
-            "not-taken",
-            "offsets-uncommitted",
-            "records-unread",
-            "sync-unfinished",
-        ),
-        "clients": ("not-looked-up", "not-rejoined", "storm", "too-late", "too-soon", "undecided", "vanished"),
-        "membership": (
-            "accepted",
-            "assignment",
-            "evicted",
-            "generation",
-            "join-answer",
-            "join-phase",
-            "left-out",
-            "loaded",
-            "members",
-            "no-cause",
-            "not-divided",
-            "not-ranged",
-            "not-revoked",
-            "not-sticky",
-            "off-rack",
-            "protocol",
-            "refused",
-            "transition",
-            "unbalanced",
-        ),
-        "lifecycle": (
-            "callback",
-            "left-in-time",
-            "not-owned",
-            "out-of-order",
-            "owned",
-            "started-twice",
-            "works-when-closed",
-            "works-when-down",
-            "works-when-failed",
-        ),
-        "liveness": (
-            "forgotten-instance",
-            "forgotten-rebalance",
-            "member-failed",
-            "not-at-rest",
-            "unheard-isr",
-            "untold-coordinator",
-        ),
-        "replicas": (
-            "acknowledged-uncommitted",
-            "another-record",
-            "append-gap",
-            "committed-lost",
-            "cut-too-much",
-            "failed-log-dir",
-            "isr-without-committed",
-            "logs-differ",
-            "read-uncommitted",
-            "start-behind",
-            "unclean-forbidden",
-            "watermark-back",
-        ),
-        "tasks": (
-            "checkpoint-lost",
-            "checkpoint-without-state",
-            "copies-misplaced",
-            "early-follow-up",
-            "given-up-uncommitted",
-            "moved-while-running",
-            "no-follow-up",
-            "not-at-rest",
-            "not-one-owner",
-            "not-restored",
-            "open-state-kept",
-            "runs-twice",
-            "runs-unowned",
-            "runs-without-state",
-            "shut-down-early",
-            "state-passed-over",
-            "uncommitted",
-        ),
-        "leadership": (
-            "controller-epoch",
-            "deposed-controller-writes",
-            "isr-not-counted",
-            "old-epoch-obeyed",
-            "state-written",
-            "two-leaders",
-        ),
-        "useless-work": ("rejoin-without-cause",),
-        "duties": (
-            "dead-in-isr",
-            "epoch-of-another-topic",
-            "fetch-stalled",
-            "former-leader",
-            "left-over",
-            "log-of-another-topic",
-            "moved-early",
-            "never-shrunk",
-            "no-controller",
-            "no-leader",
-            "not-balanced",
-            "not-registered",
-            "order-not-obeyed",
-            "out-of-isr",
-            "replica-kept",
-            "session-cut",
-            "session-kept",
-            "stale-metadata",
-            "step-kept",
-            "unanswered",
-            "watermark-waits",
-        ),
-        "isr": (
-            "acknowledged-by-too-few",
-            "joined-while-closing",
-            "leadership-kept",
-            "shrunk-in-sync",
-            "watermark-at-start",
-        ),
-        "idempotence": ("appended-twice",),
-        "reassignment": (
-            "deleted-assigned",
-            "dropped-in-sync",
-            "not-of-the-step",
-            "not-the-step",
-            "order-lost",
-            "refused",
-            "step-from-elsewhere",
-            "too-many-leaders",
-            "too-many-partitions",
-            "too-many-replicas",
-            "unfinished",
-            "unnamed",
-            "unused",
-        ),
-        "catch-up": (
-            "commit-not-rising",
-            "committed-unprocessed",
-            "delivered-twice",
-            "not-jumped",
-            "outside-range",
-            "range-left-open",
-            "range-misplaced",
-            "second-uncommitted",
-        ),
-        "answers": ("untrue",),
-        "fields": ("wrong",),
-        "pace": ("overdue", "too-late", "too-many", "too-soon"),
-        "requests": (
-            "answered-unasked",
-            "gave-up-early",
-            "out-of-order",
-            "timed-out-early",
-            "two-sessions",
-            "unanswered",
-            "waits-for-ever",
-        ),
-    }
-)
-"""Checker -> the kinds of its violations."""
+
+
+@cache
+def kinds_by_checker() -> Mapping[str, tuple[str, ...]]:
+    """Checker -> the kinds of its violations.
+
+    A scenario names checkers, and checkers read scenarios. The first call therefore loads the checkers by the name of
+    their package.
+    """
+    checkers = importlib.import_module("kemu.emulator.checkers").CHECKERS
+    return MappingProxyType({name: checker.kinds for name, checker in checkers.items()})
+
 
 UNCLEAN = "unclean-election"
 UNFLUSHED = "unflushed"
@@ -225,18 +51,18 @@ DIVERGED = "diverged"
 
 LOSS_REASONS: Mapping[str, str] = MappingProxyType(
     {
-        UNCLEAN: "no in-sync replica was left, and the topic allows unclean elections: the new leader lacks them",
-        UNFLUSHED: "the last in-sync replica had not flushed them when its power was cut (log.flush.interval.*)",
+        UNCLEAN: "no in-sync replica was left, and an unclean election chose a leader without the records",
+        UNFLUSHED: "the last in-sync replica had not flushed the records at its power cut (log.flush.interval.*)",
         EMPTY_DISK: "the last in-sync replica restarted with an empty disk",
         LOST_TAIL: "the disk of the last in-sync replica lost the end of its log",
-        READ_PAST: "the log lost the records that the group processed at these offsets, and no leader reported it:"
-        " the next leader has no later epoch there (KIP-320)",
-        DIVERGED: "a leader's disk lost the end of its log, and the leader wrote them in the same epoch, unnoticed by"
-        " its followers; a follower with the earlier records leads now",
-        LEADER_ONLY: "only their leader had them (the producer asked for acks=0 or 1), and another broker leads now",
+        READ_PAST: "the log lost the records that the group processed at these offsets. No leader reported the loss:"
+        " the next leader has no later epoch at these offsets (KIP-320)",
+        DIVERGED: "a leader's disk lost the end of its log, and the leader wrote new records in the same epoch,"
+        " unnoticed by its followers. A follower with the earlier records leads now",
+        LEADER_ONLY: "only the former leader had the records (acks=0 or 1), and another broker leads now",
     }
 )
-"""Reason -> why Kafka allows the loss."""
+"""Reason of a loss -> explanation why Kafka allows the loss."""
 
 
 @frozen
@@ -265,60 +91,60 @@ FORGOTTEN_REBALANCE = "forgotten-rebalance"
 
 STAYS_DEGRADED: Mapping[str, str] = MappingProxyType(
     {
-        LEFT_OVER_LOG: "the order to delete the log was lost with its controller or its broker's registration, and no"
-        " controller asks which logs a broker has",
-        LOG_OF_ANOTHER_TOPIC: "the broker has the log of a deleted topic of that name (INCONSISTENT_TOPIC_ID,"
-        " KIP-516); an operator must remove it",
-        EPOCH_OF_ANOTHER_TOPIC: "the broker is in a later leader epoch of a deleted topic of that name, and ignores"
-        " older epochs: without topic ids (KIP-516) it cannot tell the two topics apart",
-        UNHEARD_ISR: "the leader waits for another leader epoch: the controller does not know the ISR that it wrote",
+        LEFT_OVER_LOG: "the request to delete the log was lost with the controller or the broker's registration. No"
+        " controller asks a broker for its logs",
+        LOG_OF_ANOTHER_TOPIC: "the broker has the log of a deleted topic of the same name"
+        " (INCONSISTENT_TOPIC_ID, KIP-516); an operator must remove the log",
+        EPOCH_OF_ANOTHER_TOPIC: "the broker is in a later leader epoch of a deleted topic of the same name, and"
+        " ignores older epochs: without topic ids (KIP-516) the two topics are indistinguishable",
+        UNHEARD_ISR: "the leader waits for another leader epoch: the controller does not know its own last ISR",
     }
 )
-"""Reason -> why a condition lasts for good, with less redundancy than configured while the rest works."""
+"""Reason -> explanation why a condition lasts permanently. The condition only reduces redundancy."""
 
 STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("liveness", UNTOLD_COORDINATOR): (
-            "the order to stop the coordinator's replica was lost with the controller: the broker still leads its copy"
-            " of the group's log, without followers, and its members ask for another coordinator only if it refuses"
-            " them or stops; a restart of that broker ends this"
+            "the request to stop the coordinator's replica was lost with the controller. The broker still leads its"
+            " copy of the group's log, without followers. Its members ask for another coordinator only if the broker"
+            " refuses them or stops; a restart of the broker ends the condition"
         ),
         ("liveness", UNHEARD_ISR): (
-            "the leader of the group's log waits for another leader epoch, with an ISR below min.insync.replicas: the"
-            " controller wrote a larger ISR, lost the answer, and does not know the ISR; a restart of that leader, or"
-            " another election, ends this"
+            "the leader of the group's log waits for another leader epoch, with an ISR below min.insync.replicas. The"
+            " controller wrote a larger ISR, lost the answer, and does not know the ISR. A restart of the leader, or"
+            " another election, ends the condition"
         ),
         ("duties", LOG_OF_ANOTHER_TOPIC): (
-            "the store's leader of the partition has the log of a deleted topic of that name, and refuses to lead"
-            " (INCONSISTENT_TOPIC_ID, KIP-516): the partition has no leader until an operator removes that log"
+            "the store's leader of the partition has the log of a deleted topic of the same name, and refuses to lead"
+            " (INCONSISTENT_TOPIC_ID, KIP-516). The partition has no leader until an operator removes the log"
         ),
         ("liveness", FORGOTTEN_INSTANCE): (
             "the group's log has no record with the new id of a static member: the log lost the record, or the"
-            " coordinator changed before the member's rebalance was over; the next coordinator knows the former id and"
-            " fences the member (FENCED_INSTANCE_ID), which is fatal"
+            " coordinator changed before the end of the member's rebalance. The next coordinator knows the former id,"
+            " and fences the member (FENCED_INSTANCE_ID), which is fatal"
         ),
         ("liveness", FORGOTTEN_REBALANCE): (
-            "a static member revoked partitions, or led without knowing them, and rejoined (after a restart, or without"
-            " its member id) before the rebalance that would have assigned them was over: it gets the present"
-            " generation, and asks for no rebalance; any rebalance of the group ends this"
+            "a static member revoked partitions, or led the group without knowing them. The member rejoined (after a"
+            " restart, or without its member id) before the rebalance that would have assigned the partitions was over."
+            " So the member got the present generation and asks for no rebalance. Any rebalance ends the condition"
         ),
         ("duties", EPOCH_OF_ANOTHER_TOPIC): (
-            "the store's leader of the partition is in a later leader epoch of a deleted topic of that name, and"
+            "the store's leader of the partition is in a later leader epoch of a deleted topic of the same name, and"
             " ignores older epochs (before topic ids, KIP-516)"
         ),
     }
 )
-"""(checker, kind) -> why a group or a partition stays blocked for good, as it would in Kafka.
+"""(checker, kind) -> explanation why a group or a partition stays blocked permanently, as in Kafka.
 
-A run with such a violation does not hold unless the scenario expects it. Sweeps over random faults expect it
-(``expectations.OF_KAFKAS_OWN``).
+A run with such a violation holds only if the scenario expects the violation. Sweeps over random faults expect these
+violations (``expectations.of_kafkas_own``).
 """
 
 
 @frozen
 class Unmended:
-    """A condition that did not end after the faults, for a reason in ``STAYS_DEGRADED``, and the text with its
-    duration.
+    """A condition that did not end after the faults. ``why``: a reason in ``STAYS_DEGRADED``. ``text``: a description
+    with the duration.
     """
 
     at_us: int

@@ -1,13 +1,11 @@
 """Judge the facts of a run: verdict, violations, losses and figures.
 
-``judge`` takes facts of a live run, of a trace, inside Spark, or recorded from real logs.
+``judge`` takes the facts of a live run, of a trace, or of real logs.
 """
 
 from collections.abc import Iterable
 
-from attrs import frozen
-
-from kemu.emulator.checkers import make_checkers
+from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.checkers.base import Checker, Clock
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.engine.raised import LIVELOCK, owner_among, raised_text
@@ -18,6 +16,7 @@ from kemu.emulator.metrics.metrics import Metrics
 from kemu.emulator.scenario.expectations import UNMET, Expected, expectations, split
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.waiting_at_end import StillWaiting, WaitingAtEnd
+from kemu.protocol.frozen import frozen
 
 
 @frozen
@@ -26,9 +25,10 @@ class Judgement:
 
     ``verdict``: "holds", "violated" (a forbidden event happened), "liveness" (a required event did not happen in
     time), "livelock" (virtual time did not advance) or "broken" (a machine, a checker or the user's code raised).
-    ``violations``: by time, with the expected ones and one for each unmet expectation. ``unmended``: conditions that
-    Kafka itself never ends. ``reason``: why the run does not hold, in one line; "" if it holds. ``did_not_work``: why
-    the run's figures mean nothing; "" if the figures are meaningful (see ``_did_not_work``).
+    ``violations``: all violations by time, including expected violations, and one violation for each unmet expectation.
+    ``unmended``: conditions that Kafka itself never ends. ``reason``: the reason of the verdict in one line; "" if the
+    run holds. ``did_not_work``: the reason why the run's figures are meaningless; "" for meaningful figures (see
+    ``_did_not_work``).
     """
 
     verdict: str
@@ -39,18 +39,19 @@ class Judgement:
     reason: str = ""
     did_not_work: str = ""
     broke: str = ""
-    """The error of a broken run, with its traceback from the second line on; "" if none."""
+    """The error of a broken run, with the traceback from the second line on; "" without an error."""
     waiting: tuple[StillWaiting, ...] = ()
-    """Groups, members and partitions that still wait at the end, and for what."""
+    """Groups, members and partitions that still wait at the end, with time and reason."""
 
 
 class Judging:
-    """The panel, the checkers and the metrics of one run: show them every fact in order, then call ``finish``.
+    """The panel, the checkers and the metrics of one run. Call ``see`` with every fact in order, and ``finish`` at the
+    end.
 
     Args:
         checkers: new checkers, which read the panel.
-        expect: expected violations; an expectation that is not met is a violation (``scenario.expectations``).
-        panel: a panel with other readers; None: a new one.
+        expect: expected violations; an unmet expectation is a violation (``scenario.expectations``).
+        panel: a panel with other readers; None for a new panel.
     """
 
     def __init__(
@@ -68,17 +69,17 @@ class Judging:
 
     @property
     def observers(self) -> "tuple[Panel | Clock | Checker | Metrics | WaitingAtEnd, ...]":
-        """The observers of facts, in this order."""
+        """The observers of facts, in the order in which they see a fact."""
         return (self.panel, self._clock, *self.checkers, self.metrics, self._waiting)
 
     def see(self, seen: Seen) -> None:
-        """Take one fact."""
+        """Show one fact to all observers that want the fact."""
         fact = seen.fact
         for handler in self._watchers_of(kind_of(fact)):
             handler(seen, fact)
 
     def wants(self, kind: type) -> bool:
-        """Whether any observer wants facts of a kind. ``facts_of`` asks this for messages, which are in no note."""
+        """Whether an observer wants facts of a kind. ``facts_of`` asks this question for messages."""
         return bool(self._watchers_of(kind))
 
     def _watchers_of(self, kind: type) -> tuple[Handler, ...]:
@@ -89,22 +90,22 @@ class Judging:
 
     @property
     def recovered(self) -> bool:
-        """Whether all checkers are satisfied. A run that cannot recover is watched to its end."""
+        """Whether no checker waits for recovery; always False for a core that cannot recover."""
         return not self.panel.unrecoverable and all(checker.satisfied for checker in self.checkers)
 
     def _is_demanded(self, violation: Violation) -> bool:
-        """Whether a violation counts. If the core cannot recover, required events do not count."""
+        """Whether a violation is reported. If the core cannot recover, violations of liveness are not reported."""
         healed_us = self.panel.core_healed_us
         hopeless = self.panel.unrecoverable and healed_us is not None and violation.at_us >= healed_us
         return not (hopeless and violation.liveness)
 
     @property
     def judges_at_us(self) -> int:
-        """Latest time at which a checker judges required events, in us; 0 if none."""
+        """Latest time at which a checker judges required events, in us; 0 without such a time."""
         return max([checker.judges_at_us or 0 for checker in self.checkers], default=0)
 
     def raised(self, error: BaseException, at_us: int) -> str:
-        """The text of an error that a checker raised, for ``finish``. Raise the error again if no checker raised it."""
+        """The text of a checker's error, for ``finish``. An error of other code is raised again."""
         theirs = (each for each in self.checkers if owner_among(error, (each, *each.parts)) is not None)
         checker = next(theirs, None)
         if checker is None and isinstance(error, Exception):
@@ -113,7 +114,9 @@ class Judging:
         return raised_text(whose, error, at_us)
 
     def finish(self, at_us: int, broke: str = "") -> Judgement:
-        """End the run at this time of the world. ``broke``: the error that broke the run, "" if none."""
+        """End the run at this time of the world, and return the judgement. ``broke``: the error that broke the run, or
+        "".
+        """
         violations: list[Violation] = []
         for checker in self.checkers:
             try:
@@ -146,7 +149,7 @@ class Judging:
 
 
 def _verdict(unexpected: tuple[Violation, ...], broke: str) -> tuple[str, str]:
-    """The verdict, and its reason in one line."""
+    """(verdict, reason of the verdict in one line)."""
     if broke:
         return "livelock" if broke.startswith(LIVELOCK) else "broken", broke.splitlines()[0]
     worst = next((each for each in unexpected if not each.liveness), unexpected[0] if unexpected else None)
@@ -156,11 +159,11 @@ def _verdict(unexpected: tuple[Violation, ...], broke: str) -> tuple[str, str]:
 
 
 def _did_not_work(violations: Iterable[Violation], checkers: Iterable[Checker]) -> str:
-    """Why the figures of a run mean nothing: a member failed, or a group processed no record; "" if they mean
-    something.
+    """The reason why the figures of a run are meaningless: a member failed, or a group processed no record; "" for
+    meaningful figures.
 
-    A group that does no work costs nothing: no rebalances, no reprocessing, no downtime. Comparisons must leave such a
-    run out, whether its violations were expected or not.
+    A group without work has no rebalances, no reprocessing and no downtime. Comparisons must omit such a run, even if
+    its violations were expected.
     """
     dead = [each for each in violations if each.kind == MEMBER_FAILED]
     if dead:
@@ -185,14 +188,15 @@ def judge(
     """Judge facts from any source.
 
     Args:
-        facts: by time; ``Seen.seq`` rises. ``Seen.life`` counts the starts of the actor's host. A ``RunStarted`` comes
-            first, and a ``HostStarted`` for each host that runs.
+        facts: facts by time, with rising ``Seen.seq``. ``Seen.life`` is the number of starts of the actor's host. The
+        first fact is ``RunStarted``, followed by a ``HostStarted`` for each running host.
         ended_us: end of the run.
-        checkers: new checkers (``checkers_for`` creates a scenario's); None: all, with their defaults.
+        checkers: new checkers (``checkers_for`` creates a scenario's checkers); None for all checkers with default
+        settings.
         expect: expected violations (``scenario.expectations``).
-        broke: the error that broke the run; "" if none.
+        broke: the error that broke the run; "" without an error.
     """
-    judging = Judging(make_checkers() if checkers is None else checkers, expect=expect)
+    judging = Judging([make() for make in CHECKERS.values()] if checkers is None else checkers, expect=expect)
     for seen in facts:
         judging.see(seen)
     return judging.finish(ended_us, broke)

@@ -1,8 +1,7 @@
 """Replay: feed the recorded events to new machines, and compare their effects up to the first difference.
 
 The trace holds every event of every actor in order, and a machine is a function of its events. So a replay needs no
-network, no clock and no Trio. A replay tests an earlier trace against today's code, and repeats a run under the wall
-clock.
+network, no clock and no Trio. A replay compares an earlier trace with today's code, and can repeat a live run.
 """
 
 from collections import deque
@@ -10,8 +9,6 @@ from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
-
-from attrs import frozen
 
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
@@ -30,10 +27,11 @@ from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.rows import Packets, effect_from_row, event_from_row, same_effects
 from kemu.emulator.trace.traces import Broken, Footer, Header, PacketRecord, Step, Torn, Trace, TraceWriter, WorldFact
+from kemu.protocol.frozen import frozen
 from kemu.protocol.profiles import PROFILES
 
 DEEPEST = 8
-"""Depth to which a machine's state is shown."""
+"""Number of levels of a machine's state in ``state_of``."""
 CONTEXT = 10
 """Number of steps shown before a difference."""
 
@@ -47,7 +45,7 @@ class Difference:
     recorded: tuple[str, ...]
     made: tuple[str, ...]
     before: tuple[Step, ...]
-    """The last equal steps of all actors, oldest first."""
+    """The last equal steps of all actors before the difference, oldest first."""
     why: str
 
 
@@ -59,7 +57,7 @@ class Replayed:
     """Number of compared steps."""
     difference: Difference | None
     torn: str = ""
-    """Place at which an incomplete trace ends; "" for a complete trace."""
+    """The place at which an incomplete trace ends; "" for a complete trace."""
     state: dict[str, Any] | None = None
     """Fields of the requested actor at the requested time."""
 
@@ -89,15 +87,15 @@ def replay(
 
     Args:
         trace: the recorded run.
-        profile: another release than the recorded one.
+        profile: another release than the recorded release.
         actor: compare only the steps of this actor.
-        until_us: stop at this virtual time and, with ``actor``, report that actor's fields.
+        until_us: stop at this virtual time and, with ``actor``, report the actor's fields.
         listeners: the listeners of the recorded run.
         applications: the applications of the recorded run.
 
     Raises:
-        TraceError: the file is damaged or its scenario cannot be read; or the run had listeners or applications that
-            are missing here; or its caller made the random choices.
+        TraceError: the file is damaged; or its scenario cannot be read; or listeners or applications of the run are
+        missing; or the caller of the run made the random choices.
     """
     _same_code(trace, listeners, applications)
     player = _Player(trace.header, profile or trace.header.profile, actor, listeners, applications)
@@ -120,9 +118,7 @@ def _same_code(
     listeners: Mapping[str, Listener] | None = None,
     applications: Mapping[str, ApplicationFactory] | None = None,
 ) -> None:
-    """Refuse a trace whose listeners, applications or random choices are missing, because a trace does not contain
-    these.
-    """
+    """Refuse a trace whose listeners, applications or random choices are missing; a trace contains none of these."""
     header = trace.header
     if header.steered:
         raise TraceError(
@@ -159,10 +155,10 @@ def repeatable(trace: Trace) -> Scenario:
 
 
 def rerun(trace: Trace, *, loop: str | None = None, to: Path | None = None) -> tuple[RunResult, str | None]:
-    """Run the plan of a trace again; return the result and the recorded digest (None if the trace is torn).
+    """Run the plan of a trace again; return the result and the recorded digest (None for a torn trace).
 
     Raises:
-        TraceError: see ``repeatable``.
+        TraceError: as for ``repeatable``.
     """
     scenario, header = repeatable(trace), trace.header
     recorded = None
@@ -180,7 +176,7 @@ def state_of(machine: Machine) -> dict[str, Any]:
 
 
 class _Player:
-    """Builds machines at the start of lives, and steps them with the recorded events."""
+    """Builds the machines at the starts of lives, and steps the machines with the recorded events."""
 
     def __init__(
         self,
@@ -193,7 +189,7 @@ class _Player:
         if profile not in PROFILES:
             raise TraceError(f"unknown profile {profile!r} (there are {', '.join(PROFILES)})")
         scenario = scenario_of(header)
-        world = World(Seeded(header.seed), TraceWriter(None, header), latency_us=(0, 0))  # a replay sends nothing
+        world = World(Seeded(header.seed), TraceWriter(None, header), latency_us=(0, 0))  # a replay sends no packets
         self._cluster = cluster_class(scenario)(
             world, scenario, PROFILES[profile], listeners=listeners, applications=applications
         )
@@ -207,7 +203,7 @@ class _Player:
         self.difference: Difference | None = None
 
     def take(self, record: object) -> None:
-        """Act on one record of the trace."""
+        """Replay one record of the trace."""
         match record:
             case Step():
                 self._step(record)
@@ -257,7 +253,7 @@ class _Player:
         machine = self._machine(record.actor, record.life, record.local_us)
         if machine is None:
             return
-        if record.text.startswith(LIVELOCK):  # the recorded machine did not step
+        if record.text.startswith(LIVELOCK):  # the recorded machine did not take this step
             return
         event = event_from_row(record.event, self._packets)
         step = Step(*record[:6], ())
@@ -281,7 +277,7 @@ def _time_of(record: object) -> int:
 
 
 def _plain(thing: Any, above: frozenset[int], depth: int) -> Any:
-    """Return plain data; ``above`` has the ids of the surrounding objects, to stop at references to them."""
+    """Return plain data. ``above`` has the ids of the surrounding objects, at whose references the conversion stops."""
     if isinstance(thing, Enum):
         return thing.name
     if thing is None or isinstance(thing, str | int | bool | bytes):

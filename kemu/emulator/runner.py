@@ -1,19 +1,16 @@
 """One run: from a scenario and a seed to a verdict. The command line, tests and sweeps use the same function.
 
-A run has two phases. In the safety phase the plan and the load run until the scenario's ``heal_at_us``. Then all faults
-end, and in the liveness phase every group must recover within a bound. Hosts in ``[checks.away]`` stay faulty, and
-recovery does not wait for them.
+A run has two phases. In the safety phase the plan and the load run until the scenario's ``heal_at_us``, when all faults
+end. In the liveness phase every group must recover within a bound. Hosts in ``[checks.away]`` stay faulty, and recovery
+does not wait for these hosts.
 """
 
 import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import BinaryIO
-
-from attrs import frozen
 
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
@@ -51,26 +48,28 @@ from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.waiting_at_end import StillWaiting
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.draws import DrawName
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 LOOPS = ("trio", "bare")
 CALM_LATENCY_US = (500, 2_000)
-"""Latency of packets, least and most, if neither the scenario nor a draw gives one."""
+"""Least and most latency of packets in us, if neither the scenario nor a draw sets a latency."""
 SLICE_US = 1_000_000
-"""Interval of the checks for recovery in the liveness phase."""
+"""Interval of the checks for recovery in the liveness phase, in us."""
 SETTLED_US = 10_000_000
-"""Time, after a broker's session timeout and a replica's lag timeout, in which ISRs settle."""
+"""Time after a broker's session timeout and a replica's lag timeout in which ISRs settle, in us."""
 TIME_IS_OVER = "time is over"
 LONGER_US = 3_600_000_000
-"""Longest extension of a run whose groups are disturbed repeatedly."""
+"""Longest extension of a run whose groups are disturbed repeatedly, in us."""
 
 
 @frozen
 class FaultFired:
-    """An entry of the plan: its index, its kind ("crash"), its description, and the number of times it took effect.
+    """An entry of the plan: index, kind ("crash"), description, and the number of effects.
 
-    ``parts`` is the number of parts of an action (a rolling restart has one per member), of which ``done`` took effect.
+    ``parts`` is the number of parts of an action (a rolling restart has one part per member); ``done`` parts took
+    effect.
     """
 
     index: int
@@ -93,8 +92,8 @@ class RunResult:
     ``verdict`` is "holds", "violated" (a safety rule was broken), "liveness" (recovery took too long), "livelock"
     (virtual time made no progress) or "broken" (a machine, a checker or the user's code raised). ``faults`` has one
     entry per entry of the plan. ``losses`` are records that Kafka's own rules allow to be lost (``emulator.findings``).
-    ``unmended`` are groups and partitions that did not recover for a reason of Kafka's own. Neither remark is a
-    violation.
+    ``unmended`` are groups and partitions that did not recover for a reason of Kafka's own. Neither losses nor
+    ``unmended`` are violations.
     """
 
     scenario: str
@@ -117,15 +116,17 @@ class RunResult:
     reason: str = ""
     """Reason of the verdict in one line; "" if the run holds."""
     did_not_work: str = ""
-    """Reason not to compare the figures with another run's; "" if there is none (``emulator.judging``)."""
+    """The reason why the figures are meaningless (``emulator.judging``); "" for meaningful figures."""
     core: facts.CoreHealed | None = None
-    """The healed core of ``[checks.away]``, and whether it can recover; None if all hosts were healed."""
+    """The healed core of ``[checks.away]``, with reasons if the core cannot recover; None if all hosts were healed."""
     waiting: tuple[StillWaiting, ...] = ()
     """Groups and partitions that still wait at the end, with time and reason."""
 
 
 def package_version() -> str:
     """Return the version of this package, for traces."""
+    from importlib.metadata import PackageNotFoundError, version  # late: 15 modules, needed for traces only
+
     try:
         return version("kemu")
     except PackageNotFoundError:
@@ -133,10 +134,10 @@ def package_version() -> str:
 
 
 def profile_of(scenario: Scenario, profile: str | None) -> str:
-    """Return the release of a run: ``profile``, else the scenario's, else the default.
+    """Return the release of a run: ``profile``, or the scenario's release, or the default.
 
     Raises:
-        ScenarioError: the release is unknown, or its brokers do not know a key of the scenario.
+        ScenarioError: the release is unknown, or brokers of the release do not know a key of the scenario.
     """
     found = profile or scenario.profile or DEFAULT_PROFILE
     if found not in PROFILES:
@@ -177,13 +178,13 @@ class Run:
         recorder: Recorder | None = None,
         driven: bool = False,
     ) -> None:
-        """Prepare a run; see ``run`` for the other arguments.
+        """Prepare a run. The other arguments are those of ``run``.
 
         Args:
-            choices: used instead of draws from the seed. The trace says so; such a trace can neither be replayed nor
-                run again.
+            choices: random choices in place of draws from the seed. A trace with such choices can neither be replayed
+            nor run again.
             recorder: gets all records of the trace.
-            driven: whether code outside of the plan will act on the run. The trace says so and cannot be run again.
+            driven: whether code outside of the plan will act on the run. The trace of such a run cannot be run again.
         """
         self.profile = profile = profile_of(scenario, profile)
         header = Header(
@@ -192,7 +193,7 @@ class Run:
             seed=seed,
             profile=profile,
             loop=loop,
-            package=package_version(),
+            package="" if sink is None else package_version(),
             live=live,
             listeners=sorted(listeners or ()),
             applications=sorted(applications or ()),
@@ -241,7 +242,7 @@ class Run:
         self.world.watch(self._observers)
 
     def watch_also(self, observer: Observer) -> None:
-        """Add an observer."""
+        """Add an observer, which sees each fact after the other observers."""
         self._observers = (*self._observers, observer)
         self.world.watch(self._observers)
 
@@ -255,16 +256,16 @@ class Run:
         self.world.at(at_us, self._heal)
 
     def run_with(self, take_turns: Callable[[World, int], None]) -> str:
-        """Run both phases; return the error, "" if there was none."""
+        """Run both phases; return the error, or "" without an error."""
         self.begin()
         self.settle(self.scenario.heal_at_us)
         return self.run_until(take_turns, self.scenario.ends_us + LONGER_US)
 
     def run_until(self, take_turns: Callable[[World, int], None], until_us: int) -> str:
-        """Run until the end, at the latest until ``until_us``; return the error, "" if there was none."""
+        """Run until the end, at the latest until ``until_us``; return the error, or "" without an error."""
         world = self.world
         collecting = gc.isenabled()
-        gc.disable()  # a full collection visits every member: the cost of a step would grow with the cluster
+        gc.disable()  # a full garbage collection visits every member, so the cost of a step would grow with the cluster
         try:
             with StepWatch(world, World.take_turn.__code__):
                 take_turns(world, until_us)
@@ -291,7 +292,7 @@ class Run:
         self._look()
 
     def _heal_core(self, away: AwaySpec) -> None:
-        """Heal all hosts except hosts that stay away; also heal hosts without which the others cannot recover."""
+        """Heal all hosts except hosts that stay faulty. With ``recalled``, also heal brokers that the core needs."""
         world, now = self.world, standings(self.scenario, self.judging.panel)
         decision = decided(now, away.hosts, recalled=away.recalled)
         self.injector.heal_core(decision.away, away.how)
@@ -302,7 +303,7 @@ class Run:
             world.at(again_us, lambda: self._decide_again(away))
 
     def _decide_again(self, away: AwaySpec) -> None:
-        """Repeat the decision about the core: earlier faults may have left a host that stays away alone in an ISR."""
+        """Repeat the decision about the core, because earlier faults may have left a faulty broker alone in an ISR."""
         core = self.core
         assert core is not None
         if core.unrecoverable:
@@ -366,23 +367,23 @@ def run(
     Args:
         scenario: the scenario to run.
         seed: seed of all random draws; the same seed gives the same trace, byte for byte.
-        profile: a name of ``PROFILES``; None takes the scenario's, else the default.
-        loop: "trio" (every actor a task) or "bare" (a loop); the traces are equal.
-        trace: file for the trace; an earlier file is replaced only by a complete one.
+        profile: a name of ``PROFILES``; None for the scenario's release, or the default.
+        loop: "trio" (every actor is a Trio task) or "bare" (a Python loop); the traces are equal.
+        trace: file for the trace. Only a complete trace replaces an earlier file.
         live: whether the run follows the wall clock (Trio loop only).
         observers: further observers of facts.
-        listeners: rebalance listeners by host, instead of the configured ones.
-        applications: by host, factory of the application of each life, instead of the usual poll loop.
-        assignors: assignors to use instead of the profile's.
-        checkers: used instead of all that apply.
-        panel: a panel that observers read, too; the panel sees each fact before the observers. None: the run creates
-            a panel.
+        listeners: rebalance listeners by host, in place of the configured listeners.
+        applications: factories of applications by host, called at each start of the host, in place of the usual poll
+        loop.
+        assignors: assignors in place of the profile's assignors.
+        checkers: checkers in place of all checkers that apply.
+        panel: a panel that observers read, too; the panel sees each fact before the observers. None for a new panel.
         recorder: gets all records of the trace.
         control: path of the control socket of a live run (``emulator.injection.orders``).
 
     Raises:
-        OSError: the trace cannot be written, or no socket can be created at ``control``; names the file.
-        ScenarioError: an unknown profile, or a configuration that a machine refuses.
+        OSError: the trace cannot be written, or no socket can be created at ``control``. The error names the file.
+        ScenarioError: the profile is unknown, or a machine refuses its configuration.
     """
     assert loop in LOOPS, loop
     profile = profile_of(scenario, profile)

@@ -1,4 +1,4 @@
-"""The messages, and pure functions for decisions. Nothing here has state that changes.
+"""Messages, settings and decisions: values and pure functions without changeable state.
 
-Internal: the public names are those of ``kemu.api``.
+The package is internal: ``kemu.api`` has the public names.
 """

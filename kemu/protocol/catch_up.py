@@ -2,20 +2,22 @@
 
 A partition of a group has two commit logs. The primary (the user's consumer) resumes at the end of the partition's log
 after every recovery. The skipped part is a range, stored as a token in the second log. A secondary consumer processes
-the open ranges, oldest first. Offsets are the next to be read; ranges are half open.
+the open ranges, oldest first. An offset is the position of the next record to read; a range does not include its end.
 
-The KIP's page leaves some cases open. The rules chosen here keep its promises: at-least-once delivery, disjoint ranges,
-strictly increasing commits in each log, and no undelivered record below ``committed()``.
+The KIP's page leaves some cases open. The rules of this module fulfil the page's requirements: at-least-once delivery,
+disjoint ranges, strictly increasing commits in each log, and no undelivered record below ``committed()``.
 """
 
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
+
+from kemu.protocol.frozen import frozen
 
 PAGE = "page"
 CALLS = ("log", PAGE)
-"""Values of ``emulated.parallel.rebalance.calls``: two readings of poll(), beginningOffsets() and endOffsets()."""
+"""The values of ``emulated.parallel.rebalance.calls``: two readings of poll(), beginningOffsets() and endOffsets()."""
 
 
 class OffsetRange(NamedTuple):
@@ -27,21 +29,21 @@ class OffsetRange(NamedTuple):
 
 @frozen
 class OpenRange:
-    """Write to the second log: a token, the range for the secondary to process."""
+    """A write to the second log: a token, which is a range for the secondary to process."""
 
     range: OffsetRange
 
 
 @frozen
 class CommitPrimary:
-    """Write to the first log: the primary's commit."""
+    """A write to the first log: the primary's commit."""
 
     offset: int
 
 
 @frozen
 class CommitSecondary:
-    """Write to the second log: the secondary's commit."""
+    """A write to the second log: the secondary's commit."""
 
     offset: int
 
@@ -51,7 +53,7 @@ LogWrite: TypeAlias = OpenRange | CommitPrimary | CommitSecondary
 
 @frozen
 class CommitLogs:
-    """The relevant content of both logs of one partition: the last commits, and every token."""
+    """The relevant content of both logs of one partition: the last commits, and all tokens."""
 
     primary: int | None = None
     tokens: tuple[OffsetRange, ...] = ()
@@ -64,18 +66,18 @@ class CommitLogs:
 
     @property
     def open_ranges(self) -> tuple[OffsetRange, ...]:
-        """The unprocessed ranges, oldest first. A commit in a later range closes all earlier ones."""
+        """The unprocessed ranges, oldest first. A commit in a later range closes all earlier ranges."""
         done = -1 if self.secondary is None else self.secondary
         return tuple(OffsetRange(max(each.start, done), each.end) for each in self.tokens if each.end > done)
 
     @property
     def committed(self) -> int | None:
-        """The answer to ``committed()``: one of the logs has a commit for everything below it."""
+        """The result of ``committed()``: one of the logs has a commit for all records below this offset."""
         still = self.open_ranges
         return still[0].start if still else self.primary
 
     def after(self, write: LogWrite) -> "CommitLogs":
-        """The logs with one more record. Asserts that commits increase and that ranges do not overlap."""
+        """The logs with one more record. Asserts that commits increase, and that ranges do not overlap."""
         match write:
             case OpenRange(range=new):
                 assert new.start < new.end, new
@@ -95,21 +97,24 @@ class CommitLogs:
 
 
 class Recovery(NamedTuple):
-    """A member's first steps with a partition: the writes, in order, each durable before the next; then the seek."""
+    """The first steps of a member with a partition: writes, in order, and then a seek.
+
+    Each write is durable before the next write begins.
+    """
 
     writes: tuple[LogWrite, ...]
     position: int
 
 
 def recover(logs: CommitLogs, log_end: int) -> Recovery | None:
-    """The first steps of a member that owns the partition anew after a start, a restart, a rejoin or a rebalance.
+    """The first steps of a member that owns the partition after a start, a restart, a rejoin or a rebalance.
 
     Args:
-        logs: as stored by the group.
+        logs: the logs that the group has stored.
         log_end: the high watermark, or the last stable offset under ``read_committed``; read once.
 
     Returns:
-        None if there is no commit yet: ``auto.offset.reset`` decides and there is no range. A crash before the
+        None without any commit: then ``auto.offset.reset`` decides, and there is no range. A crash before the
         first write changes nothing; the next recovery repairs a crash after the token.
     """
     if logs.primary is None and not logs.tokens:
@@ -123,20 +128,20 @@ def recover(logs: CommitLogs, log_end: int) -> Recovery | None:
 
 
 class Route(Enum):
-    """The log for an explicit ``commitSync(offset)``."""
+    """The log that ``commitSync(offset)`` writes an offset to."""
 
     PRIMARY = "primary"
     SECONDARY = "secondary"
     NOTHING = "noop"
-    """Committed already."""
+    """The offset is already committed."""
     REFUSED = "rejected"
-    """Not delivered yet, or outside every range."""
+    """The offset is not delivered yet, or is outside every range."""
 
 
 def route_commit(logs: CommitLogs, offset: int, primary_position: int, secondary_position: int) -> Route:
     """Choose the log for one offset of ``commitSync`` / ``commitAsync``.
 
-    An offset belongs to the range with ``start < offset <= end``. Committing the end of a range therefore finishes it.
+    An offset belongs to the range with ``start < offset <= end``. So a commit of a range's end finishes the range.
     """
     for each in logs.open_ranges:
         if each.start < offset <= each.end:

@@ -1,30 +1,32 @@
-"""Orders to an actor from outside the protocol: by its host's start, a workload, a test or a tool."""
+"""Orders to an actor from outside the protocol: by the start of its host, a workload, a test or a tool."""
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.wire.values import value
 
 ENFORCED = "rebalance enforced by user"
-"""The reason in ``enforceRebalance()`` without one. Source: ``KafkaConsumer``, KIP-800."""
+"""The default reason of ``enforceRebalance()``. Source: ``KafkaConsumer``, KIP-800."""
 
 
 @value
 class Start:
-    """The process starts. First event of every life; the ``Loaded`` events with the content of its disk precede it."""
+    """The process starts. Only the ``Loaded`` events with the content of its disk precede this first event."""
 
 
 @value
 class HoursPass:
-    """The cluster has run undisturbed for hours, so that periodic work is at a random point of its interval."""
+    """The cluster has run without disturbance for hours, so that periodic work is at a random point of its interval."""
 
 
 @value
 class Close:
-    """Close cleanly (``consumer.close()``): commit, callbacks, LeaveGroup for dynamic members; then stay silent."""
+    """Close cleanly (``consumer.close()``): commit, callbacks, LeaveGroup for dynamic members; then send
+    nothing more.
+    """
 
 
 @value
 class Subscribe:
-    """Consumer: subscribe to these topics (sorted or not), or to all topics that match the pattern."""
+    """Consumer: subscribe to these topics, in any order, or to all topics that match the pattern."""
 
     topics: tuple[str, ...]
     pattern: str = ""
@@ -37,21 +39,21 @@ class Unsubscribe:
 
 @value
 class PausePartitions:
-    """Consumer: ``pause()`` those of these partitions that are assigned to it."""
+    """Consumer: call ``pause()`` for the assigned partitions of the list."""
 
     partitions: tuple[tuple[str, int], ...]
 
 
 @value
 class ResumePartitions:
-    """Consumer: ``resume()`` those of these partitions that are assigned to it."""
+    """Consumer: call ``resume()`` for the assigned partitions of the list."""
 
     partitions: tuple[tuple[str, int], ...]
 
 
 @value
 class Seek:
-    """Consumer: ``seek()`` to this offset, if the partition is assigned to it."""
+    """Consumer: call ``seek()`` with this offset, if the partition is assigned to the consumer."""
 
     topic: str
     partition: int
@@ -60,22 +62,22 @@ class Seek:
 
 @value
 class EnforceRebalance:
-    """Consumer: ``enforceRebalance(reason)``, if subscribed (KIP-800); by default with Kafka's standard reason."""
+    """Consumer: call ``enforceRebalance(reason)``, if subscribed (KIP-800); the default is Kafka's standard reason."""
 
     reason: str = ENFORCED
 
 
 @value
 class AssignNow:
-    """Consumer: its assignor has received the missing data; if it is still the leader, run the assignor again."""
+    """Consumer: run the assignor again if the consumer is still the leader; the assignor's missing data has arrived."""
 
 
 @value
 class ReadPartitions:
     """Consumer without a subscription: ``assign()`` exactly these (topic, partition, offset to read from).
 
-    A partition that is already read up to at least this offset continues from its position; others ``seek()`` to the
-    offset. A running poll() returns no records.
+    A partition that is already read up to at least this offset continues from its position. The consumer calls
+    ``seek()`` for the other partitions. A running poll() returns no records.
     """
 
     partitions: tuple[tuple[str, int, int], ...]
@@ -85,7 +87,7 @@ class ReadPartitions:
 class ProduceRecords:
     """Producer: its application sends records to these partitions: (partition, count).
 
-    ``topic``: "" is its only one.
+    ``topic``: "" means the producer's only topic.
     """
 
     counts: tuple[tuple[int, int], ...]
@@ -94,7 +96,7 @@ class ProduceRecords:
 
 @value
 class FlushRecords:
-    """Producer: its application calls flush(): batches no longer wait for linger.ms."""
+    """Producer: its application calls flush(), so that batches no longer wait for linger.ms."""
 
 
 @value
@@ -104,26 +106,26 @@ class GoOn:
 
 @value
 class PollReturns:
-    """Consumer: its application has other work: poll() returns no records."""
+    """Consumer: its application has other work, so poll() returns without records."""
 
 
 @value
 class LeaveGradually:
-    """Streams instance: move all tasks to other instances, then close; ``leaving`` false: cancel this and stay."""
+    """Streams instance: move all tasks to other instances, then close. ``leaving`` False: cancel this order."""
 
     leaving: bool
 
 
 @value
 class StopPolling:
-    """Consumer: its application is busy and does not call poll() for so long; heartbeats continue."""
+    """Consumer: its application is busy and does not call poll() for this time; heartbeats continue."""
 
     for_us: int
 
 
 @value
 class RaiseInListener:
-    """Consumer: the next call of this callback of its rebalance listener raises when it would have returned."""
+    """Consumer: the next call of this callback of its rebalance listener raises an error at its end."""
 
     callback: str
     why: str
@@ -131,7 +133,7 @@ class RaiseInListener:
 
 @value
 class FailChild:
-    """Consumer (KIP-333): its second consumer, if it has one, crashes and restarts after so long."""
+    """Consumer (KIP-333): its second consumer, if any, crashes and restarts after this time."""
 
     for_us: int
 
@@ -148,14 +150,14 @@ class LeadOffsets:
     leader_epoch: int
     records: tuple[tuple[bytes, bytes | None], ...]
     load_us: int = 0
-    """Duration of the load; requests meanwhile are answered COORDINATOR_LOAD_IN_PROGRESS."""
+    """The duration of the load, during which requests get COORDINATOR_LOAD_IN_PROGRESS."""
     wait_us: int = 0
-    """Wait before it, for the loads of other partitions."""
+    """The wait before the load, for the loads of other partitions."""
 
 
 @value
 class ResignOffsets:
-    """Coordinator: another broker leads this partition of ``__consumer_offsets`` now (with this leader epoch)."""
+    """Coordinator: another broker now leads this partition of ``__consumer_offsets``, under this leader epoch."""
 
     partition: int
     leader_epoch: int
@@ -163,7 +165,7 @@ class ResignOffsets:
 
 @value
 class HostPartition:
-    """Broker: lead this partition of a topic (created or grown, or loaded at start)."""
+    """Broker: lead this partition of a topic, which was created, has grown, or was loaded at start."""
 
     topic: str
     partition: int
@@ -184,7 +186,7 @@ class ClusterView:
     """Broker: the current state of the cluster, for its answers to Metadata and FindCoordinator.
 
     ``brokers``: (node id, rack or ""); ``topics``: (topic, leader's node id per partition, leader epoch per partition);
-    ``offsets_leaders``: node id per partition of ``__consumer_offsets`` (-1 = none at the moment).
+    ``offsets_leaders``: node id per partition of ``__consumer_offsets`` (-1 = no leader at the moment).
     """
 
     brokers: tuple[tuple[int, str], ...]
@@ -194,7 +196,7 @@ class ClusterView:
 
 @value
 class RemoveMember:
-    """Admin: remove a static member by instance id, or every member ("" = all). Source: KIP-345, KIP-571."""
+    """Admin: remove a static member by instance id, or every member (""). Source: KIP-345, KIP-571."""
 
     group: str
     instance_id: str
@@ -209,14 +211,14 @@ class DeleteGroup:
 
 @value
 class DescribeGroup:
-    """Admin: ask for a group's state and report it as a note."""
+    """Admin: request a group's state and report it as a note."""
 
     group: str
 
 
 @value
 class ListAllGroups:
-    """Admin: ask every broker for the groups that it coordinates."""
+    """Admin: ask every broker for the groups that the broker coordinates."""
 
 
 @value
@@ -256,8 +258,8 @@ class DeleteRecordsOf:
 class MakeTopic:
     """Admin: create a topic, placed by the controller.
 
-    ``replication_factor`` -1: the controller's ``default.replication.factor`` (KIP-464). ``configs``: settings of its
-    own, by Kafka's keys.
+    ``replication_factor`` -1: the controller's ``default.replication.factor`` (KIP-464). ``configs``: the topic's own
+    settings, by Kafka's keys.
     """
 
     topic: str
@@ -268,7 +270,7 @@ class MakeTopic:
 
 @value
 class AddPartitions:
-    """Admin: give a topic this many partitions in all (KIP-195)."""
+    """Admin: increase a topic's number of partitions to ``partitions`` (KIP-195)."""
 
     topic: str
     partitions: int
@@ -283,9 +285,9 @@ class RemoveTopic:
 
 @value
 class ElectLeadersOf:
-    """Admin: elect leaders of topics' partitions: the preferred ones, or any live replica (KIP-460).
+    """Admin: elect leaders of topics' partitions: the preferred replicas, or any live replica (KIP-460).
 
-    ``topics``: () = all of the cluster.
+    ``topics``: () = all topics of the cluster.
     """
 
     topics: tuple[str, ...]
@@ -296,9 +298,9 @@ class ElectLeadersOf:
 class ReassignPartitions:
     """Admin: move a topic's partitions (KIP-455).
 
-    ``targets``: (partition, replicas). ``brokers``: spread all partitions over these brokers, each beginning with the
-    next
-    of them. Neither: cancel the topic's ongoing reassignments.
+    ``targets``: (partition, replicas). ``brokers``: spread all partitions over these brokers; each partition begins
+    with the broker after the first broker of the partition before. Without ``targets`` and ``brokers``:
+    cancel the topic's ongoing reassignments.
     """
 
     topic: str
@@ -313,9 +315,9 @@ class ListReassignments:
 
 @value
 class AlterConfigs:
-    """Admin: change a setting of a topic, or (topic "") of all brokers or one; value "": remove the setting (KIP-339).
+    """Admin: change a setting of a topic, or (topic "") of all brokers or of one broker (KIP-339).
 
-    ``broker``: its id; -1: all.
+    ``value`` "": remove the setting. ``broker``: the broker's id; -1: all brokers.
     """
 
     topic: str
@@ -326,7 +328,7 @@ class AlterConfigs:
 
 @value
 class SetRate:
-    """Producer: append this many records per second from now on (0 = stop)."""
+    """Producer: append this number of records per second from now on (0 = stop)."""
 
     records_per_s: int
 
@@ -335,8 +337,8 @@ class SetRate:
 class AnswerNext:
     """Any server: answer the ``nth`` request (1 = next) of this API from this actor with an error.
 
-    ``api`` is Kafka's API name ("SyncGroup"), ``sender`` an actor (with its parts) or "" for anyone. The request is not
-    executed.
+    ``api`` is Kafka's API name ("SyncGroup"), ``sender`` an actor (with its parts) or "" for all actors. The request is
+    not executed.
     """
 
     api: str
@@ -357,8 +359,9 @@ class FailLogDir:
 
 @value
 class SeedNodes:
-    """Store: create these persistent nodes (and parents) before any client connects, so that a cluster begins with
-    topics.
+    """Store: create these persistent nodes and their parents before any client connects.
+
+    So a new cluster already has topics.
     """
 
     nodes: tuple[tuple[str, bytes], ...]
@@ -368,11 +371,11 @@ class SeedNodes:
 class LoseStoreAnswer:
     """Store: execute the ``nth`` operation request (1 = next) of this client, then lose its connection silently.
 
-    The client receives nothing more on this connection: neither the answer nor a watch. The client gives up after its
-    read timeout and reconnects without knowing the result. ``client``: an actor, or "" for anyone. ``executed`` False:
-    the connection is lost before the operation is executed. ``writes_only``: requests that only read do not count.
-    ``number``, here and
-    below: the number of this fault in ``StoreFaultHit`` and ``EndStoreFault``; -1: not needed.
+    The client receives no further message on this connection: neither the answer nor a watch. The client gives up after
+    its read timeout and reconnects without knowing the result. ``client``: an actor, or "" for all actors. Without
+    ``executed``, the connection is lost before the operation is executed. ``writes_only``: do not count requests that
+    only read. ``number``: the number of this fault in ``StoreFaultHit`` and ``EndStoreFault``; -1: not needed. The
+    commands below have the same field.
     """
 
     client: str
@@ -384,7 +387,7 @@ class LoseStoreAnswer:
 
 @value
 class FreezeSession:
-    """Store: ignore the session of this client (an actor) for a while; the session may expire meanwhile.
+    """Store: ignore the session of this client (an actor) for some time, in which the session may expire.
 
     If the session is still alive afterwards, the store executes its requests in order. ``for_us`` 0: until
     ``EndStoreFault``.
@@ -397,7 +400,7 @@ class FreezeSession:
 
 @value
 class DelayWatches:
-    """Store: delay the next fired watch of this client for so long, and all later messages to it (order).
+    """Store: delay the next watch event of this client for this time, with all later messages to the client.
 
     ``for_us`` 0: until ``EndStoreFault``.
     """
@@ -409,9 +412,9 @@ class DelayWatches:
 
 @value
 class ExpireSession:
-    """Store: end the session of this client (an actor) now. The client learns this with its next request.
+    """Store: end the session of this client (an actor) now. The client learns of the end with its next request.
 
-    ``linger_us``: its ephemeral nodes stay for so long, as when the ensemble is slow to remove them (KAFKA-7165).
+    ``linger_us``: the time for which the session's ephemeral nodes remain, as in a slow ensemble (KAFKA-7165).
     """
 
     client: str
@@ -423,9 +426,8 @@ class ExpireSession:
 class EndStoreFault:
     """Store: end the fault of this number.
 
-    A fault that has not hit yet is cancelled, a frozen session is served again, delayed messages are sent, and
-    remaining
-    ephemeral nodes are removed.
+    A fault that has not taken effect is cancelled. The store serves a frozen session again, sends delayed messages, and
+    removes remaining ephemeral nodes.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""Configuration by Kafka's own keys, each with its default and where the default comes from.
+"""Configuration by Kafka's own keys, each with its default and the source of the default.
 
 A field ``session_timeout_ms`` is Kafka's ``session.timeout.ms``. Keys without a Kafka counterpart describe the
 application or the emulated machine and start with ``emulated.``.
@@ -8,34 +8,37 @@ from typing import Any
 
 import attrs
 
+from kemu.protocol.frozen import frozen
+
 AT_LEAST_ONCE = "at_least_once"
 EXACTLY_ONCE = "exactly_once"
-"""Values of Streams' ``processing.guarantee``; the others are KIP-447's ``exactly_once_beta`` and ``exactly_once_v2``.
+"""The first value of Streams' ``processing.guarantee`` for exactly once. KIP-447 added ``exactly_once_beta`` and
+``exactly_once_v2``.
 """
 NEVER = (1 << 63) - 1
-"""Kafka's ``Long.MaxValue``: a limit that is never reached."""
+"""Kafka's ``Long.MaxValue``, the limit that is never reached."""
 _SOURCE = "kemu.source"
 _KEY = "kemu.key"
 
 
 def key(default: Any, source: str, name: str | None = None) -> Any:
-    """A config field; ``name`` when the Kafka key is not the field's name with dots."""
+    """A config field; ``name``: the Kafka key, if it is not the field's name with dots."""
     return attrs.field(default=default, metadata={_SOURCE: source, _KEY: name})
 
 
 def key_of(field: "attrs.Attribute[Any]") -> str:
-    """Kafka's name of a config field."""
+    """The Kafka key of a config field."""
     return field.metadata.get(_KEY) or field.name.replace("_", ".")
 
 
 def source_of(field: "attrs.Attribute[Any]") -> str:
-    """The source of a field's default."""
+    """The source of the default of a config field."""
     return str(field.metadata.get(_SOURCE, ""))
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ConsumerConfig:
-    """One member of a group."""
+    """The configuration of one member of a group."""
 
     group_id: str = key("g", "required by Kafka; no default there")
     client_id: str = key("", "Kafka: empty; here the actor's name")
@@ -60,11 +63,11 @@ class ConsumerConfig:
     auto_commit_interval_ms: int = key(5_000, "Kafka 3.9")
     auto_offset_reset: str = key("latest", "Kafka 3.9: latest, earliest or none")
     partition_assignment_strategy: tuple[str, ...] = key(
-        ("range", "cooperative-sticky"), "ConsumerConfig, Kafka 3.0 (KAFKA-13023); range alone before"
+        ("range", "cooperative-sticky"), "ConsumerConfig, Kafka 3.0 (KAFKA-13023); only range before"
     )
     default_api_timeout_ms: int = key(60_000, "Kafka 3.9")
     internal_leave_group_on_close: bool = key(True, "Kafka 3.9: internal; Streams sets it to false")
-    rebalance_protocol: str = key("eager", "KIP-429 page v99: eager or cooperative; never shipped, Kafka ignores it")
+    rebalance_protocol: str = key("eager", "KIP-429 page v99: eager or cooperative; in no release of Kafka")
     enable_parallel_rebalance: bool = key(
         False, "KIP-333 page: a second consumer processes the missed records; not shipped"
     )
@@ -78,45 +81,45 @@ class ConsumerConfig:
     emulated_on_lost_ms: int = key(0, "emulated: duration of onPartitionsLost")
     emulated_on_assigned_ms: int = key(0, "emulated: duration of onPartitionsAssigned")
     emulated_bytecode: str = key("new", "emulated, KIP-429 page: old = a consumer that does not know the KIP")
-    emulated_mixed_policy: str = key("page", "emulated, KIP-429 page: page or safe_fill, when V0 and V1 members meet")
-    emulated_incompatible_rejoin: str = key("once", "emulated, KIP-429 page: once or at-once, when V0 and V1 meet")
+    emulated_mixed_policy: str = key("page", "emulated, KIP-429 page: page or safe_fill, for V0 and V1 members")
+    emulated_incompatible_rejoin: str = key("once", "emulated, KIP-429 page: once or at-once, for V0 and V1 members")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class BrokerConfig:
-    """One broker, its group coordinator included."""
+    """The configuration of one broker and its group coordinator."""
 
     group_min_session_timeout_ms: int = key(6_000, "Kafka 3.9")
     group_max_session_timeout_ms: int = key(1_800_000, "Kafka 3.9")
     group_initial_rebalance_delay_ms: int = key(3_000, "KIP-134")
     group_max_size: int = key(2_147_483_647, "KIP-389")
-    group_coordinator_append_linger_ms: int = key(5, "Kafka 4.0; its Java coordinator alone gathers writes; 0 = never")
+    group_coordinator_append_linger_ms: int = key(5, "Kafka 4.0; only the Java coordinator gathers writes; 0 = never")
     offsets_retention_minutes: int = key(10_080, "KIP-186")
     offsets_retention_check_interval_ms: int = key(600_000, "Kafka 3.9")
     offset_metadata_max_bytes: int = key(4_096, "Kafka 3.9")
     offsets_topic_num_partitions: int = key(50, "Kafka 3.9")
-    message_max_bytes: int = key(1_048_588, "KAFKA-4203, Kafka 2.5; 1,000,012 before; a group's record counts, too")
+    message_max_bytes: int = key(1_048_588, "KAFKA-4203, Kafka 2.5; 1,000,012 before; also for group records")
     socket_request_max_bytes: int = key(104_857_600, "Kafka 3.9")
-    log_retention_ms: int = key(604_800_000, "Kafka 3.9 (log.retention.hours 168); a topic's setting overrides it")
-    log_retention_bytes: int = key(-1, "Kafka 3.9; per partition; a topic's setting overrides it")
-    log_segment_bytes: int = key(1_073_741_824, "Kafka 3.9; a topic's setting overrides it")
-    log_roll_ms: int = key(604_800_000, "Kafka 3.9 (log.roll.hours 168); a topic's setting overrides it")
+    log_retention_ms: int = key(604_800_000, "Kafka 3.9 (log.retention.hours 168); topic settings override this key")
+    log_retention_bytes: int = key(-1, "Kafka 3.9; per partition; topic settings override this key")
+    log_segment_bytes: int = key(1_073_741_824, "Kafka 3.9; topic settings override this key")
+    log_roll_ms: int = key(604_800_000, "Kafka 3.9 (log.roll.hours 168); topic settings override this key")
     log_retention_check_interval_ms: int = key(300_000, "Kafka 3.9")
-    log_flush_interval_messages: int = key(NEVER, "Kafka 2.8; 1 = fsync each append before it counts")
+    log_flush_interval_messages: int = key(NEVER, "Kafka 2.8; 1 = fsync at each append")
     log_flush_interval_ms: int | None = key(None, "Kafka 2.8: unset = log.flush.scheduler.interval.ms")
-    log_flush_scheduler_interval_ms: int = key(NEVER, "Kafka 2.8: interval of the flush check; the first one at 30 s")
+    log_flush_scheduler_interval_ms: int = key(NEVER, "Kafka 2.8: interval of the flush check; first check at 30 s")
     emulated_append_us: int = key(500, "emulated: duration of a flushed append")
     emulated_dirty_expire_ms: int = key(30_000, "Linux vm.dirty_expire_centisecs: age of pages to write back")
-    emulated_dirty_writeback_ms: int = key(5_000, "Linux vm.dirty_writeback_centisecs: interval of that check")
+    emulated_dirty_writeback_ms: int = key(5_000, "Linux vm.dirty_writeback_centisecs: interval of the write-back")
     emulated_first_flush_check_ms: int = key(30_000, "Kafka: fixed delay before the first flush check")
     emulated_load_us: int = key(50_000, "emulated: time of a coordinator to load a partition of its log")
     emulated_new_member_timeout_ms: int = key(300_000, "Kafka: a new member's join may take 5 minutes (fixed)")
     coordinator_kind: str = key("java", "past bugs of: java (4.0), scala (3.2 on), scala-2.8, -2.6, -2.4")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ProducerConfig:
-    """A producer of a topic: its rate and its delivery guarantees."""
+    """The configuration of a producer of a topic: its rate and its delivery guarantees."""
 
     acks: int = key(-1, "Kafka 3.0: all")
     request_timeout_ms: int = key(30_000, "Kafka 3.9")
@@ -132,9 +135,9 @@ class ProducerConfig:
     emulated_batch_interval_ms: int = key(100, "emulated: interval between batches")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class StreamsConfig:
-    """One instance of a Kafka Streams application. ``ConsumerConfig`` holds the settings of its threads' consumers.
+    """The configuration of one Kafka Streams instance. ``ConsumerConfig`` has the settings of its threads' consumers.
 
     Keys of KIP-429's page that never shipped keep the page's names.
     """
@@ -148,18 +151,18 @@ class StreamsConfig:
     processing_guarantee: str = key(
         AT_LEAST_ONCE, "Kafka 2.3: at_least_once or exactly_once; exactly_once_beta (2.6), exactly_once_v2 (3.0)"
     )
-    application_server: str = key("", "Kafka 2.3: host:port for queries, {host} = its name; sent to all members")
+    application_server: str = key("", "Kafka 2.3: host:port for queries, {host} = the host's name; sent to all members")
     stream_rebalancing_mode: str = key(
         "incremental", 'KIP-429 page: protocol type "stream"; upgrading: "consumer"; read by the learner assignor only'
     )
-    scale_down_timeout_ms: int = key(-1, "KIP-429 page: infinity, here -1; 0 = at once")
+    scale_down_timeout_ms: int = key(-1, "KIP-429 page: infinite (-1); 0 = at once")
     learner_partial_rebalance: bool = key(True, "KIP-429 page: rejoin for each ready task, not for all")
-    stream_imbalance_percentage: str = key("0.2", "KIP-429 page: a fraction, stage 4; empty = as even as can be")
+    stream_imbalance_percentage: str = key("0.2", "KIP-429 page: a fraction, stage 4; empty = as even as possible")
     emulated_task_assignor: str = key("learner", "emulated: learner, sticky, ha, prior, module:Class; by profile")
     emulated_assignor_stage: int = key(4, "emulated: the stage of KIP-429's page, 1 to 4")
     emulated_learner_pick: str = key("lowest", "emulated: lowest or highest, the task that moves first")
     emulated_learner_ready_lag: int = key(0, "emulated: lag in records at which a learner is ready")
-    emulated_prefer_caught_up: bool = key(False, "emulated: a task without owner goes to its most caught-up copy")
+    emulated_prefer_caught_up: bool = key(False, "emulated: assign a task without owner to its most caught-up copy")
     emulated_uncaught_exception: str = key(
         "shutdown-client", "KIP-671, Kafka 2.8: shutdown-client or replace-thread; before, thread-dies"
     )
@@ -178,13 +181,15 @@ class StreamsConfig:
         return self.processing_guarantee == EXACTLY_ONCE
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ControllerConfig:
-    """The control plane of one broker: its session in the metadata store, and its behaviour as controller."""
+    """The configuration of a broker's controller part: its session in the metadata store, and its work as
+    controller.
+    """
 
     zookeeper_session_timeout_ms: int = key(18_000, "KIP-537, Kafka 2.5; 6,000 before")
     zookeeper_max_in_flight_requests: int = key(10, "Kafka 2.8")
-    unclean_leader_election_enable: bool = key(False, "KIP-106, Kafka 0.11; a topic's setting overrides it")
+    unclean_leader_election_enable: bool = key(False, "KIP-106, Kafka 0.11; topic settings override this key")
     auto_leader_rebalance_enable: bool = key(True, "Kafka 2.8")
     leader_imbalance_check_interval_seconds: int = key(300, "Kafka 2.8")
     leader_imbalance_per_broker_percentage: int = key(10, "Kafka 2.8")
@@ -201,9 +206,9 @@ class ControllerConfig:
     emulated_first_rebalance_ms: int = key(5_000, "Kafka: fixed delay before the first preferred-leader check")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ReplicaConfig:
-    """Replication on one broker; defaults are Kafka 2.8's."""
+    """The configuration of replication on one broker; the defaults are Kafka 2.8's."""
 
     replica_lag_time_max_ms: int = key(30_000, "KIP-537, Kafka 2.5; 10,000 before")
     replica_fetch_wait_max_ms: int = key(500, "Kafka 2.8")
@@ -213,7 +218,7 @@ class ReplicaConfig:
     replica_fetch_backoff_ms: int = key(1_000, "Kafka 2.8")
     replica_socket_timeout_ms: int = key(30_000, "Kafka 2.8")
     replica_high_watermark_checkpoint_interval_ms: int = key(5_000, "Kafka 2.8")
-    min_insync_replicas: int = key(1, "Kafka 2.8; a topic's setting overrides it")
+    min_insync_replicas: int = key(1, "Kafka 2.8; topic settings override this key")
     offsets_commit_timeout_ms: int = key(5_000, "Kafka 2.8")
     offsets_topic_replication_factor: int = key(3, "Kafka 2.8")
     emulated_log_create_us: int = key(0, "emulated: time of a broker to create a log")
@@ -225,5 +230,5 @@ class ReplicaConfig:
     emulated_isr_notification_tick_ms: int = key(
         2_500, "Kafka: fixed; interval of the check for unannounced ISR changes"
     )
-    emulated_isr_notification_delay_ms: int = key(5_000, "Kafka: fixed; they wait for this age of the last")
-    emulated_isr_notification_most_ms: int = key(60_000, "Kafka: fixed; or when the last announcement is this old")
+    emulated_isr_notification_delay_ms: int = key(5_000, "Kafka: fixed; age of the newest ISR change to announce")
+    emulated_isr_notification_most_ms: int = key(60_000, "Kafka: fixed; longest time between announcements")

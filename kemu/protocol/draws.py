@@ -1,13 +1,13 @@
 """Random variation of a run: a table of draws, each with its distribution.
 
-A draw is a duration, or a share of one, that varies between hosts and over time. Examples: the delay of a heartbeat
-thread, the processing time of a poll, the start time of a process. ``DRAWS`` gives the distribution of
-each in production (the set ``life``) and its source. The set ``calm`` draws nothing: all periods are exact. One draw
+A draw is a duration, or a share of a duration, that varies between hosts and over time. Examples: the delay of a
+heartbeat thread, the processing time of a poll, the start time of a process. ``DRAWS`` has the distribution of each
+draw in production (the set ``life``) and its source. The set ``calm`` draws nothing: all periods are exact. One draw
 is no duration: the identities that processes create.
 
 Distributions are written as text: ``"2s"`` (constant), ``"uniform 200ms 2s"``, ``"lognormal median=200ms p99=2s"``,
-``"quantiles 0=300us 99=1ms 99.9=20ms 100=200ms"`` (linear in between). Shares work likewise (``"40%"``). Each text
-becomes a table of quantiles in whole numbers, so that a draw is the same on every machine.
+``"quantiles 0=300us 99=1ms 99.9=20ms 100=200ms"`` (linear between two quantiles). Shares are written in the same way
+(``"40%"``). Each text becomes a table of quantiles in whole numbers, so that a draw is the same on every machine.
 """
 
 from bisect import bisect_right
@@ -16,13 +16,13 @@ from decimal import Context, Decimal
 from enum import StrEnum
 from functools import cache
 
-from attrs import frozen
+from kemu.protocol.frozen import frozen
 
 SETS = ("life", "calm")
-"""Sets that a scenario can choose; the first is the default."""
+"""The sets that a scenario can choose; the first set is the default."""
 
 ONE = 1 << 32
-"""Number of values of a 32-bit draw."""
+"""The number of values of a 32-bit draw."""
 MILLION = 1_000_000
 MOST_US = 24 * 3_600 * MILLION
 
@@ -100,7 +100,7 @@ class Distribution:
 
     @property
     def mean(self) -> int:
-        """The mean, rounded."""
+        """The mean of all draws, rounded."""
         steps = zip(self.at, self.at[1:], self.values, self.values[1:], strict=False)
         return sum((above - below) * (low + high) for below, above, low, high in steps) // (2 * ONE)
 
@@ -198,8 +198,8 @@ _TAIL = 12
 
 
 def _lognormal(median: int, p99: int) -> list[tuple[int, int]]:
-    """Quantiles at 256 steps, with the last step halved 12 times. The tail beyond 1 in 2^20 is dropped."""
-    from statistics import NormalDist  # only whoever draws needs it
+    """The quantiles at 256 steps, with the last step halved 12 times. The tail beyond 1 in 2^20 is dropped."""
+    from statistics import NormalDist  # imported only if a lognormal is drawn
 
     if not 0 < median <= p99:
         raise ValueError("a lognormal needs a median above 0 and a p99 of at least the median")
@@ -215,7 +215,7 @@ def _lognormal(median: int, p99: int) -> list[tuple[int, int]]:
 
 
 def _z(deviations: float) -> Decimal:
-    """Round, so that differences between machines' logarithms in the last bit do not matter."""
+    """The rounded number, so that the last bit of a machine's logarithm does not matter."""
     return Decimal(f"{deviations:.9f}")
 
 
@@ -573,7 +573,7 @@ DRAWS: Mapping[str, DrawRow] = {row.name.value: row for row in _ROWS}
 
 
 class Calm:
-    """No draw has an effect: every duration has its fixed value."""
+    """The draws of the set ``calm``: every duration has its fixed value."""
 
     def us(self, name: DrawName, calm_us: int, of_us: int = 0, at_us: int = -1) -> int:
         """Return ``calm_us``."""

@@ -1,8 +1,8 @@
 """Settings that change while a cluster runs: their keys, allowed values and defaults.
 
-A topic's own setting overrides the cluster-wide one of the brokers. The latter overrides a broker's start
-configuration. Kafka's read-only keys (``leader.imbalance.*``, ``auto.leader.rebalance.enable``) are not among them.
-Source: Kafka 2.8 ``LogConfig``, ``DynamicBrokerConfig``; KIP-226, KIP-339. The limits of reassignments are KIP-435's.
+A topic's own setting overrides the setting of all brokers, which overrides a broker's start configuration. Kafka's
+read-only keys (``leader.imbalance.*``, ``auto.leader.rebalance.enable``) are not in the tables. Source: Kafka 2.8
+``LogConfig``, ``DynamicBrokerConfig``; KIP-226, KIP-339. The limits of reassignments are KIP-435's.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ FOLLOWER_THROTTLED_RATE = "follower.replication.throttled.rate"
 LEADER_THROTTLED_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_THROTTLED_REPLICAS = "follower.replication.throttled.replicas"
 MOVEMENT_LIMITS = tuple(f"reassignment.max.concurrent.{what}.movements" for what in ("replica", "partition", "leader"))
-"""Each a whole number of at least 1; without a value there is no limit."""
+"""The keys of KIP-435's limits: whole numbers of at least 1; without a value there is no limit."""
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
         "reassignment.parallel.replica.count": MOVEMENT_LIMITS[0],
@@ -101,16 +101,21 @@ SETTINGS: Mapping[ConfigResource, Mapping[str, _Check]] = MappingProxyType(
 OF_ONE_BROKER: Mapping[str, _Check] = MappingProxyType(
     {LEADER_THROTTLED_RATE: _whole(0, "long"), FOLLOWER_THROTTLED_RATE: _whole(0, "long")}
 )
-"""Settings of one broker by its id. Source: Kafka 2.8 ``DynamicConfig.Broker``, which ignores them for all brokers."""
+"""Settings of one broker by its id. Source: ``DynamicConfig.Broker`` of Kafka 2.8, which has no such setting of all
+brokers.
+"""
 
 
 def settings_of(resource: ConfigResource, *, one: bool = False) -> Mapping[str, _Check]:
-    """The settings that can be changed of a topic, of all brokers, or (``one``) of a broker by its id."""
+    """The changeable settings of a topic, of all brokers, or (``one``) of a broker by its id."""
     return OF_ONE_BROKER if one else SETTINGS[resource]
 
 
 def bad_setting(resource: ConfigResource, name: str, value: str | None, *, one: bool = False) -> str:
-    """The reason why a setting of a topic, all brokers or one is invalid; "" if it is valid (value None: remove it)."""
+    """The reason why a setting of a topic, all brokers or one broker is invalid; "" if the setting is valid.
+
+    ``value`` None: the request removes the setting.
+    """
     check = settings_of(resource, one=one).get(name)
     if check is None:
         whose = "one broker" if one else f"{resource.name.lower()}s"

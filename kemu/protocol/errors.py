@@ -1,21 +1,20 @@
-"""Kafka's error codes: their numbers and meanings, and what a client may conclude from them.
+"""Kafka's error codes: their numbers and meanings, and the conclusions that a client may draw from them.
 
 ``retriable``: Kafka's own flag (the exception extends RetriableException): the same request may succeed later.
 ``definite``: the request certainly had no effect. After an indefinite error the sender does not know whether the
-request
-took effect, as in Maelstrom; only such errors can hide a write that happened.
+request took effect, as in Maelstrom. Only indefinite errors can hide a successful write.
 
 Source: Kafka 3.9 ``Errors``.
 """
 
 from enum import IntEnum
 
-from attrs import frozen
+from kemu.protocol.frozen import frozen
 
 
 @frozen
 class Meaning:
-    """The properties of a code besides its name and number."""
+    """The properties of an error code besides its name and number."""
 
     retriable: bool
     definite: bool
@@ -23,7 +22,7 @@ class Meaning:
 
 
 class ErrorCode(IntEnum):
-    """The codes an emulated component can answer with; names and numbers are Kafka's."""
+    """The error codes in answers of emulated components; names and numbers are Kafka's."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -169,4 +168,4 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.INCONSISTENT_TOPIC_ID: Meaning(_RETRY, _NO_EFFECT, "the log belongs to another topic of this name"),
     _E.INELIGIBLE_REPLICA: Meaning(_GIVE_UP, _NO_EFFECT, "a replica is not eligible for the ISR"),
 }
-"""Every code has its row; ``tests/protocol/test_errors.py`` compares the table with the enum."""
+"""The properties of every error code; ``tests/protocol/test_errors.py`` compares the table with the enum."""

@@ -1,21 +1,23 @@
-"""How the clients of a release use the leader epochs in answers to Metadata; consumers and producers alike.
+"""The use of leader epochs in Metadata responses by a release's clients: consumers, producers and admin clients.
 
 Source: Kafka's ``Metadata`` at the tags named.
 """
 
-from attrs import evolve, frozen
+from attrs import evolve
+
+from kemu.protocol.frozen import frozen
 
 
 @frozen(kw_only=True)
 class MetadataRules:
-    """The decisions of one release's clients; the defaults are those of the newest release."""
+    """The rules of one release's clients; the defaults are the rules of the newest release."""
 
     epochs_since: int = 9
     """The first version of Metadata with reliable leader epochs: epochs from brokers before 2.4 may be stale
-    (``MetadataResponse.hasReliableLeaderEpochs``, KAFKA-9212, 2.4.0). Clients of 2.3 use them from version 7 on.
+    (``MetadataResponse.hasReliableLeaderEpochs``, KAFKA-9212, 2.4.0). Clients of 2.3 use the epochs from version 7 on.
     """
     new_topic_ids_reset_epochs: bool = True
-    """Whether a new topic id resets the last seen epochs, so that the answer's epochs count.
+    """Whether a new topic id resets the last seen epochs, so that the response's epochs are valid.
 
     Before 2.8.2 and 3.0.0, clients ignore ids: they skip a topic that was deleted and recreated until its epochs are
     higher (``Metadata.updateLatestMetadata``, KAFKA-12257). Clients of 3.0.0 reset only if they knew the former id.

@@ -1,6 +1,7 @@
-"""Names of actors and hosts, and the functions that build and parse them. No other module does either.
+"""Names of actors and hosts, and the functions that build and parse them. No other module builds or parses names.
 
-Values are plain strings, ints and tuples, so that codecs and sorting need no help; type aliases document them.
+Values are plain strings, ints and tuples, so that codecs and sorting need no special code. Type aliases document the
+values.
 
 ==========================  ===================================================================================
 name                        actor
@@ -21,19 +22,19 @@ from functools import lru_cache
 from typing import NewType, TypeAlias
 
 TopicPartition: TypeAlias = tuple[str, int]
-"""(topic, partition number). A plain tuple: sorts by topic, then number, as Kafka's comparators do."""
+"""(topic, partition number). Plain tuples sort by topic, then by number, as Kafka's comparators do."""
 
 MemberId: TypeAlias = str
 GroupId: TypeAlias = str
 ActorName: TypeAlias = str
-"""Name of an actor: ``c1`` (a client), ``b0`` (a broker), ``b0/coordinator`` (part of a host, with its own mailbox)."""
+"""The name of an actor: ``c1`` (a client), ``b0`` (a broker), ``b0/coordinator`` (a part with its own mailbox)."""
 
 HostName = NewType("HostName", str)
 
 CONSUMER = "consumer"
 """The protocol type of consumers' groups. Source: ``ConsumerProtocol.PROTOCOL_TYPE``."""
 UNKNOWN_MEMBER: MemberId = ""
-"""The id in JoinGroup of a member that has no id yet, and in the errors that take a member's id away."""
+"""The member id in JoinGroup before the member has an id, and in errors that remove a member's id."""
 
 MEMBER_ID_END = r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|b\d+\.\d+(?:\.\d+)?-\d+)"
 """Regular expression of the end of a member id, after the client or instance id and a hyphen: a UUID. Where identities
@@ -46,7 +47,7 @@ OFFSETS_PARTITIONS = 50
 
 
 SEPARATOR = "/"
-"""Separates the name of a host from the name of an actor, where the host has several."""
+"""The separator between the name of a host and the name of an actor on the host."""
 CONTROLLER_SUFFIX = SEPARATOR + "controller"
 _COORDINATOR_SUFFIX = SEPARATOR + "coordinator"
 STORE = HostName("zk")
@@ -54,17 +55,17 @@ ADMIN = HostName("admin")
 
 
 def host_of(actor: ActorName) -> HostName:
-    """The host an actor lives on: the part of its name before the slash."""
+    """The host of an actor: the part of the actor's name before the slash."""
     return HostName(actor.partition(SEPARATOR)[0])
 
 
 def broker_host(node_id: int) -> HostName:
-    """The host of a broker, which is its broker actor's name, too."""
+    """The host of a broker, which is also the name of the broker's actor."""
     return HostName(f"b{node_id}")
 
 
 def broker_of(host: ActorName) -> int:
-    """Kafka's id of the broker of this host; raises ValueError for another host."""
+    """Kafka's id of the broker on this host; raises ValueError for another host."""
     if not host.startswith("b"):
         raise ValueError(f"{host} is not a broker")
     return int(host[1:])
@@ -81,17 +82,17 @@ def controller_on(broker: str) -> ActorName:
 
 
 def is_coordinator(actor: ActorName) -> bool:
-    """Whether this is the group coordinator of some broker."""
+    """Whether the actor is the group coordinator of a broker."""
     return actor.endswith(_COORDINATOR_SUFFIX)
 
 
 def is_controller(actor: ActorName) -> bool:
-    """Whether this is the controller part of some broker."""
+    """Whether the actor is the controller part of a broker."""
     return actor.endswith(CONTROLLER_SUFFIX)
 
 
 def consumer_host(number: int) -> HostName:
-    """The host of a consumer: numbers begin with 1 and count over all groups."""
+    """The host of a consumer. Numbers begin with 1, over all groups."""
     return HostName(f"c{number}")
 
 
@@ -101,12 +102,12 @@ def number_of(host: ActorName) -> int:
 
 
 def producer_host(number: int) -> HostName:
-    """The host of a producer: numbers begin with 1, one producer per topic."""
+    """The host of a producer. Numbers begin with 1; each topic has one producer."""
     return HostName(f"p{number}")
 
 
 THROUGH = ">"
-"""Separates the speaking part of an actor from its peer."""
+"""The separator between the sending part of an actor and its peer."""
 
 
 def part_on(actor: ActorName, part: str) -> ActorName:
@@ -120,7 +121,7 @@ def means(named: str, actor: ActorName) -> bool:
 
 
 def through(part: str, peer: str) -> str:
-    """An actor's own name for a connection, timer or log of one of its parts. Parts may have parts."""
+    """An actor's own name for a connection, timer or log of one of its parts. A part may have parts of its own."""
     return f"{part}{THROUGH}{peer}"
 
 
@@ -131,8 +132,9 @@ def path_and_peer(name: str) -> tuple[str, str]:
 
 
 def part_and_rest(name: str) -> tuple[str, str]:
-    """Split off the outermost part of a name made by ``through`` ("" if there is none); the rest is that part's own
-    name.
+    """Split a name made by ``through`` into the outermost part ("" without a part) and the remaining name.
+
+    The part uses the remaining name for the same connection, timer or log.
     """
     part, found, rest = name.partition(THROUGH)
     return (part, rest) if found else ("", name)
@@ -151,7 +153,7 @@ def java_string_hash(text: str) -> int:
 def offsets_partition_of(group: GroupId, partitions: int = OFFSETS_PARTITIONS) -> int:
     """The partition of ``__consumer_offsets`` that stores a group. The partition's leader is the group's coordinator.
 
-    Source: Kafka's ``Utils.abs``: the absolute value, with that of the smallest int taken as 0.
+    Source: Kafka's ``Utils.abs``: the absolute value; for the smallest int the result is 0.
     """
     code = java_string_hash(group)
     return (0 if code == -(1 << 31) else abs(code)) % partitions

@@ -24,8 +24,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
 
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition
 
 CONTROLLER = "/controller"
@@ -46,49 +47,49 @@ CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
 
 PERSISTENT_ROOTS = (BROKER_IDS, TOPICS, ISR_CHANGES, DELETE_TOPICS, TOPIC_CONFIGS, BROKER_CONFIGS, CONFIG_CHANGES)
-"""Nodes that a broker creates at its start if they are missing, with their parents."""
+"""Nodes that a broker creates at its start if the nodes are missing, with their parents."""
 
 
 class BadNode(ValueError):
-    """A node with content that Kafka would not write."""
+    """The error for a node whose content Kafka would not write."""
 
 
 # --- paths ---------------------------------------------------------------------------------------------------------
 
 
 def broker_path(broker: int) -> str:
-    """A broker's registration."""
+    """The path of a broker's registration."""
     return f"{BROKER_IDS}/{broker}"
 
 
 def topic_path(topic: str) -> str:
-    """A topic's assignment."""
+    """The path of a topic's assignment."""
     return f"{TOPICS}/{topic}"
 
 
 def partitions_path(topic: str) -> str:
-    """The parent of a topic's partitions."""
+    """The path of the parent of a topic's partitions."""
     return f"{TOPICS}/{topic}/partitions"
 
 
 def partition_path(topic: str, partition: int) -> str:
-    """The parent of a partition's state."""
+    """The path of the parent of a partition's state."""
     return f"{TOPICS}/{topic}/partitions/{partition}"
 
 
 def state_path(topic: str, partition: int) -> str:
-    """A partition's leader, epoch and ISR."""
+    """The path of a partition's leader, epoch and ISR."""
     return f"{TOPICS}/{topic}/partitions/{partition}/state"
 
 
 def topic_of(path: str) -> str:
-    """The topic whose assignment this node is; "" for any other path."""
+    """The topic whose assignment is stored at this path; "" for any other path."""
     parts = path.split("/")
     return parts[3] if len(parts) == 4 and parts[1:3] == ["brokers", "topics"] else ""
 
 
 def partition_of_state(path: str) -> TopicPartition | None:
-    """The partition whose state node this is; None for any other path."""
+    """The partition whose state node has this path; None for any other path."""
     parts = path.split("/")
     if len(parts) != 7 or parts[6] != "state" or parts[1:3] != ["brokers", "topics"]:
         return None
@@ -96,17 +97,17 @@ def partition_of_state(path: str) -> TopicPartition | None:
 
 
 def delete_path(topic: str) -> str:
-    """The request to delete a topic."""
+    """The path of the request to delete a topic."""
     return f"{DELETE_TOPICS}/{topic}"
 
 
 def broker_config_path(broker: int) -> str:
-    """The node of a broker's own settings."""
+    """The path of a broker's own settings."""
     return f"{BROKER_CONFIGS}/{broker}"
 
 
 def topic_config_path(topic: str) -> str:
-    """A topic's own settings."""
+    """The path of a topic's own settings."""
     return f"{TOPIC_CONFIGS}/{topic}"
 
 
@@ -117,10 +118,9 @@ def topic_config_path(topic: str) -> str:
 class ReplicaAssignment:
     """A partition's replicas, preferred leader first, with the replicas being added and removed (KIP-455).
 
-    The other fields are set only while a partition is reassigned in batches (KIP-435). A single batch does not show the
-    whole move. ``target_replicas``: the requested list. ``original_replicas``: the list at the start. ``rolls_back``:
-    the
-    target is the original list of a cancelled reassignment.
+    The other fields are set only while a partition is reassigned in batches (KIP-435), because a single batch does not
+    contain the whole move. ``target_replicas``: the requested list. ``original_replicas``: the list at the start.
+    ``rolls_back``: the target is the original list of a cancelled reassignment.
     """
 
     replicas: tuple[int, ...]
@@ -137,7 +137,7 @@ class ReplicaAssignment:
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas after it."""
+        """The replicas after the reassignment."""
         return tuple(broker for broker in self.replicas if broker not in self.removing)
 
     @property
@@ -146,7 +146,7 @@ class ReplicaAssignment:
         return bool(self.adding or self.removing or self.target_replicas)
 
     def without(self, broker: int) -> "ReplicaAssignment":
-        """The assignment without this replica; all other additions and removals stay."""
+        """The assignment without this replica; all other additions and removals remain."""
         return evolve(
             self,
             replicas=tuple(each for each in self.replicas if each != broker),
@@ -157,7 +157,9 @@ class ReplicaAssignment:
 
 @frozen
 class PartitionState:
-    """Content of a state node. ``leader`` -1: none. ``controller_epoch``: of the controller that elected the leader."""
+    """The content of a state node. ``leader`` -1: no leader. ``controller_epoch``: the epoch of the electing
+    controller.
+    """
 
     leader: int
     leader_epoch: int
@@ -166,17 +168,17 @@ class PartitionState:
 
 
 def controller_data(broker: int, timestamp_ms: int) -> bytes:
-    """The active controller."""
+    """The content of the node of the active controller."""
     return _dump({"version": 1, "brokerid": broker, "timestamp": str(timestamp_ms)})
 
 
 def read_controller(data: bytes) -> int:
-    """The broker id; raises BadNode."""
+    """The broker id of the active controller; raises BadNode."""
     return int(_load(data, "brokerid"))
 
 
 def epoch_data(epoch: int) -> bytes:
-    """The controller epoch."""
+    """The content of the node of the controller epoch."""
     return str(epoch).encode()
 
 
@@ -189,7 +191,7 @@ def read_epoch(data: bytes) -> int:
 
 
 def broker_data(host: str, rack: str | None) -> bytes:
-    """A broker's registration: its address (actor name) and rack."""
+    """The content of a broker's registration: its address (actor name) and rack."""
     endpoints = [f"PLAINTEXT://{host}:9092"]
     given: dict[str, Any] = {"version": 4, "host": host, "port": 9092, "endpoints": endpoints}
     return _dump(given if rack is None else {**given, "rack": rack})
@@ -202,10 +204,10 @@ def read_broker(data: bytes) -> tuple[str, str | None]:
 
 
 def topic_data(partitions: dict[int, ReplicaAssignment]) -> bytes:
-    """A topic's assignments; additions and removals are written only where there are some.
+    """The content of a topic's assignments; additions and removals are written only if there are any.
 
-    The keys for KIP-435 are kemu's own. The KIP's page says that nothing changes in the store, but its design needs
-    them.
+    The keys for KIP-435 are kemu's own. The KIP's page says that the content of the store does not change, but the
+    KIP's design needs these keys.
     """
     ordered = sorted(partitions.items())
     content: dict[str, Any] = {
@@ -243,7 +245,7 @@ def read_topic(data: bytes) -> dict[int, ReplicaAssignment]:
 
 
 def state_data(state: PartitionState) -> bytes:
-    """A partition's state."""
+    """The content of a partition's state node."""
     return _dump(
         {
             "controller_epoch": state.controller_epoch,
@@ -267,28 +269,31 @@ def read_state(data: bytes) -> PartitionState:
 
 
 def partitions_data(partitions: Iterable[TopicPartition]) -> bytes:
-    """A list of partitions: an ISR notification, or a preferred election."""
+    """The content of a list of partitions: an ISR notification, or a preferred election."""
     rows = [{"topic": topic, "partition": number} for topic, number in partitions]
     return _dump({"version": 1, "partitions": rows})
 
 
 def read_partitions(data: bytes) -> tuple[TopicPartition, ...]:
-    """The partitions listed; raises BadNode."""
+    """The partitions in a list; raises BadNode."""
     return tuple((row["topic"], row["partition"]) for row in _load(data, "partitions"))
 
 
 def log_dir_event_data(broker: int) -> bytes:
-    """The event that a broker has lost a log directory. Source: ``LogDirEventNotificationSequenceZNode``."""
+    """The content of the event that a broker has lost a log directory.
+
+    Source: ``LogDirEventNotificationSequenceZNode``.
+    """
     return _dump({"version": 1, "broker": broker, "event": 1})
 
 
 def read_log_dir_event(data: bytes) -> int:
-    """The broker; raises BadNode."""
+    """The broker that has lost a log directory; raises BadNode."""
     return int(_load(data, "broker"))
 
 
 def reassignments_data(targets: Mapping[TopicPartition, tuple[int, ...]]) -> bytes:
-    """The old tool's reassignment request: partition -> replicas."""
+    """The content of the old tool's reassignment request: partition -> replicas."""
     rows = [{"topic": topic, "partition": number, "replicas": to} for (topic, number), to in targets.items()]
     return _dump({"version": 1, "partitions": rows})
 
@@ -305,7 +310,7 @@ def read_reassignments(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def config_data(settings: Iterable[tuple[str, str]]) -> bytes:
-    """Dynamic settings of a topic or a broker, by Kafka's keys."""
+    """The content of dynamic settings of a topic or a broker, by Kafka's keys."""
     return _dump({"version": 1, "config": dict(settings)})
 
 
@@ -315,7 +320,7 @@ def read_config(data: bytes) -> dict[str, str]:
 
 
 def config_change_data(path: str) -> bytes:
-    """The notification that the settings at this path changed, with the path below ``/config``."""
+    """The content of the notification that the settings at this path changed; it has the path below ``/config``."""
     return _dump({"version": 2, "entity_path": path.removeprefix("/config/")})
 
 

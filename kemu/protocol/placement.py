@@ -1,8 +1,8 @@
 """Placement of the replicas of a new topic.
 
 Leaders rotate over the brokers. A partition's further replicas follow its leader at a distance that grows by one with
-every rotation, so that the followers of one broker's partitions are spread over the others. With racks, brokers are
-taken from the racks in turn, and a partition's replicas lie in as many racks as possible.
+every rotation. So the followers of one broker's partitions are spread over the other brokers. With racks, brokers are
+taken from the racks in turn, and a partition's replicas are in as many racks as possible.
 
 Kafka draws the first broker and the distance at random; here they are arguments. Source: Kafka 2.8 ``AdminUtils``,
 KIP-36.
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 
 class CannotPlace(ValueError):
-    """The replication factor is larger than the number of brokers or below 1, or only some brokers have a rack."""
+    """The error if the replication factor is below 1 or above the number of brokers, or if some brokers lack a rack."""
 
 
 def place(
@@ -28,11 +28,11 @@ def place(
     """The replicas of each partition, preferred leader first.
 
     Args:
-        brokers: the live ones, ascending.
+        brokers: the live brokers, ascending.
         racks: broker -> rack; None or empty: ignore racks.
-        start: index of the first partition's leader.
-        shift: distance of the second replica, before it grows.
-        first_partition: the number of the first partition placed (for a topic that grows).
+        start: the index of the first partition's leader.
+        shift: the distance of the second replica from the leader, before the distance grows.
+        first_partition: the number of the first new partition (for a topic that grows).
 
     Raises:
         CannotPlace: the replication factor is not possible, or only some brokers have a rack.
@@ -67,7 +67,7 @@ def _follower(first: int, shift: int, index: int, count: int) -> int:
 
 
 def racks_in_turn(brokers: Sequence[int], racks: Mapping[int, str]) -> list[int]:
-    """The brokers, one from each rack in turn; racks in order of name."""
+    """The brokers, one from each rack in turn; racks are in order of name."""
     by_rack: dict[str, list[int]] = {rack: [] for rack in sorted(dict.fromkeys(racks[broker] for broker in brokers))}
     for broker in sorted(brokers):
         by_rack[racks[broker]].append(broker)

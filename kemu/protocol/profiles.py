@@ -1,12 +1,12 @@
 """Releases as (defaults, message versions, assignors): the behaviour and the settings of a cluster of that release.
 
 A profile changes the values given to machines, never their code: decisions that differ between releases are values in
-the profile. The KIP pages' own designs are profiles beside the releases.
+the profile. The designs of the KIPs' pages are also profiles.
 """
 
 from collections.abc import Mapping, Sequence
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from kemu.protocol.assign.base import Assignor, RebalanceProtocol
 from kemu.protocol.assign.cooperative import (
@@ -21,6 +21,7 @@ from kemu.protocol.assign.range import RANGE_BEFORE_3_5
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.assign.sticky import STICKY_2_4, STICKY_2_6, STICKY_2_8, STICKY_3_0, STICKY_3_4, STICKY_3_7
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.versions import (
     KAFKA_2_3,
     KAFKA_2_4,
@@ -51,34 +52,38 @@ from kemu.protocol.streams.releases import (
 
 @frozen
 class Profile:
-    """One row of ``PROFILES``."""
+    """The defaults, message versions, assignors and rules of one release or design."""
 
     name: str
     summary: str
     release: tuple[int, int]
     """Kafka's major and minor version, for comparisons between releases."""
     versions: SpokenVersions = LATEST
-    """The message versions of its clients, and the newest ones its brokers understand."""
+    """The message versions of the release's clients, and the newest versions that its brokers understand."""
     consumer: ConsumerConfig = field(factory=ConsumerConfig)
     broker: BrokerConfig = field(factory=BrokerConfig)
     producer: ProducerConfig = field(factory=ProducerConfig)
     assignors: Mapping[str, Assignor] = field(factory=lambda: ASSIGNORS)
     rules_of: RulesOf = by_assignors
-    """How a member's rebalance rules follow from its configuration."""
+    """The function that derives a member's rebalance rules from its configuration."""
     reassignment: ReassignmentAlgorithm = ReassignmentAlgorithm.KIP_435
-    """How controllers move partitions. KIP-435 never shipped; without limits it behaves as KIP-455, which did."""
+    """The algorithm that moves partitions. KIP-435 never shipped; without limits it is equal to KIP-455,
+    which shipped.
+    """
     isr_path: IsrPath = IsrPath.CONTROLLER
-    """The role that changes an ISR: the controller since inter.broker.protocol.version 2.7, before it the leader.
+    """The role that changes an ISR: the controller since inter.broker.protocol.version 2.7, the leader before 2.7.
 
-    For all messages between brokers, the agreed protocol version counts, not the release of each broker.
+    The agreed protocol version determines all messages between brokers, not the release of each broker.
     """
     truncation: Truncation = Truncation.ON_FETCH
-    """How new followers find the offset to truncate to: from answers to Fetch since inter.broker.protocol.version 2.7.
+    """The way in which a new follower finds the offset to truncate to.
+
+    Since inter.broker.protocol.version 2.7 the answer to a Fetch contains the offset.
     """
     topic_ids: bool = True
     """Whether a broker recognizes a leftover log of a deleted and recreated topic: since 3.0 (KIP-516).
 
-    Release 2.8 does not check logs found at the start of a broker.
+    Release 2.8 does not check logs that a broker finds at its start.
     """
     tells_topic_ids: bool = True
     """Whether brokers send the ids of topics to clients: since inter.broker.protocol.version 2.8 (KIP-516)."""
@@ -99,20 +104,21 @@ class Profile:
 
 
 def _by_assignors_unprepared(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
-    """KAFKA-12983: a member that is removed from the group while it joins keeps its partitions instead of revoking
-    them.
-    """
+    """The rules with KAFKA-12983: a member that is removed from the group while it joins keeps its partitions."""
     return evolve(by_assignors(config, assignors), prepare_after_reset=False)
 
 
 DEFAULT_PROFILE = "kafka-3.4"
 
 _FLAT = 0
-"""``retry.backoff.max.ms`` before KIP-580 (3.7): no such limit; every wait is ``retry.backoff.ms``."""
+"""``retry.backoff.max.ms`` before KIP-580 (3.7): no limit; every wait is ``retry.backoff.ms``."""
 _BEFORE_3_0 = ConsumerConfig(
     session_timeout_ms=10_000, retry_backoff_max_ms=_FLAT, partition_assignment_strategy=("range",)
 )
-"""``ConsumerConfig`` 2.8: session timeout 10 s (45 s since KIP-735), range alone (3.0 added cooperative-sticky)."""
+"""The defaults of ``ConsumerConfig`` 2.8: session timeout 10 s (45 s since KIP-735), ``range`` alone.
+
+Release 3.0 added ``cooperative-sticky``.
+"""
 
 
 def _assignors(*own: Assignor) -> Mapping[str, Assignor]:
@@ -120,16 +126,16 @@ def _assignors(*own: Assignor) -> Mapping[str, Assignor]:
 
 
 _OF_3_7 = _assignors(STICKY_3_7, COOPERATIVE_STICKY_3_7)
-"""A member keeps the partitions that it lists first in its claim (KAFKA-16277 sorts them)."""
+"""The assignors of 3.7: a member keeps the partitions that it lists first in its claim (KAFKA-16277 sorts them)."""
 _OF_3_4 = _assignors(RANGE_BEFORE_3_5, STICKY_3_4, COOPERATIVE_STICKY_3_4)
-"""These assignors also ignore racks (KIP-881, 3.5)."""
+"""The assignors of 3.4, which also ignore racks (KIP-881, 3.5)."""
 _OF_3_0 = _assignors(RANGE_BEFORE_3_5, STICKY_3_0, COOPERATIVE_STICKY_3_0)
-"""Only claims of the highest generation count (KAFKA-14639)."""
+"""The assignors of 3.0: only claims of the highest generation are valid (KAFKA-14639)."""
 _OF_2_8 = _assignors(RANGE_BEFORE_3_5, STICKY_2_8, COOPERATIVE_STICKY_2_8)
-"""Members keep partitions up to the higher quota, and give up those that others need (KAFKA-9987)."""
+"""The assignors of 2.8: members keep partitions up to the higher quota, unless other members need them (KAFKA-9987)."""
 _OF_2_6 = _assignors(RANGE_BEFORE_3_5, STICKY_2_6, COOPERATIVE_STICKY_2_6)
 _OF_2_4 = _assignors(RANGE_BEFORE_3_5, STICKY_2_4, COOPERATIVE_STICKY_2_4)
-"""Each partition is assigned and moved singly, even if all members subscribe to the same topics (KAFKA-9987)."""
+"""The assignors of 2.4: each partition is assigned and moved singly, even with equal subscriptions (KAFKA-9987)."""
 
 _KIP_429_PAGE = Profile(
     "kip-429-v99",

@@ -1,4 +1,4 @@
-"""A subscription by pattern: ``subscribe(Pattern)``. Each member matches it against all topics in its metadata."""
+"""A subscription by pattern: each member matches the pattern of ``subscribe(Pattern)`` against its metadata."""
 
 import re
 from collections.abc import Iterable
@@ -21,11 +21,11 @@ def wrong_pattern(text: str) -> str:
 class TopicPattern:
     """A regular expression that must match the whole name of a topic.
 
-    Kafka uses Java's expressions and kemu Python's; the usual constructs for names of topics mean the same in both.
+    Kafka uses Java's expressions, kemu uses Python's; the usual constructs for names of topics mean the same in both.
 
     Args:
         text: the expression.
-        internal: match brokers' internal topics, too (``exclude.internal.topics`` is false).
+        internal: whether to match brokers' internal topics, too (``exclude.internal.topics`` is false).
 
     Raises:
         ValueError: the expression is invalid.

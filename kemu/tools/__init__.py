@@ -1,4 +1,4 @@
 """The command line, reports, campaigns and the test kit.
 
-Internal, apart from the command line: the public names are those of ``kemu.api``.
+The modules are internal; the public names are those of ``kemu.api``.
 """

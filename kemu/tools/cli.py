@@ -1,28 +1,26 @@
-"""The command ``kemu``. Each command lives in a module of its own, which is imported when the command is called."""
+"""The command line ``kemu``. A subcommand's module is imported only when a user calls the subcommand."""
 
+import gc
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
-from attrs import frozen
 
 from kemu.tools.exits import BAD_INPUT, MEANING
 from kemu.tools.interrupt import ARGUMENTS
 from kemu.tools.progress import QUIET
 
 
-@frozen
-class Row:
-    """One command: its place and its line in the help, so that the help imports no command."""
+class Row(NamedTuple):
+    """One subcommand: the address of its function and its line in ``kemu --help``, which imports no subcommand."""
 
     place: str
-    """module:attribute"""
+    """The function as ``module:attribute``, below ``kemu.tools.commands``."""
     summary: str
     progress: bool = False
-    """Whether the command shows its progress, and so takes ``--quiet``."""
+    """Whether the subcommand shows a progress bar; such a subcommand has the option ``--quiet``."""
 
 
 SECTIONS: Mapping[str, Mapping[str, Row]] = {
@@ -30,18 +28,18 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
         "run": Row("run:run", "Run a scenario; report its events, costs and violations.", progress=True),
         "compare": Row("compare:compare", "Compare the costs of protocols and assignors under equal faults.", True),
         "scale": Row("scale:scale", "Scale a Streams application up or down, in a scenario or in a live run."),
-        "import": Row("import_:import_", "Turn the output of Kafka's own tools into a scenario."),
+        "import": Row("import_:import_", "Make a scenario from the output of Kafka's tools."),
         "scenarios": Row("describe:scenarios", "List the scenarios that come with the package."),
     },
     "Test and explore": {
         "swarm": Row("swarm:swarm", "Draw clusters, loads and faults from seeds, and check every run.", progress=True),
         "explore": Row("explore:explore", "Run a scenario in many orders of its messages to find a violation.", True),
         "shrink": Row("shrink:shrink", "Reduce a failing run to a small scenario and a test.", progress=True),
-        "bugs": Row("bugs:bugs", "List past bugs of Kafka, and show the effect of one.", progress=True),
+        "bugs": Row("bugs:bugs", "List past bugs of Kafka, or show the effect of a bug.", progress=True),
     },
     "Inspect": {
-        "explain": Row("explain:explain", "Print a trace as a transcript."),
-        "replay": Row("replay:replay", "Feed a trace to today's machines up to the first difference."),
+        "explain": Row("explain:explain", "Print a trace as text, one line for each step."),
+        "replay": Row("replay:replay", "Feed recorded events to today's machines; stop at the first difference."),
         "history": Row("history:history", "Name the anomalies in a run's history, as Jepsen's Kafka tests do."),
         "coverage": Row("coverage:coverage", "List the states, messages and rare events that runs reached.", True),
     },
@@ -55,8 +53,8 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
     },
     "Pipeline": {
         "campaign": Row("campaign:campaign", "Run many scenarios, profiles, settings and seeds on Spark.", True),
-        "analyze": Row("analyze:analyze", "Turn campaigns and traces into tables and comparisons.", True),
-        "query": Row("analyze:query", "Query analyzed tables in SQL.", progress=True),
+        "analyze": Row("analyze:analyze", "Compute tables and comparisons from campaigns and traces.", True),
+        "query": Row("query:query", "Query analyzed tables in SQL.", progress=True),
     },
     "Reference": {
         "help": Row("help:help_", "Define a word of the reports, or show the help of a command."),
@@ -69,8 +67,12 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
 COMMANDS: Mapping[str, Row] = {name: row for rows in SECTIONS.values() for name, row in rows.items()}
 
 
+YOUNG_OBJECTS = 20_000
+"""Number of new objects after which Python collects garbage; with the default of 700, imports take a tenth longer."""
+
+
 class _LazyGroup(click.Group):
-    """A group whose commands are imported by name, each when it is called."""
+    """A group of commands that imports the module of a command when a user calls the command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -111,7 +113,7 @@ class _LazyGroup(click.Group):
 
 def _quiet_option() -> click.Option:
     return click.Option(
-        ["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set_quiet, help="Show no progress."
+        ["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set_quiet, help="Show no progress bar."
     )
 
 
@@ -125,6 +127,8 @@ def _set_color(ctx: click.Context, _: Any, wanted: bool | None) -> None:
 
 
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("kemu")
     except PackageNotFoundError:
@@ -146,7 +150,7 @@ def _print_version(ctx: click.Context, _: Any, wanted: bool) -> None:
     default=None,
     expose_value=False,
     callback=_set_color,
-    help="Colour the output always or never (default: on a terminal).",
+    help="Colour the output always or never (default: only on a terminal).",
 )
 def kemu() -> None:
     """Emulate whole Kafka clusters in one process: real protocol, virtual time, one seed, injected faults.
@@ -156,17 +160,20 @@ def kemu() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; exit with a code of ``tools.exits``. Bad input gives one clear message, no traceback."""
-    from kemu.emulator.text.tables import ScenarioError
-
+    """Run a command line and exit with a code of ``tools.exits``; bad input prints a message without a traceback."""
+    gc.set_threshold(YOUNG_OBJECTS)
     try:
         kemu.main(args=arguments, prog_name="kemu")
-    except ScenarioError as error:
+    except ValueError as error:
+        from kemu.emulator.text.tables import ScenarioError
+
+        if not isinstance(error, ScenarioError):
+            raise
         for line in str(error).splitlines():
             click.echo(f"{click.style('error', fg='red')}: {line}", err=True)
         sys.exit(BAD_INPUT)
     except BrokenPipeError:
-        # The reader closed the pipe (kemu explain ... | head): the rest of the output has no reader.
+        # The program at the other end of the pipe has closed the pipe, as head does after its last line.
         sys.stderr.close()
         sys.exit(0)
 

@@ -1,8 +1,7 @@
-"""The declaration of exit codes of commands, and of verdicts of runs."""
+"""Exit codes of commands, and verdicts of runs."""
 
 from collections.abc import Iterable, Mapping
-
-from attrs import frozen
+from typing import NamedTuple
 
 HOLDS = 0
 NOT_FOUND_AGAIN = 1
@@ -23,12 +22,11 @@ MEANING: Mapping[int, str] = {
     CORRECTNESS: "a forbidden event happened",
     INTERRUPTED: "interrupted (Ctrl-C); the finished part of the results is printed",
 }
-"""Exit code -> meaning: help, ``kemu describe exits`` and docs/words.md print these texts."""
+"""Exit code -> meaning. The help, ``kemu describe exits`` and docs/words.md print these texts."""
 
 
-@frozen
-class RunVerdict:
-    """The verdict of a run: the exit code of the command, and the meaning in one or two sentences."""
+class RunVerdict(NamedTuple):
+    """A verdict of runs: the exit code of the command, and the meaning of the verdict."""
 
     exit_code: int
     meaning: str
@@ -46,9 +44,9 @@ VERDICTS: Mapping[str, RunVerdict] = {
         "A forbidden event happened: for example, two members owned one partition, or an acknowledged record is lost.",
     ),
     "livelock": RunVerdict(
-        BROKEN, "The machines made so many steps at one instant of virtual time that the run was ended."
+        BROKEN, "The emulator ended the run because machines made too many steps at one instant of virtual time."
     ),
-    "broken": RunVerdict(BROKEN, "An assertion of a machine or a checker failed, or the user's code raised."),
+    "broken": RunVerdict(BROKEN, "An assertion of a machine or a checker failed, or the user's code failed."),
 }
 """Every verdict of a run."""
 

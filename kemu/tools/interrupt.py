@@ -1,4 +1,4 @@
-"""Partial results at an interrupt (Ctrl-C), and the command that continues or repeats."""
+"""After an interrupt (Ctrl-C), print the results so far, and the command that does the remaining work."""
 
 import shlex
 import signal
@@ -14,15 +14,15 @@ import click
 from kemu.tools.exits import INTERRUPTED
 
 ARGUMENTS = "kemu.arguments"
-"""Key of click's ``Context.meta``: the arguments of the command line, from the command's name on."""
+"""Key of click's ``Context.meta`` for the arguments of the command line; the first argument is the subcommand."""
 
 
 class Interrupt:
-    """A context that an interrupt (Ctrl-C) ends without an error."""
+    """A context manager that suppresses ``KeyboardInterrupt``: an interrupt (Ctrl-C) ends only the block."""
 
     def __init__(self) -> None:
         self.happened = False
-        """Whether an interrupt ended the context."""
+        """Whether an interrupt ended the block."""
         self._is_deferring = False
         self._is_pending = False
         self._replaces_handler = False
@@ -41,7 +41,7 @@ class Interrupt:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Defer an interrupt until the end of the block, so that a result is both counted and printed, or neither."""
+        """Defer an interrupt until the end of the block, so that the caller finishes the report of a result."""
         self._is_deferring = True
         try:
             yield
@@ -61,21 +61,22 @@ class Interrupt:
         return True
 
     def as_dict(self, done: int, total: int) -> dict[str, Any]:
-        """Return the fields that mark a JSON answer as partial; none without an interrupt."""
+        """Return the fields that mark a JSON answer as partial; empty without an interrupt."""
         return {"interrupted": {"finished": done, "of": total}} if self.happened else {}
 
     def exit_with_seeds(self, done: int, seeds: Sequence[int], form: str) -> None:
-        """``exit`` after runs of these seeds in order; the command continues with the seeds that are left."""
+        """Call ``exit`` after the first ``done`` seeds; the printed command runs the remaining seeds."""
         left = seeds[done:]
         options = {"seeds": f"{left[0]}:{left[-1]}"} if done and left else {}
         self.exit(done, len(seeds), "runs", form, **options)
 
     def exit(self, done: int, total: int, what: str, form: str = "json", **rest: str) -> None:
-        """After an interrupt: say how much is done and print the command for the rest; exit with ``INTERRUPTED``.
+        """After an interrupt, print the progress and the command for the remaining work; exit with ``INTERRUPTED``.
 
         Args:
-            what: the things counted, such as "runs". form: "text" prints to stdout, "json" to stderr.
-            rest: options of the command that does the rest; without them, the command repeats everything.
+            what: the unit of ``done`` and ``total``, such as "runs".
+            form: "text" prints to stdout, "json" to stderr.
+            rest: options with which the command does only the remaining work; without options, all work is repeated.
         """
         if not self.happened:
             return
@@ -86,7 +87,7 @@ class Interrupt:
 
 
 def same_command(**options: str) -> str:
-    """Return the command line of the current command, with other values of some options."""
+    """Return the command line of this process, with the values of ``options`` added or replaced."""
     context = click.get_current_context()
     words = list(context.meta.get(ARGUMENTS) or [context.info_name or ""])
     for name, value in options.items():

@@ -1,9 +1,9 @@
 """Exact confidence intervals of medians over seeds, by order statistics.
 
-Of n independent values, the number below the median is binomial (n, 1/2), for any distribution. So the probability
-that the median lies between the r-th smallest and the r-th largest depends on n and r alone. Below six values no two
-of them enclose the median with 95 %, so there is no interval. A 95th percentile needs 59 values: with
-fewer, the largest may well be below it (0.95 ** 59 < 5 %).
+Of n independent values, the number of values below the median has the binomial distribution (n, 1/2). So n and r alone
+decide the probability that the median lies between the r-th smallest and the r-th largest value. Fewer than six values
+give no interval with 95 % confidence. A 95th percentile needs 59 values: the largest of 58 values is below the
+percentile with a probability above 5 % (0.95 ** 58).
 """
 
 import math
@@ -11,20 +11,20 @@ import statistics
 from collections.abc import Sequence
 from functools import lru_cache
 
-from attrs import frozen
+from kemu.protocol.frozen import frozen
 
 CONFIDENCE = 0.95
 FEWEST = 6
-"""Fewest values for an interval of the median."""
+"""Smallest number of values that gives an interval of the median."""
 FEWEST_FOR_P95 = 59
-"""Fewest values for a 95th percentile."""
+"""Smallest number of values that gives a 95th percentile."""
 
 
 @frozen
 class Spread:
-    """Values over seeds; ``low`` to ``high`` holds the median of their distribution with at least 95 %.
+    """A summary of values, one for each seed: ``low`` and ``high`` are the 95 % confidence interval of the median.
 
-    ``low``, ``high`` and ``p95`` are None where there are too few values.
+    ``low``, ``high`` and ``p95`` are None if the number of values is too small.
     """
 
     values: int
@@ -37,7 +37,7 @@ class Spread:
 
 @lru_cache(maxsize=256)
 def median_ranks(count: int) -> tuple[int, int] | None:
-    """The ranks (1 = smallest) of the two values that enclose the median with 95 %; None: too few values."""
+    """The ranks (1 = smallest) of the two values that enclose the median with 95 % confidence; None: too few values."""
     if count < FEWEST:
         return None
     rank = _binomial_quantile((1 - CONFIDENCE) / 2, count)
@@ -57,7 +57,7 @@ def _binomial_quantile(share: float, count: int) -> int:
 
 
 def p95_rank(count: int) -> int | None:
-    """The rank of the 95th percentile by nearest rank; None: too few values."""
+    """The rank (1 = smallest) of the 95th percentile by the nearest-rank method; None: too few values."""
     return -(-95 * count // 100) if count >= FEWEST_FOR_P95 else None
 
 
@@ -70,6 +70,6 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def differs(differences: Sequence[float]) -> bool | None:
-    """Whether paired differences have a median other than 0, wrongly for at most one in twenty; None: too few."""
+    """Whether the 95 % interval of the median of paired differences excludes 0; None: too few differences."""
     told = spread(differences)
     return None if told.low is None or told.high is None else told.low > 0 or told.high < 0

@@ -1,8 +1,8 @@
 """Run work on several processes (``--jobs`` of the commands).
 
-Results are taken in the order of the work, so the number of processes changes no output. A worker is a new interpreter
-(multiprocessing's "spawn") with the import path of this process, so it finds the user's code. The work must be a
-function of a module, and its arguments and results must be picklable.
+Callers get results in the order of the tasks, so the number of processes changes no output. A worker is a new
+interpreter (multiprocessing's "spawn") with the import path of this process, so workers can import the user's code.
+The work must be a function of a module, and all arguments and results must be picklable.
 """
 
 import multiprocessing
@@ -26,9 +26,9 @@ T = TypeVar("T")
 Work = Callable[..., T]
 
 FEWEST_TASKS = 3
-"""Without ``--jobs``, fewer tasks are done in this process: a worker needs most of a second to start."""
+"""Without ``--jobs``, this process runs fewer tasks itself, because the start of a worker takes almost a second."""
 AHEAD = 4
-"""Number of tasks for each worker that may be finished before the next result in order."""
+"""Number of tasks for each worker that are started before the caller has taken the next result."""
 
 
 def cores() -> int:
@@ -39,20 +39,20 @@ def cores() -> int:
 
 
 def jobs_for(jobs: int | None, tasks: int) -> int:
-    """Return the number of processes for a number of tasks, 1: this process. ``jobs``: the option's value."""
+    """Return the number of processes for a number of tasks; 1 means this process. ``jobs``: the value of ``--jobs``."""
     if jobs is None and tasks < FEWEST_TASKS:
         return 1
     return min(jobs or cores(), tasks)
 
 
 class WorkerDied(click.ClickException):
-    """A worker process ended during its work."""
+    """A worker process ended before the end of its job."""
 
     exit_code = BROKEN
 
 
 class PoolJob(Generic[T]):
-    """One call: waiting, running in a worker, or done."""
+    """One function call that waits in a queue, runs in a worker, or is done."""
 
     def __init__(self, name: str, work: Work[T], arguments: tuple[Any, ...]) -> None:
         self.name = name
@@ -62,23 +62,23 @@ class PoolJob(Generic[T]):
         self.error: BaseException | None = None
 
     def take(self) -> T:
-        """Return the result of a job that is done, or raise its error."""
+        """Return the result of a finished call, or raise the exception of the call."""
         if self.error is not None:
             raise self.error
         return self.result
 
     def run_here(self) -> None:
-        """Do the work in this process."""
+        """Make the call in this process."""
         work, arguments = self.call
         self.result = work(*arguments)
         self.done = True
 
 
 class Workers:
-    """Processes that run jobs. The end of the context kills them.
+    """A context manager with worker processes that run jobs; the exit of the context kills the processes.
 
     Args:
-        jobs: the number of processes; with 1, each job runs in this process when its result is awaited.
+        jobs: the number of processes; with 1, each job runs in this process during ``wait``.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -99,7 +99,7 @@ class Workers:
         self._processes.clear()
 
     def start(self, name: str, work: Work[T], *arguments: Any) -> PoolJob[T]:
-        """Queue a job; ``name`` is for the error if its worker dies. A call that cannot be sent ends the workers."""
+        """Queue a job; ``name`` is its name in errors. If the first job cannot be pickled, use this process alone."""
         job = PoolJob(name, work, arguments)
         if self.jobs > 1 and not self._processes and not _can_be_sent(job):
             click.echo(f"{name} cannot be sent to another process: all runs use one process", err=True)
@@ -109,17 +109,17 @@ class Workers:
         return job
 
     def drop(self, job: PoolJob[Any]) -> bool:
-        """Remove a job from the queue; return False if it has started."""
+        """Remove a job from the queue; return False for a job that has started."""
         if job not in self._waiting:
             return False
         self._waiting.remove(job)
         return True
 
     def wait(self) -> PoolJob[Any]:
-        """Wait until one more job is done, and return it.
+        """Wait until one more job is done, and return the job.
 
         Raises:
-            WorkerDied: the process of a job ended.
+            WorkerDied: the worker process of a job ended.
         """
         if self.jobs == 1:
             job = self._waiting.popleft()
@@ -138,7 +138,7 @@ class Workers:
         return job
 
     def _dispatch(self) -> None:
-        """Give waiting jobs to idle workers; start a worker if none is idle."""
+        """Send queued jobs to idle workers; start a worker if no worker is idle."""
         while self.jobs > 1 and self._waiting and len(self._running) < self.jobs:
             idle = [connection for connection in self._processes if connection not in self._running]
             connection = idle[0] if idle else self._new_worker()
@@ -168,7 +168,7 @@ def _can_be_sent(job: PoolJob[Any]) -> bool:
 
 
 def _death(job: PoolJob[Any], process: SpawnProcess) -> str:
-    """The text of the error when a worker dies."""
+    """The error message for a worker process that ended during a job."""
     process.join()
     code = process.exitcode or 0
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
@@ -178,7 +178,7 @@ def _death(job: PoolJob[Any], process: SpawnProcess) -> str:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Block SIGINT, also for processes that start meanwhile: a Ctrl-C reaches the whole process group."""
+    """Block SIGINT, also for processes that start in this context, because Ctrl-C signals the whole process group."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -190,7 +190,7 @@ def _without_interrupts() -> Iterator[None]:
 
 
 def _serve(connection: Connection) -> None:
-    """Answer each call with (error, result) until the other end is closed."""
+    """Run each call that arrives, and send (error, result) back, until the other process closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         answer: tuple[BaseException | None, Any]
@@ -208,7 +208,7 @@ def _serve(connection: Connection) -> None:
 
 
 def _sendable(error: BaseException) -> BaseException:
-    """The error with the worker's traceback as a note; another error with its text if it cannot be pickled."""
+    """The error with the worker's traceback as a note; if pickling fails, a RuntimeError with the error's text."""
     error.add_note(f"In the worker process:\n{traceback.format_exc()}")
     try:
         pickle.loads(pickle.dumps(error))
@@ -225,15 +225,15 @@ def in_order(
     name_of: Callable[..., str],
     finished: Callable[[T], None] = lambda result: None,
 ) -> Iterator[Iterator[T]]:
-    """Call ``work`` with each task's arguments on several processes; the results come in the order of the tasks.
+    """Call ``work`` with each task's arguments on several processes; yield results in the order of the tasks.
 
     Args:
-        jobs: the number of processes; None: as many as the tasks are worth.
-        name_of: the name of a task, from its arguments.
-        finished: called with each result at once, in any order.
+        jobs: the number of processes; None: ``jobs_for`` chooses the number.
+        name_of: returns the name of a task for errors, from the arguments of the task.
+        finished: called with each result as soon as the result is known, in any order.
 
     Raises:
-        WorkerDied: a worker process ended.
+        WorkerDied: a worker process ended before the end of its task.
     """
     with Workers(jobs_for(jobs, len(tasks))) as workers:
 

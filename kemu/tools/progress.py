@@ -1,4 +1,4 @@
-"""Progress of long work: on standard error while it is a terminal, nothing elsewhere."""
+"""Progress bars on standard error, shown only if standard error is a terminal."""
 
 import sys
 import threading
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import click
 
 QUIET = "kemu.quiet"
-"""Key of click's ``Context.meta``: the user asked for no progress."""
+"""Key of click's ``Context.meta`` that is set by ``--quiet``."""
 
 
 def is_quiet() -> bool:
@@ -19,13 +19,13 @@ def is_quiet() -> bool:
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[str, bool], None]]:
-    """A bar on stderr while it is a terminal.
+    """Show a progress bar on stderr; show nothing if stderr is no terminal.
 
     Args:
-        what: the things counted, such as "runs". total: their number.
+        what: the unit of the work, such as "runs". total: the number of units.
 
     Yields:
-        A function to call after each: with a description of the current work ("" = none), and whether it failed.
+        A function to call after each unit, with a description of the unit ("" = none) and whether the unit failed.
     """
     if is_quiet() or not sys.stderr.isatty():
         yield lambda text, failed: None
@@ -48,17 +48,17 @@ def progress(what: str, total: int) -> Iterator[Callable[[str, bool], None]]:
 
 
 SHOWN_AFTER_S = 1.0
-"""A single run that is shorter than this shows no bar."""
+"""Wall time after which a single run shows a progress bar."""
 _LOOK_EVERY_S = 0.2
 
 
 @contextmanager
 def virtual_progress(total_us: int, now_us: Callable[[], int], quiet: bool = False) -> Iterator[None]:
-    """A bar of one run's virtual time, from the first second on.
+    """Show a bar of one run's virtual time, from ``SHOWN_AFTER_S`` on.
 
     Args:
         total_us: The virtual time of the whole run.
-        now_us: Returns the virtual time reached; another thread calls it.
+        now_us: Returns the present virtual time; another thread calls this function.
         quiet: Whether no bar is shown even on a terminal.
     """
     if quiet or is_quiet() or not sys.stderr.isatty():
@@ -90,13 +90,13 @@ def virtual_progress(total_us: int, now_us: Callable[[], int], quiet: bool = Fal
 
 @contextmanager
 def busy(what: str) -> Iterator[Callable[[str], None]]:
-    """A line with the elapsed time, for work of unknown length.
+    """Show a line with the elapsed time, for work of unknown length.
 
     Args:
         what: the work, such as "query".
 
     Yields:
-        A function that takes the last finished part of the work, in words.
+        A function to call with the name of each part of the work that is done.
     """
     if is_quiet() or not sys.stderr.isatty():
         yield lambda text: None

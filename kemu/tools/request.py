@@ -1,16 +1,15 @@
-"""The request of a command line or of a campaign's cell: scenario, seeds, profile and output."""
+"""The runs that a command line or a campaign's cell requests: scenario, seeds, profile and output."""
 
 import shlex
 from pathlib import Path
 
-from attrs import frozen
-
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.protocol.frozen import frozen
 
 
 @frozen
 class Request:
-    """The arguments of the command line."""
+    """The arguments of a command line that runs a scenario."""
 
     source: str
     """A preset's name or a file, as the user gave it."""
@@ -23,7 +22,7 @@ class Request:
     trace: Path | None
     live: bool
     control: Path | None = None
-    """The socket at which a live run takes orders."""
+    """The socket on which a live run accepts commands."""
 
     def trace_of(self, seed: int) -> Path | None:
         """Return the file for the trace of one seed: the given file, or one file per seed."""

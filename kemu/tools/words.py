@@ -1,15 +1,14 @@
 """The word list: each term of reports, help texts and documents, defined once.
 
 ``kemu help WORD`` prints one definition. ``docs/words.md`` is this list (``python -m kemu.tools.words`` writes it).
-Figures, verdicts and exit codes are declared elsewhere and read from there.
+The module reads figures, verdicts and exit codes from their declarations.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.tools.exits import MEANING, VERDICTS
 
 
@@ -19,7 +18,7 @@ class Word:
 
     term: str
     meaning: str
-    """One or two sentences."""
+    """The definition, in one or two sentences."""
     source: str = ""
     """A KIP, an issue, a class of Kafka or a page that defines the term; "" for a term of kemu."""
     also: tuple[str, ...] = ()
@@ -48,7 +47,7 @@ KAFKA = (
     ),
     Word(
         "auto-commit",
-        "Commits that the consumer sends by itself every auto.commit.interval.ms, for the records that polls returned.",
+        "Commits that a consumer sends every auto.commit.interval.ms, for the records that polls returned.",
         "consumer setting enable.auto.commit",
     ),
     Word(
@@ -59,20 +58,20 @@ KAFKA = (
     ),
     Word(
         "classic protocol",
-        "The group protocol of JoinGroup, SyncGroup and Heartbeat, in which a member computes the assignment. kemu"
-        " emulates it, and not the consumer protocol of KIP-848.",
+        "The group protocol of JoinGroup, SyncGroup and Heartbeat, in which a member computes the assignment."
+        " kemu emulates the classic protocol, not the consumer protocol of KIP-848.",
         "group.protocol=classic",
     ),
     Word(
         "commit",
-        "A consumer group's record of the next offset to read of a partition; the coordinator keeps it in"
-        " __consumer_offsets.",
+        "The next offset to read of a partition, as a consumer group stores it in __consumer_offsets.",
         "OffsetCommitRequest",
         ("committed offset", "committed"),
     ),
     Word(
         "controlled shutdown",
-        "The clean stop of a broker: it asks the controller to move the leadership of its partitions before it ends.",
+        "The clean stop of a broker: the broker asks the controller to move the leadership of its partitions,"
+        " and then ends.",
         "ControlledShutdownRequest",
     ),
     Word(
@@ -82,20 +81,20 @@ KAFKA = (
     ),
     Word(
         "controller epoch",
-        "A number that rises by one with each new controller; brokers refuse requests with an older one.",
+        "A number that rises by one with each new controller; brokers refuse requests with an older controller epoch.",
         "KafkaController",
     ),
     Word(
         "cooperative",
-        "Rebalance protocol in which members keep the partitions that do not move, and revoke only those that do; a"
-        " follow-up rebalance then assigns the revoked ones.",
+        "Rebalance protocol in which a member revokes only the partitions that move to other members. A"
+        " follow-up rebalance then assigns the revoked partitions.",
         "KIP-429",
         ("incremental cooperative rebalancing",),
     ),
     Word(
         "coordinator",
-        "The broker that leads a group's partition of __consumer_offsets; it admits members, runs rebalances and stores"
-        " commits.",
+        "The broker that leads a group's partition of __consumer_offsets. The coordinator admits members,"
+        " runs rebalances and stores commits.",
         "GroupCoordinator",
         ("group coordinator",),
     ),
@@ -112,60 +111,63 @@ KAFKA = (
     Word("Empty", "State of a group that has no members and may have committed offsets.", "ClassicGroupState"),
     Word(
         "epoch",
-        "A number that rises with each change of a role, so that requests of an earlier holder can be refused. See"
-        ' "leader epoch" and "controller epoch".',
+        "A number that rises with each new holder of a role, such as leader or controller. Receivers refuse a"
+        ' request with an older epoch. See "leader epoch" and "controller epoch".',
         "KIP-101, KIP-320",
     ),
     Word(
         "evict",
-        "Remove a member from its group, because its session expired or it did not rejoin in time.",
+        "Remove a member from its group, because its session expired or the member did not rejoin in time.",
         "ClassicGroup",
         ("evicted",),
     ),
     Word(
         "fence",
-        "Refuse a request because its sender holds an outdated epoch, generation or member id.",
+        "Refuse a request because the sender has an outdated epoch, generation or member id.",
         "errors FENCED_LEADER_EPOCH, FENCED_INSTANCE_ID",
         ("fenced", "fencing"),
     ),
     Word(
         "follow-up rebalance",
-        "The second rebalance of a cooperative move: the first one revokes a partition from its old owner, this one"
-        " assigns it to the new owner.",
+        "The second rebalance of a cooperative move. The first rebalance revokes a partition from its old"
+        " owner; the follow-up rebalance assigns the partition to its new owner.",
         "KIP-429",
     ),
     Word(
         "follower",
-        "A replica that copies its leader's log by fetch requests. In a group: any member but the leader.",
+        "A replica that copies the log of its partition's leader by fetch requests. In a group: any member"
+        " but the leader.",
         "ReplicaFetcherThread",
     ),
     Word(
         "generation",
-        "The number of a group's assignment: each completed join phase raises it by one, and the coordinator refuses"
-        " requests with another one (ILLEGAL_GENERATION).",
+        "The number of a group's assignment; each completed join phase adds one. The coordinator refuses"
+        " requests with another generation (ILLEGAL_GENERATION).",
         "ClassicGroup",
     ),
     Word(
         "group",
-        "Consumers with one group.id that share the partitions of their topics among them.",
+        "Consumers with the same group.id that divide the partitions of their topics among them.",
         "consumer setting group.id",
         ("consumer group",),
     ),
     Word(
         "group leader",
-        "The member that computes the assignment of its group; the coordinator chooses it, usually the first to join.",
+        "The member that computes the assignment of its group. The coordinator chooses the leader, usually"
+        " the first member to join.",
         "ClassicGroup",
         ("leader of a group",),
     ),
     Word(
         "heartbeat",
-        "The request by which a member tells its coordinator every heartbeat.interval.ms that it is alive, and learns"
-        " of a rebalance.",
+        "The request that a member sends to its coordinator every heartbeat.interval.ms to stay in the group."
+        " The response announces a rebalance.",
         "HeartbeatRequest",
     ),
     Word(
         "high watermark",
-        "The offset below which every in-sync replica has all records; consumers read no record above it.",
+        "The offset below which every in-sync replica has all records; consumers read only records below the"
+        " high watermark.",
         "UnifiedLog",
     ),
     Word(
@@ -177,7 +179,8 @@ KAFKA = (
     ),
     Word(
         "ISR",
-        "In-sync replicas: they follow their leader closely enough to count for acks=all and clean elections.",
+        "In-sync replicas: the leader, and the replicas that have caught up with the leader within"
+        " replica.lag.time.max.ms.",
         "replica.lag.time.max.ms",
         ("in-sync replicas", "in-sync replica", "in sync"),
     ),
@@ -190,14 +193,14 @@ KAFKA = (
     ),
     Word(
         "lag",
-        "Log end offset of a partition minus the committed offset of the group, in records. Figures measure lag also"
-        " in seconds: the age of the oldest record that waits.",
+        "Log end offset of a partition minus the committed offset of the group, in records. Figures also"
+        " measure lag in seconds: the age of the oldest record that the group has not processed.",
         "kafka-consumer-groups.sh --describe",
     ),
     Word(
         "leader epoch",
-        "A number that rises with each new leader of a partition and is stored with the records it appends. A follower"
-        " compares epochs with its leader before it truncates its log.",
+        "A number that rises with each new leader of a partition; each record has the epoch of its leader. A"
+        " follower compares epochs with the leader before the follower truncates its log.",
         "KIP-101",
     ),
     Word(
@@ -210,11 +213,11 @@ KAFKA = (
         "learner",
         "A copy of a Kafka Streams task that restores state beside the owner, and takes the task over when it has"
         " caught up.",
-        "KIP-429 as its page had it before the release",
+        "KIP-429, version of the page before the release",
     ),
     Word(
         "member",
-        "One consumer in a group, known to its coordinator by a member id.",
+        "One consumer in a group; the coordinator identifies each member by a member id.",
         "JoinGroupResponse",
         ("member id",),
     ),
@@ -226,12 +229,13 @@ KAFKA = (
     Word("offset", "The number of a record in its partition.", "Kafka's documentation, Introduction"),
     Word(
         "position",
-        "The offset of the next record that a consumer's poll returns of a partition.",
+        "The offset of the next record of a partition that a consumer's poll returns.",
         "KafkaConsumer.position",
     ),
     Word(
         "preferred leader",
-        "The first replica in a partition's list; an election of preferred leaders returns leadership to it.",
+        "The first replica in a partition's list of replicas. An election of preferred leaders makes this"
+        " replica the leader.",
         "KIP-460",
     ),
     Word(
@@ -242,21 +246,21 @@ KAFKA = (
     ),
     Word(
         "reassignment",
-        "The move of a partition to another list of replicas: new replicas are added, and old ones are removed once"
-        " the new ones are in the ISR.",
+        "The move of a partition to another list of replicas. The controller adds the new replicas, and"
+        " removes the old replicas once all new replicas are in the ISR.",
         "KIP-455",
     ),
     Word(
         "rebalance",
-        "The change of a group to its next generation: all members rejoin, the leader assigns, each member gets its"
-        " part.",
+        "The change of a group to its next generation: all members rejoin, the leader computes the"
+        " assignment, and each member receives its part.",
         "ClassicGroup",
         ("PreparingRebalance", "CompletingRebalance"),
     ),
     Word("replica", "A broker's copy of a partition's log.", "Kafka's documentation, Replication"),
     Word(
         "revoke",
-        "Take a partition from a member in a rebalance; onPartitionsRevoked lets the member commit first.",
+        "Take a partition from a member in a rebalance. The callback onPartitionsRevoked lets the member commit first.",
         "ConsumerRebalanceListener",
         ("revoked", "revocation"),
     ),
@@ -266,7 +270,7 @@ KAFKA = (
         "consumer setting session.timeout.ms",
         ("session expired",),
     ),
-    Word("Stable", "State of a group in which every member may fetch its assignment.", "ClassicGroupState"),
+    Word("Stable", "State of a group in which every member has its assignment and may fetch.", "ClassicGroupState"),
     Word(
         "standby",
         "A replica of a Kafka Streams task's state that follows the changelog and processes no records.",
@@ -274,8 +278,8 @@ KAFKA = (
     ),
     Word(
         "static member",
-        "A member with a group.instance.id: if it restarts within its session timeout it keeps its partitions, and no"
-        " rebalance follows.",
+        "A member with a group.instance.id. A static member that restarts within its session timeout keeps"
+        " its partitions, and no rebalance follows.",
         "KIP-345",
         ("static membership", "group.instance.id", "instance id"),
     ),
@@ -292,7 +296,8 @@ KAFKA = (
     ),
     Word(
         "SyncGroup",
-        "The request with which the leader of a group hands in the assignment, and every member fetches its part.",
+        "The request with which the leader of a group sends the assignment; each member receives its part in"
+        " the response.",
         "SyncGroupRequest",
     ),
     Word(
@@ -302,18 +307,18 @@ KAFKA = (
     ),
     Word(
         "truncate",
-        "Remove the end of a log that differs from the leader's log.",
+        "Remove records from the end of a log, because the leader's log does not have these records.",
         "KIP-101",
         ("truncation",),
     ),
     Word(
         "unclean election",
-        "Election of a leader outside the ISR; records that only the ISR had are lost.",
+        "Election of a leader outside the ISR. Records are lost if only replicas in the ISR had them.",
         "topic setting unclean.leader.election.enable",
     ),
     Word(
         "warm-up",
-        "A temporary replica of a Kafka Streams task on the instance that is to take the task over.",
+        "A temporary replica of a Kafka Streams task on the instance that will own the task after a probing rebalance.",
         "KIP-441",
     ),
 )
@@ -323,51 +328,53 @@ KEMU = (
     Word(
         "action",
         'One thing that a plan does to the cluster: a fault such as "crash", or an operator\'s work such as'
-        ' "rolling-restart". "kemu describe actions" and "kemu describe faults" list them.',
+        ' "rolling-restart". "kemu describe actions" and "kemu describe faults" list all actions.',
     ),
     Word(
         "allowance",
-        "A bounded exception to a checker's rule, for behaviour that Kafka shows too. Each names its source in Kafka.",
+        "A bounded exception to a checker's rule, for behaviour that Kafka shows too. Each allowance names"
+        " its source in Kafka.",
         also=("allowances",),
     ),
     Word(
         "balance",
-        "State of a group that is Stable, owns every partition, and in which no running member owns two partitions more"
-        " than another.",
+        "State of a Stable group in which each partition has an owner, and no running member owns two"
+        " partitions more than another.",
         also=("balanced",),
     ),
-    Word("calm", "The set of draws with an exact rhythm: latencies and phases are constants.", also=("calm draws",)),
+    Word("calm", "The set of draws with constant latencies, pauses and phases.", also=("calm draws",)),
     Word(
         "campaign",
-        "A grid of scenarios, profiles, settings and seeds that run together on Spark.",
+        "Runs on Spark of each combination of scenarios, profiles, settings and seeds.",
     ),
     Word(
         "canary",
-        "A run with a deliberate fault that a checker must report; a silent canary shows that the checker is broken.",
+        "A run with a deliberate error that a checker must report. If no violation is reported, the checker is broken.",
     ),
     Word(
         "checker",
-        'An observer that compares the facts of a run with one set of rules. "kemu describe checkers" lists them.',
+        'An observer that compares the facts of a run with one set of rules. "kemu describe checkers" lists'
+        " all checkers.",
     ),
     Word(
         "core",
-        "The hosts that are healed at the end of the faults when a scenario keeps the other hosts away.",
+        'The hosts that recover after the faults, in a scenario whose other hosts stay crashed or isolated ("away").',
         also=("away",),
     ),
     Word(
         "correctness rule",
-        "Rules of this sort forbid an event, such as two owners of one partition. A broken one gives the verdict"
-        " violated.",
+        "A rule that forbids an event, such as two owners of one partition. A run that breaks a correctness"
+        " rule has the verdict violated.",
         also=("correctness", "safety"),
     ),
     Word(
         "coverage",
-        "The states, transitions, messages and rare events that runs reached, of all that are known.",
+        "The states, transitions, messages and rare events that runs reached, out of all that the machines know.",
     ),
     Word(
         "did not work",
-        "Remark on a run in which a member failed for good or a group processed no record. kemu does not compare"
-        " the figures of such a run with those of other runs.",
+        "Remark on a run in which a member failed permanently or a group processed no record. kemu does not"
+        " compare the figures of such a run with those of other runs.",
     ),
     Word(
         "digest",
@@ -375,23 +382,23 @@ KEMU = (
     ),
     Word(
         "down",
-        "State of a partition without service: its records wait, or no member owns it.",
+        "State of a partition without service: records wait in the partition, or no member owns the partition.",
         also=("without service",),
     ),
     Word(
         "draw",
-        'A duration or an order that the seed decides. "kemu describe draws" lists them.',
+        'A duration or an order that the seed decides. "kemu describe draws" lists all draws.',
         also=("draws",),
     ),
     Word(
         "episode",
-        "The time from an event outside a group (a fault, a restart, a grown topic) until the group is balanced."
-        " For Kafka Streams: until no task is restored or moved any more.",
+        "The time from an event outside a group (a fault, a restart, a grown topic) until the group is"
+        " balanced. For Kafka Streams: until no task is restored or moved.",
     ),
     Word(
         "event loop",
-        'The loop that runs the machines in virtual time: "trio" runs each one as a Trio task, "bare" calls them'
-        " directly. Both loops give the same digest.",
+        'The loop that runs the machines in virtual time: "trio" runs each machine as a Trio task, "bare"'
+        " calls the machines directly. Both loops give the same digest.",
         also=("loop",),
     ),
     Word(
@@ -402,38 +409,41 @@ KEMU = (
     ),
     Word(
         "explore",
-        "Run one scenario with many orders of its messages, until one of them breaks a rule.",
+        "Run one scenario with many orders of its messages, until a run breaks a rule.",
         also=("exploration", "schedule"),
     ),
     Word("fact", "An event of the emulated world that observers see, such as the start or the end of a host."),
     Word(
         "fault",
-        'An action that damages the cluster for a time: a crash, a pause, a partition of the network. "never fired"'
-        " means that a fault had no effect.",
+        "An action that damages the cluster for some time: a crash, a pause, a partition of the network."
+        ' "never fired" marks a fault without an effect.',
         also=("never fired",),
     ),
     Word(
         "fresh",
-        "A member is fresh once it processes records that are newer than its own start.",
+        "State of a member that processes records produced after the start of the member.",
         also=("freshness",),
     ),
     Word("heal", "End all faults at once: start, resume and connect all hosts.", also=("healed",)),
     Word(
         "history",
-        "The acknowledged writes and the polls of a run, as a client saw them; anomalies are named as in Jepsen's Kafka"
-        " tests.",
+        "The acknowledged writes and the polls of a run, as clients saw them. Anomalies have the names of"
+        " Jepsen's Kafka tests.",
     ),
-    Word("kind", 'The way in which a rule is broken, such as "two-owners". A scenario\'s expect names it.'),
+    Word(
+        "kind",
+        'The way in which a run breaks a rule, such as "two-owners". The key "expect" of a scenario names kinds.',
+    ),
     Word("life", "The set of draws with measured distributions of latencies and pauses; the default."),
     Word(
         "liveness rule",
-        "Rules of this sort require an event within a bound, such as a Stable group after the last fault. A broken one"
-        " gives the verdict liveness.",
+        "A rule that requires an event within a bound, such as a Stable group after the last fault. A run"
+        " that breaks a liveness rule has the verdict liveness.",
     ),
     Word(
         "machine",
-        "The code of one role (consumer, coordinator, broker, controller, ...) as a state machine: events in, effects"
-        " out, without a clock or I/O.",
+        "The code of one role (consumer, coordinator, broker, controller, ...) as a state machine. A machine"
+        " receives events and returns effects, without a clock or I/O.",
     ),
     Word(
         "mutant",
@@ -443,25 +453,29 @@ KEMU = (
     Word("note", 'A machine\'s report of its own change of state, such as "GroupBecame"; traces keep all notes.'),
     Word(
         "panel",
-        "The observer that knows the owner, the leader and the coordinator of everything at each moment. Checkers and"
-        " figures read it.",
+        "The observer that knows the owner and the leader of each partition, and each group's coordinator, at"
+        " any time. Checkers and figures read the panel.",
     ),
     Word(
         "past bug",
-        "A bug that a release of Kafka had and that kemu can switch on, by its JIRA issue.",
+        "A bug of a release of Kafka. kemu can enable a past bug by its JIRA issue.",
         also=("past bugs", "mended"),
     ),
     Word("plan", "The list of actions of a scenario, each with its time or its trigger."),
-    Word("preset", 'A scenario that comes with the package, known by its name. "kemu scenarios" lists them.'),
+    Word("preset", 'A scenario of the package, which commands accept by name. "kemu scenarios" lists all presets.'),
     Word(
         "profile",
-        'The release of Kafka that brokers and clients follow, such as kafka-3.4. "kemu describe profiles" lists them.',
+        'The release of Kafka that kemu emulates, such as kafka-3.4. "kemu describe profiles" lists all profiles.',
     ),
     Word(
         "replay",
-        "Feed the recorded events of a trace to today's machines and compare their effects with the recorded ones.",
+        "Feed the recorded events of a trace to today's machines, and compare the effects with the recorded effects.",
     ),
-    Word("scenario", "One experiment: brokers, topics, groups, load, plan and checks, in a TOML file or a value."),
+    Word(
+        "scenario",
+        "The description of a run: brokers, topics, groups, load, plan and checks, as a TOML file or as a"
+        " Python value.",
+    ),
     Word(
         "seed",
         "The number that decides all draws of a run. The same scenario, profile and seed give the same digest.",
@@ -471,34 +485,39 @@ KEMU = (
     Word("story", "The events of a run that a report prints, one line each, with virtual times."),
     Word(
         "summary",
-        "A table that analyze computes from the rows of a campaign, such as one row per rebalance.",
+        'A table that "kemu analyze" computes from the rows of a campaign, such as one row for each rebalance.',
         also=("summary table", "summaries"),
     ),
     Word(
         "swarm",
-        "Runs of clusters, loads and plans that are drawn from seeds, each with about half of the families of faults"
-        " disabled.",
+        "Runs of random clusters, loads and plans. Each seed disables about half of the families of faults.",
         "Groce et al., Swarm testing, 2012",
     ),
     Word("trace", "A file with every step, packet and fact of one run."),
     Word(
         "unmended",
-        "A part of the cluster that did not recover after the faults, for a reason that Kafka has too. An unmended part"
-        " is no violation.",
+        "A part of the cluster that did not recover after the faults, for a reason that also blocks real"
+        " Kafka. An unmended part is no violation.",
     ),
-    Word("variant", "One of the columns of compare: a profile, an assignor or a setting with its label."),
+    Word(
+        "variant",
+        'A configuration that "kemu compare" compares with others: a profile, an assignor or a setting, with'
+        " its label.",
+    ),
     Word("verdict", "The result of a run: " + ", ".join(VERDICTS) + "."),
     Word(
-        "violation", "A rule that a run broke, with checker, kind, time and the hosts, groups or partitions concerned."
+        "violation",
+        "A report that a run broke a rule, with checker, kind, time and the hosts, groups or partitions concerned.",
     ),
     Word(
         "virtual time",
-        "The time inside the emulation. Virtual time advances from event to event, so a minute may take a second.",
+        "The time inside the emulation. Virtual time advances from event to event, so the emulation of a"
+        " minute may take a second.",
     ),
     Word(
         "zombie",
-        "A member that still processes a partition after another one received it in a later generation. Reports count"
-        " these records.",
+        "A member that still processes a partition after a later generation assigned the partition to another"
+        " member. Reports count the records that zombies process.",
         also=("zombie record", "zombie member"),
     ),
 )
@@ -553,8 +572,8 @@ def markdown() -> str:
     lines = [
         "# Words",
         "",
-        "Every term of reports, help texts and these pages. `kemu help WORD` prints one definition.",
-        "This page is generated from `kemu/tools/words.py`: `python -m kemu.tools.words` writes it.",
+        "This page defines every term of reports, help texts and documents. `kemu help WORD` prints one definition.",
+        "`python -m kemu.tools.words` generates this page from `kemu/tools/words.py`.",
     ]
     for title, words in sections().items():
         lines += ["", f"## {title}", "", "| term | definition |", "|---|---|"]

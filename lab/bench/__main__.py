@@ -8,19 +8,19 @@ from typing import Any
 import click
 
 AREAS: Mapping[str, str] = {
-    "engine": "steps of both loops against raw Trio and a bare heap; cost by group size",
-    "assign": "the assignors against those of other Python clients, and their growth",
-    "replication": "failovers of 20 brokers with 2,000 partitions, cost per step against a small cluster",
+    "engine": "steps of both loops compared with raw Trio and a bare heap; cost by group size",
+    "assign": "the assignors compared with other Python clients' assignors, and their growth",
+    "replication": "failovers of 20 brokers with 2,000 partitions, cost per step compared with a small cluster",
     "reassign": "planning reassignments of up to 10,000 partitions, and its growth",
-    "pipeline": "campaigns against a loop in one process, the trace source against Parquet, cost by number of events",
+    "pipeline": "campaigns compared with a loop in one process, the trace source with Parquet, cost by events",
 }
-"""Area -> description. Each area is a module of this package with ``measure(say) -> dict``."""
+"""Area -> description. Each area is a module of ``lab.bench`` with a function ``measure(say) -> dict``."""
 
 
 @click.command()
 @click.argument("area", type=click.Choice(list(AREAS)))
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--quick", is_flag=True, help="Smaller sizes and fewer repetitions: only shows that the benchmark runs.")
+@click.option("--quick", is_flag=True, help="Use smaller sizes and fewer repetitions: a trial of the benchmark.")
 def main(area: str, form: str, quick: bool) -> None:
     """Measure an AREA."""
     module = importlib.import_module(f"lab.bench.{area}")

@@ -2,7 +2,7 @@
 
 Each figure is a median. The other clients' assignors get the same groups, with previous assignments in their own
 format. The Java figures are constants that were measured once on another machine (warmed up, two cores), so the ratios
-are valid only for a similar machine. Where only the size of the Java group is known, the number of topics is an
+are valid only for a similar machine. If only the size of the Java group is known, the number of topics is an
 assumption.
 """
 
@@ -28,7 +28,7 @@ Say = Callable[[str], None]
 
 @frozen
 class BenchCase:
-    """A group to measure: its shape, and its numbers of topics, partitions per topic, and members."""
+    """A group to measure: shape, and numbers of topics, partitions per topic, and members."""
 
     shape: str
     topics: int
@@ -41,7 +41,7 @@ class BenchCase:
         return f"{self.shape}_{self.topics * self.partitions}x{self.members}"
 
     def group(self) -> MeasuredGroup:
-        """Build it."""
+        """Build the group."""
         return SHAPES[self.shape](self.topics, self.partitions, self.members)
 
 
@@ -64,7 +64,7 @@ GROWTH = {
 
 
 def measure(say: Say, *, quick: bool = False) -> dict[str, Any]:
-    """All figures, flat; times in ms. ``say`` shows progress. ``quick`` leaves out groups that take longer than a
+    """All figures by dotted name; times in ms. ``say`` shows progress. ``quick`` omits groups that take longer than a
     second.
     """
     result: dict[str, Any] = {}
@@ -138,7 +138,7 @@ def _ours(assignor: Assignor, group: MeasuredGroup) -> Runner:
 
 
 def _milliseconds(run: Runner, repeats: int) -> float:
-    """The median time of some runs."""
+    """The median time of ``repeats`` runs, in ms."""
     times = []
     for _ in range(repeats):
         gc.collect()

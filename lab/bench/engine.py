@@ -37,8 +37,8 @@ Loop = Callable[[World, int], None]
 def steady(
     members: int, partitions: int, seconds: int, *, rate: int = 100, spread_s: int = 0, brokers: int = 1
 ) -> Scenario:
-    """A group that joins and then only heartbeats, fetches and commits, at fixed intervals so that each measurement
-    covers the same work.
+    """A group that joins and afterwards only heartbeats, fetches and commits. Intervals are fixed, so that each
+    measurement covers the same work.
     """
     return Scenario(
         draws="calm",
@@ -52,7 +52,7 @@ def steady(
 
 
 def measure(say: Callable[[str], None], *, quick: bool = False) -> dict[str, Any]:
-    """All figures of the engine; ``say`` shows progress."""
+    """All figures of the engine by name; ``say`` shows progress."""
     gc.collect()
     result = _steps(say, rounds=1 if quick else 7, seconds=15 if quick else 100)
     result |= _growth(say, quick=quick)
@@ -100,7 +100,7 @@ def heap_events_per_s(count: int = 200_000, pending: int = 1000) -> float:
 
 
 def steps_per_s(scenario: Scenario, loop: Loop, from_s: int = 0, *, checked: bool = False) -> float:
-    """Machine steps per second of one run that is traced to memory, after a start time; ``checked``: with checkers."""
+    """Machine steps per second of one run after a start time, traced to memory; ``checked``: with checkers."""
     one = Run(scenario, seed=1, sink=io.BytesIO())
     if not checked:
         one.world.watch((one.cluster,))
@@ -120,7 +120,7 @@ def steps_per_s(scenario: Scenario, loop: Loop, from_s: int = 0, *, checked: boo
 
 
 def _steps(say: Callable[[str], None], rounds: int, seconds: int) -> dict[str, Any]:
-    """Steps per round trip of a stable group that only polls, heartbeats and commits; "loaded": it gets records."""
+    """Steps per round trip of a stable group that only polls, heartbeats and commits; "loaded": with records."""
     at_rest, loaded = steady(10, 20, 2 * seconds, rate=0), steady(10, 20, seconds, rate=10)
     mixes: dict[str, Callable[[], float]] = {
         "trio_steps_per_roundtrip": lambda: steps_per_s(at_rest, run_trio),
@@ -170,7 +170,7 @@ def _growth(say: Callable[[str], None], *, quick: bool) -> dict[str, Any]:
 
 
 def _bytes_per_member(size: int) -> int:
-    """Memory of one more member of a stable group: its actor, its state at the coordinator, its connections."""
+    """Memory of one more member of a stable group: the actor, the state at the coordinator, and the connections."""
 
     def held(members: int) -> int:
         gc.collect()
@@ -187,9 +187,9 @@ def _bytes_per_member(size: int) -> int:
 
 
 def _join_50_to_51(rounds: int) -> dict[str, Any]:
-    """CPU of the whole process from the start of a 51st member of a cooperative group until it is Stable for good.
+    """CPU time of the process from the start of a 51st member of a cooperative group until the group stays Stable.
 
-    A first run with the same seed finds that time, so the measured run needs no observer.
+    A first run with the same seed finds the time of the last change to Stable, so the measured run needs no observer.
     """
     base = steady(50, 500, 90, rate=0)
     joined_us = 30 * SECOND
@@ -220,7 +220,7 @@ def _join_50_to_51(rounds: int) -> dict[str, Any]:
 
 
 class _StableWith:
-    """Observe a group of this many members: the time of the last change to Stable, and the number of such changes."""
+    """Observes a group with this number of members: time of the last change to Stable, and number of such changes."""
 
     def __init__(self, members: int) -> None:
         self._members = members

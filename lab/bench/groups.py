@@ -11,7 +11,7 @@ from kemu.protocol.names import MemberId
 
 @frozen
 class MeasuredGroup:
-    """A group, and one more member that could join it."""
+    """A group, and one more member that could join the group."""
 
     topics: Topics
     members: Mapping[MemberId, Subscriber]
@@ -23,7 +23,9 @@ class MeasuredGroup:
         return sum(self.topics.partitions.values())
 
     def owning(self, assignor: Assignor, assignment: Assignment) -> "MeasuredGroup":
-        """The group after a rebalance: each member owns its assignment and reports this in the assignor's format."""
+        """The group after a rebalance: each member owns its assignment, and reports the assignment in the assignor's
+        format.
+        """
         members = {
             member: evolve(
                 one,
@@ -46,7 +48,7 @@ class MeasuredGroup:
 
 
 Shape = Callable[[int, int, int], MeasuredGroup]
-"""(topics, partitions of each, members) -> group"""
+"""Function of (number of topics, partitions per topic, number of members) that returns a group."""
 
 
 def uniform(topics: int, partitions: int, members: int) -> MeasuredGroup:
@@ -61,14 +63,14 @@ def uniform(topics: int, partitions: int, members: int) -> MeasuredGroup:
 
 
 def odd_one(topics: int, partitions: int, members: int) -> MeasuredGroup:
-    """As uniform, but the last member subscribes to one topic only."""
+    """Like ``uniform``, but the last member subscribes to only one topic."""
     group = uniform(topics, partitions, members)
     last = max(group.members)
     return evolve(group, members={**group.members, last: Subscriber(("topic-0000",))})
 
 
 def halves(topics: int, partitions: int, members: int) -> MeasuredGroup:
-    """Every fourth member subscribes to the first half of the topics, the others to the second half."""
+    """Every fourth member subscribes to the first half of the topics, all other members to the second half."""
     group = uniform(topics, partitions, members)
     names = tuple(group.topics.partitions)
     first, second = Subscriber(names[: topics // 2]), Subscriber(names[topics // 2 :])

@@ -1,7 +1,7 @@
 """Distance of ``sticky-balanced`` from the best possible assignment, over random groups with mixed subscriptions.
 
 Both assignors get the same members, with the same user data. Balance is compared in KIP-54's score. Moves are compared
-only where the scores are equal: a less balanced assignment can need fewer moves.
+only for equal scores, because a less balanced assignment can need fewer moves.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ class OptimalGap(TypedDict):
 
 @frozen
 class RandomGroup:
-    """One random case. ``members`` state their partitions both in user data and in the subscription."""
+    """A random group. ``members`` report their partitions both in user data and in the subscription."""
 
     topics: Topics
     members: Mapping[MemberId, Subscriber]
@@ -65,7 +65,7 @@ def random_group(random: Random) -> RandomGroup:
     """A running group of 2 to 12 members and 2 to 10 topics of 1 to 8 partitions.
 
     Each member subscribes to about half of the topics. Most partitions have a previous owner, which may have
-    unsubscribed since; some are claimed twice; some members missed the last generation.
+    unsubscribed. Some partitions are claimed twice. Some members missed the last generation.
     """
     names = [f"t{n}" for n in range(random.randint(2, 10))]
     ids = [f"m{n:02}" for n in range(random.randint(2, 12))]
@@ -97,9 +97,9 @@ def _score(assignment: Assignment) -> int:
 
 
 def _moves(group: RandomGroup, assignment: Assignment) -> int:
-    """Number of partitions that leave a valid owner which still subscribes; ``optimal`` minimizes this number.
+    """Number of partitions that leave a valid owner with a matching subscription; ``optimal`` minimizes this number.
 
-    Duplicate and stale claims are not valid, so assigning those partitions is not a move (``score.moved`` counts raw
+    Duplicate and stale claims are invalid, so an assignment of such partitions is no move (``score.moved`` counts raw
     claims).
     """
     holder = {partition: member for member, held in assignment.items() for partition in held}

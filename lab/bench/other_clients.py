@@ -9,11 +9,11 @@ from kemu.protocol.assign.base import Topics
 from lab.bench.groups import MeasuredGroup
 
 Runner = Callable[[], object]
-"""One assignment."""
+"""A function that computes one assignment."""
 
 
 class _Cluster:
-    """The part of those clients' metadata that their assignors read."""
+    """The part of the clients' metadata that their assignors read."""
 
     def __init__(self, topics: Topics) -> None:
         self._partitions = {topic: set(range(count)) for topic, count in topics.partitions.items()}
@@ -26,7 +26,7 @@ class _Cluster:
 
 
 def _with_version(user_data: bytes | None) -> bytes:
-    """kafka-python 3 puts a version in front of the user data; Kafka's layout has none."""
+    """The user data with the version that kafka-python 3 expects; Kafka's layout has no version."""
     return b"\0\1" + user_data if user_data else b""
 
 
@@ -45,7 +45,7 @@ def kafka_python(group: MeasuredGroup) -> Runner:
 
 
 def aiokafka(group: MeasuredGroup) -> Runner:
-    """``aiokafka.coordinator.assignors.sticky``, likewise."""
+    """``aiokafka.coordinator.assignors.sticky``; previous assignments are given as the bytes of their user data."""
     from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
     cluster: Any = _Cluster(group.topics)
@@ -60,7 +60,7 @@ CLIENTS: Mapping[str, Callable[[MeasuredGroup], Runner]] = {"kafka-python": kafk
 
 
 def understood(group: MeasuredGroup, name: str) -> bool:
-    """Whether a client reads the previous assignments: its parser must find the partitions of each member."""
+    """Whether a client's parser finds the previous partitions of each member."""
     logging.getLogger(name.replace("-python", "")).setLevel(logging.CRITICAL)
     one = next(one for one in group.members.values() if one.user_data)
     parser: Any

@@ -1,4 +1,4 @@
-"""The pipeline: campaigns against a loop in one process, the trace source against Parquet, cost by size."""
+"""The pipeline: campaigns compared with a loop in one process, the trace source with Parquet, and cost by size."""
 
 import os
 import shutil
@@ -24,13 +24,14 @@ Say = Callable[[str], None]
 
 
 def measure(say: Say, *, quick: bool) -> dict[str, Any]:
-    """Runs per second, events per second, seconds per event; ``quick`` with a twentieth of the size."""
+    """Runs per second, events per second and seconds per event; ``quick`` uses a twentieth of the size."""
     runs = 40 if quick else 600
     sizes = (20_000, 100_000) if quick else (100_000, 1_000_000, 10_000_000)
     figures: dict[str, Any] = {"load when it began": round(os.getloadavg()[0], 2)}
     with tempfile.TemporaryDirectory(prefix="kemu-bench-") as folder:
         place = Path(folder)
-        # One JVM per process: campaigns and analyses start Java with different options, as their commands do.
+        # A process has only one JVM, and campaigns and analyses start Java with different options, so each gets a
+        # process.
         with get_context("spawn").Pool(1) as other:
             figures |= other.apply(_campaign, (place, runs))
         say(f"campaign: {runs} runs in {figures['campaign (s)']} s")
@@ -58,7 +59,7 @@ def _loop(spec: Spec, seeds: range) -> tuple[float, float]:
 
 
 def _campaign(place: Path, runs: int) -> dict[str, Any]:
-    """In a process of its own."""
+    """Measure a campaign in a process of its own."""
     began_s = time.perf_counter()
     spark = start_spark("kemu bench", master=MASTER, log=place / "spark.log", java_options=LEAN)
     start_s = time.perf_counter() - began_s
@@ -77,7 +78,10 @@ def _measured(spark: Any, place: Path, runs: int) -> dict[str, Any]:
     run_rest(spark, campaign, lambda lines, done: None)
     took_s, cpu_s = time.perf_counter() - began_s, _spent_s(os.getpid()) - began_cpu_s
     after, after_cpu = _loop(spec, some)
-    alone, alone_cpu = (before + after) / 2, (before_cpu + after_cpu) / 2  # the machine may be shared
+    alone, alone_cpu = (
+        (before + after) / 2,
+        (before_cpu + after_cpu) / 2,
+    )  # the machine may be shared
     inside = sum(line.wall_s for line in campaign.lines()) / runs
     return {
         "loop (s per run)": round(alone, 4),
@@ -148,7 +152,7 @@ def _copies(trace: Path, folder: Path, count: int) -> None:
 
 
 class _Memory:
-    """Peak resident memory of this process and its descendants; a shared page counts once for each process."""
+    """Peak resident memory of this process and its descendants; a shared page is counted once for each process."""
 
     def __init__(self) -> None:
         self.most_bytes = 0
@@ -179,7 +183,7 @@ def _spent_s(root: int) -> float:
 
 
 def _below(root: int) -> list[list[str]]:
-    """The fields of /proc/PID/stat after the name, of a process and its descendants; empty without /proc."""
+    """The fields of /proc/PID/stat after the name, for a process and each descendant; [] without /proc."""
     found: dict[int, list[str]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:

@@ -2,7 +2,7 @@
 
 Every replica of every partition moves to another broker (replication factor 4), in KIP-435's batches. The plan of
 10,000 partitions must take at most ``LIMIT_S`` of CPU time. Each figure is a median. Growth is the time per partition
-divided by that of the smallest size: near 1 is near-linear.
+divided by the time per partition at the smallest size; 1 means linear.
 """
 
 import statistics
@@ -28,7 +28,7 @@ CASES = {
 
 
 def lists(partitions: int, first: int) -> dict[TopicPartition, tuple[int, ...]]:
-    """Partitions spread over this many brokers, beginning with this one."""
+    """Partitions spread over the brokers, beginning with the broker ``first``."""
     return {
         ("t", number): tuple(first + (number + step) % BROKERS for step in range(FACTOR))
         for number in range(partitions)
@@ -36,7 +36,7 @@ def lists(partitions: int, first: int) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def measure(say: Say, *, quick: bool = False) -> dict[str, Any]:
-    """All figures, flat; times in CPU seconds. ``say`` shows progress."""
+    """All figures by dotted name; times in CPU seconds. ``say`` shows progress."""
     result: dict[str, Any] = {}
     for name, limits in CASES.items():
         base = 0.0

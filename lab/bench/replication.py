@@ -3,8 +3,8 @@
 In each round a small cluster, and a group of ten on one broker without replication, run right before the large one.
 Every ratio is the median over the rounds. Costs per step are CPU time; "wall_s" is elapsed time.
 
-A failover is over when every partition that the dead broker led has another leader and every live broker knows that
-leader: then every client finds every leader.
+A failover is over when every partition that the dead broker led has another leader, and every live broker knows the new
+leaders. After the failover, every client finds every leader.
 """
 
 import gc
@@ -37,17 +37,19 @@ from lab.bench.engine import SECOND, steady
 Say = Callable[[str], None]
 
 WARM_US = 5 * SECOND
-"""Time from the start until all partitions are replicated and no work is left."""
+"""Time from the start until all partitions are replicated and no work is left, in us."""
 BOUND_US = 60 * SECOND
-"""A failover that takes longer has failed."""
+"""Longest duration of a successful failover, in us."""
 SLICE_US = 10_000
 OFFSETS_PARTITIONS = 1
-"""Partitions of ``__consumer_offsets``: this cluster has no groups."""
+"""Number of partitions of ``__consumer_offsets``; one is enough for a cluster without groups."""
 
 
 @frozen
 class Size:
-    """A cluster: its brokers, its partitions (``per_topic`` in each topic), and the replicas of each partition."""
+    """The size of a cluster: numbers of brokers, of partitions (``per_topic`` in each topic), and of replicas of each
+    partition.
+    """
 
     brokers: int
     partitions: int
@@ -83,12 +85,12 @@ LARGE_IF_QUICK = Size(brokers=5, partitions=40, per_topic=20)
 
 @frozen
 class Failure:
-    """One broker lost power. Times in virtual ms since the crash. ``session_ms``: the store expired the broker's
-    session.
+    """The figures of one broker's power cut. Times are virtual ms since the crash. ``session_ms``: the store expired
+    the broker's session.
 
-    ``elected_ms``, ``ready_ms``: of a new controller (-1 if the controller survived). ``led_ms``: the last partition
-    has another leader; ``known_ms``: every broker knows. ``wall_s``: elapsed time of all; ``busy_wall_s``: elapsed time
-    after ``session_ms``.
+    ``elected_ms``, ``ready_ms``: a new controller was elected, was ready (-1 if the controller survived). ``led_ms``:
+    the last partition had another leader. ``known_ms``: every broker knew all leaders. ``wall_s``: elapsed time of the
+    failover. ``busy_wall_s``: elapsed time after ``session_ms``.
     """
 
     led_by_it: int
@@ -122,7 +124,7 @@ class Failure:
 
 
 class FailoverWatch:
-    """Observe the partitions that a broker led when it died."""
+    """Observes the partitions that a broker led when it died."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -131,10 +133,10 @@ class FailoverWatch:
         self.leaders: dict[TopicPartition, str] = {}
         self._lost: dict[TopicPartition, None] = {}
         self._untold: dict[str, dict[TopicPartition, None]] = {}
-        """Live broker -> partitions whose new leader it does not know yet."""
+        """Live broker -> partitions whose new leader the broker does not know yet."""
         self.led = 0
         self.marks: dict[str, float] = {}
-        """Event -> its time in ms since the crash."""
+        """Event -> time of the event in ms since the crash."""
 
     def begin(self, broker: str, node: int, others: list[str]) -> None:
         """Note that the broker dies now."""
@@ -150,11 +152,11 @@ class FailoverWatch:
         return not self._untold
 
     def wants(self, kind: type) -> bool:
-        """Facts about leaders."""
+        """Whether facts of this type concern leaders."""
         return kind in (BecameLeader, BecameController, ControllerReady, SessionEnded)
 
     def see(self, seen: Seen) -> None:
-        """Take one fact."""
+        """Note a new leader or controller."""
         fact = seen.fact
         if type(fact) is BecameLeader:
             at = (fact.topic, fact.partition)
@@ -190,7 +192,7 @@ class FailoverWatch:
 
 
 def measure(say: Say, *, quick: bool = False) -> dict[str, Any]:
-    """All figures; ``say`` shows progress."""
+    """All figures by name; ``say`` shows progress."""
     large = LARGE_IF_QUICK if quick else LARGE
     rounds = 1 if quick else 3
     seconds = 3 if quick else 10
@@ -271,9 +273,7 @@ def _failures(say: Say, large: Size, rounds: int) -> dict[str, Any]:
 
 
 def _median_of(failures: list[Failure]) -> Failure:
-    """Virtual times and steps are the same in every round; other figures are those of the round with the median CPU
-    time.
-    """
+    """The failure with the median CPU time. Virtual times and steps are the same in every round."""
     assert len({(each.steps, each.known_ms) for each in failures}) == 1, "rounds differ"
     return sorted(failures, key=lambda each: each.step_us)[len(failures) // 2]
 
@@ -293,7 +293,7 @@ class _Records:
 
 
 def flow(scenario: Scenario, seconds: int) -> dict[str, float]:
-    """Records, steps, wall seconds, and CPU us per step in this many virtual seconds of a settled cluster."""
+    """Records, steps, wall seconds, and CPU us per step of a settled cluster in ``seconds`` virtual seconds."""
     one = Run(scenario, seed=1)
     records = _Records()
     one.world.watch((one.cluster, records))
@@ -352,9 +352,7 @@ def _ratio(pairs: list[tuple[float, float]]) -> float:
 
 
 def _bytes_per_replica(size: Size) -> int:
-    """Memory of one more replica, with its share of the store, of the controller's state and of every broker's
-    metadata.
-    """
+    """Memory of one more replica, with its share of the store, the controller's state and brokers' metadata."""
 
     def held(of: Size) -> int:
         gc.collect()

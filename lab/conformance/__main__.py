@@ -1,4 +1,4 @@
-"""``python -m lab.conformance``: compare Kafka's runs, recorded or new, with the emulator's.
+"""``python -m lab.conformance``: compare runs of Kafka, recorded or new, with runs of the emulator.
 
 Exit codes: 0 all figures agree or are explained, 1 a figure differs, 2 bad input.
 """
@@ -30,34 +30,35 @@ PREFACE = """\
 # The emulator beside Apache Kafka 3.4.1
 
 Real brokers and clients ran each of these plans once, on loopback, on a loaded machine with two cores. The emulator
-runs the same plan as a scenario with {seeds} seeds (profile `{profile}`, bare loop). Both sides are measured alike:
+runs the same plan as a scenario with {seeds} seeds (profile `{profile}`, bare loop). Both sides have the same figures:
 
-- *rebalance N*: from PreparingRebalance to Stable of generation N, in the notes of the group coordinator.
-- *downtime*: a partition is down while no member holds it. A member holds a partition from onPartitionsAssigned until
-  onPartitionsRevoked or onPartitionsLost, or until the member is killed or closed; not while its process is paused. The
-  sum is in partition-seconds; the longest is one interval of one partition. Records and positions do not count, since
-  the recordings do not contain the time at which a record was processed.
+- *rebalance N*: time from PreparingRebalance to Stable of generation N, from the group coordinator.
+- *downtime*: time in which a partition has no owner. A member owns a partition from onPartitionsAssigned until
+  onPartitionsRevoked or onPartitionsLost, or until the member is killed or closed; a paused member owns no partition.
+  The sum is in partition-seconds; the longest is one interval of one partition. The figure does not depend on
+  processed records, because the recordings do not contain the times of processing.
 - *owners N*, *members*: the number of runs with exactly Kafka's result.
-- errors: the number of answers to members with this code, by request.
-- *answers to*: each member's connections, to its coordinator and to brokers. The columns give the answers in order,
-  with error codes and generations; the periodic ones between them (heartbeats, commits, metadata, lookups); and the
-  number of runs with exactly this order. Counts of periodic answers may be off by one, or by one in twenty.
+- errors: the number of responses to members with the error code, by request.
+- *answers to*: the responses on each member's connections, to its coordinator and to brokers. The column *in order* is
+  the number of responses whose order, error codes and generations must be equal. The column *periodic* is the number of
+  other responses (heartbeats, commits, metadata, lookups), which may differ by one, or by one in twenty.
 
-Members and brokers start, close, die and pause here at the times of the recording. A member joins at the time of its
-first JoinGroup, and closes when its polling thread noticed the order. A lone broker is up from its first answer. Two
-durations are drawn between the recording's minimum and maximum: the time in which such a broker knew no topic, and the
-time in which coordinators loaded. The load of the machine is drawn from the members' times to their SyncGroups.
+In the emulator, members and brokers start, close, die and pause at the times of the recording. A member joins at the
+time of its first JoinGroup, and closes at the time at which its polling thread began to close. A lone broker starts at
+the time of its first response. Seeds draw two durations between the recording's minimum and maximum. In the first,
+a lone broker knows no topic; in the second, coordinators load groups. Seeds draw the load of the machine from
+the members' times between JoinGroup responses and SyncGroups.
 
-Other durations are drawn as measured over all recordings together: lateness of heartbeats and threads, cold processes,
-writes of groups. So a range belongs to the machine, not to the plan. In the plans in which brokers start (g and n)
-heartbeats, requests and writes are those of these two. As in the recordings there are no phases of old groups, no slow
-callbacks and no work on records.
+Seeds draw other durations from measurements over all recordings: lateness of heartbeats and threads, cold processes,
+writes of groups. For plans g and n, in which brokers start, the measurements of heartbeats, requests and writes are
+from these plans only. As in the recordings, heartbeats have no random phases, callbacks take no time, and members do
+no work on records.
 
-A figure agrees when Kafka's value lies between the emulator's 5 % and 95 % quantile; generation counts must be equal.
-Durations are compared with runs whose generations had Kafka's members. Kafka's side is a sample of one. So where both
-are alike, one duration in ten lies outside. A duration outside of this range, but inside the range of all runs, is
-*chance*, if the number of such durations is as small as in 99 of 100 comparisons of equals. *DIFFERS* with a reason:
-the reason is known and should be removed.
+A figure agrees if Kafka's value lies between the emulator's 5 % and 95 % quantile; the numbers of generations must be
+equal. Durations are compared with runs whose generations had the same members as Kafka's. Kafka's side is one run, so
+for equal systems one duration in ten lies outside this range. A duration outside this range, but inside the range of
+all runs, is *chance*. The number of such durations must be as small as in 99 of 100 comparisons of equal systems.
+*DIFFERS* with a reason marks a known difference that kemu should remove.
 
 Made by `python -m lab.conformance --write-docs` on the emulator of {made_of}.
 """
@@ -68,7 +69,7 @@ Made by `python -m lab.conformance --write-docs` on the emulator of {made_of}.
     "--recordings",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     envvar="KEMU_RECORDINGS",
-    help="Folder of recordings of a real Kafka, used instead of the facts in the repository.",
+    help="Folder of recordings of a real Kafka, in place of the facts in the repository.",
 )
 @click.option(
     "--maven",
@@ -107,7 +108,7 @@ Made by `python -m lab.conformance --write-docs` on the emulator of {made_of}.
     show_default=f"{plans.PROFILE}, or that of the release that is run now",
 )
 @click.option("--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True)
-@click.option("--requests", is_flag=True, help="Also list every response to every member beside the emulator's.")
+@click.option("--requests", is_flag=True, help="Also list all responses to members, beside the emulator's.")
 @click.option("--write-facts", is_flag=True, help="Extract the facts of the recordings, store them, and exit.")
 @click.option("--write-docs", is_flag=True, help="Also write the table of all plans into docs/.")
 def main(
@@ -173,7 +174,7 @@ def _courses(recordings: Path | None, folder: Path, wanted: str) -> list[Course]
 def _live_courses(
     release: str | None, distribution: Path | None, facts: Path, wanted: str, record: Path | None
 ) -> tuple[list[Course], str]:
-    """Run the plans one after the other; return their recordings and Kafka's release."""
+    """Run the plans in sequence; return their recordings and Kafka's release."""
     kept = [plans.read_course(facts, name) for name in _chosen(plans.plans_in(facts), wanted)]
     run_with = unpacked(distribution)[0] if distribution is not None else release
     assert run_with is not None
@@ -232,7 +233,7 @@ def _write_docs(compared: Sequence[ComparedPlan], explanations: Explanations, se
 
 
 def _made_of() -> str:
-    """Commit and day of the checkout; for an installed package its version."""
+    """Commit and day of the checkout; the version for an installed package."""
     asked = ["git", "-C", str(plans.REPOSITORY), "log", "-1", "--format=commit %h of %cs"]
     try:
         return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()

@@ -1,11 +1,11 @@
-"""Compare one run of Kafka with many of the emulator: each figure agrees, is explained, or differs.
+"""Compare one run of Kafka with many runs of the emulator: each figure agrees, is explained, or differs.
 
 | figure | agrees when |
 |---|---|
 | number of generations | 5 % and 95 % quantile of the emulator are both Kafka's number |
 | members of each generation; owners in each | at least one run in twenty has exactly Kafka's |
 | the leader of each generation | likewise, of the runs with Kafka's members so far and its leader before |
-| number of responses to members by API | Kafka's lies between the 5 % and the 95 % quantile of the runs with its members |
+| number of responses to members by API | likewise 5-95 %, of the runs with Kafka's members |
 | a rebalance's duration; downtime, its sum and its longest span | Kafka's lies between the 5 % and the 95 % quantile |
 | number of responses to members with an error (API and code) | likewise |
 | the responses to a member on a connection, in order | see ``compare_exchanges`` |
@@ -15,17 +15,17 @@ A duration that hardly varies here is a constant (``is_constant``): a timeout, w
 Durations are compared only with runs whose generations had the same members so far. A figure that does not agree
 *differs*, unless
 
-- the slow machine of the recordings explains the difference of a duration (``HAND_OVER_S`` for each span in it, and at
-  most a tenth of a sum),
+- the slow machine of the recordings explains the difference of a duration (``HAND_OVER_S`` per span, at most a tenth of
+  a sum),
 - a duration lies outside the 5-95 % range but within the range of all runs, and no more durations do so than chance
   allows, which is one in ten (``allow_for_chance``),
 - or the plans' table of explanations permits it (``explained``). Only a race explains a number of generations: at
   least one run in twenty must have Kafka's number.
 
-A race with a condition (``lab.conformance.races``) explains nothing in a run in which it did not occur. Generations are
-counted in the runs with the same outcome of the race as in Kafka's run; at least one run in twenty must have it.
+A race with a condition (``lab.conformance.races``) explains nothing in a run without the race. Generations are counted
+in the runs with the same outcome of the race as in Kafka's run; at least one run in twenty must have this outcome.
 
-The table also has the known causes of unwanted differences (``causes``); these remain differences.
+The table also has the known causes of unwanted differences (``causes``). Such differences remain differences.
 """
 
 import math
@@ -43,10 +43,10 @@ from lab.conformance.course import Course, Exchange, RebalanceSeen, is_periodic
 from lab.conformance.races import CONDITIONS, affected, explained_by
 
 FEWEST = 0.05
-"""Least share of runs with an outcome; a rarer outcome does not count as the emulator's."""
+"""Least share of runs with an outcome. A rarer outcome is not an outcome of the emulator."""
 HAND_OVER_S = 0.1
-"""Tolerance for each span. On the loaded machine of the recordings a hand-over between threads or processes took 20-160
-ms, on an idle machine a few."""
+"""Tolerance for each span, in seconds. A hand-over between threads or processes took 20-160 ms on the loaded machine of
+the recordings, and a few ms on an idle machine."""
 MOST_OF_A_SUM = 0.1
 """Largest share of Kafka's sum of downtime that the loaded machine can explain."""
 HAND_OVER = "hand-over"
@@ -58,9 +58,9 @@ OUTSIDE = 0.1
 """Share of durations that lie outside the 5-95 % range by chance, if both sides are alike."""
 BEATS = 1
 MOST_OF_BEATS = 0.05
-"""Tolerance for the number of periodic responses between two others: one, or one in twenty."""
+"""Tolerance for the number of periodic responses between two other responses: one, or one in twenty."""
 TOO_UNLIKELY = 0.01
-"""A number of outliers with a lower probability than this is not due to chance."""
+"""A number of outliers with a lower probability is not due to chance."""
 
 
 class FigureStanding(StrEnum):
@@ -72,7 +72,7 @@ class FigureStanding(StrEnum):
 
 
 class ComparedKind(StrEnum):
-    """Kind of a figure."""
+    """The kind of a figure."""
 
     GENERATIONS = "generations"
     MEMBERS = "members"
@@ -90,7 +90,7 @@ DURATIONS = (ComparedKind.REBALANCE, ComparedKind.DOWNTIME)
 
 @frozen
 class SeedRange:
-    """Range of the emulator's runs: median, 5-95 % range, least and most."""
+    """The range of a figure in the emulator's runs: median, 5-95 % range, least and most."""
 
     median: float
     low: float
@@ -105,7 +105,8 @@ class SeedRange:
 
 @frozen
 class ComparedFigure:
-    """One row. ``kafka`` or ``emulated`` is None if that side lacks the figure in its run, or in most runs.
+    """A compared figure. ``kafka`` is None if Kafka's run lacks the figure, ``emulated`` if most runs of the emulator
+    lack the figure.
 
     ``runs_like_it``: number of runs with exactly Kafka's outcome (members, owners), or with this figure.
     """
@@ -120,7 +121,7 @@ class ComparedFigure:
     runs: int
     standing: FigureStanding
     why: str = ""
-    """Name of a reason."""
+    """Name of the reason that explains the difference; "" without a reason."""
 
     @property
     def is_constant(self) -> bool:
@@ -130,7 +131,7 @@ class ComparedFigure:
 
     @property
     def is_out_of_all(self) -> bool:
-        """Whether this is a duration that differs and lies outside the range of all runs."""
+        """Whether the figure is a duration that differs and lies outside the range of all runs."""
         if self.standing is not FigureStanding.DIFFERS or self.kind not in DURATIONS:
             return False
         if self.emulated is None or self.kafka is None:
@@ -140,9 +141,9 @@ class ComparedFigure:
 
 @frozen
 class ComparedStep:
-    """One response at its place in the order, or the number of periodic responses at that place (``periodic``).
+    """A response at its place in the order, or the number of periodic responses at the place (``periodic``).
 
-    ``low``, ``high``: fewest and most in the runs with Kafka's order.
+    ``low``, ``high``: fewest and most responses in the runs with Kafka's order.
     """
 
     what: str
@@ -160,15 +161,15 @@ class ComparedStep:
     @property
     def difference(self) -> str:
         """In words."""
-        return f"{self.what}: {self.kafka} times, here {self.low} to {self.high}"
+        return f"{self.what}: {self.kafka} times, emulated {self.low} to {self.high}"
 
 
 @frozen
 class ComparedExchange:
     """The responses to one member on one of its connections ("c1 coordinator"), one by one.
 
-    ``runs_like_it``: number of runs with Kafka's order. ``steps``: Kafka's. ``why``: names of reasons, separated by
-    commas.
+    ``runs_like_it``: number of runs with Kafka's order. ``steps``: the responses of Kafka. ``why``: names of reasons,
+    separated by commas.
     """
 
     plan: str
@@ -232,16 +233,16 @@ class Explanations:
     races: Mapping[str, Mapping[str, tuple[str, ...]]] = field(factory=dict)
 
     def why(self, plan: str, figure: str) -> str:
-        """The name of the reason why a figure may differ; "" if there is none."""
+        """The name of the reason why a figure may differ; "" without a reason."""
         return _reason(self.races, plan, figure) or _reason(self.explained, plan, figure)
 
     def of_another_run(self, plan: str) -> "Explanations":
-        """The explanations that are also valid for runs of this plan other than the recorded one."""
+        """The explanations that are also valid for runs of this plan other than the recorded run."""
         explained = {name: figures for name, figures in self.explained.items() if name != plan}
         return attrs.evolve(self, explained=explained)
 
     def of_run(self, course: Course) -> "Explanations":
-        """The explanations that are valid for this run; a race with a condition explains only the figures that it
+        """The explanations that are valid for this run. A race with a condition explains only figures that the race
         affects.
         """
         rows = self.races.get(course.plan, {})
@@ -253,11 +254,11 @@ class Explanations:
         return [race for race in self.races.get(plan, {}) if race in CONDITIONS]
 
     def text_of(self, reason: str) -> str:
-        """A reason in words."""
+        """The text of a reason."""
         if reason == HAND_OVER:
-            return f"off by at most {HAND_OVER_S:g} s a span: that is the hand-over on the recordings' loaded machine"
+            return f"differs by at most {HAND_OVER_S:g} s an interval: thread switches on the loaded machine"
         if reason == CHANCE:
-            return "outside of the 5-95 % range and inside that of all runs: of what is alike one in ten is, by chance"
+            return "outside the 5-95 % range, inside the range of all runs: one in ten by chance, for equal systems"
         return self.reasons[reason]
 
     def unknown(self) -> list[str]:
@@ -286,7 +287,7 @@ class Explanations:
 
 
 def interval_of(values: Sequence[float]) -> SeedRange:
-    """Median and 5-95 % range, with interpolated quantiles; for a single value all are that value."""
+    """Median and 5-95 % range, with interpolated quantiles. For a single value, all quantiles equal the value."""
     if len(values) == 1:
         return SeedRange(values[0], values[0], values[0], values[0], values[0])
     cuts = statistics.quantiles(values, n=20, method="inclusive")
@@ -320,7 +321,7 @@ def compare_plan(
 def allow_for_chance(compared: Sequence[ComparedPlan]) -> list[ComparedPlan]:
     """The same plans, with durations outside the 5-95 % range but within the range of all runs explained by chance.
 
-    If more durations lie outside than chance allows (``TOO_UNLIKELY``), all of them differ.
+    If more durations lie outside than chance allows (``TOO_UNLIKELY``), all these durations differ.
     """
     inside, durations = durations_inside(compared)
     if durations - inside > most_outside(durations):
@@ -352,8 +353,8 @@ def compare_exchanges(
     """Compare the responses to each member on each of its connections, one by one.
 
     The order agrees if at least one run in twenty has exactly Kafka's order, including error codes and the generations
-    of JoinGroup. Periodic responses are counted between the others. Kafka's number agrees if it is at most one
-    (``BEATS``), or one in twenty, outside the numbers in the runs with that order. Every difference needs an
+    of JoinGroup. Periodic responses are counted between the other responses. Kafka's number agrees if it is at most one
+    (``BEATS``), or one in twenty, outside the numbers in the runs with Kafka's order. Every difference needs an
     explanation.
     """
     places = sorted({place for course in (kafka, *emulated) for place in course.exchanges}, key=_by_member)
@@ -395,7 +396,9 @@ def _exchange(kafka: Course, emulated: Sequence[Course], explanations: Explanati
 
 @frozen
 class _InOrder:
-    """``gaps[n]``: the periodic responses before ``order[n]``; the last entry has those after the whole order."""
+    """``gaps[n]``: the periodic responses before ``order[n]``. The last gap has the periodic responses after the whole
+    order.
+    """
 
     order: tuple[str, ...]
     gaps: tuple[Mapping[str, int], ...]
@@ -432,7 +435,7 @@ def _first_difference(theirs: Sequence[str], ours: Sequence[Sequence[str]]) -> s
     longest = max(ours, key=common)
     at = common(longest)
     kafka, here = (order[at] if at < len(order) else "nothing more" for order in (theirs, longest))
-    return f"after {at} alike: {kafka}, here {here}"
+    return f"after {at} equal responses: {kafka}, emulated {here}"
 
 
 def _by_member(place: str) -> tuple[int, str]:
@@ -454,7 +457,7 @@ def _changes(course: Course) -> tuple[tuple[str, ...], ...]:
 
 
 def same_course(one: Course, other: Course) -> bool:
-    """Whether both had the same generations with the same members."""
+    """Whether both courses had the same generations with the same members."""
     return _members(one) == _members(other)
 
 
@@ -468,7 +471,7 @@ class _Rows:
         self._explanations = explanations
         alike = [course for course in emulated if same_course(course, kafka)]
         self._alike = alike if self._enough(len(alike)) else emulated
-        """The runs whose downtime is compared."""
+        """The emulator's runs whose downtime is compared."""
 
     def generations(self) -> None:
         """Add the number of generations, in the runs with the same outcome of conditioned races as in Kafka's run."""
@@ -514,7 +517,7 @@ class _Rows:
         self._add(f"{api}, all", ComparedKind.REQUESTS, "", theirs, ours, equal, agrees)
 
     def counted(self, name: str, kind: ComparedKind, count: Callable[[Course], int]) -> None:
-        """Add a number that every course has."""
+        """Add a figure that every course has."""
         values = [count(course) for course in self._emulated]
         ours, theirs = interval_of(values), count(self._kafka)
         self._add(name, kind, "", theirs, ours, values.count(theirs), ours.holds(theirs))
@@ -527,22 +530,20 @@ class _Rows:
         *,
         but_for: Callable[[Course], object],
     ) -> None:
-        """Add a figure that is equal or not; ``but_for``: the part that must be equal if the difference is to be
-        explained.
-        """
+        """Add a figure that is equal or not. ``but_for``: the part that must be equal for an explained difference."""
         equal, nearly = (sum(of(course) == of(self._kafka) for course in self._emulated) for of in (outcome, but_for))
         self._add(name, kind, "", None, None, equal, self._enough(equal), may_be_explained=self._enough(nearly))
 
     def duration(self, name: str, unit: str, figure: Callable[[Course], float], *, spans: int = 1) -> None:
-        """Add seconds of downtime; ``spans``: the number of Kafka's spans in it."""
+        """Add a duration of downtime in seconds; ``spans``: number of Kafka's spans in the duration."""
         ours, theirs = interval_of([figure(course) for course in self._alike]), figure(self._kafka)
         slack = min(HAND_OVER_S * spans, max(HAND_OVER_S, MOST_OF_A_SUM * theirs))
         near = HAND_OVER if ours.holds(theirs, slack) else ""
         self._add(name, ComparedKind.DOWNTIME, unit, theirs, ours, len(self._alike), ours.holds(theirs), near)
 
     def rebalance(self, place: int, seen: RebalanceSeen) -> None:
-        """Add duration and owners of the n-th generation; runs without it, or in which it did not become stable, have
-        no duration.
+        """Add duration and owners of the n-th generation. A run in which the generation is missing or did not become
+        stable has no duration.
         """
         number = seen.generation
         so_far = _members(self._kafka)[: place + 1]

@@ -1,7 +1,7 @@
-"""An operator's view of one plan: generations, rebalances, partitions without an owner, errors. Small enough to store.
+"""An operator's view of one plan: generations, rebalances, partitions without an owner, and errors.
 
 Times are milliseconds since the start of the first member, as exact as the logs. A course ends at ``until_ms``, when
-the members are closed to end the recording.
+the recording closes the members.
 """
 
 import json
@@ -14,9 +14,9 @@ from attrs import field, frozen
 Owners = Mapping[str, Mapping[str, tuple[int, ...]]]
 """Client -> topic -> partitions."""
 Exchange = tuple[str, int]
-"""A response, such as "SyncGroup", "JoinGroup 3" or "Heartbeat REBALANCE_IN_PROGRESS", and its number."""
+"""(a response such as "SyncGroup", "JoinGroup 3" or "Heartbeat REBALANCE_IN_PROGRESS", number of repetitions)."""
 COORDINATOR, BROKERS = "coordinator", "brokers"
-"""A member's connections: one to its group's coordinator, others to brokers. Each API uses only one of the two kinds.
+"""The kinds of a member's connections: to the group's coordinator, and to brokers. Each API uses only one kind.
 """
 _OF_COORDINATOR = frozenset(("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch"))
 _PERIODIC = frozenset(
@@ -36,16 +36,17 @@ _PERIODIC = frozenset(
         "OffsetCommit NOT_COORDINATOR",
     )
 )
-"""Responses that a timer repeats until another event: only their number is compared, not their order."""
+"""Responses that a timer repeats until another event. Only the number of these responses is compared, not their
+order."""
 
 
 @frozen
 class RebalanceSeen:
-    """One completed join phase, which is one generation.
+    """A completed join phase, which is one generation.
 
-    ``members``: client ids, sorted; ``leader``: one of them. ``began_ms``: when the group prepared for this rebalance;
-    None if that is only in the lost log of a failed broker. ``stable_ms``: when the leader's assignment arrived; None
-    if it did not arrive within the plan. ``owners``: each member's assignment in this generation.
+    ``members``: client ids, sorted; ``leader``: client id of the leader. ``began_ms``: time at which the group prepared
+    for this rebalance; None if only a failed broker's lost log has the time. ``stable_ms``: arrival of the leader's
+    assignment; None without an arrival within the plan. ``owners``: each member's assignment in this generation.
     """
 
     generation: int
@@ -59,13 +60,13 @@ class RebalanceSeen:
 
     @property
     def took_ms(self) -> int | None:
-        """From PreparingRebalance to Stable."""
+        """Time from PreparingRebalance to Stable; None if either time is unknown."""
         return None if self.began_ms is None or self.stable_ms is None else self.stable_ms - self.began_ms
 
 
 @frozen
 class Course:
-    """See the module.
+    """An operator's view of one run of a plan.
 
     ``downtime_ms``: "topic-partition" -> (from, until) of each span without an owner, after the first owner
     (``HeldPartitions``). ``errors``: "JoinGroup MEMBER_ID_REQUIRED" -> number of such responses to members.
@@ -82,18 +83,18 @@ class Course:
     timeline: tuple[tuple[int, str], ...] = ()
     """The actions of the plan: (time, text)."""
     verdict: str = ""
-    """Verdict of an emulated run."""
+    """The verdict of an emulated run; "" for a recorded run."""
     took_effect: tuple[tuple[int, str], ...] = ()
-    """The times at which actions took effect (``lab.conformance.timing``): "joins c1" when the first JoinGroup of that
-    life arrived, "closes c1" when the polling thread noticed the close, and so on."""
+    """The times at which actions took effect (``lab.conformance.timing``): "joins c1" is the arrival of a life's first
+    JoinGroup; "closes c1" is the time at which the polling thread detected the close."""
     windows_ms: tuple[int, ...] = ()
-    """After each start of the only broker: how long it answered members without knowing the topic."""
+    """For each start of the only broker: time for which the broker answered members without knowing the topic."""
     loads_ms: tuple[tuple[int, int], ...] = ()
-    """For each new coordinator of the group: how long the group's log waited for the loading thread, and how long its
-    loading took."""
+    """For each new coordinator of the group: (time for which the group's log waited for the loading thread, loading
+    time)."""
     hand_overs_ms: tuple[int, ...] = ()
     """Members' times from a generation's first JoinGroup response to their SyncGroup, in the order of time, without
-    lives that had no assignment yet. These times show how busy the machine was."""
+    lives that had no assignment yet. These times indicate the load of the machine."""
     exchanges: Mapping[str, tuple[Exchange, ...]] = field(factory=dict)
     """"c1 coordinator", "c1 brokers" -> the responses to that member on the connection, in order (``ExchangesSeen``).
     """
@@ -112,8 +113,8 @@ class Course:
 class ExchangesSeen:
     """The responses to each member, by connection and in order; periodic responses are counted.
 
-    The numbers of periodic responses, sorted by name, come between two others. Equal responses in a row become one with
-    a number. Call the methods in the order of time.
+    The numbers of periodic responses, sorted by name, stand between two other responses. Consecutive equal responses
+    become one response with a number. Call the methods in the order of time.
     """
 
     def __init__(self) -> None:
@@ -121,7 +122,7 @@ class ExchangesSeen:
         self._periodic: dict[str, dict[str, int]] = {}
 
     def answered(self, member: str, api: str, error: str, generation: int = 0) -> None:
-        """Add a response; ``error``: its name, "" if there is none; ``generation``: that of a JoinGroup."""
+        """Add a response. ``error``: name of the error, or "". ``generation``: generation of a JoinGroup."""
         place = f"{member} {COORDINATOR if api in _OF_COORDINATOR else BROKERS}"
         what = api + (f" {error}" if error else f" {generation}" if generation else "")
         if what in _PERIODIC:
@@ -154,10 +155,10 @@ def is_periodic(what: str) -> bool:
 class HeldPartitions:
     """Owners of partitions by the members' callbacks, and the spans without an owner.
 
-    A member holds a partition from its onPartitionsAssigned until its onPartitionsRevoked or onPartitionsLost, or until
-    it is killed, has closed or has failed. While its process is paused it holds nothing. A partition with several
-    holders has an owner. Only callbacks count, on both sides; connections, positions and records do not. Call the
-    methods in the order of time.
+    A member holds a partition from onPartitionsAssigned until onPartitionsRevoked or onPartitionsLost, or until the
+    member is killed, has closed or has failed. A member with a paused process holds nothing. A partition with several
+    holders has an owner. Both sides use only callbacks, and no connections, positions or records. Call the methods in
+    the order of time.
     """
 
     def __init__(self) -> None:
@@ -167,13 +168,13 @@ class HeldPartitions:
         self._spans: dict[str, list[tuple[int, int]]] = {}
 
     def assigned(self, at_ms: int, member: str, partitions: Sequence[str]) -> None:
-        """Note that the member now also holds these."""
+        """Note that the member now holds these partitions, too."""
         self._held.setdefault(member, {}).update(dict.fromkeys(partitions))
         if member not in self._paused:
             self._up(at_ms, partitions)
 
     def revoked(self, at_ms: int, member: str, partitions: Sequence[str]) -> None:
-        """Note that the member no longer holds these."""
+        """Note that the member no longer holds these partitions."""
         mine = self._held.get(member, {})
         given = [partition for partition in partitions if partition in mine]
         for partition in given:
@@ -191,7 +192,7 @@ class HeldPartitions:
         self._look(at_ms, list(self._held.get(member, {})))
 
     def resumed(self, at_ms: int, member: str) -> None:
-        """Note that the member's process was resumed and holds its partitions again."""
+        """Note that the member's process was resumed, and that the member holds its partitions again."""
         self._paused.pop(member, None)
         self._up(at_ms, list(self._held.get(member, {})))
 

@@ -1,7 +1,7 @@
 """The emulator's course: one run of a plan's scenario, observed in the same way as the recordings.
 
-Responses are counted when a broker sends them, as in kafka.request.logger. Members are identified by their hosts, whose
-names are those of the clients in the recordings (c1, c2, ...).
+A response is counted when a broker sends the response, as in kafka.request.logger. Members are identified by their
+hosts, whose names equal the clients in the recordings (c1, c2, ...).
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ COUNTED = frozenset(APIS.values())
 
 
 def emulate(scenario: Scenario, *, seed: int, profile: str, until_ms: int) -> Course:
-    """An operator's view of this scenario with this seed, until the end of the compared recording.
+    """The course of this scenario with this seed, until the end of the compared recording.
 
     Raises:
         ScenarioError: a machine refuses the configuration.
@@ -69,7 +69,7 @@ def emulate(scenario: Scenario, *, seed: int, profile: str, until_ms: int) -> Co
 
 
 class CourseWatcher:
-    """Observes a run's facts: the rebalances of its one group, and the owners of partitions."""
+    """Observes the rebalances of a run's only group, and the owners of partitions."""
 
     def __init__(self, panel: Panel, until_ms: int) -> None:
         self.held = HeldPartitions()
@@ -101,7 +101,7 @@ class CourseWatcher:
         )
 
     def see(self, seen: Seen) -> None:
-        """Handle one fact."""
+        """Note one fact."""
         at_ms = seen.at_us // 1000
         if at_ms >= self._until_ms:
             return
@@ -162,11 +162,11 @@ class AnswersToMembers:
         self._sent: dict[int, bytes] = {}
 
     def step(self, row: StepRow) -> None:
-        """Handle one step of one machine: its packets are examined in ``packet``."""
+        """Note the packets that one step of a machine sent; ``packet`` examines these packets."""
         self._sent = {effect[1]: effect[5] for effect in row[6] if effect[0] == SEND}
 
     def packet(self, row: PacketRow) -> None:
-        """Handle a packet that is sent; later events of the same packet are ignored."""
+        """Count a sent packet; later events of the same packet are ignored."""
         packet_id, at_us, _, to, _, api, _, _, due_us = row
         sealed = self._sent.pop(packet_id, None)
         if sealed is None or api not in COUNTED or at_us >= self._until_us:
@@ -191,7 +191,7 @@ class AnswersToMembers:
             self.errors[name] = self.errors.get(name, 0) + 1
 
     def fact(self, seq: int, at_us: int, fact: Any) -> None:
-        """Ignore facts, which another observer handles."""
+        """Ignore facts, which ``CourseWatcher`` observes."""
 
     def broken(self, row: BrokenRow) -> None:
         """Do nothing: the run's verdict has the error."""

@@ -1,8 +1,8 @@
 """Run the recorded plans again with a real broker and real clients on this machine, and record them in the same format.
 
 The actions and their times come from the timeline of the plan's course. Members share one JVM. A member whose process
-is killed or paused has a JVM of its own for each life. Each plan has its own broker on loopback; all processes end with
-the plan.
+is killed or paused has a separate JVM for each life. Each plan has its own broker on loopback, and all processes end
+with the plan.
 """
 
 import re
@@ -26,7 +26,7 @@ from lab.conformance.timing import ASSIGNORS
 
 SOURCE = Path(__file__).with_name("java") / "PlanMembers.java"
 SETTINGS: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "3000"}
-"""Settings of the recordings."""
+"""Settings of the brokers in the recordings."""
 SETTINGS_OF_SEVERAL: Mapping[str, str] = {
     **SETTINGS,
     "auto.create.topics.enable": "false",
@@ -40,12 +40,13 @@ SETTINGS_OF_SEVERAL: Mapping[str, str] = {
 SEVERAL = 3
 ASSIGNORS_PACKAGE = "org.apache.kafka.clients.consumer"
 OFFSETS_TOPIC_REPLICAS = "0,1,2"
-"""Broker 0 coordinates every group, and broker 1 after its failure. Broker 0 starts first and is the controller."""
+"""The replicas of the offsets topic. Broker 0 coordinates every group; after a failure of broker 0, broker 1 does.
+Broker 0 starts first and is the controller."""
 TICK_MS = 2000
 MEMBERS_HEAP_MB = 256
 ENDED = "the process of the members has ended"
 SETTLED_S = 5.0
-"""Time between the start of the broker and of the first member."""
+"""Time between the start of the broker and the start of the first member, in seconds."""
 _START = re.compile(r"start (\w+)((?: \S+=\S+)*)$")
 _CLOSE = re.compile(r"close (\w+)$")
 _KILL = re.compile(r"kill -9 of the process of (\w+)$")
@@ -56,7 +57,7 @@ _STOPS = re.compile(r"SIGTERM (?:to )?(the broker|broker (\d))(?: \(clean shutdo
 _KILLS_BROKER = re.compile(r"kill -9 (broker (\d))(?: \(the controller\))?$")
 _STARTS = re.compile(r"(the broker|broker (\d)) is started again$")
 _SEEN = re.compile(r"(the broker|broker \d) has (ended|started)$")
-"""Rows about events rather than actions: they are recorded when they occur."""
+"""Pattern of timeline rows about events. A live run records an event when the event occurs."""
 _END = re.compile(r"end\b")
 _DONE = (_END, _START, _CLOSE, _KILL, _STILL, _ON, _GROWS, _STOPS, _KILLS_BROKER, _STARTS)
 
@@ -77,7 +78,7 @@ def why_not_live(course: Course, release: str) -> str | None:
 
 
 def _several(course: Course) -> bool:
-    """Whether a plan has several brokers, which its timeline then names."""
+    """Whether a plan has several brokers. The timeline of such a plan names brokers."""
     return any(match[2] for _, what in course.timeline if (match := _STOPS.match(what) or _KILLS_BROKER.match(what)))
 
 
@@ -114,7 +115,7 @@ class _OneBroker:
         raise AssertionError("no plan kills its only broker")
 
     def logs(self) -> dict[str, Path]:
-        """Name in the recording -> file."""
+        """Name of a log in the recording -> log file."""
         return {name: self._folder / "logs" / name for name in self.names}
 
 
@@ -149,7 +150,7 @@ class _SeveralBrokers:
         self._cluster.kill(broker)
 
     def logs(self) -> dict[str, Path]:
-        """Name in the recording -> file."""
+        """Name of a log in the recording -> log file."""
         kinds = {"server": "server", "requests": "request"}
         return {
             f"broker{broker}-{name}.log": self._cluster.log(broker, kind)
@@ -199,7 +200,7 @@ class _MembersProcess:
         self._answered(order)
 
     def send(self, number: signal.Signals) -> None:
-        """A signal."""
+        """Send a signal to the process."""
         self._process.send_signal(number)
 
     def _answered(self, order: str = "start") -> None:
@@ -213,7 +214,7 @@ class LivePlan:
     """One plan with a real Kafka.
 
     Args:
-        folder: for the recording, and for the broker's data while the plan runs.
+        folder: folder for the recording, and for the broker's data during the plan.
     """
 
     def __init__(self, release: str, libs: Path, classes: Path, course: Course, facts: Path, folder: Path) -> None:
@@ -322,7 +323,7 @@ class LivePlan:
 
 
 def _settings_of(group: GroupSpec) -> str:
-    """The configuration of a scenario's members, used where a timeline names none."""
+    """The configuration of a scenario's members, for a timeline without settings."""
     classes = {name: f"{ASSIGNORS_PACKAGE}.{kind}" for kind, name in ASSIGNORS.items()}
     settings = list(texts_of(group.config))
     if group.assignors:

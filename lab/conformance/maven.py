@@ -15,11 +15,11 @@ DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><versi
 
 
 class RealKafkaError(Exception):
-    """A real Kafka lacks something that it needs, or a command to it failed."""
+    """A requirement of a real Kafka is missing, or a command to the real Kafka failed."""
 
 
 def bring_jars(release: str, folder: Path, *artifacts: tuple[str, str, str]) -> Path:
-    """Download (group, artifact, version) and their dependencies with Maven; return the folder of the jars.
+    """Download artifacts (group, artifact, version) and their dependencies with Maven; return the folder of the jars.
 
     Raises:
         RealKafkaError: ``mvn`` or ``java`` is missing, or Maven failed.

@@ -1,4 +1,4 @@
-"""Compare answers of a release's own code, recorded or new, with the emulator's.
+"""Compare recorded or new answers of a release's own code with the emulator's answers.
 
 Each oracle defines its cases, the Java program that answers them with a release's code, and the emulator's answers.
 Recordings are JSON with one row on each line, so that comparisons need no Java.
@@ -36,7 +36,7 @@ class OtherAnswer(NamedTuple):
 
 
 class AnswersOfRelease(Protocol):
-    """The answers of a release."""
+    """The answers of a release to the cases of an oracle."""
 
     @property
     def release(self) -> str:
@@ -48,11 +48,11 @@ class AnswersOfRelease(Protocol):
         ...
 
     def differences(self) -> Iterator[OtherAnswer]:
-        """The answers of the emulator that differ."""
+        """The answers of the emulator that differ from the release's answers."""
         ...
 
     def said(self, wrong: Sequence[OtherAnswer]) -> Iterator[str]:
-        """A line with the numbers of compared and different answers, then lines with further figures."""
+        """Lines for a report: first the numbers of compared and different answers, afterwards further figures."""
         ...
 
 
@@ -70,10 +70,10 @@ def recording_text(release: str, made_by: str, key: str, rows: Iterable[Json]) -
 class Oracle(Generic[R]):
     """A kind of question to Kafka's releases.
 
-    ``module``: its package in ``lab.conformance``. ``library``: the library with the releases. ``key``: of the rows in
-    a recording. ``made``: make answers from (release, command, rows). ``ask``: get a release's answers to a number of
-    cases of a seed, with a folder for Maven. ``sample``: select the answered rows to store. ``cases``: default number
-    of cases.
+    ``module``: the oracle's package in ``lab.conformance``. ``library``: the library with the releases. ``key``: key of
+    the rows in a recording. ``made``: makes answers from (release, command, rows). ``ask``: gets a release's answers to
+    a number of cases of a seed, with a folder for Maven. ``sample``: selects the answered rows to store. ``cases``:
+    default number of cases.
     """
 
     module: str
@@ -89,7 +89,7 @@ class Oracle(Generic[R]):
         """All recordings of a folder, by name.
 
         Raises:
-            AnswersError: the folder has no recording, or one cannot be read.
+            AnswersError: the folder has no recording, or a recording is unreadable.
         """
         paths = sorted(folder.glob("*.json"))
         if not paths:
@@ -117,7 +117,7 @@ class Oracle(Generic[R]):
         return self.made(release, command, tuple(rows))
 
     def command(self, what: str, cases: str, keeps: str) -> click.Command:
-        """The command ``python -m lab.conformance.MODULE``.
+        """Return the command ``python -m lab.conformance.MODULE``.
 
         Args:
             what: the command's help text.

@@ -1,7 +1,7 @@
-"""The recorded plans in the repository: a folder with, for each plan,
+"""The recorded plans in the repository. The folder has two files for each plan,
 
-- ``PLAN.json``: its course on a real Kafka (``lab.conformance.course``), extracted from recordings;
-- ``PLAN.toml``: the same plan as a scenario, unless scenarios lack a feature for it;
+- ``PLAN.json``: the plan's course on a real Kafka (``lab.conformance.course``), extracted from recordings;
+- ``PLAN.toml``: the same plan as a scenario, unless scenarios lack a feature of the plan;
 
 and ``explanations.toml`` with the tables ``unsaid`` (plan -> what is missing), ``reasons`` (name -> text),
 ``explained.PLAN``, ``races.PLAN`` and ``causes.PLAN`` (reason -> figures).
@@ -23,14 +23,14 @@ from lab.conformance.timing import timed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KEPT = REPOSITORY / "tests" / "data" / "kafka-3.4.1"
-"""Folder of the recordings' facts; only in a checkout or a source distribution."""
+"""Folder of the recordings' facts. Only a checkout or a source distribution has this folder."""
 DOCUMENT = REPOSITORY / "docs" / "explanation" / "beside-kafka-3.4.1.md"
 PROFILE = "kafka-3.4"
 SEEDS = 40
 ALIKE = 20
-"""Least number of runs with Kafka's generations, so that their durations form a range."""
+"""Least number of runs with Kafka's generations, so that the runs' durations form a range."""
 MOST_TIMES = 5
-"""Limit of further runs, as a multiple of the requested seeds."""
+"""Largest number of further runs, as a multiple of the requested seeds."""
 
 
 _CONVERTER = cattrs.Converter(forbid_extra_keys=True)
@@ -78,7 +78,7 @@ def plans_in(folder: Path) -> list[str]:
 
 
 def read_explanations(folder: Path) -> Explanations:
-    """The tables of a folder.
+    """The explanations in a folder.
 
     Raises:
         FactsError: the file is missing or damaged.
@@ -108,9 +108,9 @@ def read_plan_scenario(folder: Path, plan: str) -> Scenario:
 
 
 def _seeds(seeds: Sequence[int], course: Course, emulated: Sequence[Course]) -> Iterator[int]:
-    """Yield these seeds, then further ones if a race makes Kafka's course rare.
+    """Yield these seeds, and further seeds if a race makes Kafka's course rare.
 
-    The further ones end when enough runs have that course, or at the limit.
+    Further seeds end when enough runs have Kafka's course, or at the limit.
     """
     yield from seeds
     most = MOST_TIMES * len(seeds)
@@ -134,10 +134,10 @@ def compare(
     """Run each plan that has a scenario with these seeds, and compare it with Kafka's course.
 
     Args:
-        say: called with the name of each plan when it begins.
+        say: called with the name of each plan at its start.
 
     Raises:
-        FactsError, ScenarioError: as the functions above.
+        FactsError, ScenarioError: a file of a plan is missing or damaged.
     """
     explanations = read_explanations(folder)
     compared = []

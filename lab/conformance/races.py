@@ -1,8 +1,8 @@
-"""Races that can be recognized in a course: an exact condition gives the generations in which one occurred.
+"""Races that can be recognized in a course: an exact condition finds the generations in which a race occurred.
 
-The table of explanations names them like other races (``races``). A race with a condition explains nothing in a run in
-which it did not occur. Such a race explains figures of a generation only if it affects that generation, and differences
-of an order only after its occurrence.
+The table of explanations names these races like other races (``races``). A race with a condition explains nothing in a
+run without the race. Such a race explains only figures of affected generations, and only differences of an order after
+its occurrence.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,12 +15,13 @@ REVOKED = "need to revoke partitions and re-join"
 REFUSED = "SyncGroup REBALANCE_IN_PROGRESS"
 OWNERS, DURATIONS = "owners *", "rebalance *"
 AFTERWARDS = 2
-"""Number of affected generations after the race: a refused member learns its revocations in the next one, and the
-rejoin adds another."""
+"""Number of affected generations after the race. A refused member learns of its revocations in the first; the member's
+rejoin adds the second."""
 
 
 def overtaken(course: Course) -> tuple[int, ...]:
-    """Generations with a late SyncGroup: a member had revoked partitions and rejoined before it arrived.
+    """Generations with a late SyncGroup: another member had revoked partitions and rejoined before the SyncGroup
+    arrived.
 
     Two conditions hold: a SyncGroup of the generation was answered REBALANCE_IN_PROGRESS, and the next rebalance was
     begun by a member that rejoined after a revocation.
@@ -41,11 +42,11 @@ def _refused(course: Course) -> Iterator[int]:
 
 
 CONDITIONS: Mapping[str, Callable[[Course], tuple[int, ...]]] = {"rejoined-first": overtaken}
-"""Race -> function that finds the generations in which it occurred."""
+"""Race -> function that finds the generations in which the race occurred."""
 
 
 def affected(race: str, course: Course) -> range:
-    """The generations that a race with a condition affects, from its first occurrence on; empty without one."""
+    """The generations that a race with a condition affects, from its first occurrence on; else empty."""
     shown = CONDITIONS[race](course)
     return range(shown[0], shown[-1] + AFTERWARDS + 1) if shown else range(0)
 
@@ -53,8 +54,8 @@ def affected(race: str, course: Course) -> range:
 def explained_by(race: str, figures: tuple[str, ...], course: Course) -> tuple[str, ...]:
     """The figures of this course that a race can explain.
 
-    ``OWNERS`` and ``DURATIONS`` stand for those of each affected generation. Durations begin with the second one: the
-    leader's SyncGroup ends the first one before the race.
+    ``OWNERS`` and ``DURATIONS`` stand for the owners and durations of each affected generation. Durations begin with
+    the second generation, because the leader's SyncGroup ends the first generation before the race.
     """
     if race not in CONDITIONS:
         return figures

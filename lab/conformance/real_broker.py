@@ -47,7 +47,7 @@ def release_of(text: str) -> tuple[int, ...]:
 
 
 def profile_of(release: str) -> str:
-    """The profile of a release: its own, or that of the newest older release that has one.
+    """The profile of a release, or of the newest older release with a profile.
 
     Raises:
         RealKafkaError: the text is not a release, or the release is older than all profiles.
@@ -78,9 +78,9 @@ class RealBroker:
     """A broker, and ZooKeeper if its release needs it.
 
     Args:
-        settings: of the broker, added to those that a small broker needs.
-        port: of the broker; None: a free one.
-        records: whether it logs each request and its coordinator's actions.
+        settings: settings of the broker, added to the settings of a small broker.
+        port: port of the broker; None for a free port.
+        records: whether the broker logs each request and its coordinator's actions.
 
     Raises:
         RealKafkaError: the port is in use.
@@ -167,7 +167,7 @@ class RealBroker:
         self.start()
 
     def stop(self) -> None:
-        """Shut the broker down cleanly, and wait for its end.
+        """Shut down the broker cleanly, and wait for its end.
 
         Raises:
             RealKafkaError: the broker does not end.
@@ -193,7 +193,7 @@ class RealBroker:
         """Start or restart the broker, and wait for the message that it has started.
 
         Raises:
-            RealKafkaError: the broker has not started; with its first error.
+            RealKafkaError: the broker has not started; the message has the broker's error.
         """
         log = self._folder / "logs" / "server.log"
         began = log.stat().st_size if log.exists() else 0

@@ -43,7 +43,7 @@ log4j.appender.out.layout.ConversionPattern=%p %m%n
 """
 SCALA_2_13_SINCE = (2, 4)
 STARTED_S = 90
-"""Longest time until a process has started."""
+"""Longest time until a process has started, in seconds."""
 
 
 def fetch_jars(release: str, folder: Path) -> Path:
@@ -69,7 +69,7 @@ def fetch_jars(release: str, folder: Path) -> Path:
 
 
 class JavaProcesses:
-    """Programs of a release's jars in a folder; the end of the ``with`` block kills the running ones."""
+    """Runs programs of a release's jars in a folder. The end of the ``with`` block kills running programs."""
 
     def __init__(self, libs: Path, folder: Path) -> None:
         self.folder = folder
@@ -119,7 +119,9 @@ class JavaProcesses:
     def talking(
         self, main: str, arguments: Sequence[str], classes: Path, *, heap_mb: int, errors: str
     ) -> subprocess.Popen[str]:
-        """Start a program of this package that reads lines and answers them; a file gets its errors."""
+        """Start a program of ``lab.conformance`` that reads lines and answers each line. The program's errors are
+        written to a file.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         command = self._java(main, arguments, heap_mb=heap_mb, log4j="tool-log4j", logs="tools")
         place = command.index("-cp") + 1
@@ -137,7 +139,7 @@ class JavaProcesses:
         return process
 
     def background(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start one of Kafka's own tools; it is ended with the cluster at the latest."""
+        """Start one of Kafka's own tools; the tool ends with the cluster at the latest."""
         return self.spawn(main, list(arguments), "tools", heap_mb=128, log4j="tool-log4j")
 
     def spawn(
@@ -172,12 +174,12 @@ class JavaProcesses:
 
 
 class RealCluster:
-    """ZooKeeper and brokers ``0 .. count - 1``; the first one that is started becomes the controller.
+    """ZooKeeper and brokers ``0 .. count - 1``. The first started broker becomes the controller.
 
     Args:
-        folder: for all files; it is not removed.
-        settings: of every broker, added to those that a small cluster on one machine needs.
-        tick_ms: ZooKeeper's ``tickTime``; sessions end on a grid of it.
+        folder: folder for all files; the folder is not removed.
+        settings: settings of every broker, added to the settings of a small cluster on one machine.
+        tick_ms: ZooKeeper's ``tickTime``; sessions expire at multiples of this time.
     """
 
     def __init__(
@@ -270,15 +272,15 @@ class RealCluster:
         raise RealKafkaError(f"broker {broker} did not start: see {logs}")
 
     def kill(self, broker: int) -> None:
-        """Kill a broker, as a power cut would."""
+        """Kill a broker without a clean shutdown."""
         self._brokers[broker].send_signal(signal.SIGKILL)
         self._brokers[broker].wait()
 
     def stop(self, broker: int) -> None:
-        """Have it shut down cleanly, and wait until it has.
+        """Shut down a broker cleanly, and wait for its end.
 
         Raises:
-            RealKafkaError: it does not end.
+            RealKafkaError: the broker does not end.
         """
         self._brokers[broker].send_signal(signal.SIGTERM)
         try:
@@ -291,7 +293,7 @@ class RealCluster:
         return self._processes.tool(main, *arguments)
 
     def background(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start one of Kafka's own tools; it is ended with the cluster at the latest."""
+        """Start one of Kafka's own tools; the tool ends with the cluster at the latest."""
         return self._processes.background(main, *arguments)
 
 

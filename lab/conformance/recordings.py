@@ -7,8 +7,8 @@
 | request.log, brokerN-request.log | kafka.request.logger: one JSON per answered request |
 | callbacks.jsonl, callbacks-X.jsonl | rebalance callbacks of every process, with times |
 
-Group ids and topics of a recording carry the plan's name and a number; a course names the group's topics "orders", and
-"orders-b" and so on if there are several.
+Group ids and topics of a recording contain the plan's name and a number. A course names the group's first topic
+"orders", and further topics "orders-b" and so on.
 """
 
 import base64
@@ -41,7 +41,7 @@ APIS: Mapping[str, str] = {
     "METADATA": "Metadata",
     "LIST_OFFSETS": "ListOffsets",
 }
-"""Name of a member's request in kafka.request.logger -> its name in a course, for the counted requests."""
+"""Name of a counted request in kafka.request.logger -> name of the request in a course."""
 
 _PLAN_ROW = re.compile(r"\| (-?[\d.]+) \| (\S+) \| (.*?) \|\s*$")
 _LOGGED = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] \w+ (.*)")
@@ -62,14 +62,14 @@ _RESUMED = re.compile(r"(\w+) goes on")
 
 
 class RecordingError(Exception):
-    """A folder has no recording of a plan, or one that cannot be read; the message has file and reason."""
+    """A folder has no recording of a plan, or an unreadable recording; the message has file and reason."""
 
 
 def recorded_plans(folder: Path) -> list[str]:
     """The plans recorded below a folder, sorted: its folders with a plan.md.
 
     Raises:
-        RecordingError: the folder has none.
+        RecordingError: the folder has no recorded plan.
     """
     plans = sorted(path.parent.name for path in folder.glob("*/plan.md"))
     if not plans:
@@ -104,7 +104,7 @@ class _Answer:
 
     @property
     def took_effect_ms(self) -> int:
-        """When a JoinGroup was handled: answered immediately with an id, or parked (a loaded broker delays it)."""
+        """The time at which the coordinator executed a JoinGroup: answered with an id at once, or parked."""
         return self.at_ms if self.response["errorCode"] else self.came_ms
 
 
@@ -115,7 +115,7 @@ class _Generation:
 
 
 class _Reading:
-    """One folder being read."""
+    """Reads the recording in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -129,7 +129,7 @@ class _Reading:
         self._timeline = tuple(
             (round(float(at) * 1000), what)
             for at, _, what in rows
-            if not what.startswith(("T0", "describe"))  # describing changes nothing
+            if not what.startswith(("T0", "describe"))  # a description of the group changes nothing
         )
         self._until_ms = next((at for at, what in self._timeline if what.split(":")[0] == "end"), 0)
         if not self._until_ms:
@@ -146,7 +146,7 @@ class _Reading:
         self._topic = self._recorded_topic()
 
     def course(self) -> Course:
-        """All of it."""
+        """The whole course."""
         everything = list(self._answers())
         answers = [answer for answer in everything if 0 <= answer.at_ms < self._until_ms]
         exchanges = ExchangesSeen()
@@ -179,7 +179,7 @@ class _Reading:
     # --- when it took effect -----------------------------------------------------------------------------------
 
     def _took_effect(self, answers: list[_Answer]) -> list[tuple[int, str]]:
-        """The timeline in the words of ``timing``, each at the moment of its effect on members or brokers."""
+        """The timeline in the words of ``timing``, with the times of the effects on members or brokers."""
         closings = [(at, event["who"]) for at, event in self._callbacks if event["event"] == "closing"]
         joins = [(answer.took_effect_ms, answer.client) for answer in answers if answer.api == "JoinGroup"]
         grown = [
@@ -219,7 +219,9 @@ class _Reading:
                 yield waited_ms, int(match.group(2)) - waited_ms
 
     def _windows(self, answers: list[_Answer]) -> Iterator[int]:
-        """After each start of the only broker: time from the first response to a member to the first with the topic."""
+        """For each start of the only broker: time from the first response to a member until the first response with the
+        topic.
+        """
         for at_ms, row in self._timeline:
             if row == "the broker has started":
                 first = _next(at_ms, (answer.at_ms for answer in answers))
@@ -243,7 +245,7 @@ class _Reading:
                 yield _utc_ms(event["ts"]) - self._zero_ms, {**event, "who": self._clients[event["who"]]}
 
     def _recorded_topic(self) -> str:
-        """Name of the group's first topic: the shortest, because the others append "-b" or "-c"."""
+        """Name of the group's first topic: the shortest name, because further topics append "-b" or "-c"."""
         names: set[str] = {
             partition.rpartition("-")[0] for _, event in self._callbacks for partition in event.get("partitions", ())
         }
@@ -317,7 +319,7 @@ class _Reading:
     # --- generations -------------------------------------------------------------------------------------------
 
     def _rebalances(self, answers: list[_Answer]) -> Iterator[RebalanceSeen]:
-        """The rebalances. A rebalance that a broker's failure interrupts begins again at the next coordinator."""
+        """The rebalances in order. A rebalance that a broker's failure interrupts restarts at the next coordinator."""
         generations = self._generations(answers)
         began: tuple[int, str] | None = None
         found: list[RebalanceSeen] = []
@@ -343,7 +345,7 @@ class _Reading:
                 yield attrs.evolve(seen, leader=leader, stable_ms=stable_ms)
 
     def _generations(self, answers: list[_Answer]) -> dict[int, _Generation]:
-        """Generation -> its members by the first response to the leader, and the last assignment of each."""
+        """Generation -> members in the first response to the leader, and each member's last assignment."""
         self._client_of = {
             answer.response["memberId"]: answer.client
             for answer in answers
@@ -369,7 +371,9 @@ class _Reading:
 
 
 def _hand_overs(answers: Iterable[_Answer]) -> Iterator[int]:
-    """``Course.hand_overs_ms``: SyncGroups of members that already had an assignment (by member id: one life)."""
+    """``Course.hand_overs_ms``: times of SyncGroups of members that already had an assignment. A member id identifies
+    one life of a member.
+    """
     first_ms: dict[int, int] = {}
     joined: dict[str, int] = {}
     assigned: dict[str, None] = {}
@@ -388,7 +392,7 @@ def _hand_overs(answers: Iterable[_Answer]) -> Iterator[int]:
 
 
 def _hosts(clients: Sequence[str]) -> dict[str, str]:
-    """Client id -> host of a scenario: c1, c2, ... remain, others ("dup") get the numbers after them."""
+    """Client id -> host of a scenario. c1, c2, ... keep their names; other clients get the following numbers."""
     names = dict.fromkeys(clients)
     numbered = [name for name in names if re.fullmatch(r"c\d+", name)]
     others = [name for name in names if name not in numbered]
@@ -398,12 +402,12 @@ def _hosts(clients: Sequence[str]) -> dict[str, str]:
 
 
 def _next(at_ms: int, moments: Iterable[int]) -> int:
-    """The first of these moments that is not earlier than the given one; without such a moment, the given one."""
+    """The first of ``moments`` at or after ``at_ms``; ``at_ms`` without such a moment."""
     return next((moment for moment in moments if moment >= at_ms), at_ms)
 
 
 def _error_name(number: int) -> str:
-    """Name of an error; "" for none; the number of an unknown error."""
+    """Name of an error code; "" for 0; the number of an unknown error."""
     try:
         return ErrorCode(number).name if number else ""
     except ValueError:

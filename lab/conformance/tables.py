@@ -55,11 +55,11 @@ def as_text(compared: Sequence[ComparedPlan], explanations: Explanations) -> str
 
 
 def as_markdown(compared: Sequence[ComparedPlan], explanations: Explanations) -> str:
-    """Markdown: first one line for each plan, then each plan's rows."""
+    """Markdown: a table with one row for each plan, followed by a table for each plan."""
     lines = [*summary(compared, explanations), ""]
     lines += _table(("plan", "generations", "durations in range", "differ", "runs that held"), map(_overview, compared))
     for plan in compared:
-        lines += ["", f"## {plan.plan}", "", plan.source, ""]
+        lines += ["", f"## {plan.plan}", "", plan.source.partition(": ")[2] or plan.source, ""]
         lines += _table(HEAD, map(_cells, plan.figures))
         if plan.exchanges:
             lines += ["", *_table(EXCHANGES, map(_exchange_cells, plan.exchanges))]
@@ -81,10 +81,10 @@ def summary(compared: Sequence[ComparedPlan], explanations: Explanations) -> lis
     answers = sum(step.kafka for row in exchanges for step in row.steps)
     in_order = sum(row.standing is FigureStanding.AGREES for row in exchanges)
     lines = [
-        f"- generation counts equal in {equal} of {len(counts)} plans",
+        f"- the number of generations is equal in {equal} of {len(counts)} plans",
         *_durations([plan for plan in compared if plan.in_sample], "in sample"),
         *_durations([plan for plan in compared if not plan.in_sample], "out of sample"),
-        f"- request by request: {in_order} of {len(exchanges)} connections of members agree ({answers} answers)",
+        f"- {in_order} of {len(exchanges)} connections of members have the same responses ({answers} responses)",
         f"- of {len(rows)} rows {len(differing(compared))} differ, {explained} are explained",
     ]
     unknown = sum(not row.why for row in differing(compared))
@@ -100,15 +100,15 @@ def _durations(compared: Sequence[ComparedPlan], sample: str) -> Iterable[str]:
     if durations:
         yield (
             f"- {sample}: {inside} of {durations} of Kafka's durations ({inside / durations:.0%}) lie in the emulator's"
-            f" 5-95 % range; were both alike, chance leaves {durations * OUTSIDE:.0f} outside, and more than"
-            f" {most_outside(durations)} once in a hundred"
+            f" 5-95 % range. For equal systems, {durations * OUTSIDE:.0f} lie outside on average, and at most"
+            f" {most_outside(durations)} in 99 of 100 comparisons"
         )
     if constants:
         yield f"- {sample}: {constants} durations are constants, which are no evidence"
 
 
 def every_answer(compared: Sequence[ComparedPlan]) -> str:
-    """The responses to each member, one on each line: Kafka's order, and the numbers of periodic responses on both
+    """Text with one response to a member per line, in Kafka's order, with the numbers of periodic responses on both
     sides.
     """
     lines = []
@@ -153,7 +153,7 @@ def _exchange_cells(row: ComparedExchange) -> tuple[str, ...]:
 
 
 def _legend(compared: Sequence[ComparedPlan], explanations: Explanations) -> list[tuple[str, str]]:
-    """The names of the used reasons, in the order of their appearance."""
+    """(name, text) of the used reasons, in the order of their appearance."""
     rows = [row for plan in compared for row in plan.rows if row.why]
     given = dict.fromkeys(name for row in rows for name in row.why.split(", "))
     return [(name, explanations.text_of(name)) for name in given]

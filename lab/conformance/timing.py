@@ -1,8 +1,8 @@
-"""A plan's scenario with the times of a run of a real Kafka: actions take effect at the same moments.
+"""A plan's scenario with the times of a run of a real Kafka: actions take effect at the same times.
 
 A timeline has the times of commands. The delay until a command affects the group depends on the machine: a process
-starts before its first JoinGroup, and a broker reads its disk before it answers. A course has the moments of the
-effects (``Course.took_effect``). This module makes them the plan of the scenario that is compared with the course.
+starts before its first JoinGroup, and a broker reads its disk before it answers. A course has the times of the effects
+(``Course.took_effect``). This module builds a plan from these times, for the scenario that is compared with the course.
 """
 
 import math
@@ -34,20 +34,20 @@ from kemu.protocol.names import broker_host, consumer_host, number_of
 from lab.conformance.course import Course
 
 LEAD_MS = 3
-"""Time from the start of an emulated member to its first JoinGroup at the coordinator. Before the JoinGroup the member
-requests metadata and the coordinator over a network with a latency of at least 0.3 ms."""
+"""Time from the start of an emulated member until the arrival of its first JoinGroup at the coordinator, in ms. Before
+the JoinGroup the member requests metadata and the coordinator over a network with a latency of at least 0.3 ms."""
 CLOSE_US = 1
-"""Interval of a rolling upgrade of a single member; its plan needs a positive one."""
+"""Interval of a rolling upgrade of a single member, in us; the action needs a positive interval."""
 MACHINES_SPREAD = 0.6
 """Standard deviation of the logarithm of machines' load (``machine.busy`` of the set life: p99 400 %)."""
 SPANS_SPREAD = 1.0
 """Standard deviation of single hand-overs on one machine, divided by their mean (16 runs of 10 to 33 hand-overs)."""
 DRIFT = 0.36
-"""Standard deviation of the logarithm of a machine's load between parts of a run. (The halves of the same runs differ
-by 0.74; a constant load would give 0.53.)"""
+"""Standard deviation of the logarithm of a machine's load between parts of a run. The halves of the measured runs
+differ by 0.74; a constant load would give 0.53."""
 NORMAL_P99 = 2.326
 LEAST_US = 500
-"""Least span, because logs have milliseconds."""
+"""Least span in us, because logs have a resolution of milliseconds."""
 ASSIGNORS: Mapping[str, str] = {
     "RangeAssignor": "range",
     "RoundRobinAssignor": "roundrobin",
@@ -57,7 +57,7 @@ ASSIGNORS: Mapping[str, str] = {
 
 
 class Effect(StrEnum):
-    """Effects of actions on a group; in a course the host, broker or number follows the word."""
+    """Effects of actions on a group. In a course, a host, broker or number follows the word."""
 
     JOINS = "joins"
     CLOSES = "closes"
@@ -86,8 +86,8 @@ _REPLACED = (RollingRestart, RollingUpgrade, AddMembers, RemoveMembers, CloseHos
 
 
 def done_by(row: str) -> tuple[Effect, str] | None:
-    """The effect of a timeline's row and its object ("0": the only broker; for a growing topic its partitions), or
-    None.
+    """(effect, object) of a timeline's row, or None. The object is a host, a broker ("0" for the only broker) or a
+    number of partitions.
     """
     for what, pattern in _ROWS:
         if match := pattern.match(row):
@@ -96,13 +96,13 @@ def done_by(row: str) -> tuple[Effect, str] | None:
 
 
 def timed(scenario: Scenario, course: Course) -> Scenario:
-    """The scenario with the starts and ends of members and brokers at the moments of this course.
+    """The scenario with the starts and ends of members and brokers at the times of this course.
 
     The course's effects replace all starts, ends, pauses and growth in the plan; other actions remain. The time without
     metadata after a restart of the only broker (``broker.window``) and the loading times of new coordinators
     (``offsets.wait``, ``offsets.load``) are drawn between the course's least and most. The machine's load
-    (``machine.busy``) is estimated from the course's hand-overs. A course without moments of effects leaves the
-    scenario unchanged.
+    (``machine.busy``) is estimated from the course's hand-overs. A course without times of effects leaves the scenario
+    unchanged.
     """
     if not course.took_effect:
         return scenario
@@ -134,10 +134,11 @@ def timed(scenario: Scenario, course: Course) -> Scenario:
 
 
 def busy_as(spans_ms: Sequence[int], mean_us: int) -> str:
-    """Estimate a machine's load, as a distribution, from its members' spans; the mean of all machines is ``mean_us``.
+    """Estimate a machine's load as a distribution, from the spans of its members. The mean of all machines is
+    ``mean_us``.
 
     The prior is the spread of all machines (``MACHINES_SPREAD``). The mean of n spans has the errors ``SPANS_SPREAD`` /
-    sqrt(n) and ``DRIFT``. The result weighs both, as normal distributions of logarithms.
+    sqrt(n) and ``DRIFT``. The result combines prior and mean as normal distributions of logarithms.
     """
     seen = math.log(max(statistics.fmean(spans_ms) * 1000, LEAST_US) / mean_us)
     prior_weight, weight = MACHINES_SPREAD**-2, 1 / (SPANS_SPREAD**2 / len(spans_ms) + DRIFT**2)
@@ -147,7 +148,7 @@ def busy_as(spans_ms: Sequence[int], mean_us: int) -> str:
 
 
 class _Timing:
-    """One course as a plan."""
+    """Converts a course to a plan."""
 
     def __init__(self, scenario: Scenario, group: str, spec: GroupSpec, course: Course) -> None:
         self._group = group
@@ -158,7 +159,7 @@ class _Timing:
         self._brokers = _brokers_of(scenario, [whom for _, what, whom in self._rows if what in _OF_BROKERS])
 
     def entries(self) -> Iterator[Entry]:
-        """The entries in the order of time."""
+        """Yield the entries of the plan in the order of time."""
         life: dict[str, int] = {}
         done: set[int] = set()
         for place, (at_ms, what, whom) in enumerate(self._rows):
@@ -209,7 +210,7 @@ class _Timing:
             yield At(at_us=at_ms * 1000, action=action)
 
     def _end_of(self, place: int, what: Effect, whom: str) -> tuple[int, int] | None:
-        """Index and time of the row that ends the effect of this one."""
+        """(index, time) of the row that ends the effect of the row at ``place``; None without such a row."""
         end = _ENDS.get(what)
         rows = enumerate(self._rows[place + 1 :], place + 1)
         return next(((at, row[0]) for at, row in rows if row[1:] == (end, whom)), None)
@@ -230,7 +231,7 @@ def _split(text: str) -> tuple[Effect, str]:
 
 
 def _assignors_by_life(course: Course) -> dict[tuple[str, int], tuple[str, ...]]:
-    """(Member, number of its life) -> the assignors in its start command; lives without assignors are left out."""
+    """(member, number of the life) -> assignors in the start command, for lives with assignors."""
     lives: dict[str, int] = {}
     found = {}
     for _, row in course.timeline:
@@ -244,7 +245,7 @@ def _assignors_by_life(course: Course) -> dict[tuple[str, int], tuple[str, ...]]
 
 
 def _brokers_of(scenario: Scenario, real: list[str]) -> dict[str, str]:
-    """Broker of the real cluster -> host, by the order in which brokers go down on both sides."""
+    """Broker of the real cluster -> emulated host. The order in which brokers go down on both sides decides."""
     brokers = [broker_host(number) for number in range(scenario.brokers.count)]
     hosts = [
         each.action.host

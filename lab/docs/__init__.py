@@ -1,1 +1,1 @@
-"""The documentation: its reference is generated, its output blocks are run, its links are checked."""
+"""The documentation: generates the reference, runs the output blocks, and checks the links."""

@@ -15,7 +15,7 @@ SITE = ROOT / "build" / "site"
 
 
 def wanted(only: tuple[str, ...] = ()) -> dict[Path, Callable[[], str]]:
-    """The pages, all or those named, each with a function that makes its text as it should be."""
+    """All pages, or the named pages, each with a function that returns the up-to-date text."""
     made: dict[Path, Callable[[], str]] = {path: partial(_remade, path) for path in pages()}
     made |= {REFERENCE / f"{name}.md": make for name, make in reference.PAGES.items()}
     return {path: make for path, make in sorted(made.items()) if not only or name_of(path) in only}
@@ -26,7 +26,7 @@ def _remade(path: Path) -> str:
 
 
 def write(only: tuple[str, ...], *, check: bool) -> int:
-    """Rewrite the pages that differ, or list them; the exit code."""
+    """Rewrite outdated pages, or list outdated pages; return the exit code."""
     code = 0
     for path, make in wanted(only).items():
         try:
@@ -48,7 +48,7 @@ def write(only: tuple[str, ...], *, check: bool) -> int:
 
 
 def site() -> int:
-    """Build the site with Sphinx, warnings as errors; the exit code."""
+    """Build the site with Sphinx, with warnings as errors; return the exit code."""
     shutil.rmtree(SITE, ignore_errors=True)
     built = subprocess.run(
         [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", str(DOCS), str(SITE)],
@@ -60,7 +60,7 @@ def site() -> int:
 
 
 def check_links(*, outside: bool) -> int:
-    """Print broken links; the exit code."""
+    """Print broken links; return the exit code."""
     wrong = [*links.broken(), *(links.external() if outside else ())]
     for line in wrong:
         print(line)
@@ -68,7 +68,7 @@ def check_links(*, outside: bool) -> int:
 
 
 def main() -> int:
-    """Do what the options ask for, in the order of the options below."""
+    """Carry out the options in the order of their declaration; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m lab.docs", description=__doc__)
     parser.add_argument("--write", action="store_true", help="rewrite the reference and every output block")
     parser.add_argument("--check", action="store_true", help="list the pages that --write would change")

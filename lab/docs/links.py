@@ -1,4 +1,4 @@
-"""Check the links of the pages: files and anchors without a network, addresses with one."""
+"""Check the links of the pages: files and anchors without a network, addresses with a network."""
 
 import re
 import urllib.error
@@ -54,7 +54,7 @@ def broken() -> list[str]:
 
 
 def external() -> list[str]:
-    """Addresses in the pages that do not answer; needs a network."""
+    """Addresses in the pages that do not answer; the check needs a network."""
     named: dict[str, str] = {}
     for path in pages():
         for link in links(path):
@@ -66,7 +66,7 @@ def external() -> list[str]:
 
 
 def _answer(address: str) -> str:
-    """Why an address does not answer; empty if it does."""
+    """The reason why an address does not answer; "" for an address that answers."""
     asked = urllib.request.Request(address, headers={"User-Agent": "kemu-docs"})
     try:
         with urllib.request.urlopen(asked, timeout=PATIENCE_S):

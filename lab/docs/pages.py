@@ -15,7 +15,7 @@ FENCE = re.compile(r"^(?P<fence>```+)(?P<language>\w*)[ ]*(?P<info>[^\n]*)\n(?P<
 
 @frozen
 class Block:
-    """One fenced block of a page."""
+    """A fenced block of a page."""
 
     language: str
     flags: frozenset[str]

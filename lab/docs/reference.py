@@ -1,7 +1,7 @@
-"""Generate the reference from the declarations: one function a page.
+"""Generates the reference from the declarations; one function generates one page.
 
-``PAGES`` are whole files below ``docs/reference``. ``SECTIONS`` are parts of pages that are otherwise written by hand,
-between ``<!-- generated: NAME -->`` and ``<!-- end -->``.
+``PAGES`` are whole files below ``docs/reference``. ``SECTIONS`` are parts of hand-written pages, between ``<!--
+generated: NAME -->`` and ``<!-- end -->``.
 """
 
 import inspect
@@ -12,7 +12,6 @@ import click
 from click.testing import CliRunner
 
 from kemu.emulator.checkers import CHECKERS
-from kemu.emulator.findings import KINDS
 from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.actions import ACTIONS
@@ -72,7 +71,7 @@ def commands() -> str:
     for name in COMMANDS:
         command = kemu.get_command(click.Context(kemu), name)
         assert command is not None
-        command._help_option = None  # click keeps the option of a command's first context, which may lack -h
+        command._help_option = None  # click caches the help option of a command's first context, which may lack -h
     parts = [part for name in COMMANDS for part in (f"## {name}", _printed([name, "--help"]))]
     listed = table(("command", "purpose"), ((_anchor(name), row.summary) for name, row in COMMANDS.items()))
     return _page("Commands", "`kemu COMMAND --help` prints the same text.", listed, *parts)
@@ -104,7 +103,7 @@ def checkers() -> str:
     listed = table(
         ("checker", "rule", "kinds of violations"),
         (
-            (_anchor(name), _first_line(inspect.getmodule(cls)), ", ".join(f"`{kind}`" for kind in KINDS[name]))
+            (_anchor(name), _first_line(inspect.getmodule(cls)), ", ".join(f"`{kind}`" for kind in cls.kinds))
             for name, cls in CHECKERS.items()
         ),
     )
@@ -122,7 +121,7 @@ def _first_line(documented: object) -> str:
 
 
 def config_keys() -> str:
-    """Every setting of consumers, brokers and the rest."""
+    """Every setting of consumers, brokers and other components."""
     parts = []
     for name, (place, cls) in CONFIGS.items():
         rows = (
@@ -148,7 +147,7 @@ def _default(item: object) -> str:
 
 
 def draws() -> str:
-    """Every duration that a run leaves to chance."""
+    """Every duration that a run draws at random."""
     rows = ((f"`{name}`", row.what, row.life, row.calm, row.source) for name, row in DRAWS.items())
     return _page("Draws", table(("draw", "meaning", "`life`", "`calm`", "source"), rows))
 
@@ -159,7 +158,7 @@ def exit_codes() -> str:
 
 
 def figures() -> str:
-    """Every figure that runs are compared by."""
+    """Every figure of a run."""
     rows = ((f"`{name}`", kind.unit.value, kind.meaning) for name, kind in FIGURES.items())
     return _page(
         "Figures",
@@ -178,13 +177,13 @@ def profiles() -> str:
 
 
 def preset_list() -> str:
-    """Every scenario that comes with the package."""
+    """Every scenario that the package contains."""
     rows = ((f"`{each.name}`", each.summary) for each in presets())
     return _page("Presets", "`kemu run NAME` runs one of these scenarios.", table(("preset", "summary"), rows))
 
 
 def past_bugs() -> str:
-    """The table of past bugs, with the size of the scenario that shows each."""
+    """The table of past bugs, each with the size of its scenario."""
     rows = []
     for issue, bug in PAST_BUGS.items():
         shown = load_scenario(issue)
@@ -206,12 +205,12 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "profiles": profiles,
     "presets": preset_list,
 }
-"""Files below ``docs/reference``, without the suffix."""
+"""Name of a file below ``docs/reference``, without the suffix -> function that generates the page."""
 
 SECTIONS: Mapping[str, Callable[[], str]] = {"past-bugs": past_bugs}
 SECTION = re.compile(r"(?P<begin><!-- generated: (?P<name>[\w-]+) -->\n).*?(?P<end>\n<!-- end -->)", re.DOTALL)
 
 
 def with_sections(page: str) -> str:
-    """The page with its generated parts made anew."""
+    """The page with up-to-date generated parts."""
     return SECTION.sub(lambda match: f"{match['begin']}{SECTIONS[match['name']]()}{match['end']}", page)

@@ -1,13 +1,14 @@
-"""Run the blocks of a page and compare or rewrite what they print.
+"""Runs the blocks of a page, and compares or rewrites their output.
 
 A page may hold four kinds of blocks that this module reads:
 
-* ``LANGUAGE file=NAME``: the text is written to that file before the next command runs.
-* ``console run``: each line after ``$`` is a command of kemu, run in this process (``exit=N`` if it must end with N).
+* ``LANGUAGE file=NAME``: the text is written to the file NAME before the next command runs.
+* ``console run``: each line after ``$`` is a command of kemu, run in this process. ``exit=N``: the command must end
+  with exit code N.
 * ``python run``: the text is executed.
-* ``text output``: the standard output of the block before it. ``head=N`` keeps the first N lines. ``from=REGEX`` starts
-  at the first line that matches; ``lines=N`` keeps N lines from there. ``grep=REGEX`` keeps the matching lines. A line
-  "..." stands for omitted lines. ``MASKS`` lists the texts that are replaced by "..." as they differ from run to run.
+* ``text output``: the standard output of the previous block. ``head=N`` keeps the first N lines. ``from=REGEX`` starts
+  at the first matching line; ``lines=N`` keeps N lines from the start. ``grep=REGEX`` keeps the matching lines. A line
+  "..." stands for omitted lines. ``MASKS`` replaces texts that differ from run to run with "...".
 """
 
 import contextlib
@@ -29,20 +30,20 @@ MASKS: Mapping[str, str] = {
     r"virtual time in [\d.,]+ s\b": "virtual time in ... s",
     r"\b[\d.,]+ times as fast as real time": "... times as fast as real time",
 }
-"""Texts that depend on the machine -> what a page shows instead."""
+"""Pattern of a text that depends on the machine -> text that a page shows instead."""
 
 ELIDED = "..."
 TERMINAL = {"COLUMNS": "80", "LINES": "24", "NO_COLOR": "1", "TERM": "dumb"}
-"""The terminal whose output the pages show."""
+"""Environment variables of the terminal whose output the pages show."""
 
 
 class BlockFailed(AssertionError):
-    """A block of a page does not run, or ends with another exit code than the page says."""
+    """A block of a page does not run, or ends with an unexpected exit code."""
 
 
 @frozen
 class ExpectedOutput:
-    """An output block, and the text that belongs there."""
+    """An output block, and the text that belongs into the block."""
 
     block: Block
     expected: str
@@ -53,7 +54,7 @@ def outputs(page: str) -> tuple[ExpectedOutput, ...]:
     """Run all blocks of a page in a temporary folder.
 
     Returns:
-        Each output block with the text that the command before it printed.
+        Each output block with the output of the previous command.
 
     Raises:
         BlockFailed: a command ends with an unexpected exit code, or an output block matches nothing.
@@ -72,7 +73,7 @@ def outputs(page: str) -> tuple[ExpectedOutput, ...]:
 
 
 def run_console(block: Block) -> str:
-    """Run the commands of a block; returns their standard output."""
+    """Run the commands of a block; return their standard output."""
     from kemu.emulator.text.tables import ScenarioError
     from kemu.tools.cli import kemu
 
@@ -95,7 +96,7 @@ def run_console(block: Block) -> str:
 
 
 def run_python(text: str) -> str:
-    """Execute a block; returns its standard output."""
+    """Execute a block of Python; return its standard output."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         exec(compile(text, "a page", "exec"), {"__name__": "page"})
@@ -103,7 +104,7 @@ def run_python(text: str) -> str:
 
 
 def selected(printed: str, options: Mapping[str, str]) -> str:
-    """The lines of an output that a block with these options shows.
+    """The lines of an output that a block with these options shows, as text.
 
     Raises:
         BlockFailed: no line matches ``from`` or ``grep``.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lab import check
-from lab.check_lower_bounds import lower_bounds
+from lab.check_dependencies import lower_bounds
 from lab.check_packaging import ROOT, WANTED, wrong_with
 from lab.check_reach import ReachWatch, functions
 from lab.reach_marks import functions_of, index_text, marked
@@ -30,7 +30,7 @@ def test_checks_that_take_long_or_need_a_network_run_only_when_named(capsys: pyt
     """The others are what every change must pass."""
     named = {name for name, _ in check.extra_steps()}
 
-    assert named == {"packaging", "lower-bounds", "reach"}
+    assert named == {"packaging", "lower-bounds", "newest", "reach"}
     assert not named & {name for name, _ in check.steps()}
     assert check.main(["packagin"]) == 2
     assert "lower-bounds" in capsys.readouterr().out

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from kemu.emulator import runner
 from kemu.emulator.checkers import CHECKERS
-from kemu.emulator.findings import KINDS, Violation
+from kemu.emulator.findings import Violation, kinds_by_checker
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.runner import RunResult
@@ -341,7 +341,7 @@ def test_the_worst_verdict_decides() -> None:
         (["run", "steady-group", "--seeds", "1:x"], "must be A:B"),
         (["run", "steady-group", "--seed", "1", "--seeds", "1:2"], "give one"),
         (["run", "steady-group", "--seed", "-1"], "-1 is not in the range"),
-        (["run", "steady-group", "--live", "--loop", "bare"], "--live goes with"),
+        (["run", "steady-group", "--live", "--loop", "bare"], "--live needs"),
         (["run", "steady-group", "--trace", "/nowhere/at/all.kemu"], "cannot be written"),
         (["run", "steady-group", "--trace", "/dev/full"], "--trace: cannot be written: No space left on device"),
         (["rum"], 'did you mean "run"'),
@@ -514,7 +514,7 @@ def test_topics_can_be_described_alone(topic: str) -> None:
 
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) > 1
-    assert all(kind in result.stdout for kind in KINDS.get(topic, ()))
+    assert all(kind in result.stdout for kind in kinds_by_checker().get(topic, ()))
 
 
 # --- the command itself --------------------------------------------------------------------------------------------
@@ -570,4 +570,4 @@ def test_more_seeds_than_anybody_can_wait_for_are_refused() -> None:
     refused = call("run", "steady-group", "--seeds", "1:1000000000000")
 
     assert refused.exit_code == 2
-    assert "is too much: at most 1000000 seeds" in refused.output
+    assert "is too large: at most 1000000 seeds" in refused.output

@@ -206,10 +206,10 @@ def test_a_file_that_is_no_trace_gives_one_line(tmp_path, content, said):
     [
         (("--grep", "("), "is no regular expression"),
         (("--from", "soon"), "is no duration"),
-        (("--actor", "c9"), "it has no actor c9; its hosts are admin, b0, b1, b2, c1, c2, p1"),
+        (("--actor", "c9"), "the trace has no actor c9; the hosts are admin, b0, b1, b2, c1, c2, p1"),
         (("--from", "30s", "--to", "20s"), "--from is later than --to"),
-        (("--step", "99999999"), "it has no step 99999999"),
-        (("--around", "violation"), "it has no violation"),
+        (("--step", "99999999"), "the trace has no step 99999999"),
+        (("--around", "violation"), "the trace has no violation"),
     ],
 )
 def test_a_filter_that_makes_no_sense_is_bad_input(recorded, arguments, said):

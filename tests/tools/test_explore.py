@@ -58,7 +58,7 @@ def test_what_is_found_is_repeated_by_the_command_that_is_printed(tmp_path: Path
     repeated = CliRunner().invoke(kemu, [*shlex.split(command)[1:], "--format", "json", "--loop", "bare"])
     assert repeated.exit_code == 128
     assert json.loads(repeated.stdout)["digest"] == run(load_scenario(out), seed=1, loop="bare").digest
-    assert f"make it small with: {command.replace('kemu run', 'kemu shrink')}" in lines
+    assert f"shrink the run with: {command.replace('kemu run', 'kemu shrink')}" in lines
 
 
 def test_json_has_every_schedule(calm: str) -> None:
@@ -80,7 +80,7 @@ def test_json_has_every_schedule(calm: str) -> None:
     ("arguments", "said"),
     [
         (("steady-group", "--message", "SincGroup"), 'is no message; did you mean "SyncGroup"?'),
-        (("steady-group", "--by", "0s"), "must be more than nothing"),
+        (("steady-group", "--by", "0s"), "must be a duration above 0"),
         (("steady-group", "--within", "soon"), "soon"),
         (("steady-group", "--strategy", "delay"), "is not one of"),
         (("steady-group", "--keep", "one-owners"), 'is no checker; did you mean "one-owner"?'),

@@ -70,7 +70,7 @@ def test_actions_are_added_to_the_plan():
 def test_options_of_a_run_do_not_go_with_a_trace(trace):
     outcome = told(trace, "--seed", 4)
     assert outcome.exit_code == 2
-    assert f"--seed goes with a scenario; {trace} is a trace" in outcome.output
+    assert f"--seed needs a scenario, but {trace} is a trace" in outcome.output
 
 
 @pytest.mark.parametrize("content", [b"", b"no trace at all", b"\x00" * 64])

@@ -178,7 +178,7 @@ def test_an_instance_id_makes_the_group_static(imported: Import):
     scenario, toml, unread, _ = imported(MEMBERS_3_STATIC)
     assert unread == []
     assert (scenario.groups["billing"].members, scenario.groups["billing"].static) == (2, True)
-    assert "# 1 of 2 members are static; here all of them" in toml
+    assert "# 1 of 2 members are static; in the scenario all" in toml
     assert scenario.topics["orders"].partitions == 3
 
 
@@ -286,7 +286,7 @@ def test_broker_properties_become_the_brokers_settings(imported: Import):
         "1: broker.id has no effect here",
         "2: listeners has no effect here",
         "3: log.dirs has no effect here",
-        "6: session.timeout.ms has no effect here; it is a consumer's",
+        "6: session.timeout.ms has no effect here; it is a key of a consumer",
     ]
 
 

@@ -1,8 +1,9 @@
 """A leader's ISR changes through the controller (a part of the replicated broker).
 
-One AlterIsr is in flight at a time, with all changes that waited when it was created. The request is resent unchanged
-until a controller answers it, each time to the controller known then. A request to a controller whose host lost power
-times out only after ``replica.socket.timeout.ms``; until then no ISR of this leader changes.
+One AlterIsr is in flight at a time, with all changes that waited when it was created. The broker resends the request
+unchanged until a controller answers, each time to the controller that the broker then knows. If the host of that
+controller lost power, the request times out only after ``replica.socket.timeout.ms``. No ISR of this leader changes
+before this timeout.
 
 Source: KIP-497; Kafka 3.4's ``AlterPartitionManager``, ``BrokerToControllerChannelManager``,
 ``Partition.handleAlterPartitionError``.
@@ -23,9 +24,9 @@ from kemu.protocol.names import TopicPartition, broker_host, controller_on
 
 VERSION = 2
 RETRY_US = 50_000
-"""Wait before a retry, after an answer that does not decide the changes."""
+"""The wait before a retry, after an answer that does not decide the changes."""
 POLL_US = 100_000
-"""Interval at which a broker checks whether it knows a controller, or may connect to it again."""
+"""The interval at which a broker checks whether it knows a controller, or may connect to the controller again."""
 _TIMER = (BrokerTimer.ALTER_ISR,)
 
 GIVEN_UP = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
@@ -38,13 +39,14 @@ AWAITS_CONTROLLER = (
 )
 """Errors that show another state at the controller: the leader waits for a LeaderAndIsr with another leader epoch.
 
-That request is usually on its way. In one case it is not: the controller's own write created the version in the
-refusal, and the controller does not know this (``isr_alterations``). Then the next election ends the wait.
+The controller has usually sent the LeaderAndIsr already. In one case the controller has sent none: its own write
+created the version in the refusal, unknown to the controller (``isr_alterations``). In this case the next election ends
+the leader's wait.
 """
 
 
 class AlterIsrs:
-    """The leader's side of AlterIsr; see the module docstring."""
+    """The leader's side of AlterIsr."""
 
     def __init__(
         self,
@@ -62,18 +64,18 @@ class AlterIsrs:
         self._undecided: dict[TopicPartition, IsrChange] = {}
         """Changes that are queued or in flight."""
         self._sent: tuple[IsrChange, ...] = ()
-        """The changes in the request in flight."""
+        """The changes of the request in flight."""
         self._request: AlterIsr | None = None
-        """The request in flight; no other is created until its answer."""
+        """The request in flight; the next request is created after its answer."""
 
     def registered(self, session: BrokerSession) -> None:
-        """A new registration changes nothing: a request under the former registration is refused, and then repeated."""
+        """Do nothing: a request under the former registration is refused, and then repeated."""
 
     def hours_pass(self) -> None:
-        """Nothing to do: there is no periodic work."""
+        """Do nothing: this part has no periodic work."""
 
     def handle(self, event: Event) -> bool:
-        """Never handles an event: the client gets the answers."""
+        """False: the client receives the answers."""
         return False
 
     @property
@@ -82,7 +84,7 @@ class AlterIsrs:
         return {BrokerTimer.ALTER_ISR: self._due}
 
     def write(self, change: IsrChange) -> None:
-        """Queue a change. If an earlier change of the partition (of an older epoch) is undecided, refuse this one."""
+        """Queue a change, or refuse it if an earlier change of the partition (of an older epoch) is undecided."""
         at = change.replica.at
         if at in self._undecided:
             self._changes.refused(change, ErrorCode.OPERATION_NOT_ATTEMPTED.name)
@@ -92,7 +94,7 @@ class AlterIsrs:
             self._make()
 
     def _due(self) -> None:
-        """The timer ALTER_ISR fired."""
+        """Send the waiting changes when the timer ALTER_ISR fired."""
         if self._request is None:
             self._make()
         else:
@@ -128,7 +130,9 @@ class AlterIsrs:
             self._client.call(peer, self._request, VERSION, self._answered, self._failed)
 
     def _failed(self, why: str, _: None) -> None:
-        """The connection broke, or there was no answer: perhaps another controller is active."""
+        """Send the request again later: the connection broke or the answer is missing, so another controller may be
+        active.
+        """
         self._machine.start_timer(_TIMER, POLL_US)
 
     def _answered(self, reply: AlterIsrReply, _: None) -> None:

@@ -1,8 +1,7 @@
-"""A broker's answers about the cluster and the partitions that it leads (a part of both brokers).
+"""A broker's answers about the cluster and the partitions that it leads (a part of every broker).
 
-These answers are Metadata, FindCoordinator and ListOffsets. Leaders come from the controller's ``UpdateMetadata`` or,
-without replication, from a ``ClusterView``; this part keeps the answers ready. A topic's metadata is built once per
-view of the cluster.
+The requests are Metadata, FindCoordinator and ListOffsets. Leaders are known from the controller's ``UpdateMetadata``
+or, without replication, from a ``ClusterView``. A topic's metadata is built once per view of the cluster.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,13 +31,13 @@ from kemu.protocol.names import OFFSETS_TOPIC, TopicPartition, broker_host, coor
 from kemu.protocol.notes.replication import MetadataCached
 
 _OFFSET_NOT_AVAILABLE_SINCE = 5
-"""The first version of ListOffsets with this error (KIP-207)."""
+"""The first version of ListOffsets with OFFSET_NOT_AVAILABLE (KIP-207)."""
 GROUP_KEY = 0
-"""FindCoordinator's key type of groups; transactions (1) have no coordinator here."""
+"""The key type of groups in FindCoordinator; this broker has no coordinator of transactions (key type 1)."""
 
 
 class ClusterAnswers:
-    """Answers about the cluster; see the module docstring. ``versions``: the broker's message versions."""
+    """A broker's answers about the cluster. ``versions``: the broker's message versions."""
 
     def __init__(self, machine: Machine, injections: Injections, versions: SpokenVersions) -> None:
         self._machine = machine
@@ -48,12 +47,12 @@ class ClusterAnswers:
         """The live brokers."""
         self.topics: dict[str, TopicMetadata] = {}
         self.offsets_leaders: tuple[int, ...] = ()
-        """Node id per partition of ``__consumer_offsets``, -1 = none."""
+        """The node id of the leader of each partition of ``__consumer_offsets``, -1 without a leader."""
         self.controller_id = -1
         self._last_metadata = MetadataReply(brokers=(), controller_id=-1, topics=())
-        """The last answer. An equal answer is the same object, so that it is encoded only once."""
+        """The last Metadata response. An equal response is the same object, so that it is encoded only once."""
         self.no_offsets_topic: Callable[[], None] | None = None
-        """Called for a FindCoordinator without an offsets topic; None: the topic always exists."""
+        """The action for a FindCoordinator without an offsets topic; None: the topic always exists."""
 
     def update(self, request: UpdateMetadata) -> None:
         """Apply the controller's UpdateMetadata."""
@@ -73,7 +72,7 @@ class ClusterAnswers:
         )
 
     def api_versions(self, event: Received) -> None:
-        """Answer ApiVersions, even before the cluster is known."""
+        """Answer ApiVersions, even before the broker knows the cluster."""
         self._machine.reply(event, versions_reply(self._versions))
 
     def knows(self, topic: str, partition: int) -> bool:
@@ -86,13 +85,13 @@ class ClusterAnswers:
         return is_at_its_index or any(row.partition == partition for row in rows)
 
     def absent(self, topic: str, partition: int) -> ErrorCode:
-        """The error for a partition that is not here. Source: Kafka's ``ReplicaManager.getPartitionOrError``."""
+        """The error for a partition that this broker lacks. Source: Kafka's ``ReplicaManager.getPartitionOrError``."""
         if self.knows(topic, partition):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def metadata(self, event: Received) -> None:
-        """Answer a Metadata."""
+        """Answer a Metadata request."""
         request: Metadata = event.message
         asked = self.topics if request.topics is None else request.topics
         error = self._injections.take("Metadata", event.peer)
@@ -109,7 +108,7 @@ class ClusterAnswers:
         self._machine.reply(event, reply)
 
     def find_coordinator(self, event: Received) -> None:
-        """Answer a FindCoordinator."""
+        """Answer a FindCoordinator request."""
         request: FindCoordinator = event.message
         error = self._injections.take("FindCoordinator", event.peer)
         if error is None:
@@ -126,7 +125,7 @@ class ClusterAnswers:
         self._machine.reply(event, FindCoordinatorReply(error=error, node_id=-1, host=""))
 
     def list_offsets(self, event: Received, partitions: Mapping[TopicPartition, Readable]) -> None:
-        """Answer a ListOffsets from the partitions that are led here."""
+        """Answer a ListOffsets request from the partitions that this broker leads."""
         request: ListOffsets = event.message
         error = self._injections.take("ListOffsets", event.peer)
         answers = tuple(
@@ -155,7 +154,7 @@ class ClusterAnswers:
             case timestamp if timestamp == EARLIEST_TIMESTAMP:
                 found = (-1, log.start_offset)
             case timestamp if timestamp < 0:
-                return no_offset(question, ErrorCode.UNSUPPORTED_VERSION)  # KIP-734, KIP-405: not supported here
+                return no_offset(question, ErrorCode.UNSUPPORTED_VERSION)  # KIP-734, KIP-405: not supported
             case timestamp:
                 found = log.offset_at(timestamp)
         if found is None:
@@ -171,12 +170,14 @@ class ClusterAnswers:
 
 
 def _unknown_yet(version: int) -> ErrorCode:
-    """A retriable error: the offset may be above the new leader's high watermark. Source: KIP-207, ``KafkaApis``."""
+    """The retriable error for an offset that may be above the new leader's high watermark. Source: KIP-207,
+    ``KafkaApis``.
+    """
     return ErrorCode.OFFSET_NOT_AVAILABLE if version >= _OFFSET_NOT_AVAILABLE_SINCE else ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def no_offset(question: OffsetQuestion, error: ErrorCode) -> OffsetAnswer:
-    """An answer without an offset."""
+    """The answer to one question of ListOffsets with an error and no offset."""
     return OffsetAnswer(topic=question.topic, partition=question.partition, error=error)
 
 

@@ -1,12 +1,11 @@
-"""A broker without replication: commands tell it the partitions to lead and the state of the cluster.
+"""A broker without replication: commands contain the partitions to lead and the state of the cluster.
 
-The broker answers Metadata, FindCoordinator, Produce, Fetch, ListOffsets and OffsetForLeaderEpoch. A record exists once
-its append is durable: only then is it acknowledged, visible to fetches and noted (``RecordsAppended``). With one
-replica, acks 1 and acks -1 are therefore the same. Another actor of the same host, ``b<n>/coordinator``, handles
-groups' offsets.
+The broker answers Metadata, FindCoordinator, Produce, Fetch, ListOffsets and OffsetForLeaderEpoch. A record is
+acknowledged, visible to fetches and noted (``RecordsAppended``) only when its append is durable. With one replica, acks
+1 and acks -1 are therefore equal. Another actor of the same host, ``b<n>/coordinator``, stores the offsets of groups.
 
-Every step is O(partitions touched): a delayed fetch is found through its partitions, and a topic's metadata is built
-once per view of the cluster.
+The cost of a step depends only on its partitions. Each partition refers to its delayed fetches, and a topic's metadata
+is built once per view of the cluster.
 """
 
 from collections.abc import Callable
@@ -66,7 +65,7 @@ _records_appended = maker(RecordsAppended)
 class Broker(Machine):
     """``node_id`` is Kafka's broker id; an actor ``b<node_id>`` is at that address.
 
-    ``versions``: the message versions that it offers; ``life``: number of the start of its process.
+    ``versions``: the message versions that the broker offers; ``life``: the number of the start of its process.
     """
 
     def __init__(
@@ -110,7 +109,7 @@ class Broker(Machine):
         }
 
     def handle(self, event: Event) -> None:
-        """Handle requests, the disk's answers, and commands."""
+        """React to requests, the disk's answers, and commands."""
         match event:
             case Received(message=message):
                 if not self._connections.keeps(event):
@@ -179,7 +178,7 @@ class Broker(Machine):
         )
 
     def absent(self, topic: str, partition: int) -> ErrorCode:
-        """The error for a partition that is not here."""
+        """The error for a partition that this broker lacks."""
         return self._answers.absent(topic, partition)
 
     # --- produce -----------------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """A broker's shutdown: controlled shutdown, leaving the metadata store, end of process (a part of the replicated
 broker).
 
-In a controlled shutdown the controller moves leaderships away and removes the broker from ISRs. While partitions
-remain, the broker retries after a back-off, a few times, then stops anyway. Meanwhile it does not follow new leaders,
-so that it stays out of the ISRs. Source: Kafka 2.8's ``KafkaServer.shutdown``, ``ReplicaManager.makeFollowers``.
+In a controlled shutdown the controller moves leaderships to other brokers, and removes the broker from ISRs. While the
+broker still leads partitions, it repeats the request a few times, with a back-off. After the last attempt the broker
+stops in any case. During the shutdown the broker does not follow new leaders, so that it does not rejoin ISRs. Source:
+Kafka 2.8's ``KafkaServer.shutdown``, ``ReplicaManager.makeFollowers``.
 """
 
 from kemu.actors.broker.control_requests import ControlRequests
@@ -23,7 +24,7 @@ _LEAVE_VERSION = 0
 
 
 class BrokerShutdown:
-    """The shutdown of a broker; see the module docstring."""
+    """The shutdown of a broker with replication."""
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class BrokerShutdown:
         self._tries_left = 0
 
     def begin(self) -> None:
-        """Begin the shutdown, when the process is asked to end."""
+        """Begin the shutdown, when the process receives the request to end."""
         if self._manager.is_shutting_down:
             return
         self._manager.is_shutting_down = True
@@ -51,7 +52,7 @@ class BrokerShutdown:
         self.try_shutdown()
 
     def try_shutdown(self) -> None:
-        """Send a ControlledShutdown, if an attempt is left. An attempt without a known controller counts, too."""
+        """Send a ControlledShutdown, if an attempt is left. An attempt without a known controller is also counted."""
         control = self._control
         if self._tries_left <= 0 or control.broker_epoch < 0:
             self._close_logs()
@@ -85,7 +86,7 @@ class BrokerShutdown:
             self.logs_closed()
 
     def logs_closed(self) -> None:
-        """All logs are on the disk: leave the metadata store, and end."""
+        """Leave the metadata store and end the process: all logs are on the disk."""
         self._client.call(
             controller_on(host_of(self._machine.name)), LeaveStore(), _LEAVE_VERSION, self._left, self._left
         )

@@ -1,7 +1,7 @@
 """Consumers' fetches on a broker, with or without replication (a part of the broker).
 
 A fetch is answered at once when ``min_bytes`` are available, when a partition has an error, or when its wait is 0.
-Otherwise it is delayed. Source: Kafka's ``ReplicaManager.fetchMessages``.
+Any other fetch is delayed. Source: Kafka's ``ReplicaManager.fetchMessages``.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ _fetch_reply = maker(FetchReply)
 
 
 class Readable(Protocol):
-    """A partition that is led here: ``HostedPartition``, or a leading ``Replica``."""
+    """A partition that this broker leads: ``HostedPartition``, or a leading ``Replica``."""
 
     waiters: Waiters
     record_bytes: int
@@ -34,12 +34,14 @@ class Readable(Protocol):
 
     @property
     def log(self) -> PartitionLog:
-        """Its records."""
+        """The partition's records."""
         ...
 
     @property
     def may_be_behind(self) -> bool:
-        """Whether the true high watermark may be higher than the known one, because the leader is new (KIP-207)."""
+        """Whether the true high watermark may be higher than the known high watermark, because the leader is new
+        (KIP-207).
+        """
         ...
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
@@ -62,11 +64,11 @@ class ConsumerFetch(DelayedFetch):
 
 
 class ConsumerFetches:
-    """Answers fetches of the partitions that are led here, now or later.
+    """The answers to fetches from the partitions that this broker leads, at once or delayed.
 
     Args:
-        absent: the error for a partition that is not led here.
-        connections: muted while one of their fetches is delayed.
+        absent: the error for a partition that this broker does not lead.
+        connections: the connections, each muted while one of its fetches is delayed.
     """
 
     def __init__(
@@ -81,13 +83,13 @@ class ConsumerFetches:
         self._absent = absent
         self._delayed: DelayedFetches[ConsumerFetch] = DelayedFetches(machine, BrokerTimer.FETCH, self._answer_news)
         self._reusable: dict[ActorName, ConsumerFetch] = {}
-        """Client -> its last fetch, if that was answered without news. An idle client sends the same request again; its
-        rows need not be examined until something changes (``invalidate``).
+        """Client -> its last fetch, if the answer had neither records nor an error. An idle client sends an equal
+        request again; its rows need no new check until a partition changes (``invalidate``).
         """
         self._connections = connections
 
     def asked(self, event: Received) -> None:
-        """Answer, or delay until ``min_bytes`` are available or ``max_wait_ms`` have passed."""
+        """Answer a fetch, or delay it until ``min_bytes`` are available or ``max_wait_ms`` have passed."""
         request: Fetch = event.message
         previous = self._reusable.pop(event.peer, None)
         if previous is not None and previous.watched:
@@ -109,12 +111,12 @@ class ConsumerFetches:
                 and row.fetch_offset == known.log.end_offset
                 and row.current_leader_epoch == known.leader_epoch
             ):
-                watched.append(known.waiters)  # a valid row without news
+                watched.append(known.waiters)  # a valid row without new records
                 continue
             partition, error = self._partition_for(row)
             if partition is None or error is not _NONE:
                 failed = True
-                fetch.available[index] = 0  # has an answer: its error
+                fetch.available[index] = 0  # the row's answer is an error
                 continue
             watched.append(partition.waiters)
             there = partition.available_bytes(row)
@@ -129,19 +131,19 @@ class ConsumerFetches:
         self._connections.mute(event)
 
     def refuse(self, event: Received, error: ErrorCode) -> None:
-        """Answer every partition with this error."""
+        """Answer a fetch with this error for every partition."""
         request: Fetch = event.message
         rows = tuple(_row(row, error) for row in request.partitions)
         self._machine.reply(event, FetchReply(partitions=rows))
 
     def grown(self, partition: Readable) -> None:
-        """Records were appended, or became readable: answer the fetches that have enough."""
+        """Answer the fetches that have enough bytes, after records were appended or became readable."""
         self._delayed.grown(partition.waiters, partition.available_bytes)
 
     def time_is_over(self, number: int) -> None:
-        """Answer a fetch with the available records.
+        """Answer a fetch that timed out with the available records.
 
-        From v7 on, the answer omits partitions without news, as in a fetch session (KIP-227).
+        From v7 on, the answer omits partitions without new information, as a fetch session does (KIP-227).
         """
         fetch = self._delayed.time_is_over(number)
         in_session = fetch.caller.version >= FETCH_SESSIONS_SINCE

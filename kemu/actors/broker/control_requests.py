@@ -1,9 +1,9 @@
 """The controller's requests to a broker (a part of the replicated broker).
 
-These requests are LeaderAndIsr, StopReplica and UpdateMetadata. Each request is fenced by the controller's epoch and by
-the own broker epoch; LeaderAndIsr and StopReplica also by the leader epoch of each partition. The broker learns its
-broker epoch shortly after the start, when it is registered. Until then requests wait, as those for an earlier
-registration could not be distinguished.
+The requests are LeaderAndIsr, StopReplica and UpdateMetadata. The controller's epoch and the broker's own epoch fence
+each request. The leader epoch of each partition also fences LeaderAndIsr and StopReplica. The broker learns its broker
+epoch shortly after the start, when it is registered. Requests wait for the registration: the broker could not
+distinguish them from requests for an earlier registration.
 
 Source: Kafka 2.8's ``KafkaApis``, ``ReplicaManager``; KIP-380 (broker epoch), KIP-570 (leader epoch in StopReplica).
 """
@@ -61,7 +61,7 @@ class StopCall:
 
 
 class ControlRequests:
-    """The handler of the controller's requests; see the module docstring."""
+    """The broker's reaction to the controller's requests."""
 
     def __init__(
         self,
@@ -83,23 +83,23 @@ class ControlRequests:
         self.controller_id = -1
         self.controller_epoch = 0
         self.broker_epoch = -1
-        """The epoch of the registration; -1 while unknown."""
+        """The epoch of the broker's registration; -1 while unknown."""
         self._held: list[Received] = []
         """Control requests that arrived before the broker epoch was known."""
         self._waiting_for_logs: list[Received] = []
         """A LeaderAndIsr whose logs are being created, and all later requests."""
         self._last_epochs = (-1, -1)
-        """Controller and broker epoch of the last executed request."""
+        """The controller epoch and the broker epoch of the last executed request."""
 
     def registered(self, broker_epoch: int) -> None:
-        """The broker epoch is known: handle the waiting requests."""
+        """Set the broker epoch, and execute the waiting requests."""
         self.broker_epoch = max(self.broker_epoch, broker_epoch)
         held, self._held = self._held, []
         for event in held:
             self.asked(event)
 
     def asked(self, event: Received) -> None:
-        """Handle a control request, now or later."""
+        """Execute a control request, now or later."""
         if self.broker_epoch < 0:
             self._held.append(event)
             return
@@ -113,7 +113,7 @@ class ControlRequests:
         self._decide(event)
 
     def logs_made(self) -> None:
-        """The timer MAKING_LOGS fired: handle all waiting requests in order (``replicaStateChangeLock``)."""
+        """Execute all waiting requests in order, when the timer MAKING_LOGS fired (``replicaStateChangeLock``)."""
         (made, *rest), self._waiting_for_logs = self._waiting_for_logs, []
         self._decide(made)
         for event in rest:
@@ -142,7 +142,7 @@ class ControlRequests:
     # --- fences ------------------------------------------------------------------------------------------------
 
     def _refusal(self, request: LeaderAndIsr | StopReplica | UpdateMetadata) -> ErrorCode:
-        """The error that refuses a whole request; NONE adopts its controller epoch."""
+        """The error that refuses a whole request; NONE after its controller epoch is adopted."""
         manager = self._manager
         error = _NONE
         if 0 <= request.broker_epoch < self.broker_epoch and manager.rules.checks_broker_epoch:
@@ -188,8 +188,9 @@ class ControlRequests:
         self._machine.reply(event, LeaderAndIsrReply(error_code=_NONE, partition_errors=rows))
 
     def _take_part(self, state: LeaderAndIsrPartition) -> ErrorCode:
-        """Lead or follow one partition; returns the error. A leader epoch that is not higher is stale or already
-        adopted.
+        """Lead or follow one partition; returns the error.
+
+        A leader epoch that is not higher than the replica's is stale or already adopted.
         """
         manager = self._manager
         at = (state.topic_name, state.partition_index)
@@ -214,14 +215,14 @@ class ControlRequests:
             self._lead(replica, state)
         elif state.leader in manager.live_brokers:
             self._follow(replica, state)
-        # Else the role stays: there is no live leader to follow, and the controller will send a new one.
+        # Otherwise the role does not change: the leader is not live, and the controller will send another leader.
         return _NONE
 
     def _is_of_another_topic(self, replica: Replica, state: LeaderAndIsrPartition) -> bool:
-        """Whether the log is a leftover of a deleted topic with the name of a new topic.
+        """Whether the log belongs to a deleted topic that had the name of the new topic.
 
-        No request tells this broker to delete the log. The new topic does without this replica until it is deleted
-        itself or an operator removes the log. Source: ``ReplicaManager.hasConsistentTopicId``, KIP-516.
+        No request makes this broker delete the log. The new topic has no replica here until the new topic is deleted or
+        an operator removes the log. Source: ``ReplicaManager.hasConsistentTopicId``, KIP-516.
         """
         ours = replica.log.topic_id
         if NO_TOPIC_ID in (ours, state.topic_id) or ours == state.topic_id:
@@ -269,7 +270,7 @@ class ControlRequests:
                 high_watermark=replica.log.high_watermark,
             )
         )
-        if manager.is_shutting_down:  # otherwise it would rejoin ISRs from which the shutdown removed it
+        if manager.is_shutting_down:  # otherwise the broker would rejoin ISRs from which the shutdown removed it
             self._fetchers.forget(replica.at)
             return
         truncates = not same or manager.rules.follows_same_leader_again
@@ -281,13 +282,13 @@ class ControlRequests:
             self._offsets.stops_leading(replica)
 
     def fail(self, replica: Replica) -> None:
-        """The replica's disk failed: it is offline from now on."""
+        """Mark a replica as offline after its disk failed."""
         self._leave(replica, ErrorCode.KAFKA_STORAGE_ERROR)
         self._fetchers.forget(replica.at)
         replica.stop(Role.OFFLINE)
 
     def fail_dir(self, number: int) -> None:
-        """A log directory failed, with all replicas in it. Source: ``ReplicaManager.handleLogDirFailure``."""
+        """Mark all replicas in a failed log directory as offline. Source: ``ReplicaManager.handleLogDirFailure``."""
         failed = self._manager.fail_dir(number)
         for replica in failed:
             self.fail(replica)
@@ -307,12 +308,12 @@ class ControlRequests:
             self._answer(call)
 
     def _stop_one(self, state: StopReplicaPartition, delete_all: bool, call: StopCall) -> None:
-        """Stop one replica. If its log is deleted, ``call`` waits for that."""
+        """Stop one replica. If the replica's log is deleted, ``call`` waits for the deletion."""
         at = (state.topic_name, state.partition_index)
         error = self._may_stop(at, state.leader_epoch)
         replica = self._manager.replicas.get(at)
         if replica is not None and error is _NONE:
-            self._fetchers.forget(at)  # first: a log must not be written to while it is deleted (KAFKA-10371)
+            self._fetchers.forget(at)  # first: no write may reach a log while it is deleted (KAFKA-10371)
             self._leave(replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             replica.stop()
             delete = state.delete_partition or delete_all
@@ -328,7 +329,7 @@ class ControlRequests:
         call.errors[at] = error
 
     def _may_stop(self, at: TopicPartition, leader_epoch: int) -> ErrorCode:
-        """The error if a replica may not be stopped."""
+        """The error if a replica may not be stopped; otherwise NONE."""
         replica = self._manager.replicas.get(at)
         if replica is None:
             return _NONE
@@ -342,7 +343,7 @@ class ControlRequests:
         return ErrorCode.FENCED_LEADER_EPOCH
 
     def _delete(self, replica: Replica, call: StopCall) -> None:
-        """Delete a log; ``call`` is answered when all of its logs are deleted from the disk."""
+        """Delete a log; ``call`` is answered when the disk has deleted all of its logs."""
         self._manager.remove(replica)
         call.left += 1
 

@@ -1,6 +1,6 @@
 """Delayed fetches of consumers or followers (a part of the broker).
 
-Each of its partitions refers to a delayed fetch: an append touches only the fetches that wait for that partition.
+Each partition refers to its delayed fetches: an append touches only the fetches that wait for this partition.
 Source: Kafka's ``DelayedFetch``, whose purgatory watches the same keys.
 """
 
@@ -25,9 +25,11 @@ class DelayedFetch:
         self.rows = rows
         self.missing = 0
         self.available: dict[int, int] = {}
-        """Index into ``rows`` -> bytes of this partition for the answer; only rows with news (bytes or an error)."""
+        """Index into ``rows`` -> bytes of the row's partition for the answer; only rows with bytes or an
+        error.
+        """
         self.watched: Sequence[Waiters] = ()
-        """The waiter sets of its partitions, while it is delayed, or answered and kept for reuse."""
+        """The waiter sets of the fetch's partitions, while the fetch is delayed or is kept for reuse."""
         self.held = False
         """Whether the fetch is delayed; False if the fetch is only kept for reuse."""
         self.is_reusable = True
@@ -35,14 +37,14 @@ class DelayedFetch:
 
 
 Waiters: TypeAlias = dict[DelayedFetch, int]
-"""The fetches that wait for a partition, with the index of the partition's row in each."""
+"""The fetches that wait for a partition, each with the index of the partition's row in the fetch."""
 
 F = TypeVar("F", bound=DelayedFetch)
 
 
 class DelayedFetches(Generic[F]):
-    """The delayed fetches of one kind. ``timer``: their timeouts; ``fulfilled``: answers a fetch that has enough
-    bytes.
+    """The delayed fetches of one kind. ``timer``: the timer of their timeouts. ``fulfilled``: the function that answers
+    a fetch with enough bytes.
     """
 
     def __init__(self, machine: Machine, timer: BrokerTimer, fulfilled: Callable[[F], None]) -> None:
@@ -51,7 +53,7 @@ class DelayedFetches(Generic[F]):
         self._last_number = 0
 
     def next_number(self) -> int:
-        """A new number, for a delayed fetch or another one."""
+        """A new number for a fetch, delayed or not."""
         self._last_number = number = self._last_number + 1
         return number
 
@@ -63,12 +65,12 @@ class DelayedFetches(Generic[F]):
         self.hold_reused(fetch, max_wait_ms)
 
     def hold_reused(self, fetch: F, max_wait_ms: int) -> None:
-        """Delay a reused fetch, which is in its waiter sets already."""
+        """Delay a reused fetch, which is already in its waiter sets."""
         fetch.held = True
         self._held.hold(fetch.number, fetch, max_wait_ms * 1_000)
 
     def grown(self, waiters: Waiters, available_bytes: Callable[[FetchPartition], int]) -> None:
-        """A partition has more bytes: answer the fetches that have enough now."""
+        """Answer the fetches that have enough bytes now, after a partition has grown."""
         ready: list[int] = []
         answered: list[DelayedFetch] = []
         for fetch, index in waiters.items():
@@ -88,7 +90,9 @@ class DelayedFetches(Generic[F]):
             self._fulfilled(self._stop(number))
 
     def time_is_over(self, number: int) -> F:
-        """A fetch timed out: the caller must answer it, and it stays in its waiter sets until ``unwatch``."""
+        """Remove the timeout of a fetch that timed out. The caller must answer the fetch, which is in its waiter sets
+        until ``unwatch``.
+        """
         fetch = self._held.time_is_over(number)
         fetch.held = False
         return fetch
@@ -114,7 +118,7 @@ def unwatch(fetch: DelayedFetch) -> None:
 
 
 def invalidate(waiters: Waiters) -> None:
-    """The partition has changed: repeat the checks when one of these fetches arrives again."""
+    """Make the fetches of a changed partition repeat their checks when they arrive again."""
     for fetch in tuple(waiters):
         fetch.is_reusable = False
         if not fetch.held:

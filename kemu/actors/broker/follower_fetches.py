@@ -1,14 +1,13 @@
-"""Followers' fetches at their leader (a part of the replicated broker): copies of batches, and the followers'
-positions.
+"""Followers' fetches at their leader (a part of the replicated broker): copies of batches, and followers' positions.
 
-A follower's fetch offset confirms its log up to there, which moves the high watermark and the ISR. A refused fetch
-confirms nothing (KAFKA-8400). A fetch of a follower whose log diverges confirms nothing either: the follower learns the
-offset and truncates (KIP-595, KAFKA-13141). Like consumers' fetches they are delayed until data is available; but a
-follower reads up to the log's end.
+A follower's fetch offset confirms that the follower has all records below the offset. This confirmation moves the high
+watermark and the ISR. A refused fetch confirms nothing (KAFKA-8400). A fetch of a follower whose log diverges confirms
+nothing either: the follower learns the offset and truncates (KIP-595, KAFKA-13141). Like consumers' fetches, followers'
+fetches are delayed until data is available. But a follower reads up to the log's end.
 
-Followers are served regardless of the metadata cache. Kafka refuses their fetches of partitions that are not in it, as
-it does for clients. This matters for a topic whose deletion waits for its reassignment (UNKNOWN_TOPIC_OR_PARTITION from
-the next UpdateMetadata on).
+Followers are served regardless of the metadata cache. Kafka refuses fetches of partitions that are not in the cache,
+for followers as for clients. The difference is visible for a topic whose deletion waits for its reassignment: in Kafka
+its followers get UNKNOWN_TOPIC_OR_PARTITION from the next UpdateMetadata on.
 
 Source: Kafka 2.8's ``ReplicaManager.fetchMessages``, ``Partition.updateFollowerFetchState``, ``readRecords``.
 """
@@ -46,7 +45,8 @@ _fetch_reply = maker(FetchReply)
 class FollowerFetch(DelayedFetch):
     """A follower's delayed fetch.
 
-    ``replicas``: the replica of each row, while it is known to be led here; else None. ``waited``: it was delayed.
+    ``replicas``: per row the replica, or None if this broker no longer leads it. ``waited``: whether the fetch was
+    delayed.
     """
 
     __slots__ = ("broker", "replicas", "waited")
@@ -61,8 +61,8 @@ class FollowerFetch(DelayedFetch):
 
 
 class FollowerFetches:
-    """Handles followers' fetches; see the module docstring. In an idle cluster nearly all rows have no news, and take a
-    fast path.
+    """The answers to followers' fetches. In an idle cluster most rows have no new information, and a faster function
+    checks them.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class FollowerFetches:
         self._delayed: DelayedFetches[FollowerFetch] = DelayedFetches(machine, BrokerTimer.FOLLOWER_FETCH, self._answer)
 
     def asked(self, event: Received) -> None:
-        """Record the follower's positions; answer, or delay until more is available."""
+        """Record the follower's positions; answer, or delay the fetch until more data is available."""
         request: Fetch = event.message
         broker, led = request.replica_id, self._manager.led
         fetch = FollowerFetch(
@@ -117,7 +117,7 @@ class FollowerFetches:
             fetch.replicas.append(replica)
             served.append((replica, row))
         if at_once or available >= request.min_bytes or request.max_wait_ms <= 0 or not request.partitions:
-            # Kafka, too, reads (high watermarks included) before it records the positions.
+            # Kafka also reads (high watermarks included) before it records the positions.
             self._answer(fetch)
         else:
             fetch.waited = True
@@ -127,7 +127,7 @@ class FollowerFetches:
         self._take_positions(served, broker)
 
     def grown(self, replica: Replica) -> None:
-        """Records were appended: answer the followers that have enough now."""
+        """Answer the followers that have enough data now, after records were appended."""
         waiters = replica.follower_waiters
         if self._manager.leader_quota.rate is not None:
             waiters = {
@@ -145,13 +145,13 @@ class FollowerFetches:
         return quota.holds_back(replica.at, self._machine.now_us)
 
     def time_is_over(self, number: int) -> None:
-        """Answer with the available records."""
+        """Answer a fetch that timed out with the available records."""
         fetch = self._delayed.time_is_over(number)
         unwatch(fetch)
         self._answer(fetch)
 
     def link_down(self, peer: ActorName) -> None:
-        """A connection broke: the last answer to the follower there may be lost."""
+        """Record that a connection broke: its follower may not have the last answer."""
         manager = self._manager
         broker = next((broker for broker, host in manager.live_brokers.items() if host == peer), -1)
         for replica in manager.led.values():
@@ -164,15 +164,16 @@ class FollowerFetches:
         return self._delayed.give_up(replica.follower_waiters)
 
     def answer_all(self, fetch: FollowerFetch) -> None:
-        """Answer a fetch that lost a partition: every row in its current state."""
+        """Answer every row of a fetch after this broker lost a partition of the fetch."""
         fetch.replicas = [None] * len(fetch.rows)
         self._answer(fetch)
 
     # --- parts -------------------------------------------------------------------------------------------------
 
     def _take_positions(self, served: list[tuple[Replica, FetchPartition]], broker: int) -> None:
-        """Record positions: the follower has everything below its offsets. The follower may join ISRs, and high
-        watermarks may rise.
+        """Record positions: the follower has all records below its offsets.
+
+        The follower may join ISRs, and high watermarks may rise.
         """
         manager, now_us = self._manager, self._machine.now_us
         for replica, row in served:
@@ -191,7 +192,9 @@ class FollowerFetches:
                 self._deletions.fetched(replica, broker, row.log_start_offset)
 
     def _answer(self, fetch: FollowerFetch) -> None:
-        """Reply with the partitions that have news: records, an error, or another high watermark than last sent."""
+        """Reply with the partitions that have new information: records, an error, or another high watermark than last
+        sent.
+        """
         broker = fetch.broker
         left = fetch.max_bytes
         rows: list[FetchedPartition] = []
@@ -251,7 +254,7 @@ class FollowerFetches:
             if error is not _NONE:
                 return error
         if broker not in replica.followers and self._manager.rules.refuses_unassigned:
-            # Not assigned according to this leader: the LeaderAndIsr that adds the replica may still be on its way.
+            # Not assigned according to this leader: the LeaderAndIsr that adds the replica may not have arrived yet.
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         log = replica.log
         diverging = replica.divergence(row)

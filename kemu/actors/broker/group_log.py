@@ -1,9 +1,10 @@
 """The replicated ``__consumer_offsets`` on a broker: the broker has the logs, the coordinator their content.
 
-A part of the replicated broker. The group coordinator is another actor of the same process (``b0/coordinator``). The
-coordinator is informed when this broker starts to lead a partition of the offsets topic, with the whole log, and when
-it stops. The coordinator's writes arrive as ``AppendGroups``, and are answered when they are below the high watermark.
-Thus a coordinator elected from the in-sync replicas knows everything that members were told.
+The module is a part of the replicated broker. The group coordinator is another actor of the same process
+(``b0/coordinator``). When this broker begins to lead a partition of the offsets topic, it sends the whole log to the
+coordinator. The broker also informs the coordinator when it stops leading. The coordinator's writes arrive as
+``AppendGroups``, and are answered when they are below the high watermark. So a coordinator elected from the in-sync
+replicas knows all acknowledged writes.
 
 Source: Kafka 2.8's ``GroupMetadataManager.storeGroup``/``storeOffsets`` (acks=-1, ``offsets.commit.timeout.ms``),
 ``GroupCoordinator.onElection``/``onResignation``; ``CoordinatorPartitionWriter.append`` of the Java coordinator
@@ -37,14 +38,16 @@ class GroupCall(ProduceCall):
 
 
 class WatchedCall(GroupCall):
-    """An append that the coordinator considers written; the answer reports when the high watermark has passed it."""
+    """An append that is valid for the coordinator as soon as it is in the log. The answer reports that the high
+    watermark has passed the append.
+    """
 
     __slots__ = ()
     asks_for_min_isr = False
 
 
 class OffsetsHost:
-    """The broker's side of the coordinator's log; see the module docstring."""
+    """The broker's side of the coordinator's log."""
 
     def __init__(self, machine: Machine, manager: ReplicaManager, led: LedPartitions) -> None:
         self._machine = machine
@@ -53,25 +56,23 @@ class OffsetsHost:
         self._coordinator = coordinator_on(host_of(machine.name))
 
     def leads(self, replica: Replica) -> None:
-        """The broker leads this partition: if it is a new one of the offsets topic, the coordinator loads its
-        groups.
-        """
+        """Make the coordinator load its groups, if this broker newly leads a partition of the offsets topic."""
         if replica.topic == OFFSETS_TOPIC and replica.led_since == replica.leader_epoch:
             records = replica.log.contents()
             message = LeadGroups(partition=replica.number, leader_epoch=replica.leader_epoch, records=records)
             self._machine.request(self._coordinator, message, VERSION)
 
     def stops_leading(self, replica: Replica) -> None:
-        """The broker stops leading the partition: the coordinator unloads its groups."""
+        """Make the coordinator unload its groups when the broker stops leading the partition."""
         if replica.topic == OFFSETS_TOPIC:
             message = ResignGroups(partition=replica.number, leader_epoch=replica.leader_epoch)
             self._machine.request(self._coordinator, message, VERSION)
 
     def append(self, event: Received) -> None:
-        """Append for the coordinator; answered once all in-sync replicas have the records.
+        """Append for the coordinator, and answer when all in-sync replicas have the records.
 
-        A coordinator that has not learned of the end of the leadership, or of a new one, is refused. With
-        ``required_acks`` 1, ``min.insync.replicas`` does not apply, and there is no timeout.
+        The broker refuses the append if the leadership has ended or begun anew without the coordinator's knowledge.
+        With ``required_acks`` 1, ``min.insync.replicas`` does not apply, and there is no timeout.
         """
         request: AppendGroups = event.message
         replica = self._manager.led.get((OFFSETS_TOPIC, request.partition))

@@ -1,8 +1,8 @@
 """A leader's high watermark, and the requests that wait for it (a part of the replicated broker).
 
-The high watermark is recomputed when it may rise: on a new leadership, and when the own log, a follower's log or the
-ISR changes. The passing of time alone does not recompute the high watermark, although a replica that was recently in
-sync then no longer counts. The next such event takes the replica's lag into account.
+The high watermark is recomputed when it may rise: on a new leadership, and when the leader's log, a follower's log or
+the ISR changes. Time alone causes no recomputation, although a replica outside the ISR that was recently caught up is
+ignored after some time. The next recomputation takes the replica's lag into account.
 
 Source: Kafka's ``Partition.maybeIncrementLeaderHW``, ``Partition.checkEnoughReplicasReachOffset``; 3.7's
 ``Partition.isUnderMinIsr`` (KAFKA-15583).
@@ -22,7 +22,7 @@ _high_watermark_advanced = maker(HighWatermarkAdvanced)
 
 
 class HighWatermarks:
-    """Raises high watermarks; see the module docstring."""
+    """The high watermarks of the partitions that this broker leads."""
 
     def __init__(
         self, machine: Machine, manager: ReplicaManager, calls: ProduceCalls, consumer_fetches: ConsumerFetches
@@ -33,7 +33,7 @@ class HighWatermarks:
         self._consumer_fetches = consumer_fetches
 
     def advance(self, replica: Replica) -> None:
-        """Raise a leader's high watermark as far as possible, and answer the requests that waited for that."""
+        """Raise a leader's high watermark as far as possible, and answer the requests that waited for the rise."""
         if replica.role is not _LEADER:
             return
         manager = self._manager

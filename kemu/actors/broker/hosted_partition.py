@@ -1,8 +1,8 @@
 """A partition on a broker without replication: its log, the batches that wait for the disk, and the waiting fetches.
 
-One append per partition is in progress at a time; batches that arrive meanwhile queue for the next one. So offsets are
-assigned in the order of arrival, a failed append leaves no gap, and a producer's batch is always checked against
-durable data.
+One append per partition is in progress at a time; batches that arrive during an append queue for the next append. So
+offsets are assigned in the order of arrival, a failed append leaves no gap, and a producer's batch is always checked
+against durable data.
 """
 
 from typing import NamedTuple
@@ -53,7 +53,7 @@ class HostedPartition:
         self.log = log
         self.log_name = log_name(topic, number)
         self.life = life
-        """Number of the start of this process; added to each append, without effect on decisions."""
+        """The number of the start of this process; added to each append, without effect on decisions."""
         self.epochs = LeaderEpochs()
         """The leader epochs of the log."""
         for batch in log.ranges():
@@ -61,16 +61,16 @@ class HostedPartition:
         self.lead(leader_epoch)
         self.queue: list[QueuedBatch] = []
         self.appending: list[tuple[LoggedBatch, QueuedBatch]] = []
-        """The content of the append in progress; empty without one."""
+        """The content of the append in progress; empty without an append."""
         self.waiters: Waiters = {}
 
     @property
     def may_be_behind(self) -> bool:
-        """False: without replication everything in the log is committed."""
+        """False: without replication all records in the log are committed."""
         return False
 
     def lead(self, leader_epoch: int) -> None:
-        """Lead in another epoch from now on."""
+        """Lead the partition in another epoch from now on."""
         self.leader_epoch = leader_epoch
         self.epochs.assign(leader_epoch, self.log.end_offset)
 
@@ -83,9 +83,10 @@ class HostedPartition:
         return min((self.log.high_watermark - row.fetch_offset) * self.record_bytes, row.max_bytes)
 
     def next_append(self, now_ms: int) -> list[tuple[QueuedBatch, ProducedBatch]]:
-        """Move queued batches to ``appending``; returns those decided without the disk, with their rows.
+        """Move queued batches to ``appending``; returns the batches decided without the disk, with their rows.
 
-        An append contains at most one batch per producer: the next one is checked when the first is durable.
+        An append contains at most one batch per producer: a producer's next batch is checked when the first batch is
+        durable.
         """
         assert not self.appending, f"{self.log_name}: one append at a time"
         decided: list[tuple[QueuedBatch, ProducedBatch]] = []

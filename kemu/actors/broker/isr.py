@@ -1,8 +1,8 @@
-"""The ISR on its leader: the followers' state, and the rules by which the ISR and the high watermark move.
+"""The ISR on its leader: the state of the followers, and the rules for changes of the ISR and the high watermark.
 
-The ISR is in the metadata store; the leader changes it there by compare-and-set. While such a write is in progress its
-result is unknown, so both results must be safe. Replicas that it would add count for the high watermark, and replicas
-that it would remove still count (the *maximal* ISR).
+The ISR is in the metadata store; the leader changes the ISR by compare-and-set. While such a write is in progress the
+leader does not know its result, so both results must be safe. Replicas that the write would add, and replicas that the
+write would remove, must all have a record before the high watermark passes this record (the *maximal* ISR).
 
 Source: Kafka 2.8's ``Partition`` and ``Replica``.
 """
@@ -13,7 +13,7 @@ from kemu.actors.broker.rules import ReplicaRules
 
 UNKNOWN_OFFSET = -1
 NEVER_US = -(1 << 62)
-"""Longer ago than any lag."""
+"""A time before any allowed lag."""
 
 
 class Follower:
@@ -32,19 +32,19 @@ class Follower:
     def __init__(self, broker: int) -> None:
         self.broker = broker
         self.end_offset = UNKNOWN_OFFSET
-        """The follower's log end according to its last fetch; -1 before the first one."""
+        """The follower's log end according to its last fetch; -1 before the first fetch."""
         self.caught_up_us = NEVER_US
-        """Time at which the follower last had all records of the leader."""
+        """The time at which the follower last had all records of the leader."""
         self.fetched_us = NEVER_US
         self.leader_end_then = 0
         """The leader's log end at the follower's last fetch."""
         self.seen_epoch = -1
-        """The leader epoch of its last fetch."""
+        """The leader epoch of the follower's last fetch."""
         self.sent_watermark = -1
-        """The high watermark in the last answer to it."""
+        """The high watermark in the last answer to the follower."""
 
     def reset(self, caught_up_us: int) -> None:
-        """Reset to unknown: the leader is new."""
+        """Reset the state to unknown, because the leader is new."""
         self.end_offset = UNKNOWN_OFFSET
         self.caught_up_us = caught_up_us
         self.fetched_us = NEVER_US
@@ -53,10 +53,11 @@ class Follower:
         self.sent_watermark = -1
 
     def fetched(self, offset: int, leader_end: int, leader_epoch: int, now_us: int) -> None:
-        """The follower fetched from ``offset``: it has everything below.
+        """Record a fetch: the follower has all records below ``offset``.
 
-        It is caught up now if that is the leader's end, or was at its last fetch if that was the leader's end then. So
-        a follower that fetches steadily, always one batch behind, is in sync.
+        If ``offset`` is the leader's end, the follower is caught up now. If ``offset`` is the leader's end at the
+        previous fetch, the follower was caught up at that fetch. So a follower that fetches steadily, always one batch
+        behind, is in sync.
         """
         if offset >= leader_end:
             if now_us > self.caught_up_us:
@@ -70,7 +71,7 @@ class Follower:
 
 
 class InSync:
-    """A partition's ISR on its leader: as last confirmed by the store, and the pending change."""
+    """A partition's ISR on its leader: the ISR last confirmed by the store, and the pending change."""
 
     __slots__ = ("members", "proposed", "zk_version")
 
@@ -96,10 +97,11 @@ class InSync:
 def watermark_for(
     own_end: int, followers: Iterable[Follower], in_sync: InSync, now_us: int, lag_us: int, rules: ReplicaRules
 ) -> int:
-    """The offset that all counted replicas have reached: those in the ISR, and those that were caught up recently.
+    """The offset that all relevant replicas have reached: replicas in the ISR, and replicas that were recently caught
+    up.
 
-    The latter prevent the high watermark from outrunning a replica that is about to join. -1 while the position of a
-    counted replica is unknown.
+    The recently caught-up replicas prevent the high watermark from outrunning a replica that is about to join. The
+    result is -1 while the position of a relevant replica is unknown.
     """
     counted = in_sync.maximal if rules.maximal_isr else in_sync.members
     least = own_end
@@ -114,7 +116,7 @@ def fallen_behind(
 ) -> tuple[int, ...]:
     """ISR members that have not been caught up for longer than ``replica.lag.time.max.ms``, ascending.
 
-    A member that has everything stays, however long ago its last fetch was (KAFKA-7152).
+    A member that has all records remains in the ISR, however long ago its last fetch was (KAFKA-7152).
     """
     return tuple(
         sorted(
@@ -130,10 +132,10 @@ def fallen_behind(
 def may_join(
     follower: Follower, high_watermark: int, epoch_start: int, leader_epoch: int, alive: bool, rules: ReplicaRules
 ) -> bool:
-    """Whether a replica outside the ISR has everything that may be committed.
+    """Whether a replica outside the ISR has all records that may be committed.
 
-    The high watermark of a new leader may be lower than the true one. But everything that can have been committed
-    before its epoch is below the epoch's start.
+    The high watermark of a new leader may be lower than the true high watermark. But all records that can have been
+    committed before the leader's epoch are below the epoch's start.
     """
     return (
         follower.end_offset >= high_watermark

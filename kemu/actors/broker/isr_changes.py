@@ -1,8 +1,8 @@
 """A leader's ISR changes: lagging replicas, proposals and their results (a part of the replicated broker).
 
-Until a change is decided both results are possible, and the leader counts all replicas that may be in the ISR
-(``InSync.maximal``). Each partition has at most one pending change. A rule (``IsrPath``) selects the decider: the
-store, which the leader writes itself (``isr_store``), or the controller, which the leader asks (``alter_isr``).
+Until a change is decided both results are possible, and the leader waits for all replicas that may be in the ISR
+(``InSync.maximal``). Each partition has at most one pending change. By the rule ``IsrPath``, the leader writes its
+changes into the store (``isr_store``), or requests them from the controller (``alter_isr``).
 
 Source: Kafka 2.8's ``Partition`` (maybeShrinkIsr, maybeExpandIsr, handleAlterIsrResponse).
 """
@@ -21,7 +21,7 @@ from kemu.protocol.notes.replication import IsrChanged, IsrChangeFailed, IsrChan
 
 
 class IsrChange(NamedTuple):
-    """A change proposed under this leader epoch, from the ISR in this version of the state node."""
+    """A change proposed under this leader epoch, based on the ISR in this version of the state node."""
 
     replica: Replica
     leader_epoch: int
@@ -31,37 +31,37 @@ class IsrChange(NamedTuple):
 
     @property
     def still_counts(self) -> bool:
-        """Whether the leadership of the proposal still lasts."""
+        """Whether this broker is still the leader in the epoch of the proposal."""
         return self.replica.role is Role.LEADER and self.replica.leader_epoch == self.leader_epoch
 
 
 class IsrWriter(Protocol):
-    """Sends ISR changes to their decider: ``IsrStore`` or ``AlterIsrs``."""
+    """The sender of ISR changes to their decider: ``IsrStore`` or ``AlterIsrs``."""
 
     def write(self, change: IsrChange) -> None:
-        """Send a change. ``IsrChanges`` gets the result in a later step, or in this one if the change is impossible."""
+        """Send a change. ``IsrChanges`` gets the result later, or in the same step if the change is impossible."""
         ...
 
     def registered(self, session: BrokerSession) -> None:
-        """The controller part has a new session (0: it has expired, and a new one will follow)."""
+        """Adopt the controller part's new session (0: the session has expired, and another session will follow)."""
         ...
 
     def hours_pass(self) -> None:
-        """Put periodic work at a random point of its interval."""
+        """Move periodic work to a random point of its interval."""
         ...
 
     def handle(self, event: Event) -> bool:
-        """Handle an event of its own connection; False for other events."""
+        """React to an event of the writer's own connection; False for other events."""
         ...
 
     @property
     def timers(self) -> Mapping[str, Callable[[], None]]:
-        """The handlers of its timers."""
+        """The kinds of the writer's timers, each with its handler."""
         ...
 
 
 class IsrChanges:
-    """A leader's ISR changes; see the module docstring. ``writer`` is set before the broker starts."""
+    """A leader's ISR changes. ``writer`` is set before the broker starts."""
 
     writer: IsrWriter
 
@@ -80,13 +80,13 @@ class IsrChanges:
         self._machine.start_timer((BrokerTimer.ISR,), self._manager.lag_us // 2)
 
     def hours_pass(self) -> None:
-        """Put the checks, and the writer's periodic work, at a random point of their intervals."""
+        """Move the checks, and the writer's periodic work, to a random point of their intervals."""
         self.writer.hours_pass()
         every_us = self._manager.lag_us // 2
         self._machine.start_timer((BrokerTimer.ISR,), self._draws.us(DrawName.ISR_CHECK_PHASE, every_us, every_us))
 
     def check(self) -> None:
-        """The timer ISR fired: check for lagging replicas."""
+        """Check for lagging replicas when the timer ISR fired."""
         manager = self._manager
         for replica in manager.led.values():
             isr = replica.shrunk(self._machine.now_us, manager.lag_us, manager.rules)
@@ -112,7 +112,7 @@ class IsrChanges:
         self.writer.write(IsrChange(replica, replica.leader_epoch, replica.in_sync.zk_version, isr, why))
 
     def accepted(self, change: IsrChange, isr: tuple[int, ...], version: int) -> None:
-        """The change was accepted: the state node has this ISR and version."""
+        """Adopt an accepted change: the state node has this ISR and version."""
         replica = change.replica
         replica.in_sync.settle(isr, version)
         self._machine.note(
@@ -129,7 +129,7 @@ class IsrChanges:
         self._watermarks.advance(replica)
 
     def refused(self, change: IsrChange, why: str) -> None:
-        """The change was refused: the ISR is unchanged, and a new change may be proposed."""
+        """Drop a refused change: the ISR is unchanged, and a new change may be proposed."""
         replica = change.replica
         replica.in_sync.proposed = None
         self._machine.note(
@@ -143,7 +143,10 @@ class IsrChanges:
         )
 
     def pending(self, change: IsrChange, why: str) -> None:
-        """The controller has newer state: until its LeaderAndIsr comes, all replicas that may be in the ISR count."""
+        """Keep a change pending because the controller has newer state.
+
+        Until the controller's LeaderAndIsr arrives, the leader waits for all replicas that may be in the ISR.
+        """
         replica = change.replica
         self._machine.note(
             IsrChangePending(

@@ -1,15 +1,15 @@
 """A leader's own writes of ISRs into the metadata store (a part of the replicated broker).
 
-A change is a compare-and-set on the partition's state node, with the version the leader knows. The change keeps leader,
-leader epoch and the deciding controller's epoch. Until the store has answered, both results are possible
-(``InSync.maximal``). After a lost answer the write is repeated: if it was already executed, the version conflicts, and
-then the node is read and compared (KAFKA-1382).
+A change is a compare-and-set on the partition's state node, with the version that the leader knows. The change keeps
+leader, leader epoch and the deciding controller's epoch. Until the store has answered, both results are possible
+(``InSync.maximal``). After a lost answer the write is repeated. If the store had already executed the write, the
+version conflicts. After a conflict, the leader reads the node and compares the node's content (KAFKA-1382).
 
-The session is the one of the broker's controller part; this part attaches to it. Changes wait while there is none.
-Changes in progress when a session expires are repeated in the next one, if their leadership still lasts.
+The session belongs to the broker's controller part; this part attaches to the session. Changes wait while no session
+exists. Changes in progress when a session expires are repeated in the next session, if their leadership still lasts.
 
-Until inter.broker.protocol.version 2.6. Source: Kafka 2.8's ``Partition.updateIsr``, ``ReplicationUtils``,
-``ZkIsrManager`` (the notifications).
+Leaders write ISRs up to inter.broker.protocol.version 2.6. Source: Kafka 2.8's ``Partition.updateIsr``,
+``ReplicationUtils``, ``ZkIsrManager`` (the notifications).
 """
 
 from collections.abc import Callable, Mapping
@@ -38,21 +38,21 @@ from kemu.protocol.nodes import ISR_CHANGE_PREFIX, PartitionState, partitions_da
 
 
 class _Write(NamedTuple):
-    """A change as a write of the state node."""
+    """A change in the form of a write of the state node."""
 
     change: IsrChange
     data: bytes
     reading: bool = False
-    """The write was refused; the node's content is being read."""
+    """Whether the write was refused, and the node's content is being read."""
 
 
 class IsrStore:
-    """Writes ISRs to the store; see the module docstring.
+    """The writer of ISRs into the store.
 
     Args:
         store: the store's actor.
-        session_timeout_ms: of the process's session.
-        max_in_flight: limit of transactions in flight.
+        session_timeout_ms: the timeout of the process's session.
+        max_in_flight: the limit of transactions in flight.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class IsrStore:
             machine, self, store=store, timeout_ms=session_timeout_ms, max_in_flight=max_in_flight, draws=draws
         )
         self._attached_to = NO_SESSION
-        """The session for the changes; none while not attached."""
+        """The session for the changes; NO_SESSION while the part is not attached."""
         self._undecided: list[_Write] = []
-        """In the order of the proposals; each is submitted once per session."""
+        """Changes in the order of the proposals; each change is submitted once per session."""
         self._changed: dict[TopicPartition, None] = {}
         """Partitions whose new ISR has not been announced to the controller yet."""
         self._announcing: tuple[TopicPartition, ...] = ()
@@ -86,13 +86,13 @@ class IsrStore:
     # --- the session -------------------------------------------------------------------------------------------
 
     def registered(self, session: BrokerSession) -> None:
-        """The controller part has a session (0: it has expired, and a new one will follow)."""
+        """Attach to the controller part's session (0: the session has expired, and another session will follow)."""
         if session.session_id not in (NO_SESSION, self._attached_to):
             self._attached_to = NO_SESSION
             self.session.attach(session.session_id)
 
     def session_opened(self, session_id: int) -> None:
-        """Attached: submit all undecided writes (again)."""
+        """Submit all undecided writes in the new session."""
         self._attached_to = session_id
         if self._announcing:
             self._not_announced()
@@ -101,19 +101,19 @@ class IsrStore:
             self._submit(write)
 
     def session_expired(self) -> None:
-        """The controller part will learn this, too, and register again."""
+        """Do nothing: the controller part also learns of the expiry, and registers again."""
         self._attached_to = NO_SESSION
 
     def session_closed(self, code: StoreCode) -> None:
-        """Never called: the controller part closes the session."""
+        """Raise an error: only the controller part closes the session."""
         raise AssertionError(f"{self._machine.name} does not close the session ({code})")
 
     def watch_fired(self, event: WatchEvent) -> None:
-        """Never called: a broker sets no watches."""
+        """Raise an error: a broker sets no watches."""
         raise AssertionError(f"{self._machine.name} set no watch: {event}")
 
     def handle(self, event: Event) -> bool:
-        """Handle an event of the session; False for other events."""
+        """React to an event of the session; False for other events."""
         return self.session.handle(event)
 
     @property
@@ -122,13 +122,13 @@ class IsrStore:
         return {BrokerTimer.ISR_NOTIFY: self.notify_due}
 
     def hours_pass(self) -> None:
-        """Put the session's next ping at a random point of its interval."""
+        """Move the session's next ping to a random point of its interval."""
         self.session.hours_pass()
 
     # --- changes -----------------------------------------------------------------------------------------------
 
     def write(self, change: IsrChange) -> None:
-        """Write the change as soon as there is a session."""
+        """Write the change as soon as a session exists."""
         state = PartitionState(self._manager.node_id, change.leader_epoch, change.isr, change.replica.controller_epoch)
         self._try(_Write(change, state_data(state)))
 
@@ -153,7 +153,7 @@ class IsrStore:
         elif result.code is StoreCode.BAD_VERSION and not write.reading and self._manager.rules.reads_back:
             self._try(write._replace(reading=True))
         else:
-            # Another writer changed the node: its LeaderAndIsr is on its way.
+            # Another writer changed the node: its LeaderAndIsr will arrive.
             self._changes.refused(write.change, "somebody else wrote" if write.reading else result.code.name)
 
     # --- announcements -----------------------------------------------------------------------------------------
@@ -165,8 +165,10 @@ class IsrStore:
         self._last_change_us = self._machine.now_us
 
     def notify_due(self) -> None:
-        """The timer ISR_NOTIFY fired: announce changes to the controller (by a sequential node) if they have settled or
-        are late.
+        """Announce changed ISRs to the controller, when the timer ISR_NOTIFY fired.
+
+        The announcement is a sequential node. The announcement waits until no ISR has changed for some time, or until
+        the last announcement is old enough.
         """
         if not self._changed and not self._announcing:
             return
@@ -190,7 +192,7 @@ class IsrStore:
         self._machine.start_timer((BrokerTimer.ISR_NOTIFY,), tick_ms * US_PER_MS)
 
     def _announced(self, results: tuple[TransactionResult, ...]) -> None:
-        """The store answered the announcement; a refused one is repeated."""
+        """React to the store's answer to the announcement; a refused announcement is repeated."""
         if results[0].code is StoreCode.OK:
             self._announcing = ()
             self._last_announced_us = self._machine.now_us

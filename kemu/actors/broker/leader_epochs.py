@@ -1,10 +1,10 @@
 """The leader epochs of a log, and the offset at which a follower's log diverges from its leader's.
 
-Each epoch is stored with the offset of its first record: epoch ``e`` ends where the next known one begins. A leader
-uses this to answer a request for the end of an epoch (OffsetForLeaderEpoch, or since 2.7 a fetch with its last epoch).
-A follower derives from the answer how much of its own log to keep. Both answer and derivation are pure functions.
-Sources: KIP-101 (truncate by epoch, not by high watermark), KIP-279 (repeat the request when the leader does not know
-the epoch), KIP-595 (by fetches). Kafka: ``LeaderEpochFileCache``, ``AbstractFetcherThread``.
+Each epoch is stored with the offset of its first record: an epoch ends where the next known epoch begins. From these
+entries a leader answers a request for the end of an epoch (OffsetForLeaderEpoch, or since 2.7 a fetch with its last
+epoch). From the answer a follower derives the part of its own log to keep. Both answer and derivation are pure
+functions. Sources: KIP-101 (truncate by epoch, not by high watermark), KIP-279 (repeat the request when the leader does
+not know the epoch), KIP-595 (by fetches). Kafka: ``LeaderEpochFileCache``, ``AbstractFetcherThread``.
 """
 
 from bisect import bisect_left, bisect_right
@@ -29,7 +29,7 @@ UNDEFINED = EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
 
 
 class LeaderEpochs:
-    """(epoch, start offset) in ascending order of both."""
+    """The leader epochs of a log: (epoch, start offset) in ascending order of both."""
 
     __slots__ = ("_epochs", "_starts", "latest")
 
@@ -37,7 +37,7 @@ class LeaderEpochs:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.latest = UNDEFINED_EPOCH
-        """The newest epoch, -1 when none is known."""
+        """The newest epoch, -1 without a known epoch."""
 
     @property
     def entries(self) -> tuple[tuple[int, int], ...]:
@@ -45,10 +45,10 @@ class LeaderEpochs:
         return tuple(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Add an epoch with its start offset; returns whether it is new.
+        """Add an epoch with its start offset; returns whether the epoch is new.
 
-        Contradicting entries (a newer epoch, or one that starts at or after the offset) are removed: the log was
-        truncated, or another leader wrote meanwhile.
+        Contradicting entries (a newer epoch, or an epoch that starts at or after the offset) are removed. Such entries
+        are from before a truncation, or from another leader.
         """
         assert epoch >= 0 and start_offset >= 0, f"({epoch}, {start_offset})"
         if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start_offset:
@@ -61,7 +61,7 @@ class LeaderEpochs:
         return True
 
     def truncate_end(self, end_offset: int) -> None:
-        """Remove epochs that start at or after the log's new end. Undefined (-1): no change."""
+        """Remove epochs that start at or after the log's new end. An undefined end (-1) changes nothing."""
         if end_offset == UNDEFINED_OFFSET:
             return
         keep = bisect_left(self._starts, end_offset)
@@ -69,7 +69,7 @@ class LeaderEpochs:
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     def truncate_start(self, start_offset: int) -> None:
-        """Move the epoch of the log's new first record to the log's new start, and remove older ones."""
+        """Move the epoch of the log's new first record to the log's new start, and remove older epochs."""
         index = bisect_right(self._starts, start_offset) - 1
         if index >= 0:
             del self._epochs[:index], self._starts[:index]
@@ -84,8 +84,8 @@ class LeaderEpochs:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
         """The largest known epoch that is not above ``epoch``, and its end offset.
 
-        Undefined if ``epoch`` is undefined or newer than all known ones. An epoch older than all known ones ends where
-        the first one begins.
+        The result is undefined if ``epoch`` is undefined or newer than all known epochs. An epoch older than all known
+        epochs ends where the first known epoch begins.
         """
         if epoch == UNDEFINED_EPOCH or not self._epochs:
             return UNDEFINED
@@ -101,8 +101,8 @@ class LeaderEpochs:
     def divergence(self, last_epoch: int, offset: int, log_end_offset: int) -> EpochEndOffset | None:
         """Compare this log with a log that ends at ``offset`` with a record of ``last_epoch``.
 
-        Returns the newest epoch that both may have, and its end here; None without a divergence; undefined if
-        ``last_epoch`` is newer than all known epochs.
+        Returns the newest epoch that both logs may have, and its end in this log; None without a divergence. The
+        result is undefined if ``last_epoch`` is newer than all known epochs.
 
         Source: ``Partition.readRecords`` (KIP-595).
         """
@@ -111,12 +111,12 @@ class LeaderEpochs:
 
 
 def no_epoch_end(question: EpochQuestion, error: ErrorCode) -> EpochEnd:
-    """A row with only an error."""
+    """A row of OffsetForLeaderEpoch with only an error."""
     return EpochEnd(topic=question.topic, partition=question.partition, error_code=error)
 
 
 def epoch_end(question: EpochQuestion, error: ErrorCode, epochs: LeaderEpochs, log_end_offset: int) -> EpochEnd:
-    """A leader's answer to one row of OffsetForLeaderEpoch; with an error, only that."""
+    """A leader's answer to one row of OffsetForLeaderEpoch; with an error, the row has no offset."""
     if error is not ErrorCode.NONE:
         return no_epoch_end(question, error)
     found = epochs.end_offset_for(question.leader_epoch, log_end_offset)
@@ -130,7 +130,7 @@ def epoch_end(question: EpochQuestion, error: ErrorCode, epochs: LeaderEpochs, l
 
 
 class TruncationPoint(NamedTuple):
-    """Keep the log up to ``end_offset``; ``done``: fetch from there; otherwise repeat the request."""
+    """The end of the log part to keep. ``done``: fetch from ``end_offset``; otherwise repeat the request."""
 
     end_offset: int
     done: bool
@@ -142,7 +142,7 @@ def truncation_for(
 ) -> TruncationPoint:
     """The part of its log that a follower keeps after its leader's answer about the follower's latest epoch.
 
-    With truncation by fetches the follower always fetches next, which repeats the request.
+    With truncation by fetches the follower always fetches next, so the next fetch repeats the request.
     """
     epoch, end_offset = answer
     if end_offset == UNDEFINED_OFFSET:

@@ -27,9 +27,7 @@ _records_appended = maker(RecordsAppended)
 
 
 class LedPartitions:
-    """Handles appends on the leader; see the module docstring. ``absent``: the error for a partition that is not served
-    here.
-    """
+    """Appends on the leader. ``absent``: the error for a partition that this broker does not serve."""
 
     def __init__(
         self,
@@ -64,24 +62,25 @@ class LedPartitions:
             self.grown(replica)
 
     def wait(self, call: ProduceCall, timeout_ms: int) -> None:
-        """Answer a call when all its batches are decided, or with REQUEST_TIMED_OUT after this long."""
+        """Answer a call when all its batches are decided, or with REQUEST_TIMED_OUT after ``timeout_ms``."""
         self._calls.wait(call, self._manager.next_order(), timeout_ms)
 
     def grown(self, replica: Replica) -> None:
-        """A log that is led here has grown."""
+        """Answer the fetches and raise the high watermark after a log of this leader has grown."""
         if replica.follower_waiters:
             self._follower_fetches.grown(replica)
         self._watermarks.advance(replica)
 
     def durable(self, replica: Replica) -> None:
-        """More of a log that is led here is durable, and counts."""
+        """Raise the high watermark and answer acks=1 calls after more records of this leader's log are durable."""
         for ack in replica.acks_durable():
             self._calls.decide(ack.call, ack.row, ack.outcome(_NONE))
         self._watermarks.advance(replica)
 
     def time_is_over(self, number: int) -> None:
-        """A call timed out before enough replicas had its records. The records are in the log and may still be
-        committed.
+        """Answer REQUEST_TIMED_OUT to a call that timed out before enough replicas had its records.
+
+        The records are in the log and may still be committed.
         """
         call = self._calls.timed_out(number)
         for replica in self._manager.led.values():
@@ -99,8 +98,9 @@ class LedPartitions:
         return error
 
     def _append(self, replica: Replica, batch: ProduceBatch, call: ProduceCall, index: int, acks: int) -> bool:
-        """Append a batch, or find it in the log; returns whether the log grew. The row is decided according to its
-        acks.
+        """Append a batch, or find it in the log; returns whether the log grew.
+
+        The batch's acks determine when its row is decided.
         """
         known = -1
         time_ms = self._manager.now_ms
@@ -141,7 +141,7 @@ class LedPartitions:
     # --- end of a leadership -------------------------------------------------------------------------------------
 
     def end(self, replica: Replica, error: ErrorCode) -> None:
-        """The leadership of a partition ends: answer all requests that wait for it with the error."""
+        """End the leadership of a partition: all requests that wait for the partition get the error."""
         fetches = self._consumer_fetches.give_up(replica)
         follower_fetches = self._follower_fetches.give_up(replica)
         del self._manager.led[replica.at]

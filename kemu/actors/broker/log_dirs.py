@@ -1,9 +1,9 @@
 """A broker's log directories: each on its own disk, which can fail alone (KIP-112, JBOD).
 
-A new log goes to the live directory with the fewest logs, the first of those. The place of each log is recorded, as a
-file system would show it after a restart. Logs in a failed directory are offline until the process restarts with a
-repaired directory. Until then, a missing log of an existing replica must not be created: it may be in the failed
-directory.
+A new log is placed in the live directory with the fewest logs, the first of several. The place of each log is recorded,
+as a file system would show it after a restart. Logs in a failed directory are offline until the process restarts with a
+repaired directory. While a directory is offline, a missing log of an existing replica must not be created: the log
+may be in this directory.
 
 Source: Kafka 2.8 ``LogManager`` (``nextLogDirs``, ``handleLogDirFailure``, ``getOrCreateLog``).
 """
@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from kemu.actors.machine import Record
 
 PLACES = "log-directories"
-"""The disk's name of these records: (log name, number of its directory, or empty); the last one counts."""
+"""The disk's name of the places: (log name, number of its directory, or empty); the last record of a log is valid."""
 
 
 class LogDirs:
-    """The directory of each log. ``count``: number of directories; they are numbered from 0."""
+    """The directory of each log. ``count``: the number of directories, which are numbered from 0."""
 
     def __init__(self, count: int) -> None:
         assert count >= 1, count
@@ -27,11 +27,11 @@ class LogDirs:
         self._found: dict[str, int] = {}
 
     def found(self, rows: Iterable[Record]) -> None:
-        """Load the records of former starts."""
+        """Load the records of former starts of the process."""
         self._found = {name.decode(): int(number) for name, number in dict(rows).items() if number}
 
     def place(self, log_name: str) -> Record | None:
-        """Place a log into its recorded directory, or another; returns the record to write, if any."""
+        """Place a log into its recorded directory, or into another; returns the record to write, if any."""
         assert log_name not in self._of, f"{log_name} lies in directory {self._of[log_name]}"
         known = self._found.pop(log_name, None)
         if known is not None and known < self.count and known not in self.failed:

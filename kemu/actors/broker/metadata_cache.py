@@ -1,4 +1,4 @@
-"""Topics' metadata after an UpdateMetadata: Kafka's metadata cache, in the form of answers to clients."""
+"""Topics' metadata after an UpdateMetadata: Kafka's metadata cache, as rows of Metadata responses."""
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
@@ -17,8 +17,8 @@ Topics = dict[str, TopicMetadata]
 def topics_after(topics: Topics, request: UpdateMetadata) -> Topics:
     """The topics after the request's changes; partitions of topics being deleted are removed.
 
-    A partition whose leader is not alive has LEADER_NOT_AVAILABLE, which a change of live brokers alone can set or
-    clear.
+    A partition whose leader is not alive has LEADER_NOT_AVAILABLE. A change of live brokers alone can set or clear this
+    error.
     """
     alive = {broker.id for broker in request.live_brokers}
     requested: dict[str, dict[int, UpdateMetadataPartition]] = {}
@@ -43,7 +43,7 @@ def topics_after(topics: Topics, request: UpdateMetadata) -> Topics:
 
 
 def cached(topics: Topics, request: UpdateMetadata) -> tuple[tuple[TopicMetadata, ...], tuple[TopicPartition, ...]]:
-    """The request's partitions in the cache, and those that are not in it."""
+    """The request's partitions in the cache, and its partitions that are not in the cache."""
     requested: dict[str, list[int]] = {}
     for state in request.partition_states:
         requested.setdefault(state.topic_name, []).append(state.partition_index)
@@ -63,7 +63,7 @@ def _topic(topic: str, topic_id: int, rows: tuple[PartitionMetadata, ...]) -> To
 
 
 def _id_after(known: TopicMetadata | None, state_of_request: UpdateMetadataPartition | None) -> int:
-    """The topic id after a request: the request's, even if it has none (2.8 and 3.0 keep theirs then).
+    """The topic id after a request: the request's id, even if absent (2.8 and 3.0 keep the known id then).
 
     Source: ``ZkMetadataCache.updateMetadata``, 3.1.2.
     """

@@ -1,8 +1,8 @@
 """Creation of the offsets topic in a new cluster, by the first broker that receives a FindCoordinator.
 
-Until the topic exists and this broker knows a leader of the group's partition, FindCoordinator is answered with
-COORDINATOR_NOT_AVAILABLE, and the client retries. With fewer live brokers than ``offsets.topic.replication.factor`` the
-controller refuses the topic, and each FindCoordinator makes the broker request it again.
+FindCoordinator is answered COORDINATOR_NOT_AVAILABLE until the topic exists and this broker knows a leader of the
+group's partition; the client retries. With fewer live brokers than ``offsets.topic.replication.factor`` the controller
+refuses the topic. After a refusal, each FindCoordinator makes the broker request the topic again.
 
 Source: ``KafkaApis.getCoordinator``, ``AutoTopicCreationManager`` 3.4.1. Before 2.8 a broker wrote the topic to the
 store itself, under the same condition (``KafkaApis.createInternalTopic`` 2.6.3), with the same effect for groups.
@@ -23,7 +23,7 @@ CREATE_TIMEOUT_MS = 30_000
 
 
 class OffsetsTopic:
-    """Requests the topic from the controller, one request at a time."""
+    """The broker's requests to the controller for the offsets topic, one request at a time."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class OffsetsTopic:
         self._client = client
         self._control = control
         self._asked = False
-        """A request is in flight: ``inflightTopics``."""
+        """Whether a request is in flight (``inflightTopics``)."""
         self._request = CreateTopics(
             topics=(
                 NewTopic(
@@ -52,7 +52,7 @@ class OffsetsTopic:
     def create(self) -> None:
         """Request the topic, after a FindCoordinator without such a topic in the metadata cache.
 
-        Without a known controller nothing is sent; the client's next FindCoordinator retries.
+        Without a known controller the broker sends nothing; the client's next FindCoordinator causes another attempt.
         """
         controller = self._control.controller_id
         peer = controller_on(broker_host(controller))

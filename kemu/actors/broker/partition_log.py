@@ -1,12 +1,12 @@
 """The log of one partition as ranges of offsets, and the last batches of its producers.
 
 Records have no payload, so a log is a list of ranges ``(base offset, count, append time, leader epoch, life)``.
-Neighbours of equal time, epoch and life are one range: the cost of a log depends on its distinct append times, not on
-its records. Every lookup is a bisection.
+Neighbours of equal time, epoch and life are one range. So the cost of a log depends on its distinct append times, not
+on its records. Every lookup is a bisection.
 
-Beside the ranges the log keeps, per idempotent producer, its epoch and its last five batches, and so recognizes
-duplicate batches. On disk there is one record per appended batch (never merged), from which all of this is rebuilt.
-Source: KIP-98 ("Idempotent Producer Guarantees"), KIP-360 (an unknown producer may start at any sequence).
+The log also keeps, per idempotent producer, its epoch and its last five batches, and so recognizes duplicate batches.
+The disk has one record per appended batch (never merged), from which the log is rebuilt. Source: KIP-98 ("Idempotent
+Producer Guarantees"), KIP-360 (an unknown producer may start at any sequence).
 """
 
 import struct
@@ -20,12 +20,12 @@ from kemu.protocol.messages.data import RecordBatch
 from kemu.protocol.wire.compile import maker
 
 KEPT_BATCHES = 5
-"""Number of batches kept per producer; as many as a client may have in flight with idempotence (KIP-98)."""
+"""The number of batches kept per producer: the most that a client may have in flight with idempotence (KIP-98)."""
 
 _LAYOUT = struct.Struct(">qiqiqhii")
 _OFFSET = struct.Struct(">q")
 START_KEY = b"s"
-"""The key of a disk record with the log's new start; its value is the offset."""
+"""The key of a disk record with the log's new start; the value is the offset."""
 _LAST_SEQUENCE = (1 << 31) - 1
 _record_batch = maker(RecordBatch)
 
@@ -36,9 +36,10 @@ def log_name(topic: str, partition: int) -> str:
 
 
 class LoggedBatch(NamedTuple):
-    """One append as it is on disk. Producer id -1: not idempotent, then epoch and sequence are -1 too.
+    """One append as it is on disk. Producer id -1: the producer is not idempotent, and epoch and sequence are -1, too.
 
-    ``life``: number of the start of the leader's process that appended it; for checkers, without effect on decisions.
+    ``life``: the number of the start of the leader's process that appended the batch. Checkers read this number; it
+    changes no decision.
     """
 
     base_offset: int
@@ -57,14 +58,14 @@ def to_record(batch: LoggedBatch) -> Record:
 
 
 def from_record(record: Record) -> LoggedBatch:
-    """The batch of a record that ``to_record`` made."""
+    """The batch in a record of ``to_record``."""
     key, value = record
     assert key == b"" and value is not None, f"not a batch: key {key!r}"
     return LoggedBatch(*_LAYOUT.unpack(value))
 
 
 def start_entry(start_offset: int) -> Record:
-    """A record of the log's new start, below which everything is deleted."""
+    """A record of the log's new start; all records below the start are deleted."""
     return START_KEY, _OFFSET.pack(start_offset)
 
 
@@ -74,12 +75,14 @@ def start_of(value: bytes) -> int:
 
 
 def sequence_after(sequence: int, count: int) -> int:
-    """The sequence number ``count`` records later; it wraps to 0 after 2^31 - 1 as Kafka's does."""
+    """The sequence number ``count`` records later; after 2^31 - 1 it continues with 0, as in Kafka."""
     return (sequence + count) & _LAST_SEQUENCE
 
 
 class SequenceCheck(NamedTuple):
-    """Whether a producer's batch may be appended: NONE and offset -1. NONE and an offset: it is a duplicate."""
+    """The result of a check. NONE and offset -1: the batch may be appended. NONE and an offset: the batch is a
+    duplicate.
+    """
 
     error: ErrorCode
     base_offset: int = -1
@@ -100,10 +103,10 @@ class _ProducerState:
 
 
 class PartitionLog:
-    """Records ``start_offset .. end_offset - 1``.
+    """A log with the records ``start_offset .. end_offset - 1``.
 
-    The high watermark is the end, as there is one replica. With followers (``replica_log``) it is the offset that all
-    in-sync replicas have reached. ``read`` and ``offset_at`` use the high watermark, not the end.
+    Without followers the high watermark is the end. With followers (``replica_log``) the high watermark is the offset
+    that all in-sync replicas have reached. ``read`` and ``offset_at`` use the high watermark, not the end.
     """
 
     __slots__ = ("_bases", "_batches", "_latest_ms", "_producers", "end_offset", "start_offset")
@@ -114,12 +117,14 @@ class PartitionLog:
         self._bases: list[int] = []
         self._batches: list[RecordBatch] = []
         self._latest_ms: list[int] = []
-        """Per range: the latest append time up to and including it. Times may decrease with a clock."""
+        """Per range: the latest append time up to the end of the range. Times may decrease if the host's clock steps
+        back.
+        """
         self._producers: dict[int, _ProducerState] = {}
 
     @classmethod
     def rebuilt(cls, records: Iterable[Record]) -> "PartitionLog":
-        """Rebuild the log from the disk records of its appends, oldest first; it starts at the first record."""
+        """Rebuild the log from the disk records of its appends, oldest first; the log starts at the first record."""
         log: PartitionLog | None = None
         for record in records:
             key, value = record
@@ -135,7 +140,7 @@ class PartitionLog:
 
     @property
     def high_watermark(self) -> int:
-        """The first offset that consumers may not see yet."""
+        """The first offset that consumers cannot see yet."""
         return self.end_offset
 
     # --- records -----------------------------------------------------------------------------------------------
@@ -161,9 +166,9 @@ class PartitionLog:
     def read(self, from_offset: int, max_bytes: int, record_bytes: int) -> tuple[RecordBatch, ...]:
         """The records from ``from_offset`` on, below the high watermark, at most ``max_bytes`` but at least one record.
 
-        The first and last range are shortened to fit: the result starts exactly at ``from_offset``. (Kafka sends whole
-        batches and its clients skip the head; the records for an application are the same.) Empty at the high
-        watermark. The offset must be between start and high watermark.
+        The first and last range are shortened to fit, so the result starts exactly at ``from_offset``. (Kafka sends
+        whole batches and its clients skip the head; the records for an application are the same.) At the high watermark
+        the result is empty. The offset must be between start and high watermark.
 
         Source of "at least one": KIP-74.
         """
@@ -186,16 +191,16 @@ class PartitionLog:
         return tuple(found)
 
     def offset_at(self, timestamp_ms: int) -> tuple[int, int] | None:
-        """``(append time, offset)`` of the first record appended at or after a time; None when there is none."""
+        """``(append time, offset)`` of the first record appended at or after a time; None without such a record."""
         index = bisect_left(self._latest_ms, timestamp_ms)
         if index == len(self._batches) or self._bases[index] >= self.high_watermark:
             return None
         return self._batches[index].append_time_ms, self._bases[index]
 
     def truncate(self, end_offset: int) -> None:
-        """Remove the records from ``end_offset`` on, and producer batches that are not wholly below it.
+        """Remove the records from ``end_offset`` on, and producer batches that end above ``end_offset``.
 
-        A producer without a remaining batch counts as unknown afterwards.
+        A producer without a remaining batch is unknown afterwards.
         """
         assert end_offset >= self.start_offset, f"{end_offset} is below the log's start {self.start_offset}"
         if end_offset >= self.end_offset:
@@ -214,7 +219,8 @@ class PartitionLog:
                 del self._producers[producer_id]
 
     def advance_start(self, start_offset: int) -> bool:
-        """Remove the records below ``start_offset``; returns whether there were any. The state of producers stays.
+        """Remove the records below ``start_offset``; returns whether any were removed. The state of producers is
+        unchanged.
 
         Source: Kafka's ``Log.maybeIncrementLogStartOffset``; KIP-360 (a producer's state outlives its records).
         """
@@ -243,8 +249,9 @@ class PartitionLog:
     def check(self, producer_id: int, producer_epoch: int, sequence: int, count: int) -> SequenceCheck:
         """Whether this batch of an idempotent producer is next, a duplicate, or out of order.
 
-        A duplicate equals one of the last five batches in epoch, first and last sequence. An older epoch is fenced. A
-        new epoch must start at 0; otherwise the batch must follow the last one. An unknown producer may start anywhere.
+        A duplicate has the epoch, the first and the last sequence of one of the last five batches. An older epoch is
+        fenced. A new epoch must start at 0; otherwise the batch must follow the last batch. An unknown producer may
+        start at any sequence.
         Source: Kafka's ``ProducerStateEntry`` and ``ProducerAppendInfo``.
         """
         state = self._producers.get(producer_id)
@@ -272,7 +279,7 @@ class PartitionLog:
 
 
 def _range(base_offset: int, count: int, like: RecordBatch) -> RecordBatch:
-    """A range of these offsets, otherwise like another."""
+    """A range of these offsets; all other fields equal the fields of ``like``."""
     return _record_batch(
         base_offset=base_offset,
         count=count,

@@ -1,4 +1,4 @@
-"""Producers' requests on a broker, and the results of their batches (a part of both brokers).
+"""Producers' requests on a broker, and the results of their batches (a part of every broker).
 
 Source: Kafka's ``DelayedProduce``.
 """
@@ -15,7 +15,7 @@ from kemu.protocol.wire.compile import maker
 
 
 class Acks(IntEnum):
-    """The replicas whose append a producer waits for (``acks``)."""
+    """The replicas whose append a producer waits for (Kafka's ``acks``)."""
 
     ALL = -1
     NONE = 0
@@ -27,7 +27,7 @@ _produce_reply = maker(ProduceReply)
 
 
 class ProduceCall:
-    """A request whose batches are being appended; answered when the last of them is decided."""
+    """A Produce request whose batches are being appended; answered when its last batch is decided."""
 
     __slots__ = ("caller", "left", "number", "rows")
 
@@ -36,33 +36,33 @@ class ProduceCall:
 
     def __init__(self, caller: Caller | None, batches: int) -> None:
         self.number = 0
-        """Number of a request with a timeout; 0: no timeout."""
+        """The number of a request with a timeout; 0: no timeout."""
         self.caller = caller
-        """None with acks 0: no answer is sent."""
+        """The sender; None with acks 0, when no answer is sent."""
         self.rows: list[ProducedBatch | None] = [None] * batches
         self.left = batches
 
     def answer(self, index: int, row: ProducedBatch) -> bool:
-        """Decide one batch; returns whether the request can be answered now."""
+        """Set the result of one batch; returns whether the request can be answered now."""
         assert self.rows[index] is None, f"batch {index} is decided twice"
         self.rows[index] = row
         self.left -= 1
         return self.left == 0
 
     def reply(self) -> object:
-        """The answer: the rows in the order of the request."""
+        """The answer: the results of the batches in the order of the request."""
         assert self.left == 0
         return _produce_reply(batches=tuple([row for row in self.rows if row is not None]))
 
 
 class ProduceCalls:
-    """Answers requests, and tracks their timeouts. ``connections``: muted while a request is undecided."""
+    """The unanswered requests and their timeouts. ``connections``: muted while a request is undecided."""
 
     def __init__(self, machine: Machine, connections: Connections) -> None:
         self._machine = machine
         self._connections = connections
         self._waiting: Parking[int, ProduceCall] = Parking(machine, BrokerTimer.PRODUCE)
-        """By number: requests with a timeout."""
+        """Number -> request with a timeout."""
 
     def taken(self, event: Received) -> ProduceCall:
         """Register a request that was read."""
@@ -78,16 +78,16 @@ class ProduceCalls:
             self.answer(call)
 
     def wait(self, call: ProduceCall, number: int, timeout_ms: int) -> None:
-        """Set a timeout for a request (``timed_out``), unless it is answered before; ``number`` identifies it."""
+        """Set a timeout (``timed_out``) for an unanswered request; ``number`` identifies the request."""
         call.number = number
         self._waiting.hold(number, call, timeout_ms * 1_000)
 
     def timed_out(self, number: int) -> ProduceCall:
-        """A request timed out: return it; it does not wait any more."""
+        """Remove and return a request that timed out."""
         return self._waiting.time_is_over(number)
 
     def answer(self, call: ProduceCall) -> None:
-        """All batches are decided: answer."""
+        """Answer a request whose batches are all decided."""
         self._waiting.release(call.number)
         if call.caller is not None:
             self._machine.reply(call.caller, call.reply())
@@ -95,7 +95,7 @@ class ProduceCalls:
 
 
 def produced(batch: ProduceBatch, error: ErrorCode, base_offset: int = -1, append_time_ms: int = -1) -> ProducedBatch:
-    """The answer's row of a batch."""
+    """The row of a batch in the answer."""
     return _produced_batch(
         topic=batch.topic,
         partition=batch.partition,
@@ -106,7 +106,7 @@ def produced(batch: ProduceBatch, error: ErrorCode, base_offset: int = -1, appen
 
 
 def fault_of(batch: ProduceBatch) -> ErrorCode:
-    """The error of a malformed batch, whatever the leader; NONE for a valid one."""
+    """The error of a batch that is malformed for every leader; NONE for a valid batch."""
     if not 0 < batch.count < 1 << 31:
         return ErrorCode.INVALID_REQUEST
     if batch.producer_id >= 0 and not (0 <= batch.sequence < 1 << 31 and 0 <= batch.producer_epoch < 1 << 15):

@@ -1,7 +1,8 @@
-"""Produce requests on a broker, split into batches (a part of both brokers).
+"""Produce requests on a broker, split into batches (a part of every broker).
 
-The handling of a valid batch differs. With replication it is in the leader's log at once and waits for other replicas;
-without, it waits for the disk. So the broker passes in the functions that refuse and append a batch.
+Brokers differ in the append of a valid batch. With replication the batch is in the leader's log at once and waits for
+other replicas; without replication, the batch waits for the disk. So the broker provides the functions that refuse and
+append a batch.
 
 Source: Kafka's ``KafkaApis.handleProduceRequest``.
 """
@@ -27,15 +28,15 @@ P = TypeVar("P")
 
 
 class ProduceRequests(Generic[P]):
-    """The common handling of Produce; see the module docstring.
+    """The common treatment of Produce requests.
 
     Args:
-        calls: answers decided requests.
-        injections: answers injected by a plan.
-        partitions: the partitions led here.
+        calls: the unanswered requests.
+        injections: the answers that a plan injects.
+        partitions: the partitions that this broker leads.
         fault: the error of a batch (from the batch, its partition or None, and the request's acks).
-        append: appends a batch; the request's row is decided at once or later. Returns whether the partition needs more
-            work after the whole request.
+        append: appends a batch; its row is decided at once or later. Returns whether the partition needs more work
+            after the whole request.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Throttling of replicas that are not in sync (KIP-73), on the leader and on the follower.
 
-The rate (bytes a second) is a setting of one broker; the throttled replicas are a setting of each topic, a list
-"partition:broker,..." or "*" for all. Bytes of those replicas count whether they are in sync or not; only replicas that
-are not in sync are withheld. The measured rate is the mean over the last ten seconds and the current one.
+The rate (bytes a second) is a setting of one broker. The throttled replicas are a setting of each topic: a list
+"partition:broker,...", or "*" for all replicas. The traffic of all throttled replicas is measured; only replicas that
+are not in sync are delayed. The measured rate is the mean over the last ten seconds and the current second.
 
 Source: Kafka 2.8 ``ReplicationQuotaManager``, ``ReplicaManager.shouldLeaderThrottle``,
 ``ReplicaFetcherThread.shouldFollowerThrottle``, ``SimpleRate``; 11 samples of one second.
@@ -18,8 +18,8 @@ SAMPLE_US = 1_000_000
 
 
 class ReplicationQuota:
-    """The quota of one direction. ``settings``: topic -> its settings, read at each use; ``key``: the list's key in
-    them.
+    """The quota of one direction. ``settings``: topic -> its settings, read at each use; ``key``: the setting with the
+    list of replicas.
     """
 
     def __init__(self, node_id: int, key: str, settings: Mapping[str, Mapping[str, str]]) -> None:
@@ -29,18 +29,18 @@ class ReplicationQuota:
         self.rate: int | None = None
         """Bytes a second; None: no limit and no measurement."""
         self._samples: deque[list[int]] = deque()
-        """[begin, bytes] of seconds with traffic, oldest first."""
+        """[begin, bytes] of each second with traffic, oldest first."""
         self._lists: dict[str, tuple[str, frozenset[int] | None]] = {}
-        """Topic -> the text of its list, and this broker's partitions in it (None: all)."""
+        """Topic -> the text of its list, and this broker's partitions in the list (None: all)."""
 
     def configure(self, rate: str | None) -> None:
-        """Set the rate."""
+        """Set the rate in bytes a second; None: no limit."""
         self.rate = int(rate) if rate is not None else None
         if self.rate is None:
             self._samples.clear()
 
     def concerns(self, at: TopicPartition) -> bool:
-        """Whether the own replica of a partition is in its topic's list."""
+        """Whether this broker's replica of a partition is in the list of the partition's topic."""
         text = self._settings.get(at[0], {}).get(self._key, "")
         if not text:
             return False
@@ -56,7 +56,7 @@ class ReplicationQuota:
         return frozenset(int(partition) for partition, broker in pairs if int(broker) == self._node_id)
 
     def record(self, at: TopicPartition, count: int, now_us: int) -> None:
-        """Count the transferred bytes of a partition."""
+        """Add the transferred bytes of a partition to the measurement."""
         if self.rate is None or not self.concerns(at):
             return
         if not self._samples or now_us - self._samples[-1][0] >= SAMPLE_US:
@@ -64,7 +64,7 @@ class ReplicationQuota:
         self._samples[-1][1] += count
 
     def holds_back(self, at: TopicPartition, now_us: int) -> bool:
-        """Whether a replica of a partition that is not in sync must wait."""
+        """Whether a replica of the partition must wait, if the replica is not in sync."""
         return self.rate is not None and self.concerns(at) and self._measured(now_us) > self.rate
 
     def _measured(self, now_us: int) -> int:

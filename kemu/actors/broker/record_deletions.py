@@ -1,12 +1,12 @@
 """DeleteRecords: an admin deletes records from the start of a log (a part of the replicated broker).
 
 The leader moves its log's start at once. Followers learn the new start with their next fetch; consumers below the new
-start are out of range from now on. The admin is answered when every live follower has moved its start, too (the *low
-watermark*, from their fetches), or with REQUEST_TIMED_OUT. The records are deleted here even after a timeout.
+start are out of range. The admin gets the answer when every live follower has also moved its start (the *low
+watermark*, known from followers' fetches), or REQUEST_TIMED_OUT. The leader deletes the records even after a timeout.
 
-In Kafka a start within a segment is checkpointed every 60 s only (``log.flush.start.offset.checkpoint.interval.ms``),
-so that deleted records may return after a crash. Here the start is in the log's journal, of which a power cut removes
-the unflushed part.
+Kafka checkpoints a start within a segment only every 60 s (``log.flush.start.offset.checkpoint.interval.ms``), so
+deleted records may return after a crash. Here the start is in the log's journal; a power cut removes the unflushed part
+of the journal.
 
 Source: Kafka 2.8 ``ReplicaManager.deleteRecords``, ``Partition.deleteRecordsOnLeader``, ``DelayedDeleteRecords``.
 """
@@ -25,12 +25,14 @@ from kemu.protocol.names import OFFSETS_TOPIC, TopicPartition
 
 _NONE = ErrorCode.NONE
 HIGH_WATERMARK = -1
-"""The offset that stands for the high watermark."""
+"""The offset in a request that means the high watermark."""
 US_PER_MS = 1_000
 
 
 class _Call:
-    """A request. ``open``: rows that wait for followers, by partition -> (index in the answer, offset)."""
+    """A DeleteRecords request. ``open``: rows that wait for followers, by partition -> (index in the
+    answer, offset).
+    """
 
     def __init__(self, number: int, caller: Caller, rows: int) -> None:
         self.number = number
@@ -40,9 +42,9 @@ class _Call:
 
 
 class RecordDeletions:
-    """Handles DeleteRecords; see the module docstring.
+    """The DeleteRecords requests of a leader.
 
-    ``absent``: the error for a partition that is not led here; ``connections``: muted while a request waits.
+    ``absent``: the error for a partition that this broker does not lead; ``connections``: muted while a request waits.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class RecordDeletions:
         self._absent = absent
         self._waiting: Parking[int, _Call] = Parking(machine, BrokerTimer.DELETE_RECORDS)
         self._starts: dict[TopicPartition, dict[int, int]] = {}
-        """Partitions with waiting requests -> the followers' log starts in their fetches since."""
+        """Partitions with waiting requests -> per follower the log start in its fetches after the request."""
 
     def __bool__(self) -> bool:
         """Whether any request waits for followers."""
@@ -95,20 +97,20 @@ class RecordDeletions:
         return _NONE, offset
 
     def fetched(self, replica: Replica, broker: int, start_offset: int) -> None:
-        """Record the log start in a follower's fetch."""
+        """Record the log start in a follower's fetch, and answer the requests that waited for it."""
         starts = self._starts.get(replica.at)
         if starts is not None:
             starts[broker] = start_offset
             self._look_at(replica.at)
 
     def ended(self, replica: Replica, error: ErrorCode) -> None:
-        """The leadership of this partition has ended."""
+        """Answer the waiting requests with the error, after the leadership of the partition has ended."""
         for call in self._calls_for(replica.at):
             self._decide(call, replica.at, _outcome(*replica.at, error))
             self._answer_if_decided(call)
 
     def time_is_over(self, number: int) -> None:
-        """A request timed out before all followers had moved their starts."""
+        """Answer a request that timed out before all followers had moved their starts."""
         call = self._waiting.time_is_over(number)
         for at in list(call.open):
             self._decide(call, at, _outcome(*at, ErrorCode.REQUEST_TIMED_OUT))

@@ -1,7 +1,7 @@
-"""One replica on its broker: its role and leader epoch, its log, and as leader its followers.
+"""One replica on its broker: its role and leader epoch, its log and, on the leader, its followers.
 
-The replica has no timers and sends nothing: methods change the state and return the result, and the broker's parts act
-on it. Delayed fetches (``waiters``) use it like a ``HostedPartition``. Source: Kafka 2.8's ``Partition``.
+The replica has no timers and sends no message: its methods change the state and return the result, and the broker's
+parts react. Delayed fetches (``waiters``) use a replica like a ``HostedPartition``. Source: Kafka 2.8's ``Partition``.
 """
 
 from bisect import insort
@@ -26,22 +26,23 @@ _replica_batch = maker(ReplicaBatch)
 
 
 class Role(Enum):
-    """A replica's role, as far as it knows."""
+    """A replica's role, as far as the replica knows."""
 
     IDLE = "idle"
-    """The replica has a log and no leader epoch (a control request is still to come), or was stopped."""
+    """The replica has a log but no leader epoch (no control request has arrived), or was stopped."""
     FOLLOWER = "follower"
     LEADER = "leader"
     OFFLINE = "offline"
-    """The replica's disk failed: every request is answered KAFKA_STORAGE_ERROR."""
+    """The replica's disk failed: every request gets KAFKA_STORAGE_ERROR."""
 
 
 _LEADER = Role.LEADER
 
 
 class Ack(NamedTuple):
-    """A batch whose producer waits until everything below ``offset`` counts. ``order``: sort key among equal
-    offsets.
+    """A batch whose producer waits until all records below ``offset`` are committed or stored.
+
+    ``order``: the sort key among equal offsets.
     """
 
     offset: int
@@ -60,7 +61,7 @@ class Ack(NamedTuple):
 
 
 class Replica:
-    """The state of one replica; see the module docstring."""
+    """The state of one replica on its broker."""
 
     __slots__ = (
         "acks",
@@ -101,33 +102,33 @@ class Replica:
         self.record_bytes = record_bytes
         self.min_in_sync = min_in_sync
         self.life = life
-        """Number of the start of this process; added to each append, without effect on decisions."""
+        """The number of the start of this process; added to each append, without effect on decisions."""
         self.role = Role.IDLE
         self.leader = -1
         self.leader_epoch = -1
         self.controller_epoch = -1
-        """Of the decision that made the leader (not the newest one known)."""
+        """The epoch of the controller that elected the leader (not the newest known controller epoch)."""
         self.replicas: tuple[int, ...] = ()
         self.adding: tuple[int, ...] = ()
         self.removing: tuple[int, ...] = ()
-        # As leader:
+        # State of the leader:
         self.in_sync = InSync()
         self.epoch_start = -1
         """The log's end at the start of the leader epoch."""
         self.followers: dict[int, Follower] = {}
         self.acks: list[Ack] = []
-        """Appends with acks=all, by the offset that the high watermark must reach."""
+        """Appends with acks=all, ordered by the offset that the high watermark must reach."""
         self.durable_acks: list[Ack] = []
-        """Appends with acks=1, by the offset that must be stored here."""
+        """Appends with acks=1, ordered by the offset that must be stored on this broker."""
         self.waiters: Waiters = {}
         """Consumers' delayed fetches."""
         self.follower_waiters: Waiters = {}
         self.led_since = -1
         """The leader epoch since which this replica leads without interruption."""
         self.writes: dict[int, int] = {}
-        """Token of a journal write in progress -> the log's end after it."""
+        """Token of a journal write in progress -> the log's end after the write."""
         self.flushed_us = 0
-        """Time of the last flush of the log, or of its loading."""
+        """The time of the last flush of the log, or of its loading."""
 
     @property
     def at(self) -> TopicPartition:
@@ -137,7 +138,7 @@ class Replica:
     # --- control -----------------------------------------------------------------------------------------------
 
     def take_epoch(self, state: LeaderAndIsrPartition) -> None:
-        """Adopt a LeaderAndIsr, whatever the role in it."""
+        """Adopt the epochs and replicas of a LeaderAndIsr, for any role."""
         invalidate(self.waiters)
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
@@ -147,9 +148,9 @@ class Replica:
         self.removing = state.removing_replicas
 
     def lead(self, state: LeaderAndIsrPartition, own_id: int, now_us: int, rules: ReplicaRules) -> bool:
-        """Become the leader, or stay it in a new epoch; returns whether the log's epochs have a new entry.
+        """Become the leader, or remain the leader in a new epoch; returns whether the log's epochs have a new entry.
 
-        A leader that stays keeps its followers' positions; for a new one they are unknown.
+        A leader that remains the leader keeps its followers' positions; a new leader does not know these positions.
         """
         was_leader = self.role is Role.LEADER
         self.take_epoch(state)
@@ -158,7 +159,7 @@ class Replica:
             self.led_since = state.leader_epoch
         self.in_sync.settle(state.isr, state.zk_version)
         self.epoch_start = self.log.end_offset
-        # The ISR may contain replicas that are not assigned any more (KAFKA-9672).
+        # The ISR may contain replicas that are no longer assigned (KAFKA-9672).
         others = [broker for broker in dict.fromkeys((*state.replicas, *state.isr)) if broker != own_id]
         self.followers = {broker: self.followers.get(broker) or Follower(broker) for broker in others}
         for follower in self.followers.values():
@@ -178,7 +179,7 @@ class Replica:
         return same
 
     def stop(self, role: Role = Role.IDLE) -> None:
-        """Neither lead nor follow. The leader epoch is kept."""
+        """Neither lead nor follow any more; the leader epoch is kept."""
         self._stop_leading(role)
 
     def _stop_leading(self, role: Role) -> None:
@@ -190,12 +191,13 @@ class Replica:
     # --- fences ------------------------------------------------------------------------------------------------
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
-        """The error for a leader epoch (-1 = unknown to the sender). Source: KIP-320."""
+        """The error for a leader epoch in a request (-1 = unknown to the sender). Source: KIP-320."""
         return leader_epoch_error(current_leader_epoch, self.leader_epoch)
 
     @property
     def may_be_behind(self) -> bool:
-        """Whether the high watermark is still that of the former follower.
+        """Whether the high watermark may be too low, because this leader was a follower when it learned the high
+        watermark.
 
         Records committed before this epoch are below the epoch's start, but perhaps above the high watermark (KIP-207).
         """
@@ -210,7 +212,9 @@ class Replica:
         return min((self.log.end_offset - row.fetch_offset) * self.record_bytes, row.max_bytes)
 
     def is_fully_copied(self, row: FetchPartition, broker: int) -> bool:
-        """Whether a follower's fetch is valid and has nothing to copy. (False may also mean that this is unknown.)"""
+        """Whether a follower's fetch is valid and has no records to copy. (False may also mean that the
+        answer is unknown.)
+        """
         return (
             row.fetch_offset == self.log.end_offset
             and row.current_leader_epoch == self.leader_epoch
@@ -219,8 +223,9 @@ class Replica:
         )
 
     def divergence(self, row: FetchPartition) -> EpochEndOffset | None:
-        """Where the log of a follower with this fetch diverges from this one; None if it does not, or the fetch has no
-        epoch.
+        """The offset at which the log of a fetching follower diverges from this log.
+
+        None if the log does not diverge, or the fetch has no epoch.
         """
         last, log = row.last_fetched_epoch, self.log
         if last == UNDEFINED_EPOCH or (last == log.epochs.latest and row.fetch_offset <= log.end_offset):
@@ -228,7 +233,9 @@ class Replica:
         return log.epochs.divergence(last, row.fetch_offset, log.end_offset)
 
     def has_no_news(self, row: FetchPartition, broker: int) -> bool:
-        """Whether the follower also knows the current high watermark, so that the answer has no news."""
+        """Whether the follower also knows the current high watermark, so that the answer contains no new
+        information.
+        """
         follower, log = self.followers.get(broker), self.log
         return (
             follower is not None
@@ -240,19 +247,19 @@ class Replica:
     # --- the disk ----------------------------------------------------------------------------------------------
 
     def truncate_to(self, end_offset: int) -> bool:
-        """Truncate the log; returns whether anything was removed. Writes in progress end at this offset at most."""
+        """Truncate the log; returns whether records were removed. Writes in progress end at this offset at most."""
         if not self.log.truncate_to(end_offset):
             return False
         self.writes = {token: min(end, end_offset) for token, end in self.writes.items()}
         return True
 
     def empty(self, start_offset: int) -> None:
-        """Remove the whole log, which continues at this offset. Writes in progress end there, too."""
+        """Remove the whole log, which continues at this offset. Writes in progress end at this offset, too."""
         self.log.begin_at(start_offset)
         self.writes = dict.fromkeys(self.writes, start_offset)
 
     def written(self, token: int, *, flushed: bool) -> None:
-        """A journal write is done, or (``flushed``) durable."""
+        """Record that a journal write is done, or (``flushed``) durable."""
         log, end = self.log, self.writes.pop(token)
         log.stored_end = max(log.stored_end, end)
         if flushed:
@@ -263,7 +270,7 @@ class Replica:
     def append(
         self, count: int, now_ms: int, batch: ProduceBatch | None = None, records: tuple[Record, ...] = ()
     ) -> ReplicaBatch:
-        """Append as leader; returns the batch as it is in the log."""
+        """Append records on the leader; returns the batch as it is in the log."""
         assert self.role is _LEADER
         written = _replica_batch(
             base_offset=self.log.end_offset,
@@ -284,11 +291,11 @@ class Replica:
         insort(self.acks, ack)
 
     def acks_reached(self) -> tuple[Ack, ...]:
-        """Remove and return the acknowledgements that the high watermark has reached."""
+        """Remove and return the acknowledgements whose offset the high watermark has reached."""
         return _take_up_to(self.acks, self.log.high_watermark)
 
     def acks_durable(self) -> tuple[Ack, ...]:
-        """Remove and return the acknowledgements whose records are stored here."""
+        """Remove and return the acknowledgements whose records are stored on this broker."""
         return _take_up_to(self.durable_acks, self.log.stored_end)
 
     def acks_given_up(self) -> tuple[Ack, ...]:
@@ -298,8 +305,9 @@ class Replica:
         return given_up
 
     def raise_watermark(self, own_end: int, now_us: int, lag_us: int, rules: ReplicaRules) -> bool:
-        """Raise the high watermark to the offset of all counted replicas; returns whether it moved. A leader never
-        lowers it.
+        """Raise the high watermark to the offset that all relevant replicas have; returns whether it rose.
+
+        A leader never lowers its high watermark.
         """
         offset = watermark_for(own_end, self.followers.values(), self.in_sync, now_us, lag_us, rules)
         if offset <= self.log.high_watermark:
@@ -308,7 +316,7 @@ class Replica:
         return True
 
     def shrunk(self, now_us: int, lag_us: int, rules: ReplicaRules) -> tuple[int, ...] | None:
-        """The ISR without lagging replicas; None when it stays, or a change is pending."""
+        """The ISR without lagging replicas; None if the ISR is unchanged, or a change is pending."""
         if self.role is not Role.LEADER or self.in_sync.proposed is not None:
             return None
         followers = self.followers.values()
@@ -316,7 +324,7 @@ class Replica:
         return tuple(broker for broker in self.in_sync.members if broker not in behind) if behind else None
 
     def expanded(self, broker: int, alive: bool, rules: ReplicaRules) -> tuple[int, ...] | None:
-        """The ISR with this follower, which just fetched; None when it stays, or a change is pending."""
+        """The ISR with this follower, which just fetched; None if the ISR is unchanged, or a change is pending."""
         if self.in_sync.proposed is not None or broker in self.in_sync.members or broker not in self.replicas:
             return None
         follower = self.followers[broker]

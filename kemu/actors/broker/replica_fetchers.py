@@ -1,10 +1,10 @@
 """Replication on the follower (a part of the replicated broker): one fetch loop per leading broker.
 
 Like Kafka's fetcher threads, a loop fetches all its partitions in one request, which the leader delays until data is
-available. A new follower learns where its log diverges (``leader_epochs``) from the answer to its first fetch, or in
-older releases by a request of its own (``Truncation``). One request is in flight at a time, and the next one is sent
-when the received data is written. A partition with an error waits for a back-off; one with an outdated leader epoch
-waits for the controller.
+available. A new follower must learn the offset at which its log diverges (``leader_epochs``). The answer to the
+follower's first fetch contains this offset. In older releases, the answer to a separate request contains this offset
+(``Truncation``). One request is in flight at a time; the loop sends the next request when the received data is written.
+A partition with an error waits for a back-off. A partition with an outdated leader epoch waits for the controller.
 
 Source: Kafka 2.6's and 3.4's ``AbstractFetcherThread``, ``ReplicaFetcherThread``.
 """
@@ -62,7 +62,7 @@ _FETCHING = Copying.FETCHING
 
 
 class Followed:
-    """A partition in a fetch loop. Following it in another epoch creates a new object."""
+    """A partition in a fetch loop. A follower in another epoch is a new object."""
 
     __slots__ = ("asked", "at", "in_sync", "not_before_us", "replica", "row", "state")
 
@@ -72,14 +72,16 @@ class Followed:
         self.state = state
         self.not_before_us = 0
         self.in_sync = False
-        """In its last answer, the log was complete up to the leader's high watermark."""
+        """Whether the log was complete up to the leader's high watermark in the last answer."""
         self.row: FetchPartition | None = None
-        """Its row in the last fetch, which is reused until something changes."""
+        """The partition's row in the last fetch, which is reused until a field changes."""
         self.asked = Asked(self, -1, -1)
 
 
 class Asked(NamedTuple):
-    """A partition's part in a request: leader epoch and offset at that time (epoch requests: offset -1)."""
+    """A partition's part in a request: leader epoch and offset when the request was sent (epoch requests:
+    offset -1).
+    """
 
     followed: Followed
     leader_epoch: int
@@ -97,7 +99,7 @@ class ReplicaFetchers:
         self._loops: dict[int, ReplicaFetcher] = {}
 
     def follow(self, replica: Replica, host: ActorName, *, truncates: bool) -> None:
-        """Copy this partition from its leader, which is at that address."""
+        """Copy this partition from its leader, whose broker has the address ``host``."""
         self.forget(replica.at)
         loop = self._loops.get(replica.leader)
         if loop is None:
@@ -117,28 +119,28 @@ class ReplicaFetchers:
             loop.pause(self._draws.us(DrawName.FOLLOWER_FETCH_PHASE, 0, longest_us))
 
     def forget(self, at: TopicPartition) -> None:
-        """Stop copying this partition. Answers in flight for the partition will be ignored."""
+        """Stop copying this partition. The loop ignores answers in flight for the partition."""
         for loop in self._loops.values():
             loop.followed.pop(at, None)
 
     def run(self) -> None:
-        """Let every idle loop continue."""
+        """Continue every idle loop."""
         for loop in self._loops.values():
             loop.run()
 
     def durable(self, replica: Replica) -> None:
-        """A write of this replica is durable: continue its loop."""
+        """Continue the loop of this replica after a write of the replica became durable."""
         loop = self._loops.get(replica.leader)
         if loop is not None and replica.at in loop.followed:
             loop.run()
 
     def due(self, leader: int) -> None:
-        """A loop's timer fired."""
+        """Continue a loop whose timer fired."""
         self._loops[leader].run()
 
 
 class ReplicaFetcher:
-    """One fetch loop."""
+    """The fetch loop for one leading broker."""
 
     def __init__(self, machine: Machine, client: Client, manager: ReplicaManager, leader: int, host: ActorName) -> None:
         self._machine = machine
@@ -149,24 +151,24 @@ class ReplicaFetcher:
         self._busy = False
         self._timer: TimerKey = (BrokerTimer.FETCHER, str(leader))
         self._asked: dict[TopicPartition, Asked] = {}
-        """Partition -> its part in the last fetch with it."""
+        """Partition -> its part in the last fetch that contained the partition."""
         self._request: Fetch | None = None
-        """The last fetch; in an idle cluster the next one is the same."""
+        """The last fetch; in an idle cluster the next fetch is equal."""
         self._writing: Followed | None = None
-        """A partition with a write in progress at the last check."""
+        """A partition that had a write in progress at the last check."""
         self.followed: dict[TopicPartition, Followed] = {}
 
     def pause(self, for_us: int) -> None:
-        """Do not fetch for this long; an answer in flight is still handled."""
+        """Do not fetch for this time; the answer to a request in flight is still read."""
         for each in self.followed.values():
             each.not_before_us = max(each.not_before_us, self._machine.now_us + for_us)
 
     def run(self) -> None:
-        """Send the next request, unless one is in flight or data is still being written."""
+        """Send the next request, unless a request is in flight or data is still being written."""
         if self._busy or not self.followed:
             return
         if self._is_writing():
-            return  # the end of the append calls again
+            return  # the end of the append calls this method again
         now_us = self._machine.now_us
         wait_us = self._client.available_at(self._host) - now_us
         if wait_us > 0:
@@ -180,7 +182,7 @@ class ReplicaFetcher:
             self._run_some([each for each in self.followed.values() if each.not_before_us <= now_us])
 
     def _run_some(self, ready: list[Followed]) -> None:
-        """Like ``run``, when not all partitions are in the state FETCHING."""
+        """Send the next request when not all partitions are in the state FETCHING."""
         if self._truncate([each for each in ready if each.state is Copying.TRUNCATING]):
             return
         if self._ask_range([each for each in ready if each.state is Copying.OUT_OF_RANGE]):
@@ -211,7 +213,7 @@ class ReplicaFetcher:
     # --- truncation --------------------------------------------------------------------------------------------
 
     def _truncate(self, which: list[Followed]) -> bool:
-        """Truncate the logs of new followers, if necessary after a request; returns whether a request was sent."""
+        """Truncate the logs of new followers, after a request if necessary; returns whether a request was sent."""
         manager = self._manager
         asks = []
         for each in which:
@@ -288,7 +290,7 @@ class ReplicaFetcher:
                 self._failed(each, error, ask)
                 continue
             if earliest.offset > each.replica.log.end_offset:
-                # The leader deleted the records that would come next.
+                # The leader deleted the records that the follower needs next.
                 self._manager.empty(each.replica, earliest.offset, "leader")
             else:  # the leader's log is shorter: unclean election, or truncation by high watermark
                 self._manager.truncate(each.replica, latest.offset, "out-of-range")
@@ -335,7 +337,7 @@ class ReplicaFetcher:
         return True
 
     def _not_held_back(self, which: list[Followed]) -> list[Followed]:
-        """Select the partitions that may be fetched under the throttled rate; if there are none, set a timer."""
+        """The partitions that may be fetched under the throttled rate; without any, set a timer."""
         quota, now_us = self._manager.follower_quota, self._machine.now_us
         free = [each for each in which if each.in_sync or not quota.holds_back(each.at, now_us)]
         if which and not free:
@@ -354,7 +356,7 @@ class ReplicaFetcher:
             elif row.error is _NONE:
                 self._copy(each.replica, row)
                 if each.row is not None and each.row.log_start_offset != each.replica.log.start_offset:
-                    each.row = None  # the leader is to learn of it with the next fetch
+                    each.row = None  # the next fetch must inform the leader
                 each.in_sync = each.replica.log.end_offset >= row.high_watermark
             elif row.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 each.state = Copying.OUT_OF_RANGE
@@ -382,7 +384,7 @@ class ReplicaFetcher:
             if self._manager.follower_quota.rate is not None:
                 copied = replica.record_bytes * sum([batch.count for batch in row.replica_batches])
                 self._manager.follower_quota.record(replica.at, copied, self._machine.now_us)
-        # The high watermark may decrease: a new leader starts with its own, which can be lower.
+        # The high watermark may decrease: a new leader starts with its own high watermark, which can be lower.
         log.high_watermark = max(log.start_offset, min(row.high_watermark, log.end_offset))
         if row.log_start_offset > log.start_offset:
             self._manager.advance_start(replica, min(row.log_start_offset, log.high_watermark), "leader")
@@ -416,7 +418,7 @@ class ReplicaFetcher:
         self.run()
 
     def _current(self, ask: Asked, state: Copying, *, checked: bool) -> Followed | None:
-        """The partition of an answer, if it is still in that state (and, ``checked``, that leader epoch)."""
+        """The partition of an answer, if it is still in this state (and, ``checked``, in this leader epoch)."""
         each = self.followed.get(ask.followed.at)
         if each is None or each.state is not state or each.replica.role is not _FOLLOWER:
             return None
@@ -425,8 +427,8 @@ class ReplicaFetcher:
         return each
 
     def _failed(self, each: Followed, error: ErrorCode, ask: Asked) -> None:
-        """Back off a partition with an error; a fenced one waits for a LeaderAndIsr, unless that has arrived
-        meanwhile.
+        """Back off a partition with an error. A fenced partition waits for a LeaderAndIsr, unless the
+        LeaderAndIsr has already arrived.
         """
         replica = each.replica
         same_epoch = replica.leader_epoch == ask.leader_epoch or not self._manager.rules.checks_answer_epoch

@@ -1,8 +1,8 @@
 """The log of a replica: a partition's log that followers copy and truncate, with its leader epochs.
 
-Records are in the log when they are appended. Below ``stored_end`` they count as stored here: written, or flushed where
-that is required. The disk has a journal that is only appended to: a truncation is an entry of its own. The device keeps
-the order of a log's writes, so a restart always finds a former state of this log.
+Records are in the log when they are appended. Records below ``stored_end`` are stored on this broker: written, or
+flushed if the configuration requires a flush. The disk has a journal to which entries are only appended; a truncation
+is also an entry. The device keeps the order of a log's writes, so a restart always finds a former state of the log.
 
 ========  ==========================================================================================================
 key       value
@@ -35,14 +35,14 @@ _EPOCH = struct.Struct(">iq")
 _BATCH_KEY, _TRUNCATION_KEY, _EPOCH_KEY, _DELETED_KEY, _RECORD_KEY, _EMPTIED_KEY = b"b", b"t", b"e", b"d", b"r", b"w"
 _TOPIC_ID_KEY = b"i"
 JOURNALS = "replica/"
-"""Prefix of the disk's names of these journals."""
+"""The prefix of the disk's names of these journals."""
 
 _new = tuple.__new__
 _replica_batch = maker(ReplicaBatch)
 
 
 class ReplicaLog(PartitionLog):
-    """Records ``start_offset .. end_offset - 1``; consumers see those below ``high_watermark``."""
+    """A log with the records ``start_offset .. end_offset - 1``; consumers see the records below ``high_watermark``."""
 
     __slots__ = ("_bases_of_entries", "_entries", "_visible_end", "epochs", "flushed_end", "stored_end", "topic_id")
 
@@ -50,18 +50,18 @@ class ReplicaLog(PartitionLog):
         super().__init__(start_offset)
         self.epochs = LeaderEpochs()
         self.topic_id = NO_TOPIC_ID
-        """Id of the log's topic."""
+        """The id of the log's topic."""
         self.stored_end = start_offset
-        """Everything below counts as stored here."""
+        """All records below this offset are stored on this broker."""
         self.flushed_end = start_offset
-        """Everything below was flushed by this broker (Kafka's recovery point)."""
+        """This broker has flushed all records below this offset (Kafka's recovery point)."""
         self._visible_end = start_offset
         self._entries: list[ReplicaBatch] = []
         self._bases_of_entries: list[int] = []
 
     @property
     def high_watermark(self) -> int:
-        """The first offset that consumers may not see yet."""
+        """The first offset that consumers cannot see yet."""
         return self._visible_end
 
     @high_watermark.setter
@@ -80,9 +80,10 @@ class ReplicaLog(PartitionLog):
         self._bases_of_entries.append(batch.base_offset)
 
     def truncate_to(self, end_offset: int) -> bool:
-        """Remove everything from ``end_offset`` on; returns whether there was anything.
+        """Remove all records from ``end_offset`` on; returns whether records were removed.
 
-        An epoch that began there without a record is removed in any case: it may contradict the leader's.
+        An epoch that began at ``end_offset`` without a record is removed in any case: the epoch may contradict the
+        leader's.
         """
         self.epochs.truncate_end(end_offset)
         if end_offset >= self.end_offset:
@@ -100,8 +101,9 @@ class ReplicaLog(PartitionLog):
         return True
 
     def advance_start(self, start_offset: int) -> bool:
-        """Remove the records below ``start_offset``, which must not exceed the log's end; returns whether there were
-        any.
+        """Remove the records below ``start_offset``; returns whether records were removed.
+
+        ``start_offset`` must not exceed the log's end.
         """
         if not super().advance_start(start_offset):
             return False
@@ -116,7 +118,7 @@ class ReplicaLog(PartitionLog):
         return True
 
     def begin_at(self, start_offset: int) -> None:
-        """Remove everything; the next record gets this offset. Source: ``Log.truncateFullyAndStartAt``."""
+        """Remove all records; the next record gets this offset. Source: ``Log.truncateFullyAndStartAt``."""
         self.truncate(self.start_offset)
         self.epochs.clear()
         self._entries.clear()
@@ -127,8 +129,8 @@ class ReplicaLog(PartitionLog):
     # --- reading -----------------------------------------------------------------------------------------------
 
     def copy_from(self, offset: int, max_bytes: int, record_bytes: int) -> tuple[ReplicaBatch, ...]:
-        """Whole batches from this offset to the log's end, for a follower: at most ``max_bytes``, but at least one
-        batch.
+        """Whole batches from this offset to the log's end, for a follower: at most ``max_bytes``, at least
+        one batch.
         """
         assert self.start_offset <= offset <= self.end_offset, f"{offset} is out of range"
         if offset == self.end_offset:
@@ -171,7 +173,7 @@ def _logged(batch: ReplicaBatch) -> LoggedBatch:
 
 
 def _part(batch: ReplicaBatch, first: int, last: int) -> ReplicaBatch:
-    """Records ``first .. last - 1`` of a batch. A part has no producer, as it would not match the producer's batch."""
+    """Records ``first .. last - 1`` of a batch. The part has no producer: it would not match the producer's batch."""
     if first == batch.base_offset and last == first + batch.count:
         return batch
     return _replica_batch(
@@ -188,48 +190,48 @@ def _part(batch: ReplicaBatch, first: int, last: int) -> ReplicaBatch:
 
 
 def batch_entry(batch: ReplicaBatch) -> tuple[Record, ...]:
-    """The disk's records of one append; they are one write."""
+    """The disk's records of one append, which are one write."""
     head = (to_record(_logged(batch))[1] or b"") + _COUNT.pack(len(batch.records))
     return ((_BATCH_KEY, head), *[(_RECORD_KEY + key, value) for key, value in batch.records])
 
 
 def batch_of(record: Record) -> LoggedBatch | None:
-    """The batch of an entry that is a batch's head; None for other entries."""
+    """The batch whose head is this entry; None for other entries."""
     key, value = record
     return from_record((b"", value[: -_COUNT.size])) if key == _BATCH_KEY and value is not None else None
 
 
 def is_content(record: Record) -> bool:
-    """Whether an entry is a record of the batch whose head came before."""
+    """Whether an entry is a record of the preceding batch."""
     return record[0].startswith(_RECORD_KEY)
 
 
 def truncation_entry(end_offset: int) -> Record:
-    """A record of a truncation."""
+    """The journal's entry for a truncation."""
     return _TRUNCATION_KEY, _OFFSET.pack(end_offset)
 
 
 def emptied_entry(start_offset: int) -> Record:
-    """A record of an emptied log, which continues at this offset."""
+    """The journal's entry for an emptied log, which continues at this offset."""
     return _EMPTIED_KEY, _OFFSET.pack(start_offset)
 
 
 def epoch_entry(epoch: int, start_offset: int) -> Record:
-    """A record of the start of a leader epoch."""
+    """The journal's entry for the start of a leader epoch."""
     return _EPOCH_KEY, _EPOCH.pack(epoch, start_offset)
 
 
 def topic_id_entry(topic_id: int) -> Record:
-    """A record of the topic's id."""
+    """The journal's entry with the topic's id."""
     return _TOPIC_ID_KEY, _OFFSET.pack(topic_id)
 
 
 DELETED_ENTRY: Record = (_DELETED_KEY, b"")
-"""A record of the log's deletion."""
+"""The journal's entry for the log's deletion."""
 
 
 def restored(records: Iterable[Record]) -> ReplicaLog | None:
-    """The log at the end of a journal; None if it was deleted. A torn last append is ignored."""
+    """The log at the end of a journal; None for a deleted log. A torn last append is ignored."""
     log: ReplicaLog | None = None
     waiting = list(records)
     index = 0
@@ -264,7 +266,7 @@ def restored(records: Iterable[Record]) -> ReplicaLog | None:
 
 
 def end_offset_of(journal: str, records: Iterable[Record]) -> int:
-    """The log end in this journal; -1 if it is not a replica's."""
+    """The log end in this journal; -1 if the journal is not a replica's."""
     if not journal.startswith(JOURNALS):
         return -1
     log = restored(records)

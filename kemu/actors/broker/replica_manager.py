@@ -1,9 +1,10 @@
 """The replicas of a broker and their journals on its disk (a part of the replicated broker).
 
-Every change of a log is an entry of the replica's journal. The entry is written into the page cache, and counts from
-then on. If ``log.flush.interval.messages`` records are unflushed then, or an operation requires it, the journal is
-flushed. The flush scheduler (``log.flush.scheduler.interval.ms``) also flushes logs that were not flushed for
-``log.flush.interval.ms``. With Kafka's defaults all of this is off: the operating system writes back by itself.
+Every change of a log is an entry of the replica's journal. The entry is valid as soon as it is written into the page
+cache. The journal is flushed if ``log.flush.interval.messages`` records are unflushed after the entry, or if an
+operation requires the flush. The flush scheduler (``log.flush.scheduler.interval.ms``) also flushes logs that were not
+flushed for ``log.flush.interval.ms``. Kafka's defaults turn these flushes off: the operating system alone decides when
+to write.
 
 The high watermarks are checkpointed from time to time, apart from the journals: after a start they may be outdated.
 
@@ -12,8 +13,6 @@ Source: Kafka 2.8's ``ReplicaManager``, ``LogManager.flushDirtyLogs``, ``Log.app
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
-
-from attrs import frozen
 
 from kemu.actors.broker.delayed_fetches import invalidate
 from kemu.actors.broker.log_dirs import PLACES, LogDirs
@@ -38,6 +37,7 @@ from kemu.protocol.dynamic_configs import (
     MIN_INSYNC_REPLICAS,
 )
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.data import ReplicaBatch
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.notes.replication import LogStartMoved, ReplicaRestored, Truncated
@@ -53,7 +53,7 @@ _NONE, _OFFLINE = ErrorCode.NONE, Role.OFFLINE
 
 @frozen
 class TopicSettings:
-    """Properties of a topic besides its replicas; None = the broker's default."""
+    """A topic's properties besides its replicas; None = the broker's default."""
 
     record_bytes: int = 1_000
     min_in_sync: int | None = None
@@ -64,19 +64,19 @@ class JournalWrite(NamedTuple):
 
     replica: Replica
     done: Callable[[ErrorCode], None] | None
-    """Called when the write is durable, or has failed."""
+    """The function to call when the write is durable, or has failed."""
     flushes: bool
 
 
 class ReplicaManager:
-    """The replicas of a broker; see the module docstring.
+    """The replicas of a broker and their journals.
 
     Args:
         node_id: Kafka's broker id.
-        topics: properties of topics besides their replicas.
+        topics: the properties of topics besides their replicas.
         rules: the decisions that past bugs change.
-        log_dirs: number of log directories.
-        life: number of the start of its process.
+        log_dirs: the number of log directories.
+        life: the number of the start of the broker's process.
     """
 
     def __init__(
@@ -101,34 +101,34 @@ class ReplicaManager:
         self.lag_us = replication.replica_lag_time_max_ms * US_PER_MS
         self._config = config
         self._settings: dict[str, dict[str, str]] = {}
-        """The known settings in the store: of all brokers (under "") and of topics."""
+        """The known settings in the store: settings of all brokers (under "") and of topics."""
         self.retention = Retention(machine, config, self._settings, draws)
         self.leader_quota = ReplicationQuota(node_id, LEADER_THROTTLED_REPLICAS, self._settings)
         self.follower_quota = ReplicationQuota(node_id, FOLLOWER_THROTTLED_REPLICAS, self._settings)
         self._flush_messages = config.log_flush_interval_messages
         self._flush_ms = self._flush_interval_ms({})
         self.is_shutting_down = False
-        """The process is about to end: it follows no new leaders."""
+        """Whether the process is about to end, so that the broker follows no new leaders."""
         self.replicas: dict[TopicPartition, Replica] = {}
         self.led: dict[TopicPartition, Replica] = {}
-        """Replicas that lead."""
+        """The replicas that lead."""
         self.served: dict[TopicPartition, Replica] = {}
-        """Leading replicas that are in the metadata cache; only these are served."""
+        """The leading replicas in the metadata cache; the broker serves only these replicas."""
         self.live_brokers: dict[int, ActorName] = {}
         """The live brokers in the last UpdateMetadata."""
         self.writes: dict[int, JournalWrite] = {}
-        """By token."""
+        """Token -> journal write in progress."""
         self._topics = topics
         self._last_token = 0
         self._last_order = 0
         self._found: dict[str, tuple[Record, ...]] = {}
-        """Logs on the disk; only until the start."""
+        """The logs on the disk; empty after the start."""
         self._checkpointed: dict[str, int] = {}
         """Log name -> the checkpointed high watermark."""
 
     @property
     def now_ms(self) -> int:
-        """This host's clock, in ms as in records."""
+        """The time of this host's clock in ms, as in records."""
         return self._machine.now_us // US_PER_MS
 
     def next_order(self) -> int:
@@ -161,13 +161,13 @@ class ReplicaManager:
             self._machine.write_only(PLACES, (row,), self._last_token)
 
     def fail_dir(self, number: int) -> list[Replica]:
-        """A log directory has failed; returns its replicas that were not offline before."""
+        """Mark a log directory as failed; returns its replicas that were not offline before."""
         self.dirs.fail(number)
         there = [replica for replica in self.replicas.values() if self.dirs.of(replica.log_name) == number]
         return [replica for replica in there if replica.role is not Role.OFFLINE]
 
     def configure(self, topic: str, settings: dict[str, str]) -> None:
-        """Set the settings of a topic, or ("") of all brokers; they apply from their next use."""
+        """Set the settings of a topic, or ("") of all brokers; the next use of a setting reads the new value."""
         self._settings[topic] = settings
         self.retention.configured()
         if topic == ALL_BROKERS:
@@ -180,8 +180,9 @@ class ReplicaManager:
                 replica.min_in_sync = self._min_in_sync(replica.topic)
 
     def enough_in_sync(self, replica: Replica, *, maximal: bool = False) -> bool:
-        """Whether the ISR allows an append with acks=all; ``maximal``: after the append, with replicas about to
-        join.
+        """Whether the ISR allows an append with acks=all.
+
+        ``maximal``: the check after the append, which includes replicas that are about to join the ISR.
         """
         least = replica.min_in_sync
         if self.rules.min_isr_holds_watermark:
@@ -189,7 +190,7 @@ class ReplicaManager:
         return len(replica.in_sync.maximal if maximal else replica.in_sync.members) >= least
 
     def _min_in_sync(self, topic: str) -> int:
-        """A topic's own setting, else that of all brokers, else that of the start configuration."""
+        """The topic's own setting; without it, the setting of all brokers, or the start configuration's value."""
         own, known = self._settings.get(topic), self._topics.get(topic)
         if own is not None and MIN_INSYNC_REPLICAS in own:
             return int(own[MIN_INSYNC_REPLICAS])
@@ -198,7 +199,7 @@ class ReplicaManager:
         return int(self._settings.get(ALL_BROKERS, {}).get(MIN_INSYNC_REPLICAS, self.replication.min_insync_replicas))
 
     def _flush_interval_ms(self, settings: Mapping[str, str]) -> int:
-        """How long a log may stay unflushed before the scheduler flushes it."""
+        """The time that a log may be unflushed before the scheduler flushes it."""
         config = self._config
         given = config.log_flush_interval_ms
         default = config.log_flush_scheduler_interval_ms if given is None else given
@@ -212,11 +213,11 @@ class ReplicaManager:
     # --- start -------------------------------------------------------------------------------------------------
 
     def found(self, log: str, records: tuple[Record, ...]) -> None:
-        """Keep a log of the disk until ``restore``."""
+        """Remember the records of a log from the disk, until ``restore`` loads the log."""
         self._found[log] = records
 
     def restore(self) -> None:
-        """Load the logs of the disk; they have no role until the controller assigns one."""
+        """Load the logs of the disk. Their replicas have no role until the controller assigns a role."""
         watermarks = dict(self._found.pop(WATERMARKS, ()))
         self.dirs.found(self._found.pop(PLACES, ()))
         for journal, records in sorted(self._found.items()):
@@ -248,7 +249,9 @@ class ReplicaManager:
     def write_journal(
         self, replica: Replica, records: tuple[Record, ...], done: Callable[[ErrorCode], None] | None = None
     ) -> None:
-        """Add entries to a replica's journal for a change of its log. ``done`` is called when they are durable."""
+        """Add entries to a replica's journal for a change of its log. ``done`` is called when the entries
+        are durable.
+        """
         log = replica.log
         flushes = done is not None or log.end_offset - log.flushed_end >= self._flush_messages
         self._last_token = token = self._last_token + 1
@@ -265,7 +268,7 @@ class ReplicaManager:
         self.write_journal(replica, tuple(entry for batch in batches for entry in batch_entry(batch)))
 
     def written(self, token: int, error: ErrorCode) -> Replica | None:
-        """A write is durable, or failed; returns its replica, if it still exists and is not offline."""
+        """End a write that is durable, or failed; returns its replica, if it still exists and is not offline."""
         write = self.writes.pop(token, None)
         if write is None:
             return None  # a checkpoint, or the place of a log
@@ -280,7 +283,7 @@ class ReplicaManager:
         return replica if is_ours else None
 
     def truncate(self, replica: Replica, end_offset: int, why: str) -> None:
-        """Truncate a replica's log to this end, if it is longer; removed epochs without records are journaled, too."""
+        """Truncate a replica's log to this end, if it is longer. Removed epochs without records are journaled, too."""
         if end_offset < replica.log.start_offset:
             self.empty(replica, end_offset, why)
             return
@@ -301,17 +304,17 @@ class ReplicaManager:
             )
 
     def advance_start(self, replica: Replica, start_offset: int, why: str) -> None:
-        """Delete the records of a replica's log below this offset, if there are any."""
+        """Delete the records of a replica's log below this offset, if the log has any."""
         if not replica.log.advance_start(start_offset):
             return
         invalidate(replica.waiters)
         self.write_journal(replica, (start_entry(start_offset),))
         for follower in replica.followers.values():
-            follower.sent_watermark = -1  # the next answer reports the new start, even without other news
+            follower.sent_watermark = -1  # the next answer reports the new start, even without other changes
         self._note_start(replica, why)
 
     def delete_expired(self) -> None:
-        """The timer RETENTION fired: delete segments of local logs beyond the retention limits."""
+        """Delete segments of local logs beyond the retention limits, when the timer RETENTION fired."""
         for replica in self.replicas.values():
             if replica.role is not Role.OFFLINE and self.retention.deletes(replica.topic):
                 policy = self.retention.policy(replica.topic)
@@ -338,7 +341,7 @@ class ReplicaManager:
         )
 
     def flush_due(self) -> None:
-        """The timer FLUSH fired."""
+        """Flush logs that were not flushed for too long, when the timer FLUSH fired."""
         interval_ms = self._config.log_flush_scheduler_interval_ms
         if interval_ms < NEVER:
             self._machine.start_timer(_FLUSH, interval_ms * US_PER_MS)
@@ -359,7 +362,7 @@ class ReplicaManager:
     # --- high watermarks ---------------------------------------------------------------------------------------
 
     def checkpoint_due(self) -> None:
-        """The timer CHECKPOINT fired."""
+        """Checkpoint the high watermarks when the timer CHECKPOINT fired."""
         self.checkpoint()
         self._checkpoint_later()
 
@@ -379,7 +382,7 @@ class ReplicaManager:
             self._write_watermarks(tuple(rows))
 
     def forget_watermark(self, replica: Replica) -> None:
-        """Reset the checkpoint of a deleted replica, if there is one."""
+        """Reset the checkpoint of a deleted replica, if the checkpoint exists."""
         if self._checkpointed.pop(replica.log_name, None) is not None:
             self._write_watermarks(((replica.log_name.encode(), b"0"),))
 

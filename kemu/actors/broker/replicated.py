@@ -1,19 +1,18 @@
-"""A broker with replication: leads and follows partitions by the controller's requests, with leader epochs and ISRs.
+"""A broker with replication: it leads and follows partitions by the controller's requests, with leader epochs and ISRs.
 
-Each part has a file of its name. The replicas and their journals: ``replica_manager``. Producers' requests:
-``produce_calls``. Fetches: ``consumer_fetches``, ``follower_fetches``. High watermarks: ``high_watermarks``. ISR
-changes:
-``isr_changes``, decided by the metadata store (``isr_store``) or the controller (``alter_isr``). Appends on the leader:
+Each part is a module. The replicas and their journals: ``replica_manager``. Producers' requests: ``produce_calls``.
+Fetches: ``consumer_fetches``, ``follower_fetches``. High watermarks: ``high_watermarks``. ISR changes: ``isr_changes``,
+decided by the metadata store (``isr_store``) or the controller (``alter_isr``). Appends on the leader:
 ``led_partitions``. Deletions by admins: ``record_deletions``. The log of this process's group coordinator:
 ``group_log``. Replication on the follower: ``replica_fetchers``. The controller's requests: ``control_requests``.
 Answers about the cluster: ``answers``. Controlled shutdown: ``broker_shutdown``.
 
-A part knows the machine, through which it sends, and the parts listed before it. The broker without replication also
-uses consumers' fetches, produce requests and answers.
+A part knows the machine, through which it sends messages, and the parts listed before it. The broker without
+replication also uses consumers' fetches, produce requests and answers.
 
-A record counts when all in-sync replicas have it: below the high watermark it is readable and acks=all is answered. A
-replica has a record when it is written into the page cache. A power cut of all these replicas may therefore lose
-acknowledged records. With ``log.flush.interval.messages`` 1 a replica has a record when it is on the disk.
+A record is committed when all in-sync replicas have it: then consumers can read it and acks=all is answered. A replica
+has a record when the record is written into the page cache. A power cut of all these replicas may therefore lose
+acknowledged records. With ``log.flush.interval.messages`` 1 a replica has a record when the record is on the disk.
 
 Source: Kafka 2.8 with the ZooKeeper controller.
 """
@@ -90,20 +89,20 @@ CONTROL = ControllerConfig()
 
 
 class ReplicatedBroker(Machine):
-    """A broker with replication; see the module docstring.
+    """A broker with replication.
 
     Args:
         node_id: Kafka's broker id.
-        topics: properties of topics besides their replicas.
-        draws: random variation of durations.
+        topics: the properties of topics besides their replicas.
+        draws: the random variation of durations.
         rules: the decisions that past bugs change.
         store: the metadata store's actor.
-        session_timeout_ms: of the session there, which this process's controller part opens.
-        max_in_flight: limit of transactions in flight to the store.
-        log_dirs: number of log directories.
-        versions: the message versions that it offers to clients.
-        makes_offsets_topic: the cluster is new: the first FindCoordinator creates the offsets topic.
-        life: number of the start of its process; added to each append, without effect on decisions.
+        session_timeout_ms: the timeout of the session in the store, which this process's controller part opens.
+        max_in_flight: the limit of transactions in flight to the store.
+        log_dirs: the number of log directories.
+        versions: the message versions that the broker offers to clients.
+        makes_offsets_topic: whether the cluster is new, so that the first FindCoordinator creates the offsets topic.
+        life: the number of the start of the broker's process; added to each append, without effect on decisions.
     """
 
     _isr_writer: IsrWriter
@@ -185,7 +184,7 @@ class ReplicatedBroker(Machine):
         self._numbered_timers, self._received = self._timers_with_numbers(), self._requests()
 
     def _isr_writer_of(self, store: ActorName, session_timeout_ms: int, max_in_flight: int, draws: Draws) -> IsrWriter:
-        """The path for new ISRs."""
+        """The sender of ISR changes, chosen by the rules."""
         manager, changes = self.manager, self._isr_changes
         if manager.rules.isr_path is not IsrPath.STORE:
             return AlterIsrs(self, self.client, changes, manager, self._control)
@@ -200,7 +199,7 @@ class ReplicatedBroker(Machine):
         )
 
     def _timers_with_numbers(self) -> dict[str, Callable[[int], None]]:
-        """Timers whose keys also have a number."""
+        """The timers whose keys also have a number."""
         return {
             BrokerTimer.FETCH: self._fetches.time_is_over,
             BrokerTimer.FOLLOWER_FETCH: self._follower_fetches.time_is_over,
@@ -210,7 +209,7 @@ class ReplicatedBroker(Machine):
         }
 
     def _requests(self) -> dict[type, Callable[[Received], object]]:
-        """The handlers of messages by class; messages of other classes are replies."""
+        """The functions for messages by class; messages of other classes are replies."""
         return {
             Fetch: self._fetch,
             FetchReply: self.client.reply_arrived,  # half of all messages are of these types
@@ -231,7 +230,7 @@ class ReplicatedBroker(Machine):
         }
 
     def handle(self, event: Event) -> None:
-        """Handle requests, the disk's answers, and the controller's requests."""
+        """React to requests, the disk's answers, and the controller's requests."""
         match event:
             case Received(message=message):
                 if not self._connections.keeps(event):
@@ -278,7 +277,7 @@ class ReplicatedBroker(Machine):
             assert is_session_s, f"{self.name}: no timer {key}"
 
     def _answered(self, event: Received) -> None:
-        """Handle a message that is not a request: a reply to this broker."""
+        """Pass on a reply to this broker: a message that is not a request."""
         if not self._isr_writer.handle(event):
             self.client.reply_arrived(event)
 
@@ -303,14 +302,14 @@ class ReplicatedBroker(Machine):
         self.answers.list_offsets(event, self.manager.led)
 
     def absent(self, topic: str, partition: int) -> ErrorCode:
-        """The error for a partition that is not led here."""
+        """The error for a partition that this broker does not lead."""
         replica = self.manager.replicas.get((topic, partition))
         if replica is None:
             return self.answers.absent(topic, partition)
         return ErrorCode.KAFKA_STORAGE_ERROR if replica.role is Role.OFFLINE else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def _unserved(self, topic: str, partition: int) -> ErrorCode:
-        """The error for a partition that is not served here; the metadata cache is checked first."""
+        """The error for a partition that this broker does not serve; the metadata cache is checked first."""
         if not self.answers.knows(topic, partition):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return self.absent(topic, partition)

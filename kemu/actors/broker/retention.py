@@ -1,12 +1,13 @@
 """Retention: a broker deletes whole old segments, or segments beyond the size limit, from the start of its logs.
 
-The segments of a log follow from its content. A batch starts a new segment if it would make the current one too large,
-or was appended too long after the current one's first batch. A segment is deleted when its last record is older than
-``retention.ms``, or while at least ``retention.bytes`` would remain. The whole segment must be below the high
-watermark. The last segment is deleted by age only. Every broker handles its own replicas.
+The content of a log determines its segments. A batch starts a new segment if the batch would make the current segment
+too large. A batch also starts a new segment if it is appended too long after the current segment's first batch. A
+segment is deleted when its last record is older than ``retention.ms``, or while at least ``retention.bytes`` would
+remain. The whole segment must be below the high watermark. The last segment is deleted by age only. Every broker
+deletes segments of its own replicas.
 
-``__consumer_offsets`` is compacted, not deleted. No check runs while nothing can expire: with Kafka's defaults (a week,
-any size) that holds for every run. Not emulated: ``file.delete.delay.ms``, compaction.
+``__consumer_offsets`` is compacted, not deleted. No check runs while no record can expire: with Kafka's defaults (a
+week, any size) no run has a check. Not emulated: ``file.delete.delay.ms``, compaction.
 
 Source: Kafka 2.8's ``Log.deleteOldSegments``, ``LogSegment.shouldRoll``, ``LogManager.cleanupLogs``.
 """
@@ -33,14 +34,14 @@ from kemu.protocol.dynamic_configs import (
 from kemu.protocol.names import OFFSETS_TOPIC
 
 FIRST_LOOK_US = 30_000_000
-"""Time from a broker's start to its first check. Source: ``LogManager.InitialTaskDelayMs``."""
+"""The time from a broker's start to its first check. Source: ``LogManager.InitialTaskDelayMs``."""
 UNLIMITED = -1
 _TIMER = (BrokerTimer.RETENTION,)
 _DEFAULTS = BrokerConfig()
 
 
 class RetentionPolicy(NamedTuple):
-    """Retention of a topic's records (ms, -1 = forever), their maximum size, and the limits of segments."""
+    """The retention of a topic's records (ms, -1 = forever), their maximum size, and the limits of segments."""
 
     retention_ms: int
     retention_bytes: int
@@ -49,7 +50,7 @@ class RetentionPolicy(NamedTuple):
 
     @property
     def may_delete(self) -> bool:
-        """Whether anything may expire. Kafka's default of a week does not count, as runs are shorter."""
+        """Whether a record may expire. False for Kafka's default of a week, as runs are shorter."""
         return self.retention_bytes >= 0 or 0 <= self.retention_ms < _DEFAULTS.log_retention_ms
 
     def start_of(self, log: PartitionLog, record_bytes: int, now_ms: int) -> int:
@@ -67,7 +68,7 @@ class RetentionPolicy(NamedTuple):
         return start
 
     def _segments(self, log: PartitionLog, record_bytes: int) -> Iterator[tuple[int, int, bool]]:
-        """(end, time of its latest record, whether it is the last one) of each segment, oldest first."""
+        """(end, time of its latest record, whether it is the last segment) of each segment, oldest first."""
         base, first_ms, latest_ms, end = log.start_offset, -1, -1, log.start_offset
         for batch in log.ranges():
             after, time_ms = batch.base_offset + batch.count, batch.append_time_ms
@@ -97,11 +98,11 @@ class Retention:
         self._settings = settings
         self._draws = draws
         self._next_us = -1
-        """Time of the next check; -1 before the start."""
+        """The time of the next check; -1 before the start."""
         self._is_waiting = False
 
     def policy(self, topic: str) -> RetentionPolicy:
-        """A topic's own settings, else those of all brokers, else those of the start configuration."""
+        """The topic's own settings; missing ones are the settings of all brokers, or of the start configuration."""
         config, own, all_brokers = self._config, self._settings.get(topic, {}), self._settings.get(ALL_BROKERS, {})
 
         def value(topic_key: str, broker_key: str, default: int) -> int:
@@ -115,23 +116,23 @@ class Retention:
         )
 
     def deletes(self, topic: str) -> bool:
-        """Whether records of a topic may expire at all."""
+        """Whether records of a topic may expire."""
         return topic != OFFSETS_TOPIC and self.policy(topic).may_delete
 
     def started(self) -> None:
-        """The broker starts."""
+        """Schedule the first check when the broker starts."""
         self._next_us = self._machine.now_us + FIRST_LOOK_US
         self.configured()
 
     def hours_pass(self) -> None:
-        """Put the next check at a random point of its interval."""
+        """Move the next check to a random point of its interval."""
         if self._is_waiting:
             every_us = self._config.log_retention_check_interval_ms * 1_000
             self._next_us = self._machine.now_us + self._draws.us(DrawName.RETENTION_CHECK_PHASE, every_us, every_us)
             self._wait()
 
     def configured(self) -> None:
-        """Settings changed: schedule checks if anything may expire now."""
+        """Schedule checks after settings changed, if records may expire now."""
         if self._next_us >= 0 and not self._is_waiting and any(map(self.deletes, [ALL_BROKERS, *self._settings])):
             every_us = self._config.log_retention_check_interval_ms * 1_000
             late_us = self._machine.now_us - self._next_us
@@ -140,7 +141,7 @@ class Retention:
             self._wait()
 
     def due(self) -> None:
-        """The timer RETENTION fired, and the check is done."""
+        """Schedule the next check, after the timer RETENTION fired and the check is done."""
         self._is_waiting = False
         self._next_us = self._machine.now_us + self._config.log_retention_check_interval_ms * 1_000
         self.configured()

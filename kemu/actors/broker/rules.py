@@ -1,37 +1,36 @@
-"""Decisions of replication that former Kafka releases made differently, each with the issue that changed it.
+"""Decisions of replication that former Kafka releases made differently, each with the issue that changed the decision.
 
-A past bug is a rule of its own: ``evolve(TODAY, truncation=Truncation.HIGH_WATERMARK)``. ``emulator.past_bugs``
-describes the effect of each.
+A past bug has a rule: ``evolve(TODAY, truncation=Truncation.HIGH_WATERMARK)``. ``emulator.past_bugs`` describes the
+effect of each past bug.
 """
 
 from enum import Enum
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.replication import IsrPath, Truncation
 
 
 class StopEpoch(Enum):
-    """The leader epochs that a StopReplica may carry."""
+    """The leader epochs that a StopReplica may contain."""
 
     UNCHECKED = "unchecked"
-    """Before KIP-570: any."""
+    """Any leader epoch: the rule before KIP-570."""
     HIGHER = "higher"
-    """Kafka 2.6 to 3.4: higher than the replica's."""
+    """A leader epoch higher than the replica's: Kafka 2.6 to 3.4."""
     NOT_LOWER = "not-lower"
-    """Since KAFKA-13972."""
+    """A leader epoch not lower than the replica's: since KAFKA-13972."""
 
 
 @frozen
 class ReplicaRules:
-    """How a broker replicates. The defaults are those of current releases."""
+    """The rules of replication on a broker. The defaults are the rules of current releases."""
 
     isr_path: IsrPath = IsrPath.CONTROLLER
-    """KIP-497."""
+    """The way in which the leader changes ISRs: through the controller or the store. KIP-497."""
     truncation: Truncation = Truncation.ON_FETCH
-    """KIP-101, KIP-279, KIP-595."""
+    """The way in which a follower finds the offset to truncate to. KIP-101, KIP-279, KIP-595."""
     follows_same_leader_again: bool = True
-    """A new epoch of the same leader truncates, too. KAFKA-7164."""
+    """A follower also truncates in a new epoch of the same leader. KAFKA-7164."""
     leader_writes_epoch: bool = True
     """A new leader records its epoch's start before the first append. KAFKA-7415."""
     joins_at_epoch_start: bool = True
@@ -41,33 +40,39 @@ class ReplicaRules:
     checks_answer_epoch: bool = True
     """A follower ignores answers to requests of an older leader epoch. KAFKA-7786."""
     checks_fetch_epoch: bool = True
-    """Likewise for fetches: the leader may have truncated its log since. Since 3.9.1 and 4.0.1.
+    """A follower ignores answers to fetches of an older leader epoch: the leader may have truncated its log since.
+    Followers do so since 3.9.1 and 4.0.1.
 
     Earlier releases compare only the offset (``AbstractFetcherThread.processFetchRequest``, KAFKA-18991). Up to 2.6,
     where followers requested epoch ends first, such an answer never meets a fetching partition.
     """
     refuses_unassigned: bool = True
-    """Fetches of replicas that the leader does not have as assigned are refused with UNKNOWN_LEADER_EPOCH.
+    """Fetches of a replica that the leader does not know as assigned are refused with UNKNOWN_LEADER_EPOCH.
 
-    Up to 3.2 such a fetch changes no position, and adds no bytes to the count of a delayed answer. After a delay it
-    still reads records (``ReplicaManager.updateFollowerFetchState``: ``DelayedFetch.onComplete`` 3.2.3; KAFKA-13837).
+    Up to 3.2 such a fetch changes no position, and adds no bytes to the size of a delayed answer. After a delay the
+    fetch still reads records (``ReplicaManager.updateFollowerFetchState``: ``DelayedFetch.onComplete`` 3.2.3;
+    KAFKA-13837).
     """
     checks_broker_epoch: bool = True
     """Control requests for an earlier registration are refused. KIP-380."""
     stop_epoch: StopEpoch = StopEpoch.NOT_LOWER
-    """KIP-570, KAFKA-13972."""
+    """The leader epochs that a StopReplica may contain. KIP-570, KAFKA-13972."""
     checks_controller_epoch: bool = True
     """Control requests of an older controller are refused. KAFKA-1188."""
     checks_leader_epoch: bool = True
     """LeaderAndIsr with a leader epoch that is not higher is ignored. KAFKA-1188."""
     reads_back: bool = True
-    """After a refused ISR write the node is read and compared: it may have the leader's own write. KAFKA-1382."""
+    """After a refused ISR write the leader reads the node and compares: the node may have the leader's own write.
+    KAFKA-1382.
+    """
     announces_isr_changes: bool = True
     """A leader announces ISR changes in the store to the controller. KAFKA-1367, Kafka 0.9."""
     joins_only_alive: bool = True
-    """A replica joins the ISR only while its broker counts as live. KAFKA-14140."""
+    """A replica joins the ISR only while its broker is live. KAFKA-14140."""
     maximal_isr: bool = True
-    """While an ISR write is pending, replicas that it adds count for the high watermark. KAFKA-8836, KAFKA-13091."""
+    """While an ISR write is pending, the high watermark also waits for replicas that the write adds. KAFKA-8836,
+    KAFKA-13091.
+    """
     joins_after_fetch_in_epoch: bool = True
     """A replica joins the ISR only after a fetch in the current leader epoch."""
     failed_fetches_count: bool = False
@@ -81,10 +86,10 @@ class ReplicaRules:
     """The high watermark stops while the ISR is smaller than ``min.insync.replicas`` (or than the number of replicas,
     if lower).
 
-    KAFKA-15583, since 3.7. Before, a leader alone in its ISR commits acks=1 writes.
+    KAFKA-15583, since 3.7. Before 3.7, a leader alone in its ISR commits acks=1 writes.
     """
     shrinks_idle: bool = False
-    """A follower that has everything is removed when its last fetch was too long ago. KAFKA-7152."""
+    """A follower that has all records is removed from the ISR when its last fetch was too long ago. KAFKA-7152."""
 
 
 TODAY = ReplicaRules()

@@ -1,15 +1,14 @@
 """An admin client: requests to coordinators about groups and offsets, and to the controller about topics, leaders and
 settings.
 
-Each command is a task: a sequence of requests. The target of each request is looked up each time: a group's
-coordinator, the controller, a partition's leader, or any broker. After a wrong target or a broken connection the
-request is retried with a backoff, until the task's API timeout. The outcome is a note: ``GroupDescribed`` or
-``AdminAnswered``.
+Each command is a task: a sequence of requests. Before each request its target is looked up: a group's coordinator, the
+controller, a partition's leader, or any broker. After a wrong target or a broken connection the request is retried with
+a backoff, until the task's API timeout. The outcome is a note: ``GroupDescribed`` or ``AdminAnswered``.
 
-As in Kafka's admin client, a request whose answer was lost is sent again. So a delete that succeeded may be reported as
-GROUP_ID_NOT_FOUND.
+As in Kafka's admin client, a request whose answer was lost is sent again. So the second answer to a successful delete
+may be GROUP_ID_NOT_FOUND.
 
-Source: Kafka's ``KafkaAdminClient``; for ``ResetOffsets`` its tool ``ConsumerGroupCommand``.
+Source: Kafka's ``KafkaAdminClient``; the source of ``ResetOffsets`` is Kafka's tool ``ConsumerGroupCommand``.
 """
 
 from collections.abc import Generator, Mapping
@@ -119,13 +118,13 @@ RECONNECT_BACKOFF_MAX_US = 1_000_000
 REQUEST_TIMEOUT_US = 30_000_000
 API_TIMEOUT_US = 60_000_000
 METADATA_MAX_AGE_US = 300_000_000
-"""Source of all seven: Kafka 3.9's AdminClientConfig (``default.api.timeout.ms`` and similar keys)."""
+"""The source of all these constants: Kafka 3.9's AdminClientConfig (``default.api.timeout.ms`` and similar keys)."""
 
 CONTROLLER_TIMEOUT_MS = REQUEST_TIMEOUT_US // US_PER_MS
-"""How long a controller may wait for a request's effect: as long as the client waits for the answer (KIP-533)."""
+"""The time that a controller may wait for a request's effect: the timeout of the client's request (KIP-533)."""
 
 EARLIEST, LATEST_OFFSET = -2, -1
-"""Timestamps of ListOffsets that mean the start and the end of a partition."""
+"""The timestamps of ListOffsets that mean the start and the end of a partition."""
 
 STALE_TARGET = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -135,7 +134,7 @@ STALE_TARGET = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.LEADER_NOT_AVAILABLE,
 )
-"""Errors after which the request's target is looked up again."""
+"""Errors after which the client looks up the request's target again."""
 
 ASK_LEADERS = (ResetOffsets, DeleteRecordsOf)
 """Commands with requests to partition leaders, which metadata names."""
@@ -156,16 +155,16 @@ API_OF: Mapping[type, str] = {
     ListReassignments: "ListPartitionReassignments",
     DeleteRecordsOf: "DeleteRecords",
 }
-"""Command -> name of the API in its report."""
+"""Command -> name of the API in the command's report."""
 
 
 class AdminTimer(StrEnum):
-    """Timers of the admin client; the task's number follows in the key."""
+    """The timers of the admin client; the task's number is the next element of the key."""
 
     TASK = "task"
-    """The task's API timeout."""
+    """The task's API timeout has passed."""
     RETRY = "retry"
-    """The end of a backoff: send the task's request again."""
+    """The backoff of the task's request has passed."""
 
 
 class _Task:
@@ -180,11 +179,11 @@ class _Task:
         self.ask = next(steps)
         self.attempts = 0
         self.asked: ActorName = ""
-        """The broker that was asked for a request to any broker; "": none."""
+        """The broker that got a request to any broker; "" without such a request."""
 
 
 class Admin(Machine):
-    """An admin client (see the module). ``bootstrap``: the brokers to ask, in turn."""
+    """An admin client. ``bootstrap``: the brokers to ask, in turn."""
 
     def __init__(
         self, name: ActorName, bootstrap: tuple[ActorName, ...], *, chance: Chance, versions: SpokenVersions = LATEST
@@ -216,12 +215,12 @@ class Admin(Machine):
             without_topics=True,
         )
         self._waiting: dict[int, _Task] = {}
-        """Tasks with a request to the controller while it is unknown."""
+        """Tasks whose request to the controller waits until the controller is known."""
         self._tasks: dict[int, _Task] = {}
         self._last_number = 0
 
     def handle(self, event: Event) -> None:
-        """Handle a command, answer, timer or broken connection."""
+        """React to a command, answer, timer or broken connection."""
         match event:
             case Received():
                 self._client.reply_arrived(event)
@@ -262,7 +261,7 @@ class Admin(Machine):
     # --- requests ----------------------------------------------------------------------------------------------
 
     def _send(self, task: _Task) -> None:
-        """Send a task's request, or first look up its target."""
+        """Send a task's request, or first look up the request's target."""
         task.attempts += 1
         task.asked = ""
         match task.ask.target:
@@ -281,7 +280,7 @@ class Admin(Machine):
 
     def _call(self, to: ActorName, task: _Task) -> None:
         if task.number not in self._tasks:
-            return  # given up
+            return  # the task has ended
         spec = SPECS[type(task.ask.request)]
         version = self._versions.requests.get(spec.name, spec.versions[-1])
         self._client.call(to, task.ask.request, version, self._answered, self._failed, task)
@@ -295,7 +294,7 @@ class Admin(Machine):
             self._call(controller_on(controller), task)
 
     def metadata_refreshed(self, changed: bool) -> None:
-        """Send the waiting requests if the controller is known now, else refresh again.
+        """Send the waiting requests if the controller is known now; otherwise refresh the metadata again.
 
         Source: ``ControllerNodeProvider``.
         """
@@ -309,7 +308,7 @@ class Admin(Machine):
             self._call_controller(task)
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
-        """Raise: an admin client requests metadata without topics."""
+        """Raise an error: an admin client requests metadata without topics."""
         raise AssertionError(f"{self.name}: {why}: {error.name}")
 
     def _failed(self, why: str, task: _Task) -> None:
@@ -324,7 +323,7 @@ class Admin(Machine):
         self._retry_later(task)
 
     def _restart(self, task: _Task) -> None:
-        """Restart the task with a lookup of the leaders. Completed steps may run twice."""
+        """Restart the task with a lookup of the leaders. Completed steps may be repeated."""
         if task.number in self._tasks:
             task.steps = self._steps(task.command)
             task.ask = next(task.steps)
@@ -339,7 +338,7 @@ class Admin(Machine):
 
     def _answered(self, reply: Any, task: _Task) -> None:
         if task.number not in self._tasks:
-            return  # given up
+            return  # the task has ended
         if any(error in STALE_TARGET for error in errors_of(reply)):
             if task.ask.target is Target.CONTROLLER:
                 self._metadata.refresh()
@@ -421,7 +420,7 @@ class Admin(Machine):
         return ""
 
     def _remove(self, group: str, instance_id: str) -> Steps:
-        """Remove one static member, or all members if none is named, as Kafka's admin client does."""
+        """Remove the named static member, or all members without a name, as Kafka's admin client does."""
         leaving: tuple[LeavingMember, ...] = (LeavingMember(instance_id=instance_id, reason="removed by an admin"),)
         if not instance_id:
             described: DescribeGroupsReply = yield Ask(Target.COORDINATOR, DescribeGroups(groups=(group,)), group)
@@ -591,7 +590,7 @@ def _target(command: ResetOffsets, now: int, start: int, end: int) -> int:
 
 
 def _leaders(reply: MetadataReply, topic: str) -> dict[int, ActorName]:
-    """Partition -> its leader."""
+    """Partition -> address of its leader."""
     hosts = {broker.node_id: broker.host for broker in reply.brokers}
     for row in reply.topics:
         if row.topic == topic:

@@ -27,18 +27,18 @@ from kemu.protocol.messages.group import (
 
 
 class Target(StrEnum):
-    """The kind of target of a request."""
+    """The kind of a request's target."""
 
     COORDINATOR = "coordinator"
     CONTROLLER = "controller"
     ANY = "any"
     ANY_PART = "any controller part"
-    """The controller part of any broker, the controller or not: Kafka 2.8 does not forward such requests."""
+    """The controller part of any broker, active or not: Kafka 2.8 does not forward such requests."""
     NAMED = "named"
 
 
 class Ask(NamedTuple):
-    """A request and its target; ``name``: the coordinator's group, or the actor itself."""
+    """A request and its target; ``name``: the coordinator's group, or the target's address."""
 
     target: Target
     request: object
@@ -46,7 +46,7 @@ class Ask(NamedTuple):
 
 
 class TaskRefused(Exception):
-    """A task ends with an error."""
+    """The error that ends a task."""
 
     def __init__(self, error: ErrorCode, text: str = "") -> None:
         super().__init__(error.name)
@@ -55,17 +55,17 @@ class TaskRefused(Exception):
 
 
 Steps: TypeAlias = Generator[Ask, Any, str]
-"""A sequence of requests, each sent the answer to the one before; the result is the report's text."""
+"""A sequence of requests. The generator receives the answer to each request; its result is the report's text."""
 
 
 def expect(error: ErrorCode, text: str = "") -> None:
-    """Raise TaskRefused if there is an error."""
+    """Raise TaskRefused for any error but NONE."""
     if error is not ErrorCode.NONE:
         raise TaskRefused(error, text)
 
 
 def counted(partitions: int) -> str:
-    """A number of partitions in words."""
+    """A number of partitions as text."""
     return "1 partition" if partitions == 1 else f"{partitions} partitions"
 
 

@@ -1,4 +1,7 @@
-"""An admin client starts, cancels and lists reassignments. Source: KIP-455, Kafka's ``ReassignPartitionsCommand``."""
+"""Steps of an admin client that start, cancel and list reassignments.
+
+Source: KIP-455, Kafka's ``ReassignPartitionsCommand``.
+"""
 
 from collections.abc import Generator
 from typing import Any
@@ -16,11 +19,11 @@ from kemu.protocol.messages.control import (
 from kemu.protocol.messages.data import Metadata, MetadataReply
 
 REQUEST_TIMEOUT_MS = 30_000
-"""AdminClientConfig's ``request.timeout.ms``."""
+"""The ``request.timeout.ms`` of AdminClientConfig."""
 
 
 def reassign(command: ReassignPartitions) -> Steps:
-    """Start or cancel reassignments. For a whole topic the admin first asks for its partitions or reassignments.
+    """Start or cancel reassignments. For a whole topic the admin first requests its partitions or reassignments.
 
     A reassignment that ends before its cancellation is no error.
     """

@@ -1,4 +1,4 @@
-"""The broker to ask for requests that any broker can answer. Source: Kafka's ``NetworkClient.leastLoadedNode``."""
+"""The selection of the broker for requests that any broker can answer. Source: ``NetworkClient.leastLoadedNode``."""
 
 from kemu.actors.client import Client
 from kemu.actors.machine import Machine
@@ -6,11 +6,11 @@ from kemu.protocol.names import ActorName
 
 
 class BrokersToAsk:
-    """The known brokers and the bootstrap brokers. The broker that answered last is asked again.
+    """The known brokers and the bootstrap brokers. The client asks the last answering broker again.
 
     Args:
         bootstrap: the brokers to ask first, not empty.
-        first: index of the very first one.
+        first: the index of the first broker to ask.
     """
 
     def __init__(self, machine: Machine, client: Client, bootstrap: tuple[ActorName, ...], first: int) -> None:
@@ -21,7 +21,7 @@ class BrokersToAsk:
         self._turn = first
 
     def pick(self) -> ActorName:
-        """The broker to ask: the present one, or the next one that can be reached."""
+        """The broker to ask: the present broker, or the next broker that can be reached."""
         nodes = self._nodes
         for _ in nodes:
             node = nodes[self._turn % len(nodes)]
@@ -31,10 +31,10 @@ class BrokersToAsk:
         return nodes[self._turn % len(nodes)]
 
     def pass_over(self, host: ActorName) -> None:
-        """This broker failed: continue with the next one, unless another failure already did so."""
+        """Continue with the next broker after this broker failed, unless another failure already changed the broker."""
         if self._nodes[self._turn % len(self._nodes)] == host:
             self._turn += 1
 
     def learned(self, brokers: tuple[ActorName, ...]) -> None:
-        """Ask these live brokers, and the bootstrap brokers after them."""
+        """Ask these live brokers, and then the bootstrap brokers."""
         self._nodes = brokers + tuple(node for node in self._bootstrap if node not in brokers)

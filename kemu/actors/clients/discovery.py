@@ -1,4 +1,4 @@
-"""The coordinator of a group: FindCoordinator for all clients, and the coordinator that a member knows.
+"""The coordinator of a group: FindCoordinator for all clients, and the coordinator in a member's view.
 
 Source: Kafka's ``AbstractCoordinator.lookupCoordinator``; ``CoordinatorStrategy`` of its admin client.
 """
@@ -17,7 +17,7 @@ from kemu.protocol.names import ActorName, GroupId
 from kemu.protocol.notes.groups import CoordinatorKnown
 
 FIND = ("find",)
-"""Fires when the next lookup of the coordinator is allowed."""
+"""The timer of the next allowed lookup of the coordinator."""
 
 
 class _Lookup(NamedTuple):
@@ -29,7 +29,7 @@ class _Lookup(NamedTuple):
 
 
 class CoordinatorLookups:
-    """Sends FindCoordinator to any broker. The caller decides on retries."""
+    """The lookups of coordinators: FindCoordinator requests to any broker. The caller decides on retries."""
 
     def __init__(self, client: Client, brokers: BrokersToAsk, version: int) -> None:
         self._client = client
@@ -44,10 +44,10 @@ class CoordinatorLookups:
         refused: Callable[[ErrorCode, Any], None],
         context: Any = None,
     ) -> None:
-        """Look up a group's coordinator. One call follows: ``found(host, context)``, ``retry(context)`` or
-        ``refused(error, context)``.
+        """Look up a group's coordinator.
 
-        ``retry`` means a retriable error or no answer; the next lookup goes to another broker.
+        Exactly one of ``found(host, context)``, ``retry(context)`` and ``refused(error, context)`` is called. ``retry``
+        means a retriable error or a missing answer; the next lookup asks another broker.
         """
         host = self._brokers.pick()
         lookup = _Lookup(host, found, retry, refused, context)
@@ -71,27 +71,27 @@ class CoordinatorWatcher(Protocol):
 
     @property
     def poll_span_us(self) -> tuple[int, int]:
-        """When the present poll() began and when its timeout ends; (0, 0) outside poll()."""
+        """The begin of the present poll() and the end of its timeout; (0, 0) outside poll()."""
         ...
 
     def coordinator_found(self) -> None:
-        """A coordinator was found."""
+        """React to a found coordinator."""
         ...
 
     def coordinator_lost(self) -> None:
-        """The coordinator was lost."""
+        """React to the loss of the coordinator."""
         ...
 
     def coordinator_not_found(self) -> None:
-        """A lookup failed; another one follows after the backoff, unless the lookup was refused."""
+        """React to a failed lookup; another lookup follows after the backoff, unless the lookup was refused."""
         ...
 
     def wake(self) -> None:
-        """The coordinator was found or lost."""
+        """Make the polling thread react, because the coordinator was found or lost."""
         ...
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
-        """Let the next poll raise a fatal error."""
+        """Make the next poll raise a fatal error."""
         ...
 
 
@@ -99,17 +99,18 @@ class Discovery:
     """The lookup of a member's coordinator.
 
     Both threads of a member look for the coordinator: the polling thread, and the heartbeat thread in the background
-    (KIP-62). Each thread has its own clock and ignores the other's lookup. Source:
-    ``AbstractCoordinator.ensureCoordinatorReady`` and its ``HeartbeatThread``, which does not wait for the other's
-    answer (KAFKA-10793). Recorded with 3.4.1 without a coordinator: 19 to 47 lookups a second of members with a running
-    heartbeat thread, 7 to 20 of a new member. A busier computer recorded fewer.
+    (KIP-62). Each thread has its own backoff and ignores the other thread's lookup.
+    Source: ``AbstractCoordinator.ensureCoordinatorReady`` and its ``HeartbeatThread``, which does not wait for the
+    other's answer (KAFKA-10793). Measured with 3.4.1 without a coordinator: 19 to 47 lookups a second by members with a
+    running heartbeat thread. A new member made 7 to 20. On a busier computer the members made fewer lookups.
 
-    A found coordinator counts as unavailable while the reconnect backoff of its host runs. The next lookup may find
-    another one before that backoff ends. Source: ``checkAndGetCoordinator``.
+    A found coordinator is unavailable during the reconnect backoff of its host. The next lookup may find another
+    coordinator before that backoff ends. Source: ``checkAndGetCoordinator``.
 
-    A failed lookup also requests metadata, and the next lookup follows the answer (``awaitMetadataUpdate``). From 3.7
-    on it first waits for at least ``retry.backoff.ms`` (KIP-580). Neither wait outlasts the poll() that waits. The next
-    poll() begins with a lookup, and counts its attempts anew.
+    After a failed lookup the member also requests metadata, and the next lookup follows the answer
+    (``awaitMetadataUpdate``). From 3.7 on the member first waits for at least ``retry.backoff.ms`` (KIP-580). Both
+    waits end with the poll() that waits. The next poll() begins with a lookup, and its number of attempts starts at
+    zero.
     """
 
     def __init__(
@@ -135,12 +136,12 @@ class Discovery:
         self._finding_in_background = False
         """Whether the heartbeat thread's lookup is in flight."""
         self._sleeps = config.retry_backoff_max_ms > 0
-        """Whether a failed lookup waits before it requests metadata: since KIP-580."""
+        """Whether the member waits after a failed lookup before it requests metadata: since KIP-580."""
         self._asleep = self._awaits_metadata = False
         self._poll_ends_us = 0
-        """End of the poll() whose lookup failed; 0: outside poll()."""
+        """The end of the poll() whose lookup failed; 0: outside poll()."""
         self._failures = self._failed_us = 0
-        """Failures in a row within one poll(), and the time of the last one."""
+        """The number of consecutive failures within one poll(), and the time of the last failure."""
 
     def ready(self) -> bool:
         """Whether the coordinator is known; if not, a lookup is in progress."""
@@ -149,16 +150,16 @@ class Discovery:
         return self.coordinator is not None
 
     def find(self) -> None:
-        """Look up the coordinator, unless it is known, a lookup is in flight, or the backoff runs."""
+        """Look up the coordinator, unless it is known, a lookup is in flight, or the backoff has not passed."""
         if self.coordinator is not None or self._finding:
             return
         self._finding = True
         self._lookups.look_up(self._group, self._found, self._not_found, self._refused)
 
     def find_in_background(self) -> None:
-        """Look up the coordinator for the heartbeat thread, unless its lookup is in flight.
+        """Look up the coordinator for the heartbeat thread, unless the thread's lookup is in flight.
 
-        The thread retries a failed one.
+        The thread repeats a failed lookup.
         """
         if self.coordinator is not None or self._finding_in_background:
             return
@@ -166,13 +167,15 @@ class Discovery:
         self._lookups.look_up(self._group, self._found_in_background, self._not_found_in_background, self._refused)
 
     def timer_fired(self) -> None:
-        """FIND fired: the backoff, or the poll() that waited, ended."""
+        """Look up the coordinator again after the backoff, or after the end of the waiting poll() (the timer FIND
+        fired).
+        """
         asleep, self._asleep = self._asleep, False
         if not (asleep and self._await_metadata()):
             self._retry_lookup()
 
     def metadata_refreshed(self) -> None:
-        """An answer about topics arrived."""
+        """Look up the coordinator again after metadata about topics arrived, if a lookup waits for metadata."""
         if self._awaits_metadata:
             self._machine.stop_timer(FIND)
             self._retry_lookup()
@@ -183,7 +186,9 @@ class Discovery:
             self.find()
 
     def lose_coordinator(self, why: str, *, connected: bool = True) -> None:
-        """Forget the coordinator. A working connection (``connected``) is closed, so its requests in flight fail."""
+        """Forget the coordinator. A working connection (``connected``) is closed, so the requests in flight
+        on it fail.
+        """
         lost = self.coordinator
         if lost is None:
             return
@@ -202,7 +207,7 @@ class Discovery:
         self._learned(host)
 
     def _is_unavailable(self, host: ActorName) -> bool:
-        """Source: ``ConsumerNetworkClient.isUnavailable``."""
+        """Whether the reconnect backoff of the host has not passed. Source: ``ConsumerNetworkClient.isUnavailable``."""
         return self._client.available_at(host) > self._machine.now_us
 
     def _learned(self, host: ActorName) -> None:

@@ -7,11 +7,10 @@ from array import array
 from collections.abc import Callable
 from operator import ge
 
-from attrs import frozen
-
 from kemu.actors.clients.once import OncePerValue
 from kemu.protocol.assign.base import Topics
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.control import NO_TOPIC_ID
 from kemu.protocol.messages.data import MetadataReply, PartitionMetadata, TopicMetadata
 from kemu.protocol.metadata_rules import MetadataRules
@@ -20,32 +19,31 @@ from kemu.protocol.names import ActorName
 _NO_LEADER = -1
 _NO_EPOCH = -1
 _NOT_THERE = -2
-"""Stands for the leader of an unknown partition, where partitions with higher numbers are known."""
+"""The leader's value for an unknown partition of a topic whose higher partition numbers are known."""
 
 
 @frozen
 class TopicLayout:
-    """Leaders, epochs and replicas of a topic's partitions by number; compact, as every client of a large cluster has
-    one.
+    """Leaders, epochs and replicas of a topic's partitions by number, in a compact form for many clients.
 
-    ``replicas`` is empty while no broker has a rack, since only rack-aware assignors need it.
+    ``replicas`` is empty while no broker has a rack, since only rack-aware assignors need the replicas.
     """
 
     leaders: "array[int]"
-    """Node ids; negative: no leader."""
+    """The node ids of the leaders; negative: no leader."""
     epochs: "array[int]"
     replicas: tuple[tuple[int, ...], ...]
     topic_id: int = NO_TOPIC_ID
 
     @property
     def count(self) -> int:
-        """Number of known partitions. Source: ``Cluster.partitionCountForTopic``."""
+        """The number of known partitions. Source: ``Cluster.partitionCountForTopic``."""
         return len(self.leaders) - self.leaders.count(_NOT_THERE)
 
 
 @frozen
 class KnownCluster:
-    """The last Metadata answer about the requested topics.
+    """The content of the last Metadata response about the requested topics.
 
     Partitions with a newer known epoch keep their former entry.
     """
@@ -55,14 +53,14 @@ class KnownCluster:
     topics: dict[str, TopicLayout]
 
     def leader_of(self, topic: str, partition: int) -> tuple[ActorName | None, int]:
-        """The address of a partition's leader (None: unknown) and its epoch."""
+        """(address of a partition's leader, its epoch); the address is None if the leader is unknown."""
         layout = self.topics.get(topic)
         if layout is None or partition >= len(layout.leaders):
             return None, _NO_EPOCH
         return self.brokers.get(layout.leaders[partition]), layout.epochs[partition]
 
     def seen_by_assignor(self, names: tuple[str, ...]) -> Topics:
-        """Partition counts and, if brokers have racks, the racks of the replicas."""
+        """The topics as assignors see them: partition counts and, if brokers have racks, the racks of the replicas."""
         known = {name: self.topics[name] for name in names if name in self.topics}
         racks = None
         if self.racks:
@@ -82,20 +80,20 @@ NOTHING_KNOWN = KnownCluster({}, {}, {})
 class LastSeen:
     """The highest leader epoch that a client has seen of each partition, while it is interested in the topic.
 
-    The epochs of ``KnownCluster`` are not repeated here. This class stores epochs of topics missing from the last
-    answer, and newer epochs from sources other than metadata.
+    This class stores only epochs that are not in ``KnownCluster``. These are epochs of topics missing from the last
+    response, and newer epochs from sources other than metadata.
     """
 
     def __init__(self, rules: MetadataRules) -> None:
         self._rules = rules
         self._epochs: dict[str, array[int]] = {}
         self._ids: dict[str, int] = {}
-        """Ids of topics without a usable partition in the last answer."""
+        """The ids of topics without a usable partition in the last response."""
 
     def current_leader(self, cluster: KnownCluster, topic: str, partition: int) -> tuple[ActorName | None, int]:
-        """The address of a partition's leader and the highest epoch seen. None: the leader is unknown, or older than
-        that epoch.
+        """(address of a partition's leader, highest epoch seen).
 
+        The address is None if the leader is unknown, or older than the highest epoch.
         Source: ``Metadata.currentLeader``, ``partitionMetadataIfCurrent``.
         """
         leader, epoch = cluster.leader_of(topic, partition)
@@ -106,7 +104,7 @@ class LastSeen:
         return leader, epoch
 
     def saw(self, cluster: KnownCluster, topic: str, partition: int, epoch: int) -> bool:
-        """Note a leader epoch. Returns whether it is newer than the highest seen, so that metadata is outdated.
+        """Record a leader epoch. Returns whether the epoch is the highest so far, so that the metadata is outdated.
 
         Source: ``Metadata.updateLastSeenEpochIfNewer``.
         """
@@ -120,9 +118,10 @@ class LastSeen:
     def learned(
         self, known: KnownCluster, reply: MetadataReply, version: int, is_retained: Callable[[str], bool]
     ) -> KnownCluster:
-        """The new view of the cluster after an answer, without topics that have an error.
+        """The new view of the cluster after a Metadata response, without topics that have an error.
 
-        A partition with an older epoch than the highest seen keeps its former entry, or is left out without one.
+        A partition with an older epoch than the highest seen keeps its former entry, or is omitted without a former
+        entry.
         Source: ``Metadata.handleMetadataResponse``, ``updateLatestMetadata``.
         """
         racks = {broker.node_id: broker.rack for broker in reply.brokers if broker.rack}
@@ -161,7 +160,7 @@ class LastSeen:
         return known.topics[topic].epochs if topic in known.topics else None
 
     def _former_id(self, topic: str, before: TopicLayout | None) -> int:
-        """The topic's id in the last answer; none if the topic was missing. Source: ``MetadataCache.topicIds``."""
+        """The topic's id in the last response; none if the topic was missing. Source: ``MetadataCache.topicIds``."""
         return before.topic_id if before is not None else self._ids.get(topic, NO_TOPIC_ID)
 
 
@@ -179,7 +178,7 @@ def _layout(topic: TopicMetadata, racks: bool, reliable: bool) -> TopicLayout:
 
 
 _layout_once = OncePerValue(_layout)
-"""Clients share layouts, whose arrays never change."""
+"""``_layout`` with shared results: clients share layouts, whose arrays never change."""
 
 
 def _unknown(number: int) -> PartitionMetadata:
@@ -187,9 +186,7 @@ def _unknown(number: int) -> PartitionMetadata:
 
 
 def _newest(answer: TopicLayout, before: TopicLayout | None, seen: "array[int]") -> TopicLayout:
-    """The answer, with the former entry of each partition whose epoch in the answer is older than the highest epoch
-    seen.
-    """
+    """The response's layout with the former entry of each partition whose epoch in the response is outdated."""
     if _none_older(answer.epochs, seen):
         return answer
     leaders, epochs, replicas = list(answer.leaders), list(answer.epochs), list(answer.replicas)
@@ -206,7 +203,7 @@ def _newest(answer: TopicLayout, before: TopicLayout | None, seen: "array[int]")
 
 
 def _reset(answer: TopicLayout, seen: "array[int]") -> "array[int]":
-    """The epoch in the answer where the answer lists the partition; otherwise the last epoch seen."""
+    """Per partition the epoch in the response; the last epoch seen if the partition is missing from the response."""
     epochs = list(answer.epochs)
     for number in range(len(seen)):
         if number >= len(epochs):
@@ -229,7 +226,7 @@ def _at(epochs: "array[int]", number: int) -> int:
 
 
 def _compact(numbers: list[int]) -> "array[int]":
-    """Node ids and epochs are usually small: one byte each, then."""
+    """An array of node ids or epochs. These numbers are usually small, so one byte each is enough."""
     small = not numbers or (min(numbers) >= -128 and max(numbers) < 128)
     return array("b" if small else "i", numbers)
 

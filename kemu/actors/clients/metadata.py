@@ -1,7 +1,7 @@
 """A client's metadata and its refresh: one implementation for consumers, producers and admin clients.
 
-One Metadata request is in flight at a time. After a failure the next broker is asked when the backoff ends. Without
-topics of interest there are no requests.
+One Metadata request is in flight at a time. After a failure and its backoff the client asks the next broker. Without
+topics of interest the client sends no requests.
 
 Source: Kafka's ``Metadata`` and ``NetworkClient.DefaultMetadataUpdater``; ``AdminMetadataManager``.
 """
@@ -21,7 +21,7 @@ from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
 from kemu.protocol.names import ActorName
 
 METADATA: TimerKey = ("metadata",)
-"""Fires when metadata is too old, or when the next request is allowed."""
+"""The timer for outdated metadata, or for the next allowed request."""
 
 FATAL_TOPIC_ERRORS = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
@@ -30,31 +30,31 @@ class MetadataWatcher(Protocol):
     """The receiver of metadata."""
 
     def metadata_refreshed(self, changed: bool) -> None:
-        """An answer arrived; ``changed``: whether it differs from the one before."""
+        """Use a Metadata response; ``changed``: whether it differs from the response before."""
         ...
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
-        """A topic is not authorized, or its name is invalid.
+        """React to a topic that is not authorized, or whose name is invalid.
 
-        The answer is dropped, and no request follows by itself.
+        The response is dropped, and the client sends no further request until its user asks for metadata.
         """
         ...
 
 
 class MetadataRefresh:
-    """The last answer, and the request in flight.
+    """The last Metadata response, and the request in flight.
 
     Args:
         machine: the machine that steps; ``METADATA`` is its timer.
         client: sends the requests.
         brokers: selects the broker to ask.
         watcher: receives the answers.
-        retry: wait between two requests without new information (``retry.backoff.ms``).
-        max_age_us: maximum age of an answer (``metadata.max.age.ms``).
-        version: the version of Metadata to speak.
+        retry: the wait between two requests without new information (``retry.backoff.ms``).
+        max_age_us: the maximum age of a response (``metadata.max.age.ms``).
+        version: the version of the Metadata requests.
         chance: the machine's random stream, for the jitter of ``retry``.
-        rules: the leader epochs in answers that the release trusts.
-        without_topics: request brokers and the controller even without topics (an admin client).
+        rules: the leader epochs in responses that the release trusts.
+        without_topics: whether to request brokers and the controller even without topics (an admin client).
     """
 
     def __init__(
@@ -75,18 +75,18 @@ class MetadataRefresh:
         self.controller: ActorName | None = None
         """The last known controller."""
         self.stale = False
-        """Whether newer metadata is wanted and has not arrived."""
+        """Whether newer metadata is requested and has not arrived."""
         self.behind = False
         """Whether some topics of interest have not been requested yet."""
         self.answers = 0
-        """Number of answers so far."""
+        """The number of responses so far."""
         self.interest: tuple[str, ...] = ()
         self.rules = rules
         self._last_seen = LastSeen(rules)
         self._keeps: Callable[[str], bool] | None = None
-        """Filter while all topics are requested: it selects the topics to keep beside those of interest."""
+        """The filter while all topics are requested: it selects further topics to keep. None: topics by name."""
         self._for_now: tuple[str, ...] = ()
-        """Further topics, of a question in progress. Source: ``Metadata.addTransientTopics``."""
+        """Further topics, for a question in progress. Source: ``Metadata.addTransientTopics``."""
         self._machine = machine
         self._client = client
         self._brokers = brokers
@@ -97,7 +97,7 @@ class MetadataRefresh:
         self._chance = chance
         self._without_topics = without_topics
         self._asked_for: tuple[str, ...] | None = None
-        """Topics of the request in flight; None: no request in flight."""
+        """The topics of the request in flight; None without a request in flight."""
         self._asked_all = False
         """Whether the request in flight is about all topics."""
         self._failures = 0
@@ -105,17 +105,17 @@ class MetadataRefresh:
         self._timer_us = 0
 
     def want(self, topics: tuple[str, ...]) -> None:
-        """Be interested in exactly these topics from now on; request new ones."""
+        """Replace the topics of interest, and request the new topics."""
         before, self.interest = self._topics, topics
         self._ask_for_new(before)
 
     def want_for_now(self, topics: tuple[str, ...]) -> None:
-        """Also be interested in these topics, until the next call of this method."""
+        """Add these topics to the topics of interest, until the next call of this method."""
         before, self._for_now = self._topics, topics
         self._ask_for_new(before)
 
     def want_all(self, keeps: Callable[[str], bool] | None) -> None:
-        """Request all topics from now on, and keep those that pass this filter; None: request topics by name again.
+        """Request all topics from now on, and keep topics that pass this filter. None: request topics by name again.
 
         Source: ``ConsumerMetadata.newMetadataRequestBuilder``, ``retainTopic``.
         """
@@ -153,11 +153,13 @@ class MetadataRefresh:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether topics are of interest, by name or by a filter."""
+        """Whether the client has topics of interest, by name or by a filter."""
         return bool(self.interest) or self._keeps is not None
 
     def refresh_if_allowed(self) -> None:
-        """Request metadata, unless the backoff after the last answer runs. Source: ``Metadata.timeToAllowUpdate``."""
+        """Request metadata, unless the last response's backoff has not passed.
+        Source: ``Metadata.timeToAllowUpdate``.
+        """
         if self._machine.now_us >= self._not_before_us:
             self.refresh()
 
@@ -168,7 +170,7 @@ class MetadataRefresh:
         return (*self.interest, *(topic for topic in self._for_now if topic not in self.interest))
 
     def _is_retained(self, topic: str) -> bool:
-        """Source: ``Metadata.retainTopic``."""
+        """Whether a topic of a response is kept. Source: ``Metadata.retainTopic``."""
         return topic in self._topics or (self._keeps is not None and self._keeps(topic))
 
     def _ask_for_new(self, before: tuple[str, ...]) -> None:
@@ -178,23 +180,27 @@ class MetadataRefresh:
             self._ask()
 
     def current_leader(self, topic: str, partition: int) -> tuple[ActorName | None, int]:
-        """The address of a partition's leader (None: unknown) and the highest leader epoch seen."""
+        """(address of a partition's leader, highest leader epoch seen); the address is None if the leader
+        is unknown.
+        """
         return self._last_seen.current_leader(self.cluster, topic, partition)
 
     def saw_epoch(self, topic: str, partition: int, epoch: int) -> bool:
-        """Note a leader epoch. If metadata is older, refresh it and return True: until then the leader is unknown."""
+        """Record a leader epoch. If the metadata is older, refresh the metadata and return True: the leader is unknown
+        until the refresh.
+        """
         if not self._last_seen.saw(self.cluster, topic, partition, epoch):
             return False
         self.refresh()
         return True
 
     def refresh(self) -> None:
-        """Metadata proved wrong: request it as soon as the backoff allows."""
+        """Request metadata as soon as the backoff allows, because the known metadata was wrong."""
         self.stale = True
         self._ask()
 
     def refresh_later(self) -> None:
-        """The answer is incomplete: request metadata after the backoff, which grows."""
+        """Request metadata after the backoff, which grows, because the response is incomplete."""
         self.stale = True
         self._failures += 1
         wait_us = self._retry.after(self._failures, self._chance)
@@ -202,7 +208,7 @@ class MetadataRefresh:
         self._ask_at(self._not_before_us)
 
     def timer_fired(self) -> None:
-        """METADATA fired."""
+        """Request metadata (the timer METADATA fired)."""
         self._timer_us = 0
         self.refresh()
 

@@ -1,4 +1,4 @@
-"""Results of pure functions of frozen values, computed once while many clients of one cluster get the same value."""
+"""Results of pure functions of frozen values, computed once for many clients that get the same value."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 R = TypeVar("R")
 
 KEPT = 16
-"""Number of results that are kept of a function."""
+"""The number of kept results per function."""
 
 
 class OncePerValue(Generic[R]):
@@ -15,10 +15,10 @@ class OncePerValue(Generic[R]):
     def __init__(self, function: Callable[..., R]) -> None:
         self._function = function
         self._results: dict[tuple[Any, ...], tuple[object, R]] = {}
-        """(id, other arguments) -> the value, which keeps its id in use, and the result."""
+        """(id, other arguments) -> the value and the result. The stored value prevents the reuse of its id."""
 
     def __call__(self, value: object, *others: bool) -> R:
-        """Return the function's result."""
+        """The function's result, computed or remembered."""
         key = (id(value), *others)
         known = self._results.get(key)
         if known is None:

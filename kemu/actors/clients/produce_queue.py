@@ -6,7 +6,7 @@ LAST_EPOCH = (1 << 15) - 1
 
 
 class Batch:
-    """Records of one partition in one batch. The batch grows until its first attempt."""
+    """A batch of records of one partition. The batch grows until its first attempt."""
 
     __slots__ = ("attempts", "count", "created_us", "in_doubt", "sequence")
 
@@ -14,14 +14,14 @@ class Batch:
         self.count = count
         self.created_us = created_us
         self.sequence = -1
-        """Sequence number of its first record; -1: not assigned yet."""
+        """The sequence number of the first record; -1: not assigned yet."""
         self.attempts = 0
         self.in_doubt = False
         """Whether an attempt ended without a definite answer, so that the batch may be in the log."""
 
 
 class ProduceQueue:
-    """The batches of one partition, oldest first. The head stays in the queue until it is acknowledged or failed."""
+    """The batches of one partition, oldest first. The first batch remains queued until it is acknowledged or failed."""
 
     __slots__ = (
         "batches",
@@ -40,19 +40,19 @@ class ProduceQueue:
         self.topic = topic
         self.number = number
         self.index = index
-        """Index among all partitions of its producer."""
+        """The queue's index among all partitions of its producer."""
         self.leader = -1
-        """Node id of the leader; -1: unknown."""
+        """The node id of the leader; -1: unknown."""
         self.batches: list[Batch] = []
         self.in_flight: Batch | None = None
         self.not_before_us = 0
-        """End of the head's backoff."""
+        """The end of the first batch's backoff."""
         self.producer_id = producer_id
         self.epoch = 0
         self.next_sequence = 0
 
     def add(self, count: int, now_us: int) -> bool:
-        """Append records. Returns whether they began a new batch."""
+        """Append records. Returns whether the records began a new batch."""
         if self.batches:
             last = self.batches[-1]
             if last.attempts == 0:
@@ -62,7 +62,7 @@ class ProduceQueue:
         return True
 
     def take(self, *, idempotent: bool) -> Batch:
-        """Mark the head as in flight and return it. An idempotent producer's batch gets its sequence number."""
+        """Mark the first batch as in flight and return it. An idempotent producer's batch gets its sequence number."""
         assert self.in_flight is None, f"partition {self.number}: one batch in flight at a time"
         self.in_flight = head = self.batches[0]
         head.attempts += 1
@@ -72,17 +72,17 @@ class ProduceQueue:
         return head
 
     def drop(self) -> Batch:
-        """Remove the head, which is acknowledged or failed."""
+        """Remove the first batch, which is acknowledged or failed."""
         self.in_flight = None
         self.not_before_us = 0
         return self.batches.pop(0)
 
     def split(self) -> None:
-        """Split the head, which is definitely not in the log, into two batches with new sequence numbers."""
+        """Split the first batch, which is certainly not in the log, into two batches with new sequence numbers."""
         head = self.batches[0]
         assert head.count > 1 and not head.in_doubt, "only a batch that is definitely not in the log may be split"
         second = Batch(head.count - head.count // 2, head.created_us)
-        second.attempts = head.attempts  # so neither half grows
+        second.attempts = head.attempts  # so that neither half grows
         head.count //= 2
         if head.sequence >= 0:
             self.next_sequence, head.sequence = head.sequence, -1

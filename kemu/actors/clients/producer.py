@@ -1,19 +1,19 @@
-"""A producer: appends records at a set rate, or on command, with the configured guarantees.
+"""A producer: it appends records at a set rate, or on command, with the configured guarantees.
 
 Records arise evenly (``rate * elapsed``, in whole numbers, without rounding loss). The records are distributed
 round-robin to all partitions, with or without a leader, as keyed records would be. Every ``emulated_batch_interval_ms``
 each broker gets one Produce with the batches of all its partitions. One request per broker and one batch per partition
-is in flight at a time, so batches never overtake each other. Kafka's client keeps the order with up to five requests if
-it is idempotent.
+is in flight at a time, so batches never overtake each other. Kafka's idempotent client keeps the order with up to five
+requests in flight.
 
-A batch is retried until an answer acknowledges or fails it, or ``delivery.timeout.ms`` is over. After a lost answer the
-batch may be in the log already. With idempotence the leader recognizes a retry by producer id, epoch and sequence;
-without it, the retry is a duplicate.
+A batch is retried until an answer acknowledges or fails the batch, or ``delivery.timeout.ms`` has passed. After a lost
+answer the batch may already be in the log. With idempotence the leader recognizes a retry by producer id, epoch and
+sequence; without idempotence, the retry is a duplicate.
 
-Differences from Kafka: the producer draws its id from its random stream, where Kafka assigns ids (InitProducerId), so
-each process needs its own stream. Kafka raises the epoch of the whole producer, this one only that of the affected
-partition. The brokers cannot see the difference, since a log knows nothing of other logs. As in Kafka, idempotence
-needs acks=all and is off without it.
+Differences from Kafka: the producer draws its id from its random stream, where Kafka assigns ids (InitProducerId). So
+each process needs a separate stream. Kafka raises the epoch of the whole producer; this producer raises only the epoch
+of the affected partition. The brokers cannot see the difference, since each log stores only its own producer states. As
+in Kafka, idempotence needs acks=all, and is off with other acks.
 """
 
 from collections.abc import Callable
@@ -55,14 +55,14 @@ _records_acknowledged = maker(RecordsAcknowledged)
 
 
 class ProducerTimer(StrEnum):
-    """The producer's timers."""
+    """The timers of a producer."""
 
     BATCH = "batch"
-    """New records go into batches."""
+    """The next interval at which new records are put into batches has ended."""
     RETRY = "retry"
-    """A backoff, or a linger time, ended."""
+    """A backoff, or a linger time, has ended."""
     TIMEOUTS = "timeouts"
-    """``delivery.timeout.ms`` of the oldest batch may be over. The timer is never stopped early."""
+    """``delivery.timeout.ms`` of the oldest batch may have passed. The timer is never stopped early."""
     DEADLINE = DEADLINE[0]
     """The earliest deadline of a request in flight."""
     METADATA = METADATA[0]
@@ -70,14 +70,14 @@ class ProducerTimer(StrEnum):
 
 
 class _Node:
-    """A broker as the producer sees it."""
+    """A broker in the producer's view."""
 
     __slots__ = ("host", "in_flight", "ready")
 
     def __init__(self, host: ActorName) -> None:
         self.host = host
         self.in_flight = False
-        """Whether a Produce to it is in flight."""
+        """Whether a Produce to the broker is in flight."""
         self.ready: dict[int, None] = {}
         """The broker's partitions with batches but none in flight, by index, in the order in which they became
         ready."""
@@ -91,11 +91,11 @@ class _Sent(NamedTuple):
 
 
 class Producer(Machine):
-    """A producer and its application (see the module).
+    """A producer and its application.
 
     Args:
-        topics: the topics of its records; exactly one if it produces at a rate.
-        chance: random stream of this process: the producer id, the first broker to ask and backoff jitter.
+        topics: the topics of the records; exactly one topic if the producer has a rate.
+        chance: the random stream of this process: the producer id, the first broker to ask and backoff jitter.
         metadata_rules: the leader epochs in metadata that the release trusts.
     """
 
@@ -118,9 +118,9 @@ class Producer(Machine):
         self.config = config
         self.idempotent = config.enable_idempotence and config.acks == -1
         self.queues: list[ProduceQueue] = []
-        """Queues of all topics, in the order in which their partitions became known."""
+        """The queues of all topics, in the order in which their partitions became known."""
         self._queues_of: dict[str, list[ProduceQueue]] = {topic: [] for topic in topics}
-        """Queues by topic, in the order of partition numbers."""
+        """Topic -> its queues, in the order of partition numbers."""
         self._chance = chance
         self._draws = draws
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
@@ -148,15 +148,15 @@ class Producer(Machine):
         self._nodes: dict[int, _Node] = {}
         self._rate = config.emulated_records_per_s
         self._credit = 0
-        """Records that have arisen and are in no batch yet, in millionths."""
+        """The number of records that have arisen and are in no batch yet, in millionths."""
         self._credited_us = 0
         self._next_partition = 0
         self._unplaced: list[tuple[str, int, int]] = []
         """(topic, partition, records) that wait for the topic's partitions to become known."""
         self.pending = 0
-        """Batches that are neither acknowledged nor failed."""
+        """The number of batches that are neither acknowledged nor failed."""
         self._flushing = False
-        """Whether batches are sent without lingering, until none is pending."""
+        """Whether batches are sent without lingering, until no batch is pending."""
         self._timeouts_at_us: int | None = None
         self._retry_at_us: int | None = None
         self._closing = False
@@ -169,7 +169,7 @@ class Producer(Machine):
         }
 
     def handle(self, event: Event) -> None:
-        """Handle a tick, answer, broken connection, timer or command."""
+        """React to a tick, answer, broken connection, timer or command."""
         if self.finished:
             return
         match event:
@@ -246,7 +246,9 @@ class Producer(Machine):
         self._add([(queues[(first + turn) % len(queues)], everybody + (turn < rest)) for turn in turns])
 
     def _produce(self, topic: str, counts: tuple[tuple[int, int], ...]) -> None:
-        """send() of an application with its own counts. Before the first metadata it blocks, so the records wait."""
+        """Send an application's records with the given counts. Before the first metadata send() blocks: the records
+        wait.
+        """
         queues = self._queues_of[topic]
         if not queues:
             self._unplaced.extend((topic, number, count) for number, count in counts)
@@ -281,7 +283,7 @@ class Producer(Machine):
                 self._send(node)
 
     def _send(self, node: _Node) -> None:
-        """Send one request with the head batch of every ready partition of this broker."""
+        """Send one request with the first batch of every ready partition of this broker."""
         if node.in_flight or not node.ready:
             return
         available_us = self._client.available_at(node.host)
@@ -343,7 +345,7 @@ class Producer(Machine):
         self._send_all()
 
     def _decide(self, queue: ProduceQueue, error: ErrorCode, row: ProducedBatch | None = None) -> None:
-        """Handle the outcome of the attempt at this queue's head.
+        """Use the outcome of the attempt at this queue's first batch.
 
         Source: Kafka's ``Sender.completeBatch`` and ``canRetry``.
         """
@@ -363,7 +365,7 @@ class Producer(Machine):
             queue.split()
             self.pending += 1
         elif error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.idempotent and not expired:
-            # The log lacks an earlier batch: its tail is lost. The remaining batches start a new epoch.
+            # The log lacks an earlier batch: its last part is lost. The remaining batches start a new epoch.
             queue.begin_epoch(self._new_producer_id())
             self._back_off(queue, batch)
         elif error.retriable and not expired:
@@ -380,7 +382,7 @@ class Producer(Machine):
         self._retry_by(queue.not_before_us)
 
     def _fail(self, queue: ProduceQueue, error: ErrorCode, *, definite: bool) -> None:
-        """Fail the head. The following batches start a new epoch, as the log may or may not hold the head."""
+        """Fail the first batch. The following batches start a new epoch, as the failed batch may be in the log."""
         batch = self._drop(queue)
         self.note(
             ProduceFailed(
@@ -404,7 +406,7 @@ class Producer(Machine):
         return batch
 
     def _not_answered(self, why: str, sent: _Sent) -> None:
-        """The connection broke before the answer. Source: ``Sender.handleProduceResponse``."""
+        """Retry or fail the batches of a request whose connection broke. Source: ``Sender.handleProduceResponse``."""
         sent.node.in_flight = False
         error = ErrorCode.REQUEST_TIMED_OUT if why == TIMED_OUT else ErrorCode.NETWORK_EXCEPTION
         for queue, batch in sent.batches:
@@ -412,13 +414,13 @@ class Producer(Machine):
                 self._decide(queue, error)
 
     def _link_lost(self, host: ActorName, why: str) -> None:
-        """A connection broke: refresh metadata. Source: ``NetworkClient.processDisconnection``."""
+        """Refresh metadata after a connection broke. Source: ``NetworkClient.processDisconnection``."""
         self._metadata.refresh()
 
     # --- leaders -----------------------------------------------------------------------------------------------
 
     def metadata_refreshed(self, changed: bool) -> None:
-        """Update the leaders. A topic missing from the answer has no leader. Source: ``Metadata.update``."""
+        """Update the leaders. A topic missing from the response has no leader. Source: ``Metadata.update``."""
         cluster = self._metadata.cluster
         for node_id, host in cluster.brokers.items():
             if node_id not in self._nodes:
@@ -444,7 +446,11 @@ class Producer(Machine):
         self._send_all()
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
-        """send() raises. The application continues, and each send() asks again (``KafkaProducer.waitOnMetadata``)."""
+        """Request metadata again after the backoff.
+
+        In Kafka send() raises the error, and the next send() requests metadata again
+        (``KafkaProducer.waitOnMetadata``).
+        """
         self._metadata.refresh_later()
 
     def _lead(self, topic: str, number: int, leader: int) -> None:
@@ -463,7 +469,7 @@ class Producer(Machine):
     # --- time --------------------------------------------------------------------------------------------------
 
     def _time_out(self) -> None:
-        """Fail batches older than ``delivery.timeout.ms``, and set the timer for the next one.
+        """Fail batches older than ``delivery.timeout.ms``, and set the timer for the next batch.
 
         Source: ``Sender.sendProducerData``.
         """

@@ -1,13 +1,14 @@
 """The application around a consumer: it calls poll(), processes records, commits and closes.
 
 The polling thread belongs to the application. Inside ``poll()`` the client works (``actors.consumer.consumer``).
-Outside ``poll()`` the application works, and the client's duties on the polling thread wait.
+Outside ``poll()`` the application works, and the client's tasks on the polling thread wait.
 
-The consumer informs an application when a call ends. The application answers with its next call: exactly one of
-``poll``, ``work``, ``commit_sync`` and ``close``, as its last statement. An application has no clock and no randomness
-of its own: the same inputs lead to the same calls.
+The consumer informs an application when a call ends. The application reacts with its next call: exactly one of
+``poll``, ``work``, ``commit_sync`` and ``close``, as its last statement. An application uses no clock and draws no
+random number. So the same inputs lead to the same calls.
 
-Source: Kafka's ``Consumer`` interface (``Calls``). ``Application`` stands for any program around that interface.
+Source: Kafka's ``Consumer`` interface (``Calls``). ``Application`` is the interface of any program that uses a
+consumer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from kemu.protocol.names import TopicPartition
 _POLL_WORK, _RECORD_WORK = DrawName.POLL_WORK, DrawName.RECORD_WORK
 
 Answers: TypeAlias = Callable[[Mapping[TopicPartition, int | None]], None]
-"""Continuation of a question about partitions: called with the answer of each partition."""
+"""The continuation of a question about partitions; its argument is the answer of each partition."""
 
 
 class IllegalState(Exception):
@@ -34,24 +35,24 @@ class Calls(Protocol):
 
     @property
     def now_us(self) -> int:
-        """Time of this host's clock."""
+        """The time of this host's clock."""
         ...
 
     # --- next call of the polling thread -------------------------------------------------------------------------
 
     def poll(self, timeout_us: int = 0) -> None:
-        """Poll; ``polled`` follows: with records, or without any after ``timeout_us`` (0: only with records)."""
+        """Call poll(); ``polled`` follows: with records, or without any after ``timeout_us`` (0: only with records)."""
         ...
 
     def work(self, us: int) -> None:
-        """Be busy for this long; ``worked`` follows."""
+        """Be busy for this time; ``worked`` follows."""
         ...
 
     def commit_sync(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit all positions, or these offsets; ``committed`` follows.
 
         Raises:
-            IllegalState: a partition is not assigned; in KIP-333's mode also an offset that polls have not reached yet.
+            IllegalState: a partition is not assigned, or (in KIP-333's mode) polls have not reached an offset yet.
         """
         ...
 
@@ -78,11 +79,11 @@ class Calls(Protocol):
         ...
 
     def wait(self, then: Callable[[], None]) -> None:
-        """Wait for something other than the consumer, until ``GoOn`` arrives; ``then()`` makes the next call."""
+        """Wait for an event outside the consumer, until ``GoOn`` arrives; ``then()`` makes the next call."""
         ...
 
     def close(self) -> None:
-        """Commit if auto-commit is on, call the listener back, leave the group. No call of the application follows."""
+        """Commit if auto-commit is on, call the listener, leave the group. The application makes no further call."""
         ...
 
     # --- inside a callback of the listener, after its first step (``Busy``) ----------------------------------------
@@ -104,18 +105,18 @@ class Calls(Protocol):
     ) -> None:
         """Commit all positions, or these offsets, in one attempt. A later poll or commit calls ``then(committed)``.
 
-        ``committed`` is False after any failure, also if the coordinator was not found or not reached. ``then`` must
+        ``committed`` is False after any failure, even if the coordinator was not found or not reached. ``then`` must
         make no call. Without a coordinator the commit waits for the lookup in progress. With a second consumer
-        (KIP-333) ``then`` is called once, after both commits. Raises as ``commit_sync``.
+        (KIP-333) ``then`` is called once, after both commits. The method raises the errors of ``commit_sync``.
         """
         ...
 
     def processed(self, part: Returned, started_us: int) -> None:
-        """Report these records as processed since ``started_us``: checkers and metrics count them as work."""
+        """Report these records as processed since ``started_us``, for checkers and metrics."""
         ...
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Subscribe to these topics instead of the former ones, from the next poll on."""
+        """Subscribe to these topics instead of the former topics, from the next poll on."""
         ...
 
     def subscribe_to_pattern(self, pattern: str) -> None:
@@ -123,7 +124,7 @@ class Calls(Protocol):
         ...
 
     def unsubscribe(self) -> None:
-        """Give up all partitions and leave the group when the next poll begins."""
+        """Revoke all partitions and leave the group when the next poll begins."""
         ...
 
     def assign(self, partitions: tuple[TopicPartition, ...]) -> None:
@@ -135,11 +136,13 @@ class Calls(Protocol):
         ...
 
     def pause(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Return no records of these partitions until ``resume``. Raises ``IllegalState`` for an unassigned one."""
+        """Return no records of these partitions until ``resume``. Raises ``IllegalState`` for an unassigned
+        partition.
+        """
         ...
 
     def resume(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Return records of these partitions again. Raises ``IllegalState`` for an unassigned one."""
+        """Return records of these partitions again. Raises ``IllegalState`` for an unassigned partition."""
         ...
 
     def paused(self) -> tuple[TopicPartition, ...]:
@@ -151,7 +154,7 @@ class Calls(Protocol):
         ...
 
     def position(self, partition: TopicPartition) -> int | None:
-        """Offset of the next record to return; None while the position is unknown.
+        """The offset of the next record to return; None while the position is unknown.
 
         Raises ``IllegalState`` for an unassigned partition.
         """
@@ -159,15 +162,18 @@ class Calls(Protocol):
 
     @property
     def last_commit_went_through(self) -> bool:
-        """Whether the last ``commit_sync`` succeeded. Kafka's raises an exception otherwise."""
+        """Whether the last ``commit_sync`` succeeded. Kafka's ``commitSync`` raises an exception after a failure."""
         ...
 
     def child_consumer_is_alive(self) -> bool:
-        """Whether a second consumer exists, active or on standby (KIP-333); False outside that mode."""
+        """Whether a second consumer exists, active or on standby (KIP-333); False outside KIP-333's mode."""
         ...
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """Records between the position and the last fetched high watermark; None before the first fetch (KIP-695)."""
+        """The number of records between the position and the last fetched high watermark (KIP-695).
+
+        None before the first fetch.
+        """
         ...
 
     def enforce_rebalance(self) -> None:
@@ -176,59 +182,60 @@ class Calls(Protocol):
 
 
 class Application(Protocol):
-    """A program that uses a consumer. Each method runs outside poll() and ends with the next call (see the module)."""
+    """A program that uses a consumer. Each method runs outside poll(), and its last statement is the next call."""
 
     def started(self, calls: Calls) -> None:
-        """The process starts. The consumer is subscribed to the topics of its constructor, if any."""
+        """Make the first call of the process. The consumer is subscribed to the topics of its constructor, if any."""
         ...
 
     def polled(self, records: Sequence[Returned]) -> None:
-        """poll() returned these records, partition by partition; none if its timeout was over."""
+        """Use the records that poll() returned, partition by partition; none if the timeout of poll() has passed."""
         ...
 
     def worked(self) -> None:
-        """The processing time that ``work`` requested has passed."""
+        """Continue after the processing time that ``work`` requested."""
         ...
 
     def committed(self) -> None:
-        """commitSync() returned or gave up."""
+        """Continue after commitSync() has returned or has given up."""
         ...
 
     def poll_raised(self, why: str) -> None:
-        """poll() raised an exception that is not fatal: a callback of the rebalance listener raised."""
+        """Continue after poll() raised a non-fatal exception: a callback of the rebalance listener raised an error."""
         ...
 
 
 ApplicationFactory: TypeAlias = Callable[[ConsumerConfig], Application]
-"""Makes the application of one process of a member, from the member's configuration. ``PollLoop`` is one."""
+"""The function that makes the application of one process of a member, from the member's configuration."""
 
 
 class PollLoop:
-    """The usual loop: poll, process the records, commit if so configured, poll again.
+    """The usual application: poll, process the records, commit if so configured, poll again.
 
     The configuration sets the processing time (``emulated.process.us.per.record`` and similar keys). Drawn times
-    replace it: one draw for each poll, added to the first partition, and one draw for each partition's time per record.
+    replace the configured time: one draw for each poll, added to the first partition, and one draw for each partition's
+    time per record.
     """
 
     def __init__(self, config: ConsumerConfig, draws: Draws = CALM) -> None:
         self._draws = draws
         self._poll_us = 0
-        """Fixed cost of the last poll, in us, that ``work`` has not been charged with yet."""
+        """The fixed cost of the last poll (us) that is not part of a ``work`` call yet."""
         self._us_per_record = config.emulated_process_us_per_record
         self._commits = config.emulated_commit_after_poll
         self._poll_timeout_us = config.emulated_poll_timeout_ms * 1000
         self._records: list[Returned] = []
-        """Records of the last poll that are not processed yet."""
+        """The records of the last poll that are not processed yet."""
         self._part_started_us = 0
         self._calls: Calls
 
     def started(self, calls: Calls) -> None:
-        """Poll."""
+        """Call poll() for the first time."""
         self._calls = calls
         calls.poll()
 
     def polled(self, records: Sequence[Returned]) -> None:
-        """Process the records."""
+        """Process the records of the poll."""
         self._records.extend(records)
         if records:
             self._poll_us = self._draws.us(_POLL_WORK, 0)
@@ -256,7 +263,7 @@ class PollLoop:
         self._calls.processed(self._records.pop(0), self._part_started_us)
 
     def worked(self) -> None:
-        """The records of one partition are processed, or the pause after an exception is over."""
+        """Continue after the records of one partition are processed, or after the pause that follows an exception."""
         if self._records:
             self._part_done()
             self._process()
@@ -264,9 +271,9 @@ class PollLoop:
             self._calls.poll()
 
     def committed(self) -> None:
-        """Poll, whatever the outcome of the commit."""
+        """Call poll() again, whatever the outcome of the commit."""
         self._calls.poll()
 
     def poll_raised(self, why: str) -> None:
-        """Log the exception and poll again after the usual poll timeout."""
+        """Log the exception, and call poll() again after the usual poll timeout."""
         self._calls.work(self._poll_timeout_us)

@@ -1,29 +1,32 @@
-"""KIP-333's mode in a member (``enable.parallel.rebalance``): jump to the log's end; a second consumer reads the gap.
+"""KIP-333's mode of a member (``enable.parallel.rebalance``): jump to the log's end; a second consumer reads the gap.
 
-A part of the consumer. The part acts when the member gets a partition with a commit and unread records:
+The module is a part of the consumer. This part acts in four steps when the member gets a partition with a commit and
+unread records.
 
 1. Read both commit logs of the partition.
 2. Check that the log still holds the committed records (KIP-320), and read the log's end, once.
 3. Write a token for the gap, and wait until it is stored.
-4. Commit the end, and only then jump there.
+4. Commit the end, and then jump to the end.
 
 So the next owner can recover from a crash at any step. A second consumer (``actors.consumer.child``) processes the
-ranges that tokens leave open. The member creates it with the first open range and keeps it on standby afterwards.
+ranges of open tokens. The member creates the second consumer with the first open range, and keeps it on standby later.
 
 | method | effect in this mode |
 |---|---|
-| ``poll`` | records of the first, then of the second; half of ``max.poll.records`` each if both have some (*) |
-| ``position``, ``seek``, ``subscribe``, ``assign``, ``unsubscribe`` | the first consumer alone; ranges stay |
-| ``committed`` | the progress in the first open range; without one, the first consumer's commit |
-| ``commitSync``, ``commitAsync`` | each commits its own; a given offset inside an open range is the second's |
+| ``poll`` | records of the first, then of the second consumer; half of ``max.poll.records`` each if both have some (*)
+|
+| ``position``, ``seek``, ``subscribe``, ``assign``, ``unsubscribe`` | the first consumer alone; ranges remain |
+| ``committed`` | the progress in the first open range; without an open range, the first consumer's commit |
+| ``commitSync``, ``commitAsync`` | each consumer commits its offsets; an offset inside an open range is the second's |
 | ``beginningOffsets``, ``endOffsets`` | unchanged: offsets of the log (*) |
 | ``offsetsForTimes`` | unchanged |
-| ``pause``, ``resume``, ``close`` | both |
-| auto-commit | each at its own interval: the records of former polls |
+| ``pause``, ``resume``, ``close`` | both consumers |
+| auto-commit | each consumer at its own interval: the records of former polls |
 
-(*) ``emulated.parallel.rebalance.calls = page`` follows the page literally: a poll returns ``max.poll.records`` of each
-consumer ("twice as many records could be returned"), and ``beginningOffsets``, ``endOffsets`` are "the earliest/latest
-offsets that they have processed". That contradicts Kafka's meaning of these calls, so it is not the default.
+(*) ``emulated.parallel.rebalance.calls = page`` follows the KIP's page literally: a poll returns ``max.poll.records``
+of each consumer ("twice as many records could be returned"). ``beginningOffsets`` and ``endOffsets`` are "the
+earliest/latest offsets that they have processed". This reading contradicts Kafka's meaning of these calls, so it is
+not the default.
 
 Partitions assigned with ``assign()`` have no such mode: without membership no generation fences the second consumer.
 """
@@ -75,28 +78,28 @@ PART = "catch-up"
 
 
 class HostOfChild(ConsumerMachine, Protocol):
-    """The member's machine, which hosts the second consumer's machine."""
+    """The interface of the member's machine, which hosts the second consumer's machine."""
 
     @property
     def bootstrap(self) -> tuple[ActorName, ...]:
-        """Brokers to ask first."""
+        """The brokers to ask first."""
         ...
 
     def admit(self, part: str, machine: Machine) -> None:
-        """See ``HostingMachine.admit``."""
+        """Host a machine, as ``HostingMachine.admit`` does."""
         ...
 
     def dismiss(self, part: str) -> None:
-        """See ``HostingMachine.dismiss``."""
+        """End a hosted machine, as ``HostingMachine.dismiss`` does."""
         ...
 
     def tell_part(self, part: str, command: object) -> None:
-        """See ``HostingMachine.tell_part``."""
+        """Send a command to a hosted machine, as ``HostingMachine.tell_part`` does."""
         ...
 
 
 class _Jump:
-    """A partition on its way to the log's end: the writes that are left, in order, and the target position."""
+    """A partition before its jump to the log's end: the remaining writes, in order, and the target position."""
 
     __slots__ = ("asked", "epoch", "one", "position", "writes")
 
@@ -110,7 +113,7 @@ class _Jump:
 
 
 class CatchUp:
-    """KIP-333's mode of one member (see the module)."""
+    """KIP-333's mode of one member."""
 
     def __init__(self, machine: HostOfChild, positions: Positions) -> None:
         self.logs: dict[TopicPartition, CommitLogs] = {}
@@ -118,7 +121,7 @@ class CatchUp:
         self._machine = machine
         self._positions = positions
         self._stored: dict[TopicPartition, tuple[int, int]] = {}
-        """The first log's commit and its leader epoch, as read."""
+        """The first log's commit and its leader epoch, as read from the coordinator."""
         self._jumps: dict[TopicPartition, _Jump] = {}
         self._child: ChildConsumer | None = None
         self._dead = False
@@ -126,10 +129,10 @@ class CatchUp:
         self._waiting: list[Callable[[Result], None]] = []
         """Continuations of commits that wait for the second consumer."""
         self._first_takes_more = True
-        """Whether the first consumer gets the odd record when both share a poll."""
+        """Whether the first consumer gets the odd record when both consumers share a poll."""
         self._by_page = machine.config.emulated_parallel_rebalance_calls == PAGE
         self._returned: dict[TopicPartition, tuple[int, int]] = {}
-        """Partition -> first offset that a poll returned, one past the last one; of both consumers."""
+        """Partition -> (first offset that a poll of either consumer returned, last such offset + 1)."""
 
     # --- jumps of new partitions -------------------------------------------------------------------------------
 
@@ -149,7 +152,8 @@ class CatchUp:
             one.seeking = Seeking.JUMPING
             self._machine.wake()
         else:
-            # If the log was truncated below the commit, validation detects it as without the mode.
+            # If the log was truncated below the commit, the validation detects the truncation, as without KIP-333's
+            # mode.
             offset, epoch = self._stored[one.at]
             self._begin(one, max(offset, found.position), COMMITTED, epoch)
 
@@ -292,7 +296,7 @@ class CatchUp:
             self._tell(PauseChild((at,), True))
 
     def fail_child(self, for_us: int) -> None:
-        """Let the second consumer fail, if it exists, and restart after this long."""
+        """Stop the second consumer, if it exists, and restart it after this time."""
         if self._child is None:
             return
         self.end()
@@ -301,7 +305,7 @@ class CatchUp:
         self._machine.start_timer((ConsumerTimer.CHILD,), for_us)
 
     def restart_child(self) -> None:
-        """CHILD fired: a new second consumer continues from the last commit."""
+        """Start a new second consumer, which continues from the last commit (the timer CHILD fired)."""
         self._dead = False
         for at, one in self._positions.partitions.items():
             if at in self.logs and one.seeking in (Seeking.FETCHING, Seeking.VALIDATING):
@@ -344,7 +348,7 @@ class CatchUp:
     # --- polls -------------------------------------------------------------------------------------------------
 
     def poll(self, most: int) -> list[Returned]:
-        """Records of a poll: the first consumer's, then the second's."""
+        """The records of a poll: the first consumer's records, then the second consumer's."""
         records = self._drain(most)
         if self._by_page:
             for at, first, last in records:
@@ -355,16 +359,19 @@ class CatchUp:
     def returned_offsets(
         self, partitions: Sequence[TopicPartition], *, end: bool
     ) -> Mapping[TopicPartition, int | None] | None:
-        """The literal answer of the page to ``beginningOffsets`` (or ``endOffsets``); None: answer by the log.
+        """The page's literal answer to ``beginningOffsets`` (or ``endOffsets``); None: the log's offsets are the
+        answer.
 
-        An offset is None if no record of the partition was returned yet.
+        An offset is None if no poll has returned a record of the partition.
         """
         if not self._by_page:
             return None
         return {at: self._returned[at][end] if at in self._returned else None for at in partitions}
 
     def _drain(self, most: int) -> list[Returned]:
-        """The consumers share the limit if both have records; by the page each has its own."""
+        """The records of both consumers. The consumers share the limit, or (by the page) each consumer has its own
+        limit.
+        """
         positions, child = self._positions, self._child
         if child is None or not child.has_records:
             return positions.drain(most)
@@ -424,7 +431,7 @@ class CatchUp:
         return tuple(((row.topic, row.partition), row.offset) for row in rows)
 
     def split(self, offsets: Mapping[TopicPartition, int]) -> CommitSplit:
-        """The given offsets, by the consumer that commits them; already committed offsets are left out.
+        """The given offsets, by the consumer that commits them; already committed offsets are omitted.
 
         Raises:
             IllegalState: an offset lies beyond the records that polls returned.

@@ -1,12 +1,12 @@
-"""KIP-333's second consumer: it processes the ranges that the first one skipped, oldest first, then waits for more.
+"""KIP-333's second consumer: it processes the ranges that the first consumer skipped, oldest first.
 
-The second consumer is a machine inside the member's machine; peers know it as ``c1/catch-up``. The second consumer has
-its own connections and metadata, and looks up the coordinator itself. It is not a member of the group. The second
-consumer's commits carry the generation of its member, so the coordinator fences both together. Without a partition it
-neither reads nor commits.
+The second consumer is a machine inside the member's machine; peers know its address ``c1/catch-up``. The second
+consumer has its own connections and metadata, and looks up the coordinator itself. The second consumer is not a member
+of the group. The second consumer's commits contain the generation of its member, so the coordinator fences both
+together. Without a range to process, the second consumer waits: it neither reads nor commits.
 
-Fetched records wait until a poll of the member takes them. Records count as processed when the application makes its
-next call after that poll.
+Fetched records wait until a poll of the member takes them. Records are processed when the application makes its next
+call after that poll.
 
 Source: KIP-333, "Design" and "Effects on Current API"; ``protocol.catch_up`` has the rules that the KIP leaves open.
 """
@@ -14,8 +14,6 @@ Source: KIP-333, "Design" and "Effects on Current API"; ``protocol.catch_up`` ha
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
-
-from attrs import frozen
 
 from kemu.actors.client import DEADLINE, DISCONNECTED, Backoff, Client
 from kemu.actors.clients.brokers import BrokersToAsk
@@ -28,6 +26,7 @@ from kemu.actors.machine import Chance, Event, LinkDown, Machine, Received, Time
 from kemu.protocol.catch_up import OffsetRange
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.data import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -48,7 +47,7 @@ _COMMIT = "commit"
 
 @frozen
 class WorkOff:
-    """The member owns a partition: process these open ranges. The first range starts at its commit."""
+    """The order to process these open ranges of a partition. The first range starts at the partition's commit."""
 
     at: TopicPartition
     ranges: tuple[OffsetRange, ...]
@@ -56,14 +55,14 @@ class WorkOff:
 
 @frozen
 class Leave:
-    """Read and commit nothing of these partitions: the member lost them, or stops returning their records."""
+    """The order to stop reading and committing these partitions: the member lost them, or returns no more records."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @frozen
 class Serve:
-    """Commit under this generation, and resume these partitions."""
+    """The order to commit under this generation, and to resume these partitions."""
 
     generation: Generation
     partitions: tuple[TopicPartition, ...] = ()
@@ -71,19 +70,21 @@ class Serve:
 
 @frozen
 class Take:
-    """A poll takes at most this many records (``ChildConsumer.taken``)."""
+    """The order to take at most this many records for a poll (``ChildConsumer.taken``)."""
 
     most: int
 
 
 @frozen
 class Worked:
-    """The application has processed all records of former polls."""
+    """The notice that the application has processed all records of former polls."""
 
 
 @frozen
 class CommitNow:
-    """Commit these offsets, or all progress, under this generation. ``ChildConsumer.outcome`` gets the result."""
+    """The order to commit these offsets, or all progress, under this generation. The result is in
+    ``ChildConsumer.outcome``.
+    """
 
     generation: Generation
     only: Mapping[TopicPartition, int] | None = None
@@ -91,7 +92,7 @@ class CommitNow:
 
 @frozen
 class PauseChild:
-    """Pause or resume the return of records of these partitions."""
+    """The order to pause or resume the return of records of these partitions."""
 
     partitions: tuple[TopicPartition, ...]
     paused: bool
@@ -99,45 +100,45 @@ class PauseChild:
 
 @frozen
 class Clip:
-    """The log of a partition was truncated to ``end``: ranges beyond it are void."""
+    """The notice that the log of a partition was truncated to ``end``: ranges beyond ``end`` are void."""
 
     at: TopicPartition
     end: int
 
 
 class _Work:
-    """A partition with ranges, present or past, and the second consumer's progress in it."""
+    """A partition with ranges, present or past, and the second consumer's progress in the partition."""
 
     __slots__ = ("done", "one", "processed", "progress", "ranges")
 
     def __init__(self, one: Partition) -> None:
         self.one = one
         self.ranges: list[OffsetRange] = []
-        """Open ranges, without their processed parts."""
+        """The open ranges, without their processed parts."""
         self.done = -1
-        """One past the last record that a poll took."""
+        """The offset after the last record that a poll took."""
         self.processed = -1
-        """One past the last record that the application has processed."""
+        """The offset after the last record that the application has processed."""
         self.progress = -1
-        """The commit, or the start of the first open range."""
+        """The committed offset, or the start of the first open range."""
 
 
 class ChildConsumer(Machine):
-    """KIP-333's second consumer (see the module).
+    """KIP-333's second consumer.
 
     Args:
         name: ``part_on(member, "catch-up")``.
         config: the member's configuration.
-        bootstrap: brokers to ask first.
-        chance: random stream of the member's process.
-        versions: the API versions to speak.
+        bootstrap: the brokers to ask first.
+        chance: the random stream of the member's process.
+        versions: the API versions of the consumer's requests.
         metadata_rules: the leader epochs in metadata that the release trusts.
     """
 
     polling = True
-    """Always True: it fetches without the member's poll, which only takes the records."""
+    """Always True: the second consumer fetches without the member's poll, which only takes the records."""
     poll_span_us = (0, 0)
-    """No poll() of the member limits its waits."""
+    """(0, 0): no poll() of the member limits the waits of the second consumer."""
 
     def __init__(
         self,
@@ -154,13 +155,13 @@ class ChildConsumer(Machine):
         self.versions = versions
         self.awake = False
         self.taken: list[ReturnedOfRange] = []
-        """Records of the last ``Take``."""
+        """The records for the last ``Take``."""
         self.has_records = False
         """Whether a poll would get records."""
         self.unfinished = False
         """Whether the application is still processing records of a poll."""
         self.outcome: Result | None = None
-        """Result of the last ``CommitNow``; None while that commit is in progress."""
+        """The result of the last ``CommitNow``; None while its commit is in progress."""
         self.committed: list[tuple[TopicPartition, int]] = []
         """Commits acknowledged since the member last read this list."""
         self.fatal: tuple[ErrorCode, str] | None = None
@@ -192,7 +193,7 @@ class ChildConsumer(Machine):
         self._interval_runs = False
         self._committing = False
         self._commit_next: Callable[[], None] | None = None
-        """A requested commit that waits for the end of the one in progress."""
+        """The requested commit that waits for the end of the commit in progress; None without such a commit."""
         self._timers: Mapping[str, Callable[[], None]] = {
             DEADLINE[0]: self.client.deadline_passed,
             FIND[0]: self.discovery.timer_fired,
@@ -202,7 +203,7 @@ class ChildConsumer(Machine):
         }
 
     def handle(self, event: Event) -> None:
-        """Handle an answer, timer, broken connection or command of the member; then send the due requests."""
+        """React to an answer, timer, broken connection or command of the member; then send the due requests."""
         match event:
             case Received():
                 self.client.reply_arrived(event)
@@ -222,7 +223,7 @@ class ChildConsumer(Machine):
         self.has_records = True in ready
 
     def note(self, fact: object) -> None:
-        """Report a fact. Epochs that this consumer reads get a note of their own, ``RangeEpochRead``."""
+        """Report a fact. An epoch that this consumer reads is reported as ``RangeEpochRead``."""
         if isinstance(fact, EpochRead):
             fact = RangeEpochRead(
                 topic=fact.topic,
@@ -276,13 +277,13 @@ class ChildConsumer(Machine):
         self.awake = True
 
     def coordinator_found(self) -> None:
-        """Nothing to do: the interval commit retries by its own timer."""
+        """Do nothing: the interval commit retries by its own timer."""
 
     def coordinator_not_found(self) -> None:
-        """Nothing to do: no request waits for this lookup."""
+        """Do nothing: no request waits for this lookup."""
 
     def coordinator_lost(self) -> None:
-        """Nothing to do: the next commit looks the coordinator up."""
+        """Do nothing: the next commit looks up the coordinator."""
 
     def metadata_refreshed(self, changed: bool) -> None:
         self._locate()
@@ -301,7 +302,7 @@ class ChildConsumer(Machine):
     # --- partitions --------------------------------------------------------------------------------------------
 
     def _begin(self, at: TopicPartition, ranges: tuple[OffsetRange, ...]) -> None:
-        """Resume where this process was, but never below the commit."""
+        """Resume a partition at this process's former progress, but never below the commit."""
         work = self._work.get(at)
         if work is None:
             work = self._work[at] = _Work(Partition(at))
@@ -332,7 +333,7 @@ class ChildConsumer(Machine):
                 work.one.serving = False
                 work.one.buffer = []
                 work.one.row = None
-                if at in self._asking:  # if it returns, its range is asked for again
+                if at in self._asking:  # the request is repeated if the partition returns
                     del self._asking[at]
                     work.one.seeking = Seeking.FETCHING
         self._redistribute()
@@ -370,7 +371,7 @@ class ChildConsumer(Machine):
             self._redistribute()
 
     def _next_range(self, work: _Work) -> None:
-        """Move the position into the first open range; stop fetching without one."""
+        """Move the position into the first open range; without an open range, stop fetching."""
         one = work.one
         while work.ranges and one.position >= work.ranges[0].end:
             del work.ranges[0]
@@ -411,7 +412,7 @@ class ChildConsumer(Machine):
             beyond = True
         if buffer and buffer[-1][1] > end:
             buffer[-1] = (buffer[-1][0], end, buffer[-1][2])
-        if not buffer and beyond:  # the log has no record left in the range
+        if not buffer and beyond:  # the log has no more records in the range
             one.position = work.done = end
             work.processed = work.processed if self.unfinished else end
             self._next_range(work)
@@ -436,7 +437,7 @@ class ChildConsumer(Machine):
         self.wake()
 
     def _ask_ranges(self) -> None:
-        """Ask for the first offset of the logs whose position is out of range."""
+        """Ask for the first offset of each log whose position is out of range."""
         if not self._asking or self._asked_now:
             return
         if self.now_us < self._ask_at_us:
@@ -483,20 +484,20 @@ class ChildConsumer(Machine):
         work = self._work[at]
         one = work.one
         if timestamp_ms == EARLIEST_TIMESTAMP and row.offset <= one.position:
-            self._ask(one, LATEST_TIMESTAMP)  # the position is beyond the log's end, then
+            self._ask(one, LATEST_TIMESTAMP)  # the position is beyond the log's end
             return
         del self._asking[at]
         one.seeking = Seeking.FETCHING
         if timestamp_ms == EARLIEST_TIMESTAMP:
             self._trim(work, row.offset)
-        else:  # the ranges stay until the member learns of the truncation
+        else:  # the ranges remain until the member learns of the truncation
             one.position = min(one.position, row.offset)
         self._next_range(work)
         self._redistribute()
         self.wake()
 
     def _trim(self, work: _Work, start: int) -> None:
-        """Count the records below ``start`` as processed, and report them as lost: retention deleted them."""
+        """Mark the records below ``start`` as processed, and report them as lost: retention deleted them."""
         one = work.one
         for each in work.ranges:
             first, last = max(each.start, one.position), min(each.end, start)
@@ -534,12 +535,12 @@ class ChildConsumer(Machine):
         self.outcome = result
 
     def position(self, at: TopicPartition) -> int:
-        """One past the last record that polls took of a partition; -1: none."""
+        """The offset after the last record that polls took of a partition; -1 without such a record."""
         work = self._work.get(at)
         return -1 if work is None else work.done
 
     def to_commit(self, only: Mapping[TopicPartition, int] | None = None) -> tuple[RangeProgress, ...]:
-        """Progress beyond the commit: records processed, or the given offsets."""
+        """The progress beyond the commit: processed records, or the given offsets."""
         offsets = {at: work.processed for at, work in self._work.items()} if only is None else only
         return tuple(
             RangeProgress(topic=at[0], partition=at[1], offset=offset)
@@ -594,9 +595,9 @@ class ChildConsumer(Machine):
             then()
 
     def _result(self, error: ErrorCode) -> Result:
-        """The result of a commit.
+        """The result of a commit, after this error.
 
-        A stale generation only fails the commit: the member learns of it by its own requests.
+        A stale generation only fails the commit: the member learns of the new generation by its own requests.
         """
         match error:
             case ErrorCode.NONE:

@@ -1,8 +1,8 @@
-"""close(): commit, call the listener back, leave, and wait for the coordinator's answers. A part of the consumer.
+"""close(): commit, call the listener, leave, and wait for the coordinator's answers. A part of the consumer.
 
-Before the consumer gives up partitions, close() waits for commits that wait for a coordinator; at its end, for the
-answers to all requests in flight. Both waits share the timeout of ``close()``. Source: ``ConsumerCoordinator.close``,
-``AbstractCoordinator.close``, ``StreamThread.completeShutdown`` (3.4.1).
+close() waits twice. Before the consumer revokes its partitions, close() waits for commits without a coordinator. At its
+end, close() waits for the answers to all requests in flight. Both waits share the timeout of ``close()``.
+Source: ``ConsumerCoordinator.close``, ``AbstractCoordinator.close``, ``StreamThread.completeShutdown`` (3.4.1).
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from kemu.actors.consumer.reasons import CLOSED
 from kemu.actors.consumer.rebalancing import Rebalancing
 
 CLOSE_TIMEOUT_MS = 30_000
-"""How long ``close()`` waits for its commit and its leave together (``request.timeout.ms``, if less).
+"""The longest wait of ``close()`` for its commit and its leave together (``request.timeout.ms``, if less).
 
 Source: ``KafkaConsumer.close``, ``AbstractCoordinator.close`` (3.4.1), ``ConsumerUtils``.
 """
@@ -28,7 +28,7 @@ class _Phase(Enum):
     LOOKING_UP = auto()
     """Commits wait for the lookup of a coordinator."""
     CALLING_BACK = auto()
-    """The owned partitions are being given up."""
+    """The listener's callback for the owned partitions runs."""
     AWAITING = auto()
     """The member has left and waits for the coordinator's answers."""
 
@@ -37,9 +37,9 @@ class CloseCall:
     """One call of close().
 
     Args:
-        over: called when ``close()`` ends.
-        tasks_first: give up the partitions before the consumer closes, as a Streams thread does; heartbeats continue
-            meanwhile.
+        over: the function to call when ``close()`` ends.
+        tasks_first: revoke the partitions before the consumer closes, as a Streams thread does; heartbeats continue
+            until then.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class CloseCall:
         self._tasks_first = tasks_first
         self._phase = _Phase.OPEN
         self._by_us = 0
-        """Time at which close() ends at the latest."""
+        """The latest time at which close() ends."""
         self.waited = False
         """Whether close() has waited, so that ``ConsumerTimer.CLOSE`` was started."""
 
@@ -93,7 +93,7 @@ class CloseCall:
             self._committed()
 
     def advance(self) -> None:
-        """An event arrived: continue if it ends the present wait."""
+        """Continue if an event ended the present wait."""
         if self._phase is _Phase.LOOKING_UP:
             self._give_up_if_ready()
         elif self._phase is _Phase.AWAITING:
@@ -104,7 +104,9 @@ class CloseCall:
         self._give_up_if_ready()
 
     def _give_up_if_ready(self) -> None:
-        """Source: ``ConsumerCoordinator.close``: ``pendingAsyncCommits``."""
+        """Revoke the partitions when no commit waits. Source: ``ConsumerCoordinator.close``:
+        ``pendingAsyncCommits``.
+        """
         machine = self._machine
         if self._commits.wait_for_coordinator and machine.now_us < self._by_us:
             self._wait()
@@ -126,7 +128,10 @@ class CloseCall:
         self._end_if_answered()
 
     def _end_if_answered(self) -> None:
-        """Source: ``AbstractCoordinator.close``: ``awaitPendingRequests``, of the coordinator that is known then."""
+        """End close() when the known coordinator has answered all requests.
+
+        Source: ``AbstractCoordinator.close``: ``awaitPendingRequests``.
+        """
         machine = self._machine
         coordinator = machine.discovery.coordinator
         owes = coordinator is not None and machine.client.awaits(coordinator)

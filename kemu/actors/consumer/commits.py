@@ -1,6 +1,6 @@
 """Commits: by interval, before a join, by the application's ``commitSync()``, and on close. A part of the consumer.
 
-A commit without explicit offsets covers the positions: the end of the records that polls returned. The polling thread
+A commit without explicit offsets commits the positions: the end of the records that polls returned. The polling thread
 commits between two batches, so all returned records are processed. Source: Kafka's ``ConsumerCoordinator``.
 """
 
@@ -24,19 +24,19 @@ from kemu.protocol.notes.groups import CommitAnswered
 
 
 class CommitSplit(NamedTuple):
-    """Offsets to commit, by consumer. Without a second consumer (KIP-333) the first one commits all."""
+    """Offsets to commit, by consumer. Without a second consumer (KIP-333) the first consumer commits all offsets."""
 
     first: tuple[OffsetToCommit, ...]
     second: tuple[tuple[TopicPartition, int], ...]
 
 
 def to_commit(at: TopicPartition, offset: int) -> OffsetToCommit:
-    """An offset of the application's choice, without a leader epoch."""
+    """An offset that the application chose, without a leader epoch."""
     return OffsetToCommit(topic=at[0], partition=at[1], offset=offset)
 
 
 _WORSE = (Result.DONE, Result.RETRIABLE, Result.REBALANCING, Result.FAILED)
-"""Results, in order of severity: the more severe result of two consumers is the commit's."""
+"""Results, in order of severity: the more severe result of two consumers is the result of the whole commit."""
 
 
 class Commit:
@@ -49,8 +49,9 @@ class Commit:
 
     def __init__(self, sent: Generation, settled: "Callable[[Commit], None] | None", raises: bool) -> None:
         self.raises = raises
-        """Whether errors that no retry can resolve are raised: only the application's commitSync() raises them, others
-        log them.
+        """Whether errors that no retry can resolve are raised.
+
+        Only the application's commitSync() raises such errors; other commits log them.
         """
         self.sent = sent
         self.settled = settled
@@ -69,7 +70,7 @@ class AsyncCommit:
 
 
 class Commits:
-    """The commits of one consumer (see the module)."""
+    """The commits of one consumer."""
 
     def __init__(self, machine: ConsumerMachine, positions: Positions) -> None:
         config = machine.config
@@ -79,26 +80,30 @@ class Commits:
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._auto = config.enable_auto_commit
         self._next_us = 0
-        """When the next interval commit is due; 0 before the first assignment."""
+        """The time of the next interval commit; 0 before the first assignment."""
         self._request_timeout_us = config.request_timeout_ms * 1000
         self._sync_until_us = 0
         self._sync_then: Callable[[], None] | None = None
-        """Continuation of the running commitSync(); None: none runs."""
+        """The continuation of the running commitSync(); None without a running commitSync()."""
         self._sync_failures = 0
         self._sync_commit: Commit | None = None
         self._sync_raises = True
         self._sync_only: CommitSplit | None = None
-        """Offsets of the running commitSync(); None: all positions."""
+        """The offsets of the running commitSync(); None: all positions."""
         self.sync_went_through = True
         """Whether the last commitSync() succeeded."""
         self.asynchronous: list[AsyncCommit] = []
-        """Calls of commitAsync(), in order. The application's next poll or commit calls the callbacks of ended ones."""
+        """Calls of commitAsync(), in order. The application's next poll or commit calls the callbacks of
+        ended commits.
+        """
         self._waiting: list[tuple[CommitSplit, Callable[[Commit], None]]] = []
-        """Calls of commitAsync() without a coordinator: sent when the lookup finds one, given up when it fails."""
+        """Calls of commitAsync() that wait for a coordinator. After a successful lookup the consumer sends the
+        commits; after a failed lookup the commits fail.
+        """
         self._fenced = False
-        """Whether FENCED_INSTANCE_ID answered a commit other than commitSync().
+        """Whether FENCED_INSTANCE_ID was the answer to a commit other than commitSync().
 
-        No commitSync() is sent from then on.
+        After such an answer no commitSync() is sent.
         """
 
     # --- by interval -------------------------------------------------------------------------------------------
@@ -136,7 +141,10 @@ class Commits:
     # --- commitAsync -------------------------------------------------------------------------------------------
 
     def call_completed(self) -> None:
-        """Call the callbacks of ended commits. Source: ``ConsumerCoordinator.invokeCompletedOffsetCommitCallbacks``."""
+        """Call the callbacks of ended commitAsync() calls.
+
+        Source: ``ConsumerCoordinator.invokeCompletedOffsetCommitCallbacks``.
+        """
         while self.asynchronous and self.asynchronous[0].committed is not None:
             one = self.asynchronous.pop(0)
             if one.then is not None:
@@ -193,10 +201,10 @@ class Commits:
     ) -> Commit:
         """Commit all positions, or only these offsets.
 
-        Without an offset, a coordinator or a membership the commit is settled at once, without a request.
+        The commit ends at once, without a request, if an offset, a coordinator or a membership is missing.
 
         Args:
-            both: let the second consumer commit, too (KIP-333); it has an interval of its own for interval commits.
+            both: let the second consumer commit, too (KIP-333); its interval commits have a separate interval.
         """
         machine = self._machine
         membership, coordinator = machine.membership, machine.discovery.coordinator
@@ -237,7 +245,7 @@ class Commits:
         self._settle(commit, result)
 
     def _settle(self, commit: Commit, result: Result) -> None:
-        """End one part of the commit, and the commit with its last part."""
+        """End one part of the commit. The last part ends the whole commit."""
         commit.worst = max(commit.worst, result, key=_WORSE.index)
         commit.parts -= 1
         if commit.parts:
@@ -251,7 +259,7 @@ class Commits:
         self._settle(commit, Result.RETRIABLE)
 
     def _answered(self, reply: OffsetCommitReply, commit: Commit) -> None:
-        """As in Kafka, the first error with a consequence decides the whole commit."""
+        """End the commit with its result. As in Kafka, the first error with a consequence decides the whole commit."""
         machine = self._machine
         error = ErrorCode.NONE
         for outcome in reply.outcomes:
@@ -280,8 +288,8 @@ class Commits:
         """React to the error in the answer to a commit under this generation.
 
         Args:
-            raises: raise a missing authorization to the application (``commitOffsetsSync``); otherwise it is logged
-                (``autoCommitOffsetsAsync``, ``maybeAutoCommitOffsetsSync``, 3.4.1).
+            raises: whether to raise a missing authorization to the application (``commitOffsetsSync``), or to log
+                it (``autoCommitOffsetsAsync``, ``maybeAutoCommitOffsetsSync``, 3.4.1).
 
         Returns:
             The result of the commit.
@@ -315,13 +323,14 @@ class Commits:
                     machine.fail_later(error, why)
                 return Result.FAILED
             case _:
-                # Too large metadata, an invalid offset or an unexpected error: raised to the caller of the commit. An
-                # interval commit only logs it.
+                # Too large metadata, an invalid offset or an unexpected error: the caller of the commit raises it. An
+                # interval commit only logs the error.
                 return Result.FAILED
 
     def _is_raised(self, sent: Generation) -> bool:
-        """Whether to raise FENCED_INSTANCE_ID to the application: only for the present generation, in releases that
-        ignore late errors.
+        """Whether to raise FENCED_INSTANCE_ID to the application.
+
+        Releases that ignore late errors raise the error only for the present generation.
         """
         machine = self._machine
         return sent == machine.membership.generation or not machine.rebalancing.client.passes_over_late_errors
@@ -331,7 +340,8 @@ class Commits:
     def run_sync(
         self, timeout_us: int, then: Callable[[], None], only: CommitSplit | None = None, *, raises: bool = True
     ) -> None:
-        """Commit all positions, or these offsets, with retries for this long; ``then`` follows, whatever the outcome.
+        """Commit all positions, or these offsets, with retries until the timeout; then call ``then``, whatever the
+        outcome.
 
         Source: ``ConsumerCoordinator.commitOffsetsSync`` (3.4.1), which first checks ``asyncCommitFenced``.
         """
@@ -384,7 +394,7 @@ class Commits:
             self._end_sync(result)
 
     def sync_timer_fired(self) -> None:
-        """COMMIT fired."""
+        """Try the running commitSync() again, or end it at its timeout (the timer COMMIT fired)."""
         if self._sync_then is None:
             return
         if self._sync_commit is None or self._machine.now_us >= self._sync_until_us:

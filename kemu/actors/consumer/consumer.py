@@ -1,14 +1,14 @@
 """A consumer: the Kafka client and the application that uses it, as one machine.
 
 Kafka's consumer has two threads. The heartbeat thread never waits for the application, so the machine does its work at
-any event. The polling thread (``actors.consumer.polling``) belongs to the application. Inside ``poll()`` that thread
-joins the group, calls the listener, commits and returns records. While the application processes records, or a callback
-runs, all of these wait.
+any event. The polling thread (``actors.consumer.polling``) belongs to the application. Inside ``poll()`` the polling
+thread joins the group, calls the listener, commits and returns records. While the application processes records, or a
+callback runs, all of these actions wait.
 
 An event that concerns the polling thread wakes it (``wake``). Inside ``poll()`` the thread reacts at once, otherwise at
 its next poll. So the machine needs no periodic polling.
 
-Parts: membership (join, sync, heartbeat, leave), rebalancing (before and after a join), positions and fetching,
+The parts are: membership (join, sync, heartbeat, leave), rebalancing (before and after a join), positions and fetching,
 commits, discovery of the coordinator, metadata. The parts communicate through the machine
 (``actors.consumer.machine``).
 
@@ -52,19 +52,19 @@ class Consumer(HostingMachine):
     """One member of a group, with its application.
 
     Args:
-        name: the actor's name; also the client id where the configuration has none.
-        topics: topics to subscribe to at start; empty: the application subscribes or assigns partitions.
-        pattern: subscribe to matching topics at start, instead of ``topics``.
-        bootstrap: brokers to ask first.
-        assignors: all known assignors, by name; the configuration selects among them.
-        chance: random stream of this process: the first broker to ask, and the jitter of backoffs.
-        draws: durations that differ between members and over time.
+        name: the actor's name; also the client id if the configuration has none.
+        topics: the topics to subscribe to at start; empty: the application subscribes or assigns partitions.
+        pattern: the pattern to subscribe to at start, instead of ``topics``.
+        bootstrap: the brokers to ask first.
+        assignors: all known assignors, by name; the configuration selects some of them.
+        chance: the random stream of this process: the first broker to ask, and the jitter of backoffs.
+        draws: the durations that differ between members and over time.
         listener: the application's rebalance listener; by default a ``TimedListener``.
         application: the program that polls and processes; by default a ``PollLoop``.
-        versions: the API versions to speak.
+        versions: the API versions of the consumer's requests.
         rules_of: the rebalance rules; by default the highest protocol that all configured assignors support.
         metadata_rules: the leader epochs in metadata that the release trusts.
-        tasks_first: see ``CloseCall``.
+        tasks_first: whether to revoke the partitions before the consumer closes (``CloseCall``).
 
     Raises:
         ValueError: an unknown assignor, assignors without a common protocol, or an unknown reset policy.
@@ -104,7 +104,7 @@ class Consumer(HostingMachine):
         self.awake = False
         """Whether the polling thread has an event to react to."""
         self.fatal: tuple[ErrorCode, str] | None = None
-        """Fatal error that the next poll raises."""
+        """The fatal error that the next poll raises."""
         self._wake_us = 0
         self.client = Client(
             self,
@@ -125,7 +125,7 @@ class Consumer(HostingMachine):
         self.membership: Membership = Membership(self)
         self.positions = Positions(self)
         self.catch_up = CatchUp(self, self.positions) if config.enable_parallel_rebalance else None
-        """KIP-333's mode; None: off."""
+        """KIP-333's mode; None if the mode is off."""
         self.commits: Commits = Commits(self, self.positions)
         rules = rules_of(config, used)
         self.rebalancing = Rebalancing(self, self.membership, self.positions, self.commits, used, rules)
@@ -146,10 +146,10 @@ class Consumer(HostingMachine):
     # --- events ------------------------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        """Handle an answer, timer, broken connection or command; then let the polling thread run, if it is free."""
+        """React to an answer, timer, broken connection or command; then run the polling thread, if it is free."""
         thread = self.thread
         if thread.doing is ENDED:
-            # After a fatal error the process still runs until a command closes it.
+            # After a fatal error the process still runs, until a command closes it.
             self.finished = self.finished or (isinstance(event, Told) and isinstance(event.command, Close))
             return
         if self.catch_up is not None and self.passed_on(event):
@@ -192,7 +192,9 @@ class Consumer(HostingMachine):
         self.wake()
 
     def _link_lost(self, peer: ActorName, why: str) -> None:
-        """Forget the coordinator if this connection led to it; else refresh metadata, as leaders may have moved."""
+        """Forget the coordinator if this connection led to it; otherwise refresh metadata, as leaders may
+        have moved.
+        """
         if peer == self.discovery.coordinator:
             self.discovery.lose_coordinator(why, connected=False)
         else:
@@ -257,8 +259,8 @@ class Consumer(HostingMachine):
     def fail(self, error: ErrorCode, why: str) -> None:
         """Raise a fatal error to the application. The application then closes its consumer, as usual programs do.
 
-        Without ``internal.leave.group.on.close`` that close calls no listener and sends no LeaveGroup. Source:
-        ``AbstractCoordinator.close`` (3.4.1).
+        Without ``internal.leave.group.on.close`` this close calls no listener and sends no LeaveGroup.
+        Source: ``AbstractCoordinator.close`` (3.4.1).
         """
         group, member_id = self.config.group_id, self.membership.generation.member_id
         self._failure = MemberFailed(group=group, member_id=member_id, error=error, why=why)
@@ -273,7 +275,8 @@ class Consumer(HostingMachine):
     def wake_at(self, at_us: int) -> None:
         """Wake the polling thread at this time.
 
-        One timer serves all requests: the earliest wins, and later ones are requested again.
+        One timer serves all callers: it runs until the earliest requested time, and callers with later times call
+        again.
         """
         if at_us < self._wake_us or not self._wake_us:
             self._wake_us = at_us
@@ -335,4 +338,4 @@ _FIRED: dict[str, Callable[[Consumer], None]] = {
     ConsumerTimer.CHILD: _restart_child,
     ConsumerTimer.CLOSE: lambda consumer: None,  # ``CloseCall`` checks its deadline at every event
 }
-"""Handler of each timer. Thousands of consumers in one process share this table."""
+"""The function for each timer. Thousands of consumers in one process share this table."""

@@ -1,11 +1,12 @@
 """The fetch loop: one Fetch per leader in flight; a buffer keeps the records until a poll returns them.
 
-A part of the consumer's positions, and its hottest one. A partition is fetched while it has a position and an empty
-buffer. An idle leader gets the same Fetch object in each round; a changed partition of the leader makes a new one. As
-in Kafka's ``Fetcher``, requests leave only while the polling thread polls. Before a poll returns records it sends the
-next requests.
+The loop is a part of the consumer's positions, and the part that runs most often. A partition is fetched while it has a
+position and an empty buffer. An idle leader gets the same Fetch object in each round; after a change of a partition its
+leader gets a new object. As in Kafka's ``Fetcher``, requests are sent only while the polling thread polls. Before a
+poll returns records, the poll sends the next requests.
 
-Not emulated: fetch sessions. Every Fetch lists all of its partitions; the answers carry only partitions with news.
+Not emulated: fetch sessions. Every Fetch lists all of its partitions; the answers contain only partitions with new
+information.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,11 +36,11 @@ _STALE_LEADER = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""Errors after which metadata is refreshed before the next fetch of the partition. Source: ``FetchCollector``."""
+"""Errors after which the consumer refreshes metadata before the partition's next fetch. Source: ``FetchCollector``."""
 
 
 class PlannedFetch:
-    """A Fetch and its rows by partition. An answer counts only while the partition still has the same row."""
+    """A Fetch and its rows by partition. An answer is valid only while the partition still has the same row."""
 
     __slots__ = ("request", "rows")
 
@@ -52,7 +53,7 @@ _NOTHING = PlannedFetch(None, {})
 
 
 class Leader:
-    """A broker that leads some of the owned partitions."""
+    """A broker that leads some of the consumer's partitions."""
 
     __slots__ = ("in_flight", "name", "not_before_us", "partitions", "plan")
 
@@ -62,11 +63,11 @@ class Leader:
         self.in_flight = False
         self.not_before_us = 0
         self.plan: PlannedFetch | None = None
-        """The next Fetch; None: to be made anew."""
+        """The next Fetch; None if the Fetch must be made anew."""
 
 
 class Fetching:
-    """The fetch loop (see the module)."""
+    """The fetch loop of one consumer."""
 
     def __init__(self, machine: FetchingMachine, reset: Callable[[Partition, str], None]) -> None:
         config = machine.config
@@ -107,8 +108,8 @@ class Fetching:
             leader.plan = None
 
     def pause(self, one: Partition) -> None:
-        """Neither fetch nor return the partition. The partition's buffered and requested records wait. Source:
-        KAFKA-7548.
+        """Neither fetch the partition nor return its records. The buffer keeps buffered and requested records of the
+        partition. Source: KAFKA-7548.
         """
         one.paused = True
         self._ready = [other for other in self._ready if other is not one]
@@ -126,7 +127,7 @@ class Fetching:
     # --- requests ----------------------------------------------------------------------------------------------
 
     def send(self) -> None:
-        """Send a Fetch to every leader that has none in flight and has partitions to fetch."""
+        """Send a Fetch to every leader that has no Fetch in flight and has partitions to fetch."""
         for leader in self._leaders.values():
             if not leader.in_flight:
                 self._send(leader)
@@ -221,7 +222,7 @@ class Fetching:
             for batch in batches:
                 first, last = max(batch.base_offset, position), batch.base_offset + batch.count
                 if first >= last:
-                    continue  # The batch lies below the fetch offset.
+                    continue  # the batch is below the fetch offset
                 epoch = batch.leader_epoch
                 if buffer and buffer[-1][1:] == (first, epoch):
                     buffer[-1] = (buffer[-1][0], last, epoch)
@@ -234,7 +235,7 @@ class Fetching:
         elif error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             self._machine.fail_later(error, f"Fetch of {one.topic}")
         elif error is ErrorCode.UNKNOWN_LEADER_EPOCH:
-            # the broker does not know the epoch yet: retry. Source: ``Fetcher.initializeCompletedFetch``.
+            # The broker does not know the epoch yet: retry. Source: ``Fetcher.initializeCompletedFetch``.
             one.row = None
         else:
             # Kafka raises an unexpected error to the application; here the leader is looked up again.
@@ -264,7 +265,7 @@ class Fetching:
         return bool(self._ready)
 
     def drain(self, at_most: int) -> list[Returned]:
-        """Take at most this many records, partition by partition, and move the positions behind them."""
+        """Take at most this many records, partition by partition, and advance the positions."""
         returned: list[Returned] = []
         ready = self._ready
         while ready and at_most > 0:

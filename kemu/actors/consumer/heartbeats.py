@@ -1,11 +1,10 @@
-"""A member's heartbeat thread. A part of its membership.
+"""A member's heartbeat thread. The thread is a part of the membership.
 
-The heartbeat thread runs in COMPLETING_REBALANCE (since Kafka 2.6) and STABLE. The thread sends heartbeats, and gives
-up a coordinator that has been silent for the session timeout. Beside the polling thread it then looks for a coordinator
-every
-``retry.backoff.ms``. The application learns of a reset at its next poll.
+The heartbeat thread runs in COMPLETING_REBALANCE (since Kafka 2.6) and STABLE. The thread sends heartbeats, and forgets
+a coordinator that has been silent for the session timeout. After that, the heartbeat thread looks for a coordinator
+every ``retry.backoff.ms``, as the polling thread does. The application learns of a reset at its next poll.
 
-The hot path of an idle member: one timer, one request and one answer per interval.
+An idle member needs one timer, one request and one answer per interval.
 """
 
 from kemu.actors.client import Backoff
@@ -19,7 +18,7 @@ from kemu.protocol.messages.group import Heartbeat, HeartbeatReply
 
 
 class Heartbeats:
-    """The heartbeat thread of one member (see the module)."""
+    """The heartbeat thread of one member."""
 
     def __init__(self, machine: ConsumerMachine, membership: MembershipView) -> None:
         config = machine.config
@@ -30,18 +29,18 @@ class Heartbeats:
         self._retry_us = at_least_1_ms(config.retry_backoff_ms)
         self._retry = Backoff(self._retry_us, config.retry_backoff_max_ms * 1000)
         self._failures = 0
-        """Failed heartbeats in a row."""
+        """The number of consecutive failed heartbeats."""
         self._session_us = config.session_timeout_ms * 1000
         self._interval_us = at_least_1_ms(config.heartbeat_interval_ms)
         self._version = machine.versions["Heartbeat"]
         self._session_until_us = 0
-        """End of the session timeout, at which a silent coordinator is given up."""
+        """The end of the session timeout; at this time the member forgets a silent coordinator."""
         self._next_us = 0
-        """When the next heartbeat is due."""
+        """The time of the next heartbeat."""
         self._message: Heartbeat | None = None
-        """The heartbeat of this generation, made once."""
+        """The heartbeat of this generation, which is made once."""
         self.running = False
-        """Whether the thread is awake: from ``start`` until ``stop``."""
+        """Whether the thread runs: from ``start`` until ``stop``."""
 
     def start(self) -> None:
         """Send heartbeats for the new generation; all timers restart."""
@@ -59,9 +58,7 @@ class Heartbeats:
         self._arm()
 
     def _after_us(self) -> int:
-        """Interval until the next heartbeat, in us: the thread checks every ``retry.backoff.ms``, or later by a drawn
-        time.
-        """
+        """The time until the next heartbeat, in us. The drawn wait between the thread's checks may extend this time."""
         longer_us = self._draws.us(DrawName.HEARTBEAT_WAIT, 0)
         if not longer_us:
             return self._interval_us
@@ -69,7 +66,9 @@ class Heartbeats:
         return -(-self._interval_us // wait_us) * wait_us
 
     def advance_idle_timers(self) -> None:
-        """Send a heartbeat now, so that no session expires; the next one is due at a random moment of the interval."""
+        """Send a heartbeat now, so that no session expires; the next heartbeat is due at a random time of
+        the interval.
+        """
         if not self.running or self._discovery.coordinator is None:
             return
         self._next_us = now_us = self._machine.now_us
@@ -78,12 +77,12 @@ class Heartbeats:
         self._arm()
 
     def stop(self) -> None:
-        """Put the thread to sleep."""
+        """Stop the thread until the next ``start``."""
         self.running = False
         self._machine.stop_timer((ConsumerTimer.BEAT,))
 
     def coordinator_found(self) -> None:
-        """Give the new coordinator the full session timeout to answer."""
+        """Wait the full session timeout for answers of the new coordinator."""
         self._session_until_us = self._machine.now_us + self._session_us
         if not self.running:
             return
@@ -93,7 +92,7 @@ class Heartbeats:
             self._arm()
 
     def coordinator_lost(self) -> None:
-        """Let the thread look for a coordinator, also while the application is busy."""
+        """Look for a coordinator on the heartbeat thread, even while the application is busy."""
         if self.running:
             self._machine.start_timer((ConsumerTimer.BEAT,), self._retry_us)
 
@@ -102,7 +101,7 @@ class Heartbeats:
         self._machine.start_timer((ConsumerTimer.BEAT,), at_us - self._machine.now_us)
 
     def beat(self) -> None:
-        """One turn of the thread."""
+        """Run the thread once: send a heartbeat, or react to a missing answer or coordinator."""
         if not self.running:
             return
         machine, discovery = self._machine, self._discovery
@@ -153,7 +152,7 @@ class Heartbeats:
         self._failed(sent)
 
     def _failed(self, sent: Generation) -> None:
-        """Send the next heartbeat after the backoff. Without a coordinator the thread looks for one first."""
+        """Send the next heartbeat after the backoff. Without a coordinator the thread looks for a coordinator first."""
         if self.running and sent == self._membership.generation:
             self._failures += 1
             self._next_us = self._machine.now_us + self._retry.after(self._failures, self._machine.chance)

@@ -1,7 +1,7 @@
-"""The application's rebalance listener (Kafka's ``ConsumerRebalanceListener``), seen from the consumer.
+"""The application's rebalance listener (Kafka's ``ConsumerRebalanceListener``), as the consumer calls it.
 
-A callback occupies the polling thread for some time and may raise. The listener states both when the callback begins.
-The change of ownership takes effect when the callback ends.
+A callback occupies the polling thread for some time and may raise an error. The listener returns both, the time and the
+error, when the callback begins. The change of ownership takes effect when the callback ends.
 """
 
 from collections.abc import Callable
@@ -14,20 +14,20 @@ from kemu.protocol.names import TopicPartition
 
 
 class Took(NamedTuple):
-    """The callback returns after this long."""
+    """The outcome of a callback that returns after this time."""
 
     us: int = 0
 
 
 class Raised(NamedTuple):
-    """The callback raises after this long."""
+    """The outcome of a callback that raises an error after this time."""
 
     us: int
     why: str
 
 
 class Busy(NamedTuple):
-    """The callback makes calls itself: ``begin`` is its first step, ``Calls.callback_returns`` its last."""
+    """The outcome of a callback that makes calls: ``begin`` is its first step, ``Calls.callback_returns`` its last."""
 
     begin: Callable[[], None]
     us: int = 0
@@ -37,26 +37,26 @@ Outcome: TypeAlias = Took | Raised | Busy
 
 
 class Listener(Protocol):
-    """A rebalance listener, without a clock or randomness of its own: the same inputs lead to the same outcomes."""
+    """A rebalance listener without a clock and without random numbers: the same inputs lead to the same outcomes."""
 
     def on_revoked(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """``onPartitionsRevoked``: the member still owns these partitions and may commit for them."""
+        """Run ``onPartitionsRevoked``: the member still owns these partitions and may commit their offsets."""
         ...
 
     def on_lost(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """``onPartitionsLost``: other members may own these partitions already."""
+        """Run ``onPartitionsLost``: other members may already own these partitions."""
         ...
 
     def on_assigned(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """``onPartitionsAssigned``: these partitions are new to the member."""
+        """Run ``onPartitionsAssigned``: these partitions are new to the member."""
         ...
 
 
 class TimedListener:
-    """A listener that never raises. The configuration sets its durations (``emulated.on.revoked.ms`` and similar keys),
-    or they are drawn.
+    """A listener that never raises an error. The configuration sets the durations of its callbacks
+    (``emulated.on.revoked.ms`` and similar keys), or the durations are drawn.
 
-    A callback without partitions takes the configured time, never a drawn one.
+    A callback without partitions takes the configured time, never a drawn time.
     """
 
     def __init__(self, config: ConsumerConfig, draws: Draws = CALM) -> None:
@@ -66,15 +66,15 @@ class TimedListener:
         self._assigned_us = config.emulated_on_assigned_ms * 1000
 
     def on_revoked(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """Take the time of ``onPartitionsRevoked``."""
+        """The configured or drawn time of ``onPartitionsRevoked``."""
         return self._took(DrawName.CALLBACK_REVOKED, self._revoked_us, partitions)
 
     def on_lost(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """Take the time of ``onPartitionsLost``."""
+        """The configured or drawn time of ``onPartitionsLost``."""
         return self._took(DrawName.CALLBACK_LOST, self._lost_us, partitions)
 
     def on_assigned(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """Take the time of ``onPartitionsAssigned``."""
+        """The configured or drawn time of ``onPartitionsAssigned``."""
         return self._took(DrawName.CALLBACK_ASSIGNED, self._assigned_us, partitions)
 
     def _took(self, name: DrawName, configured_us: int, partitions: tuple[TopicPartition, ...]) -> Outcome:

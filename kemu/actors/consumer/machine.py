@@ -1,6 +1,6 @@
-"""The ports between the parts of a consumer: the machine as the parts see it, its timers, and views of single parts.
+"""The ports between the parts of a consumer: interfaces of the machine and of its parts, and the machine's timers.
 
-The parts know these protocols and the parts they own or receive, never ``actors.consumer.consumer``.
+A part uses these protocols and the parts that it owns or receives, never ``actors.consumer.consumer``.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,24 +23,24 @@ from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.rebalancing.client_rules import ClientRules
 
 Callback: TypeAlias = Callable[[tuple[TopicPartition, ...], bool], None]
-"""Continuation of a callback of the listener: (its partitions, whether the callback raised)."""
+"""The continuation of a callback of the listener: (its partitions, whether the callback raised an error)."""
 
 
 class ConsumerTimer(StrEnum):
-    """The consumer's timers."""
+    """The timers of a consumer."""
 
     BEAT = "beat"
-    """Wakes the heartbeat thread: a heartbeat is due, or the session timeout passed without an answer."""
+    """The heartbeat thread runs: a heartbeat is due, or the session timeout has passed without an answer."""
     WORK = "work"
     """The application, or a callback of its listener, has finished."""
     WAKE = "wake"
-    """Wakes the polling thread after a backoff or an interval."""
+    """The polling thread runs after a backoff or an interval."""
     DEADLINE = DEADLINE[0]
     """The earliest deadline of a request in flight."""
     COMMIT = "commit"
-    """Wakes commitSync() after a backoff or at its timeout."""
+    """commitSync() continues after a backoff or at its timeout."""
     POLL_TIMEOUT = "poll"
-    """``max.poll.interval.ms`` may be over. The timer may fire early, never late."""
+    """``max.poll.interval.ms`` may have passed. The timer may fire early, never late."""
     FIND = FIND[0]
     """The next lookup of the coordinator is allowed."""
     METADATA = METADATA[0]
@@ -48,15 +48,15 @@ class ConsumerTimer(StrEnum):
     POLL_RETURNS = "poll-returns"
     """A poll() with a timeout returns without records."""
     QUESTION = "question"
-    """Wakes committed() and similar calls after a backoff or at their timeout."""
+    """committed() and similar calls continue after a backoff or at their timeout."""
     CLOSE = "close"
-    """The timeout of close()."""
+    """The timeout of close() has passed."""
     CHILD = "child"
     """KIP-333's second consumer restarts after a failure."""
 
 
 class MembershipView(Protocol):
-    """The membership, as other parts see it."""
+    """The interface of the membership for other parts."""
 
     @property
     def state(self) -> MemberState:
@@ -69,7 +69,7 @@ class MembershipView(Protocol):
         ...
 
     def request_rejoin(self, why: str, after_us: int = 0) -> None:
-        """Rejoin at the next poll, or at the first one after this delay."""
+        """Rejoin at the next poll, or at the first poll after this delay."""
         ...
 
     def refused(self, error: ErrorCode, why: str, sent: Generation) -> bool:
@@ -90,7 +90,7 @@ class MembershipView(Protocol):
 
 
 class AroundJoin(Protocol):
-    """The steps around a join that Kafka's ``AbstractCoordinator`` leaves to its subclass."""
+    """The steps before and after a join that Kafka's ``AbstractCoordinator`` leaves to its subclass."""
 
     @property
     def client(self) -> ClientRules:
@@ -99,7 +99,7 @@ class AroundJoin(Protocol):
 
     @property
     def prepares_after_reset(self) -> bool:
-        """Whether a reset member gives up its partitions before it rejoins, even in the midst of a join."""
+        """Whether a reset member revokes its partitions before it rejoins, even in the middle of a join."""
         ...
 
     @property
@@ -109,11 +109,11 @@ class AroundJoin(Protocol):
 
     @property
     def protocol_type(self) -> str:
-        """The protocol type that all members of the group share: "consumer", unless another framework sets its own."""
+        """The protocol type that all members of the group share: "consumer", or another framework's type."""
         ...
 
     def prepare(self) -> bool:
-        """onJoinPrepare. False: poll again (a commit is in progress, or a callback runs or raised)."""
+        """Run onJoinPrepare. False: poll again (a commit is in progress, or a callback runs or raised an error)."""
         ...
 
     def subscriptions(self) -> tuple[JoinProtocol, ...]:
@@ -121,11 +121,11 @@ class AroundJoin(Protocol):
         ...
 
     def lead(self, reply: JoinGroupReply) -> None:
-        """onLeaderElected."""
+        """Run onLeaderElected: compute the assignment."""
         ...
 
     def complete(self, data: bytes) -> bool:
-        """onJoinComplete; called again with the same bytes after a callback raised. False: poll again."""
+        """Run onJoinComplete; called again with the same bytes after a callback raised an error. False: poll again."""
         ...
 
     def membership_reset(self) -> None:
@@ -134,7 +134,7 @@ class AroundJoin(Protocol):
 
 
 class FetchingMachine(Protocol):
-    """The machine as the fetch loop sees it: a consumer, or KIP-333's second one inside it."""
+    """The interface of the machine for the fetch loop: a consumer, or its second consumer (KIP-333)."""
 
     @property
     def now_us(self) -> int:
@@ -148,7 +148,7 @@ class FetchingMachine(Protocol):
 
     @property
     def versions(self) -> SpokenVersions:
-        """The API versions to speak."""
+        """The API versions of requests."""
         ...
 
     @property
@@ -176,34 +176,34 @@ class FetchingMachine(Protocol):
         ...
 
     def wake(self) -> None:
-        """Let the polling thread react in this step, as soon as it is free."""
+        """Make the polling thread react in this step, as soon as it is free."""
         ...
 
     def wake_at(self, at_us: int) -> None:
-        """Let the polling thread react at this time."""
+        """Make the polling thread react at this time."""
         ...
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
-        """Let the next poll raise a fatal error."""
+        """Make the next poll raise a fatal error."""
         ...
 
 
 class CatchUpView(Protocol):
-    """KIP-333's mode, as positions and commits see it."""
+    """The interface of KIP-333's mode for positions and commits."""
 
     def logs_known(self, one: Partition, row: FetchedLogs) -> None:
-        """Both commit logs of a partition were read.
+        """Use both commit logs of a partition, which were read.
 
         Without any commit ``auto.offset.reset`` decides.
         """
         ...
 
     def end_known(self, one: Partition, log_end: int, epoch: int) -> None:
-        """The end of a partition's log was read: jump there if a gap lies between the commit and the end."""
+        """Jump to the end of a partition's log, which was read, if a gap is between the commit and the end."""
         ...
 
     def was_reset(self, one: Partition) -> None:
-        """``auto.offset.reset`` set a partition's position: commits beyond the position are void."""
+        """Drop the commits beyond a position that ``auto.offset.reset`` set."""
         ...
 
     def write(self, jumping: Sequence[Partition]) -> None:
@@ -211,13 +211,13 @@ class CatchUpView(Protocol):
         ...
 
     def assigned(self, generation: Generation) -> None:
-        """An assignment was taken: resume the ranges of partitions that are still owned."""
+        """Resume the ranges of partitions that the new assignment keeps."""
         ...
 
     def partitions_dropped(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """The member does not own these partitions any more.
+        """Stop the ranges of partitions that the member no longer owns.
 
-        The second consumer remembers its progress, in case they return.
+        The second consumer remembers its progress, in case the partitions return.
         """
         ...
 
@@ -226,15 +226,15 @@ class CatchUpView(Protocol):
         ...
 
     def truncated(self, at: TopicPartition, end: int) -> None:
-        """The log was truncated to ``end``, below the position: commits and ranges beyond ``end`` are void."""
+        """Drop commits and ranges beyond ``end``, to which the log was truncated, below the position."""
         ...
 
     def not_committed(self, offsets: tuple[OffsetToCommit, ...]) -> tuple[OffsetToCommit, ...]:
-        """The offsets among these that are higher than the commit in the first log."""
+        """The offsets that are higher than the commit in the first log."""
         ...
 
     def committed_first(self, offsets: tuple[OffsetToCommit, ...]) -> None:
-        """The first commit log holds these offsets."""
+        """Record that the first commit log contains these offsets."""
         ...
 
     def commit_second(
@@ -243,7 +243,9 @@ class CatchUpView(Protocol):
         then: Callable[[Result], None],
         only: Sequence[tuple[TopicPartition, int]] | None = None,
     ) -> bool:
-        """Let the second consumer commit these offsets, or all of its progress. False: it has none."""
+        """Make the second consumer commit these offsets, or all of its progress. False: the second consumer has no
+        progress.
+        """
         ...
 
     def second_offsets(self) -> tuple[tuple[TopicPartition, int], ...]:
@@ -252,7 +254,7 @@ class CatchUpView(Protocol):
 
 
 class ConsumerMachine(FetchingMachine, Protocol):
-    """The machine, as its parts see it: its verbs, its settings and the polling thread."""
+    """The interface of the machine for its parts: methods, settings and the polling thread."""
 
     @property
     def name(self) -> ActorName:
@@ -261,12 +263,12 @@ class ConsumerMachine(FetchingMachine, Protocol):
 
     @property
     def chance(self) -> Chance:
-        """Random stream of this process."""
+        """The random stream of this process."""
         ...
 
     @property
     def draws(self) -> Draws:
-        """Durations that differ between members and over time."""
+        """The durations that differ between members and over time."""
         ...
 
     @property
@@ -276,7 +278,7 @@ class ConsumerMachine(FetchingMachine, Protocol):
 
     @property
     def catch_up(self) -> CatchUpView | None:
-        """KIP-333's mode; None: off."""
+        """KIP-333's mode; None if the mode is off."""
         ...
 
     @property
@@ -286,7 +288,7 @@ class ConsumerMachine(FetchingMachine, Protocol):
 
     @property
     def rebalancing(self) -> AroundJoin:
-        """The steps around a join."""
+        """The steps before and after a join."""
         ...
 
     @property
@@ -296,9 +298,9 @@ class ConsumerMachine(FetchingMachine, Protocol):
 
     @property
     def poll_span_us(self) -> tuple[int, int]:
-        """When the present poll() began and when its timeout ends; (0, 0) outside poll().
+        """The begin of the present poll() and the end of its timeout; (0, 0) outside poll().
 
-        Calls of poll() follow each other without a gap, each as long as its timeout, until there are records.
+        Each call of poll() begins when the previous call ends, and lasts for its timeout, until records arrive.
         """
         ...
 
@@ -308,7 +310,7 @@ class ConsumerMachine(FetchingMachine, Protocol):
         ...
 
     def start_timer(self, key: TimerKey, after_us: int) -> None:
-        """(Re)start a timer."""
+        """Start a timer, or start it again."""
         ...
 
     def stop_timer(self, key: TimerKey) -> None:
@@ -320,7 +322,7 @@ class ConsumerMachine(FetchingMachine, Protocol):
         ...
 
     def raise_to_application(self, why: str) -> None:
-        """Let poll() raise an exception that is not fatal; the application decides on its next call."""
+        """Make poll() raise an exception that is not fatal; the application decides on its next call."""
         ...
 
     def fail(self, error: ErrorCode, why: str) -> None:

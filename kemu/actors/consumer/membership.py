@@ -1,11 +1,12 @@
-"""A consumer's membership of its group: join, sync, leave. A part of the consumer; its own part: heartbeats.
+"""A consumer's membership of its group: join, sync, leave. The membership's own part is the heartbeat thread.
 
-As in Kafka, two threads work on it. The polling thread (``poll``) starts joins and takes their outcome. The heartbeat
-thread (``actors.consumer.heartbeats``) runs in COMPLETING_REBALANCE and STABLE. Answers arrive through either thread.
-An answer to JoinGroup waits for the polling thread, since the heartbeat thread sleeps then. Answers to SyncGroup and
-Heartbeat take effect at once. The application notices a reset by the heartbeat thread only at its next poll.
+As in Kafka, two threads use the membership. The polling thread (``poll``) starts joins and adopts their outcome. The
+heartbeat thread (``actors.consumer.heartbeats``) runs in COMPLETING_REBALANCE and STABLE. Answers arrive through either
+thread. An answer to JoinGroup waits for the polling thread, since the heartbeat thread is stopped during the request.
+Answers to SyncGroup and Heartbeat take effect at once. The application notices a reset by the heartbeat thread only at
+its next poll.
 
-An error takes effect only if its request carried the present generation (``unchanged``).
+An error takes effect only if its request contained the present generation (``unchanged``).
 
 Source: Kafka's ``AbstractCoordinator``.
 """
@@ -51,11 +52,11 @@ from kemu.protocol.notes.groups import AssignmentReceived, MemberBecame
 from kemu.protocol.rebalancing.client_rules import ClientRules
 
 JOIN_GRACE_US = 5_000_000
-"""Time that a join may take beyond the rebalance timeout. Source: Kafka's ``JOIN_GROUP_TIMEOUT_LAPSE``."""
+"""The time that a join may take beyond the rebalance timeout. Source: Kafka's ``JOIN_GROUP_TIMEOUT_LAPSE``."""
 
 
 class Membership:
-    """The membership of one consumer (see the module)."""
+    """The membership of one consumer."""
 
     def __init__(self, machine: ConsumerMachine) -> None:
         config = machine.config
@@ -67,11 +68,12 @@ class Membership:
         self.joining = False
         """Whether JoinGroup or SyncGroup is in flight, or the leader waits for metadata."""
         self.outcome: Outcome | None = None
-        """Outcome of the join, until the polling thread takes it."""
+        """The outcome of the join, until the polling thread adopts it."""
         self.joined_topics: tuple[str, ...] | None = None
         """The subscription of the last JoinGroup."""
         self._fresh_after_answers: int | None = None
-        """Number of metadata answers after which the pattern was matched anew for the next join; None: not requested.
+        """The number of metadata responses after which the pattern is matched anew for the next join; None: not
+        requested.
         """
         self._machine = machine
         self._discovery = machine.discovery
@@ -79,14 +81,14 @@ class Membership:
         self._instance_id = config.group_instance_id
         self._rejoin_reason = ""
         self._unread: tuple[JoinGroupReply, Generation] | None = None
-        """Answer to JoinGroup that the polling thread has not read yet, with the generation of the request."""
+        """The answer to JoinGroup that the polling thread has not read yet, with the generation of the request."""
         self._resume_at_us = 0
-        """Time at which the polling thread continues with new input."""
+        """The time at which the polling thread continues with new input."""
         self._assigned_before = False
         """Whether this process has had an assignment."""
         self._retry_at_us = 0
         self._retry_us = at_least_1_ms(config.retry_backoff_ms)
-        """Wait between two joins; constant even since KIP-580. Source: ``joinGroupIfNeeded`` (3.4.1, 3.9)."""
+        """The wait between two joins; constant even since KIP-580. Source: ``joinGroupIfNeeded`` (3.4.1, 3.9)."""
         self.heartbeats = Heartbeats(machine, self)
         self._join_timeout_us = max(
             config.request_timeout_ms * 1000, config.max_poll_interval_ms * 1000 + JOIN_GRACE_US
@@ -142,9 +144,9 @@ class Membership:
         return False
 
     def _is_fresh(self) -> bool:
-        """Whether the pattern was matched against fresh metadata: one refresh before each join, if the backoff allows
-        it.
+        """Whether the pattern was matched against new metadata.
 
+        Metadata is refreshed once before each join, if the backoff allows a refresh.
         Source: ``ConsumerCoordinator.poll``, which refreshes at each poll() during the join.
         """
         machine = self._machine
@@ -156,7 +158,7 @@ class Membership:
         return machine.metadata.answers >= self._fresh_after_answers
 
     def _take(self, outcome: Outcome) -> bool:
-        """Take the outcome of the join. False: the poll ends here."""
+        """Adopt the outcome of the join. False: poll() must return now."""
         if isinstance(outcome, Joined):
             if self.state is MemberState.STABLE or not self._machine.rebalancing.heeds_resets:
                 return self._machine.rebalancing.complete(outcome.assignment)
@@ -177,7 +179,7 @@ class Membership:
         return True
 
     def _schedule_resume(self, drawn: DrawName = DrawName.HAND_OVER, *, cold: bool = False) -> None:
-        """Delay the polling thread, which has new input, by the drawn time until its next turn."""
+        """Delay the polling thread, which has new input, by the drawn time until it runs again."""
         draws, now_us = self._machine.draws, self._machine.now_us
         us = draws.us(drawn, 0, at_us=now_us)
         if cold:
@@ -230,7 +232,7 @@ class Membership:
         self._machine.wake()
 
     def _join_broke(self, why: str, sent: Generation) -> None:
-        """JoinGroup or SyncGroup got no answer: keep the member id and generation, and restart the join."""
+        """Keep the member id and generation, and restart the join: JoinGroup or SyncGroup got no answer."""
         self._refuse(Retry.LATER, ErrorCode.NETWORK_EXCEPTION, why)
 
     def _refuse(self, retry: Retry, error: ErrorCode, why: str, exception: str = "") -> None:
@@ -265,7 +267,7 @@ class Membership:
             why = f"JoinGroup answered for protocol type {reply.protocol_type}"
             self._refuse(Retry.NEVER, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why)
         elif self.state is not MemberState.PREPARING:
-            # The member left or was reset meanwhile: Kafka's UnjoinedGroupException, which is retriable.
+            # The member left or was reset before: Kafka's UnjoinedGroupException, which is retriable.
             self._refuse(Retry.LATER, ErrorCode.UNKNOWN_MEMBER_ID, "the group was left while joining", UNJOINED)
         else:
             self.generation = Generation(reply.generation, reply.member_id, reply.protocol_name)
@@ -299,7 +301,7 @@ class Membership:
         machine.client.call(coordinator, request, version, self._sync_answered, self._join_broke, generation)
 
     def leading_failed(self, why: str) -> None:
-        """Raise to the application that the leader could not compute an assignment."""
+        """Raise an error to the application: the leader could not compute an assignment."""
         self._refuse(Retry.NEVER, ErrorCode.UNKNOWN_SERVER_ERROR, why)
 
     def leading_ended(self) -> None:
@@ -352,16 +354,18 @@ class Membership:
     # --- leaving -----------------------------------------------------------------------------------------------
 
     def poll_timed_out(self) -> None:
-        """Leave the group for the application, which did not poll in time. The heartbeat thread does so, and raises
-        nothing.
+        """Leave the group because the application did not poll in time. The heartbeat thread sends LeaveGroup, and
+        raises no error.
 
-        Without a known coordinator the thread tries again at each of its turns.
+        Without a known coordinator the thread tries again when it next runs.
         """
         if self.heartbeats.running and self._discovery.coordinator is not None:
             self.leave(POLL_TIMEOUT)
 
     def leave(self, why: str) -> None:
-        """Leave the group and reset the membership. A static member sends no request. Nothing waits for the answer."""
+        """Leave the group and reset the membership. A static member sends no LeaveGroup. The member ignores the answer
+        to LeaveGroup.
+        """
         coordinator, member_id = self._discovery.coordinator, self.generation.member_id
         sends = (
             self._instance_id is None
@@ -397,7 +401,7 @@ class Membership:
     def reset(self, why: str, *, forget_member_id: bool, rejoins: str = "") -> None:
         """Reset the membership.
 
-        The next poll gives up all partitions as lost and rejoins, for ``rejoins`` or else ``why``.
+        The next poll revokes all partitions as lost and rejoins; the reason is ``rejoins`` or, if empty, ``why``.
         """
         if self.state is not MemberState.UNJOINED:
             self._become(MemberState.UNJOINED, why)
@@ -411,11 +415,11 @@ class Membership:
     # --- state -------------------------------------------------------------------------------------------------
 
     def end(self, state: MemberState, why: str) -> None:
-        """Enter CLOSED or FAILED."""
+        """Enter the state CLOSED or FAILED."""
         self._become(state, why)
 
     def _become(self, state: MemberState, why: str) -> None:
-        """Change the state. The heartbeat thread sleeps outside COMPLETING_REBALANCE and STABLE."""
+        """Change the state. The heartbeat thread is stopped outside COMPLETING_REBALANCE and STABLE."""
         old = self.state
         if state is old:
             assert state is MemberState.PREPARING, f"{self._machine.name}: {state} again ({why})"
@@ -438,4 +442,4 @@ class Membership:
 
 
 def _ignore(answer: object, context: object) -> None:
-    """LeaveGroup is best effort: ignore the outcome."""
+    """Ignore the outcome of LeaveGroup, which is best effort."""

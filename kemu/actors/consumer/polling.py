@@ -1,7 +1,7 @@
 """The polling thread of a consumer: poll(), the calls of the application, and the callbacks of its listener.
 
-The thread belongs to the application. ``Doing`` says where the thread is. Commands to the application wait until it is
-between two polls.
+The thread belongs to the application. ``Doing`` is the present activity of the thread. Commands to the application wait
+until the thread is between two polls.
 
 Source: Kafka 3.9 ``ClassicKafkaConsumer``.
 """
@@ -50,7 +50,7 @@ from kemu.protocol.wire.compile import maker
 
 
 class Doing(Enum):
-    """Where the polling thread is."""
+    """The present activity of the polling thread."""
 
     POLLING = "inside poll()"
     DECIDING = "the application has not made its next call yet"
@@ -75,32 +75,32 @@ class Running(NamedTuple):
 
 
 POLLING, _DECIDING, CLOSING, ENDED = Doing.POLLING, Doing.DECIDING, Doing.CLOSING, Doing.ENDED
-"""Aliases for members that every step compares: a lookup in the enum class is slow on CPython 3.11."""
+"""Aliases for members that every step compares: a lookup in the enum class is slow in CPython 3.11."""
 
 _processed = maker(Processed)
 
 
 class PolledMachine(ConsumerMachine, Protocol):
-    """The consumer's machine, as its polling thread sees it."""
+    """The interface of the consumer's machine for its polling thread."""
 
     awake: bool
     fatal: tuple[ErrorCode, str] | None
 
 
 class PollingThread:
-    """The polling thread of one consumer; to the application it is ``Calls``.
+    """The polling thread of one consumer, which implements ``Calls`` for the application.
 
     Args:
         machine: the consumer, with all of its parts.
-        application: polls and processes records.
+        application: the program that polls and processes records.
         listener: the application's rebalance listener.
         closing: the call of close().
     """
 
     closes_at_us = 0
-    """Time at which the thread notices an order to close; 0: no such order."""
+    """The time at which the thread notices an order to close; 0 without such an order."""
     poll_until_us = 0
-    """Time at which this poll() returns without records; 0: poll() returns only with records."""
+    """The time at which this poll() returns without records; 0: poll() returns only with records."""
 
     def __init__(
         self,
@@ -116,9 +116,9 @@ class PollingThread:
     ) -> None:
         self.doing = _DECIDING
         self.commands: list[Any] = []
-        """Commands that the thread has not executed yet; it executes them between two polls."""
+        """Commands that the thread has not executed yet; it executes commands between two polls."""
         self._raise_next: dict[str, str] = {}
-        """Name of a callback -> message of the exception that its next call raises."""
+        """Name of a callback -> message of the exception that the next call of the callback raises."""
         self.questions = Questions(machine)
         self._machine = machine
         self._config = machine.config
@@ -134,12 +134,12 @@ class PollingThread:
         self._callback: Running | None = None
         self._started = False
         self._stalled = False
-        """Whether the application does not poll because of ``StopPolling``."""
+        """Whether the application does not poll, because of ``StopPolling``."""
         self._awaited: Callable[[], None] | None = None
-        """Continuation of ``wait``: the next step of the application, or of a callback of its listener."""
+        """The continuation of ``wait``: the next step of the application, or of a callback of its listener."""
         self._polls_since_us = 0
         self._poll_by_us = 0
-        """Deadline of the application's next poll, while it is outside poll()."""
+        """The deadline of the application's next poll, while the thread is outside poll()."""
         self._poll_timer_runs = False
         self._max_poll_us = self._config.max_poll_interval_ms * 1000
 
@@ -155,7 +155,7 @@ class PollingThread:
         self._assert_decided()
 
     def accept(self, command: object) -> None:
-        """Take a command to the application: at once, or between two polls."""
+        """Execute a command to the application, at once or between two polls."""
         match command:
             case RaiseInListener(callback=callback, why=why):
                 self._raise_next[callback] = why
@@ -209,9 +209,9 @@ class PollingThread:
             self._return(records)
 
     def _may_read(self) -> bool:
-        """Whether to read records: as a member, or with assigned partitions.
+        """Whether to read records: as a member, or with partitions assigned by ``assign()``.
 
-        The latter need a coordinator only to commit.
+        A consumer that uses ``assign()`` needs a coordinator only to commit.
         """
         if self._subscription.is_subscribed:
             return self._membership.poll()
@@ -227,7 +227,7 @@ class PollingThread:
         self._assert_decided()
 
     def poll_returns_nothing(self) -> None:
-        """Return from poll() if its timeout is over. During a callback the return waits for the callback's end."""
+        """Return from poll() if its timeout has passed. During a callback the return waits for the callback's end."""
         if self.poll_until_us and self.now_us >= self.poll_until_us and self.doing is POLLING:
             self._return([])
 
@@ -235,7 +235,7 @@ class PollingThread:
         assert self.doing is not _DECIDING, f"{self._machine.name}: its application made no next call"
 
     def _leave_poll(self, doing: Doing) -> None:
-        """Leave poll(), or continue outside of it. ``max.poll.interval.ms`` counts from the last poll."""
+        """Leave poll(), or continue outside of poll(). ``max.poll.interval.ms`` is measured from the last poll."""
         if self.doing is POLLING:
             self._poll_by_us = self.now_us + self._max_poll_us
             if not self._poll_timer_runs:
@@ -249,7 +249,7 @@ class PollingThread:
         return away and 0 < self._poll_by_us <= self.now_us
 
     def check_poll_timeout(self) -> None:
-        """POLL_TIMEOUT fired."""
+        """Check whether ``max.poll.interval.ms`` has passed (the timer POLL_TIMEOUT fired)."""
         self._poll_timer_runs = False
         if self.doing is POLLING or self._closing.began:
             return
@@ -260,7 +260,7 @@ class PollingThread:
             self._machine.start_timer((ConsumerTimer.POLL_TIMEOUT,), self._poll_by_us - self.now_us)
 
     def work_done(self) -> None:
-        """WORK fired."""
+        """Continue after the application or its callback has finished (the timer WORK fired)."""
         if self.doing is Doing.IN_CALLBACK:
             self._late_callback_over()
         elif self._stalled:
@@ -413,7 +413,7 @@ class PollingThread:
         self._machine.metadata.want(sorted_topics(tuple(topic for topic, _ in partitions)))
 
     def _read(self, partitions: tuple[tuple[str, int, int], ...]) -> None:
-        """Assign exactly these partitions; seek where the offset is beyond the present position."""
+        """Assign exactly these partitions, and seek to each offset that is beyond the present position."""
         before = {at: one.position for at, one in self._positions.partitions.items()}
         self.assign(tuple((topic, number) for topic, number, _ in partitions))
         for topic, number, offset in partitions:
@@ -450,7 +450,7 @@ class PollingThread:
         return self._catch_up is not None and self._catch_up.child_is_alive
 
     def _application_returned(self) -> None:
-        """The application makes its next call, so it has processed all records of former polls."""
+        """Mark all records of former polls as processed, because the application makes its next call."""
         if self._catch_up is not None:
             self._catch_up.application_returned()
 
@@ -507,7 +507,7 @@ class PollingThread:
         self._late_callback_over()
 
     def _late_callback_over(self) -> None:
-        """Let the polling thread return from a callback that took time."""
+        """Return from a callback that took time."""
         self._machine.wake()
         self._callback_over()
         self.poll_returns_nothing()
@@ -572,13 +572,13 @@ class PollingThread:
                 self.close()
 
     def _stop_polling(self, for_us: int) -> None:
-        """Keep the polling thread outside poll() for this long, without a call of the application."""
+        """Keep the polling thread outside poll() for this time, without a call of the application."""
         self._leave_poll(Doing.WORKING)
         self._stalled = True
         self._machine.start_timer((ConsumerTimer.WORK,), for_us)
 
     def _only_assigned(self, partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
-        """Select the assigned ones of these partitions: an application that gets an order checks its assignment
+        """The assigned partitions of the given partitions: an application that gets an order checks its assignment
         first.
         """
         return tuple(at for at in partitions if at in self._positions.partitions)

@@ -1,14 +1,16 @@
 """The partitions of a consumer and its positions in them: committed offsets, resets, validation. A part of the
 consumer.
 
-A partition takes its first position from the group's committed offset, or else from its leader by
-``auto.offset.reset``. Only then is it fetched. The position moves when a poll returns records.
+The first position of a partition is the group's committed offset. Without a committed offset, the leader has the first
+position, according to ``auto.offset.reset``. A partition with a position is fetched. The position advances when a poll
+returns records.
 
 A position remembers the leader epoch of the record before it. After a change of the leader or its epoch, the consumer
-pauses the fetch and asks the new leader for the end of the position's epoch. If that epoch ends before the position,
-the log was truncated, and the consumer continues at the epoch's end (KIP-320; clients since 2.3). A version table
-without OffsetForLeaderEpoch makes an older client, which keeps its position unchecked. After an undefined answer Kafka
-2.3 to 2.6 moves to offset -1, gets OFFSET_OUT_OF_RANGE, and resets. Later clients reset at once, as here.
+pauses the fetch. The consumer asks the new leader for the end of the position's epoch. If the epoch ends before the
+position, the log was truncated, and the consumer continues at the epoch's end (KIP-320; clients since 2.3). Without
+OffsetForLeaderEpoch in its version table a consumer is an older client, which keeps its position unchecked. After an
+undefined answer Kafka 2.3 to 2.6 moves to offset -1, gets OFFSET_OUT_OF_RANGE, and resets. Later clients reset at once,
+as here.
 
 Source: Kafka's ``SubscriptionState``, ``OffsetFetcher``, ``ConsumerCoordinator.refreshCommittedOffsetsIfNeeded``.
 """
@@ -34,16 +36,16 @@ from kemu.protocol.wire.compile import maker
 
 _FETCHING = Seeking.FETCHING
 STABLE_SINCE = 7
-"""First version of OffsetFetch that can ask for stable offsets alone (KIP-447, clients since 2.5)."""
+"""The first version of OffsetFetch that can ask for stable offsets alone (KIP-447, clients since 2.5)."""
 _offset_to_commit = maker(OffsetToCommit)
 
 Asked = tuple[ActorName, dict[TopicPartition, tuple[Partition, int, int, tuple[ActorName | None, int] | None]]]
-"""A leader that was asked for ends of epochs, and by partition the position in question."""
+"""A leader with a request for ends of epochs, and per partition the position in question."""
 RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 
 class Positions:
-    """The partitions and positions of one consumer (see the module)."""
+    """The partitions and positions of one consumer."""
 
     def __init__(self, machine: ConsumerMachine) -> None:
         config = machine.config
@@ -52,7 +54,7 @@ class Positions:
         self.partitions: dict[TopicPartition, Partition] = {}
         """The owned partitions, in the order of the assignment."""
         self.generation = NO_GENERATION
-        """Generation of the assignment; ``member_id``: the member it was given to."""
+        """The generation of the assignment; ``member_id`` is the member's id in this generation."""
         self.member_id = UNKNOWN_MEMBER
         self.fetching = Fetching(machine, self.reset)
         self._machine = machine
@@ -60,12 +62,12 @@ class Positions:
         self._group = config.group_id
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._seeking: dict[TopicPartition, Partition] = {}
-        """Partitions without a valid position."""
+        """The partitions without a valid position."""
         self._asked: dict[TopicPartition, Partition] | None = None
-        """Partitions of the OffsetFetch in flight; None: no OffsetFetch in flight, or its answer is out of date."""
+        """The partitions of the OffsetFetch in flight; None without an OffsetFetch, or if its answer is outdated."""
         self._asking_leaders: dict[ActorName, None] = {}
         self._validating: dict[ActorName, None] = {}
-        """Leaders with an OffsetForLeaderEpoch in flight."""
+        """The leaders with an OffsetForLeaderEpoch in flight."""
         self._epoch_version = machine.versions.requests.get("OffsetForLeaderEpoch")
         self._retry_at_us = 0
         self._failures = 0
@@ -77,7 +79,7 @@ class Positions:
         return self._owned
 
     def assign(self, assigned: tuple[TopicPartition, ...], generation: int, member_id: str) -> None:
-        """Own exactly these partitions. Partitions owned before keep their position and buffer."""
+        """Own exactly these partitions. Partitions that were owned before keep their position and buffer."""
         old = self.partitions
         self.partitions = {at: old.get(at) or Partition(at) for at in assigned}
         self.generation, self.member_id = generation, member_id
@@ -92,7 +94,7 @@ class Positions:
         self.locate()
 
     def drop(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Give up these partitions."""
+        """Remove these partitions from the owned partitions."""
         for at in partitions:
             self.partitions.pop(at, None)
             self._seeking.pop(at, None)
@@ -104,7 +106,7 @@ class Positions:
     def stop_serving(self) -> None:
         """Return no more records of partitions that may be revoked.
 
-        Buffers are dropped; a later fetch reads them again.
+        Buffers are dropped; a later fetch reads the dropped records again.
         """
         for one in self.partitions.values():
             one.serving = False
@@ -143,7 +145,7 @@ class Positions:
     # --- finding positions -------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Ask for missing positions, unless a request is in flight or the backoff runs."""
+        """Request missing positions, unless a request is in flight or the backoff has not passed."""
         if not self._seeking:
             return
         machine = self._machine
@@ -205,7 +207,7 @@ class Positions:
         self.fetching.changed(one)
 
     def _note_position(self, one: Partition, offset: int, why: str) -> None:
-        if self._group:  # nothing follows the positions of a consumer without a group
+        if self._group:  # no checker reads the positions of a consumer without a group
             self._machine.note(
                 PositionSet(
                     group=self._group,
@@ -218,12 +220,12 @@ class Positions:
             )
 
     def begin(self, one: Partition, offset: int, why: str, epoch: int) -> None:
-        """KIP-333: read from the end of a recovery; ``epoch`` is that of the record before it."""
+        """Read from the end of a recovery (KIP-333); ``epoch`` is the leader epoch of the record before the end."""
         self._set(one, offset, why, epoch)
         self._machine.wake()
 
     def drain(self, at_most: int) -> list[Returned]:
-        """Take the records of a poll."""
+        """Take the records for a poll."""
         return self.fetching.drain(at_most)
 
     def has_records(self) -> bool:
@@ -231,7 +233,7 @@ class Positions:
         return self.fetching.has_records
 
     def seek(self, one: Partition, offset: int) -> None:
-        """Continue from this offset, without the buffer and pending answers.
+        """Continue from this offset; the buffer and pending answers are dropped.
 
         Source: ``SubscriptionState.seekUnvalidated``.
         """
@@ -255,7 +257,7 @@ class Positions:
         machine.wake()
 
     def _is_owned(self, one: Partition, seeking: Seeking) -> bool:
-        """Whether an answer about this partition is still of use."""
+        """Whether the consumer still needs an answer about this partition."""
         return self.partitions.get(one.at) is one and one.seeking is seeking
 
     # --- committed offsets -------------------------------------------------------------------------------------
@@ -296,7 +298,7 @@ class Positions:
             if row.error is ErrorCode.UNSTABLE_OFFSET_COMMIT:
                 self._refetch_later()
                 return
-            if row.error is not ErrorCode.NONE:  # an error of one partition is raised, even a retriable one
+            if row.error is not ErrorCode.NONE:  # the error of one partition is raised, even if it is retriable
                 self._machine.fail_later(row.error, f"OffsetFetch: {row.topic}-{row.partition}")
                 return
             if one is None or not self._is_owned(one, Seeking.COMMITTED):
@@ -307,7 +309,7 @@ class Positions:
                 self.reset(one, "no committed offset")
 
     def _logs_answered(self, reply: RangeFetchReply, asked: dict[TopicPartition, Partition]) -> None:
-        """KIP-333: take both commit logs."""
+        """Use both commit logs (KIP-333)."""
         catch_up = self._machine.catch_up
         if asked is not self._asked or catch_up is None:
             return
@@ -371,7 +373,7 @@ class Positions:
             elif row.error is not ErrorCode.NONE or row.offset < 0:
                 failed = True
             elif one is not None and self._is_owned(one, Seeking.RESET):
-                # without an epoch there is no validation. Source: resetPositionIfNeeded
+                # An offset without an epoch is not validated. Source: resetPositionIfNeeded
                 self._set(one, row.offset, "reset")
                 if machine.catch_up is not None:
                     machine.catch_up.was_reset(one)
@@ -384,7 +386,8 @@ class Positions:
     # --- truncation --------------------------------------------------------------------------------------------
 
     def _validate(self, one: Partition) -> None:
-        """Ask the leader to validate the position, unless this leader and epoch were already checked. The fetch waits.
+        """Ask the leader to validate the position, unless this leader and epoch were already checked. The partition is
+        not fetched before the answer.
 
         Source: ``SubscriptionState.maybeValidatePosition``, ``validatePosition``.
         """
@@ -403,7 +406,7 @@ class Positions:
             self._validated(one)
 
     def _saw_epoch(self, one: Partition, epoch: int) -> None:
-        """Take the leader epoch of a commit. While the metadata is older than that epoch, the partition has no known
+        """Adopt the leader epoch of a commit. While the metadata is older than this epoch, the partition has no known
         leader.
 
         Source: ``ConsumerCoordinator.refreshCommittedOffsetsIfNeeded``.
@@ -413,7 +416,7 @@ class Positions:
             self.fetching.redistribute(self.partitions)
 
     def check_before_jump(self, one: Partition, offset: int, epoch: int) -> None:
-        """KIP-333: ask the leader whether it still holds the committed records. Lost records belong to no range."""
+        """Ask the leader whether it still has the committed records (KIP-333). Lost records belong to no range."""
         self._saw_epoch(one, epoch)
         without_epochs = one.leader is not None and one.leader_epoch < 0
         if epoch >= 0 and self._epoch_version is not None and not without_epochs:
@@ -470,7 +473,7 @@ class Positions:
             if not self._is_owned(one, Seeking.VALIDATING):
                 continue
             if [one.position, one.offset_epoch, one.checked] != position:
-                continue  # the position moved or its leader changed: the new leader is asked
+                continue  # the position or the leader changed: the new leader validates it
             if row.error_code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 self._machine.fail_later(row.error_code, "OffsetForLeaderEpoch")
             elif row.error_code is not ErrorCode.NONE:
@@ -482,7 +485,9 @@ class Positions:
             self.try_later()
 
     def _epoch_ends(self, one: Partition, row: EpochEnd) -> None:
-        """Source: ``SubscriptionState.maybeCompleteValidation``."""
+        """Compare the position with the end of its epoch in the answer; reset a position beyond this end. Source:
+        ``SubscriptionState.maybeCompleteValidation``.
+        """
         undefined = row.end_offset < 0 or row.leader_epoch < 0
         catch_up = self._machine.catch_up
         if not undefined and row.end_offset >= one.position:

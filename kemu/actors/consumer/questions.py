@@ -1,12 +1,12 @@
 """The application's questions: committed(), beginningOffsets(), endOffsets() and offsetsForTimes(). A part of the
 consumer.
 
-The polling thread asks, so there is one question at a time. Requests are retried until ``default.api.timeout.ms`` is
-over. Partitions without an answer by then get None, where Kafka raises a TimeoutException. Errors that no retry can
-resolve end the question at once, and the next poll raises them.
+Only the polling thread asks questions, so at most one question is in progress. Requests are retried until
+``default.api.timeout.ms`` has passed. A partition without an answer at this timeout gets None, where Kafka raises a
+TimeoutException. An error that no retry can resolve ends the question at once, and the next poll raises the error.
 
-With two commit logs (KIP-333) ``committed()`` is the progress in the first open range, or the first log's commit if no
-range is open. One of the logs covers every record below.
+With two commit logs (KIP-333) ``committed()`` is the progress in the first open range. Without an open range,
+``committed()`` is the first log's commit. One of the two logs covers every record below this offset.
 
 Source: Kafka's ``ConsumerCoordinator.fetchCommittedOffsets``, ``OffsetFetcher.fetchOffsetsByTimes``.
 """
@@ -37,12 +37,12 @@ class _Question:
         self.then = then
         self.ask: Callable[[], None] = lambda: None
         self.waits = 0
-        """Requests in flight."""
+        """The number of requests in flight."""
         self.failures = 0
 
 
 class Questions:
-    """The application's questions (see the module)."""
+    """The application's questions to the cluster."""
 
     def __init__(self, machine: ConsumerMachine) -> None:
         config = machine.config
@@ -54,20 +54,20 @@ class Questions:
         self._question: _Question | None = None
 
     def committed(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
-        """Ask for the group's committed offsets."""
+        """Request the group's committed offsets."""
         question = self._begin(partitions, then)
         question.ask = self._ask_coordinator
         self._ask(question)
 
     def offsets(self, times_ms: dict[TopicPartition, int], then: Answers) -> None:
-        """Ask for offsets by time; the special times of ``ListOffsets`` stand for a log's start and end."""
+        """Request offsets by time; the special times of ``ListOffsets`` mean a log's start and end."""
         question = self._begin(tuple(times_ms), then)
         self._machine.metadata.want_for_now(tuple(dict.fromkeys(topic for topic, _ in times_ms)))
         question.ask = lambda: self._ask_leaders(times_ms)
         self._ask(question)
 
     def timer_fired(self) -> None:
-        """QUESTION fired."""
+        """Send requests again, or end the question at its timeout (the timer QUESTION fired)."""
         if self._question is not None:
             self._ask(self._question)
 
@@ -94,7 +94,7 @@ class Questions:
         self._machine.start_timer((ConsumerTimer.QUESTION,), min(wait_us, left_us))
 
     def _answered(self, question: _Question) -> None:
-        """A request ended, with or without an answer."""
+        """End the question if a request ended, with or without an answer, and was the last request."""
         if question is not self._question:
             return
         question.waits -= 1
@@ -136,7 +136,9 @@ class Questions:
         self._answered(question)
 
     def _refused(self, api: str, error: ErrorCode, question: _Question) -> None:
-        """Look up the coordinator if the error says so. Let the next poll raise an error that no retry can resolve."""
+        """React to an error: look up the coordinator, or make the next poll raise an error that no retry
+        can resolve.
+        """
         machine = self._machine
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             machine.discovery.lose_coordinator(f"{api}: {error.name}")

@@ -1,6 +1,7 @@
-"""Reasons for rejoining or leaving, in the words of Kafka's consumer logs; sent in requests since 3.2 (KIP-800).
+"""Reasons for rejoining or leaving, in the words of Kafka's consumer logs. Requests contain a reason since 3.2
+(KIP-800).
 
-Source: ``AbstractCoordinator`` and ``ConsumerCoordinator`` 3.4.1; the same through 3.9.
+Source: ``AbstractCoordinator`` and ``ConsumerCoordinator`` 3.4.1; the words are the same through 3.9.
 """
 
 from types import MappingProxyType
@@ -10,7 +11,7 @@ from kemu.actors.consumer.state import Generation, MemberState
 from kemu.protocol.errors import ErrorCode
 
 REASON_LIMIT: Final = 255
-"""Longest reason in a request, in characters. Source: Kafka's ``JoinGroupRequest.maybeTruncateReason``."""
+"""The longest reason in a request, in characters. Source: Kafka's ``JoinGroupRequest.maybeTruncateReason``."""
 
 ALREADY_REBALANCING: Final = "group is already rebalancing"
 COMMIT_WHILE_REBALANCING: Final = "offset commit failed since group is already rebalancing"
@@ -18,7 +19,7 @@ METADATA_CHANGED: Final = "cached metadata has changed"
 SUBSCRIPTION_CHANGED: Final = "subscription has changed"
 NOT_SUBSCRIBED: Final = "received assignment does not match the current subscription"
 LEAVING: Final = "consumer pro-actively leaving the group"
-"""The reason to rejoin after leaving; LeaveGroup carries the reason for leaving."""
+"""The reason to rejoin after leaving; LeaveGroup has the reason for leaving."""
 CLOSED: Final = "the consumer is being closed"
 UNSUBSCRIBED: Final = "the consumer unsubscribed from all topics"
 POLL_TIMEOUT: Final = "consumer poll timeout has expired."
@@ -42,27 +43,27 @@ _EXCEPTIONS = MappingProxyType(
 
 
 def on_the_wire(reason: str) -> str:
-    """The reason, truncated for a request."""
+    """The reason, truncated to the limit of a request."""
     return reason[:REASON_LIMIT]
 
 
 def encountered(api: str, error: ErrorCode) -> str:
-    """An answer reported that the membership is invalid (``resetStateOnResponseError``)."""
+    """The reason after an answer that reported an invalid membership (``resetStateOnResponseError``)."""
     return f"encountered {error.name} from {_API_KEYS.get(api, api)} response"
 
 
 def exception_of(error: ErrorCode) -> str:
-    """Simple name of the exception that Kafka's client makes of an error."""
+    """The simple name of the exception that Kafka's client makes of an error."""
     return _EXCEPTIONS.get(error) or "".join(part.capitalize() for part in error.name.split("_")) + "Exception"
 
 
 def rebalance_failed(exception: str) -> str:
-    """A join failed (``joinGroupIfNeeded``)."""
+    """The reason after a failed join (``joinGroupIfNeeded``)."""
     return f"rebalance failed due to {exception}"
 
 
 def overtaken_by_reset(generation: Generation, state: MemberState) -> str:
-    """The heartbeat thread reset the membership between the answer and the poll that would have taken it."""
+    """The reason after the heartbeat thread reset the membership between the answer and the next poll."""
     protocol = generation.protocol or "null"
     said = f"Generation{{generationId={generation.id}, memberId='{generation.member_id}', protocol='{protocol}'}}"
     return (

@@ -1,7 +1,7 @@
-"""The consumer's steps around a join: commit and give up partitions, assign as the leader, take the assignment.
+"""The consumer's steps around a join: commit and revoke partitions, assign as the leader, adopt the assignment.
 
-A part of the consumer, always on the polling thread. Callbacks of the listener take time; the next step waits for a
-callback's end. ``MemberRules`` (eager, cooperative) decide which partitions to give up.
+The module is a part of the consumer that always runs on the polling thread. Callbacks of the listener take time; the
+next step waits for a callback's end. ``MemberRules`` (eager, cooperative) select the partitions to revoke.
 
 Source: Kafka's ``ConsumerCoordinator``: ``onJoinPrepare``, ``onLeaderElected``, ``onJoinComplete``, ``onLeavePrepare``.
 """
@@ -39,7 +39,9 @@ INCOMPATIBLE = "members of incompatible rebalance protocols are in the group"
 
 
 class Rebalancing:
-    """The steps around a join. ``assignors``: the configured ones, the preferred one first."""
+    """The consumer's steps before and after a join. ``assignors``: the configured assignors, the preferred
+    one first.
+    """
 
     def __init__(
         self,
@@ -59,25 +61,27 @@ class Rebalancing:
         self._group = machine.config.group_id
         self._assignors: Mapping[str, MemberAssignor] = {one.name: for_member(one) for one in assignors}
         self._leading: tuple[JoinGroupReply, dict[MemberId, MemberSubscription]] | None = None
-        """As leader: the answer to JoinGroup and each member's metadata, while topic metadata or the assignor's answer
-        is missing.
+        """The answer to JoinGroup and each member's metadata, while the leader waits for topic metadata or the
+        assignor.
         """
         self._known: Known = ()
-        """Members of the generation, if this member led it."""
+        """The members of the generation, if this member led it."""
         self._incompatible: tuple[int, Known] | None = None
-        """Generation and known members of the last assignment, if it carried INCOMPATIBLE_MEMBERS."""
+        """The generation and known members of the last assignment, if it contained INCOMPATIBLE_MEMBERS."""
         self._assigned_from: Topics | None = None
-        """As leader: the topic metadata behind its last assignment."""
+        """The topic metadata that the leader used for its last assignment."""
         self._snapshots: list[tuple[int, Topics]] = []
-        """As leader without a coordinator: snapshots of the topic metadata, each with the time of its arrival."""
+        """Snapshots of the topic metadata, each with its arrival time, that a leader without a coordinator collects."""
         self._commit: Commit | None = None
         """The auto-commit before a join."""
         self._prepare_until_us = 0
         self._commit_retry_us = 0
         self._raised = False
-        """Whether a callback of this onJoinPrepare or onJoinComplete raised."""
+        """Whether a callback of this onJoinPrepare or onJoinComplete raised an error."""
         self._taking: tuple[Generation, Given] | None = None
-        """The assignment in onJoinComplete, and its generation: the heartbeat thread may reset the present one."""
+        """The assignment in onJoinComplete, and its generation: the heartbeat thread may reset the present
+        generation.
+        """
 
     @property
     def prepares_after_reset(self) -> bool:
@@ -93,7 +97,7 @@ class Rebalancing:
 
     @property
     def holds_poll(self) -> bool:
-        """Whether poll() returns no records during a join, or during the commit before it."""
+        """Whether poll() returns no records during a join, or during the commit before a join."""
         client = self.client
         return not client.returns_records_while_joining or (
             not client.serves_while_committing and self._prepare_until_us > 0
@@ -208,7 +212,7 @@ class Rebalancing:
     # --- the leader --------------------------------------------------------------------------------------------
 
     def lead(self, reply: JoinGroupReply) -> None:
-        """onLeaderElected: assign for all members, once the metadata of all their topics is known."""
+        """Assign partitions to all members, once the metadata of all their topics is known."""
         try:
             by_member = {row.member_id: self.rules.leading.read(row.metadata) for row in reply.members}
         except CodecError as error:
@@ -223,7 +227,7 @@ class Rebalancing:
 
     @property
     def is_leading(self) -> bool:
-        """Whether the polling thread waits inside the leader's part of a join."""
+        """Whether the polling thread waits in the leader's part of a join."""
         return self._leading is not None
 
     def metadata_refreshed(self, changed: bool) -> None:
@@ -238,14 +242,14 @@ class Rebalancing:
                 self._check_metadata()
 
     def coordinator_lost(self) -> None:
-        """Only collect snapshots of metadata from now on: poll() checks none until the coordinator is found."""
+        """Only collect snapshots of metadata from now on: poll() checks no metadata until the coordinator is found."""
         self._snapshots = [(0, self._snapshot())] if self.is_leader else []
 
     def coordinator_found(self) -> None:
-        """Let poll() continue with the snapshot of its beginning. The next poll() sees later metadata.
+        """Continue poll() with the snapshot from its beginning. The next poll() uses later metadata.
 
         Source: ``ConsumerCoordinator.poll`` (3.4.1): ``maybeUpdateSubscriptionMetadata``, then
-        ``coordinatorUnknownAndUnreadySync`` for all its time, and only then ``rejoinNeededOrPending``.
+        ``coordinatorUnknownAndUnreadySync`` for its whole duration, and then ``rejoinNeededOrPending``.
         """
         snapshots, self._snapshots = self._snapshots, []
         if not self.is_leader or self._leading is not None:
@@ -257,7 +261,7 @@ class Rebalancing:
         self._check_metadata()
 
     def resume_leading(self) -> None:
-        """Assign, now that the assignor has its missing input, unless metadata is still on its way."""
+        """Assign partitions, now that the assignor has its missing input, unless metadata is still missing."""
         if self._leading is not None and not self._machine.metadata.behind:
             self._assign()
 
@@ -269,7 +273,9 @@ class Rebalancing:
             self._membership.leading_ended()
 
     def _check_metadata(self) -> None:
-        """Rejoin if the leader's assignment used other metadata than the present (``rejoinNeededOrPending``)."""
+        """Rejoin if the leader's assignment used other metadata than the present metadata
+        (``rejoinNeededOrPending``).
+        """
         self._check_against(self._snapshot())
 
     def _check_against(self, snapshot: Topics) -> None:
@@ -279,7 +285,7 @@ class Rebalancing:
     def _snapshot(self) -> Topics:
         metadata = self._machine.metadata
         seen = metadata.cluster.seen_by_assignor(metadata.interest)
-        # Kafka's snapshot holds racks only for a client that has one.
+        # Kafka's snapshot contains racks only if the client has a rack.
         return seen if self._machine.config.client_rack else Topics(seen.partitions)
 
     def _assign(self) -> None:
@@ -364,8 +370,9 @@ class Rebalancing:
     def _is_subscribed_to(self, assigned: set[str]) -> bool:
         """Whether the assigned topics are subscribed.
 
-        Topics that match the pattern become subscribed: the leader knew them earlier than this member. Source:
-        ``SubscriptionState.checkAssignmentMatchedSubscription``, ``ConsumerCoordinator.maybeUpdateJoinedSubscription``.
+        Topics that match the pattern become subscribed: the leader learned of them before this member.
+        Source: ``SubscriptionState.checkAssignmentMatchedSubscription``,
+        ``ConsumerCoordinator.maybeUpdateJoinedSubscription``.
         """
         machine = self._machine
         if machine.subscription.pattern is None or assigned.issubset(machine.subscription.topics):
@@ -379,7 +386,7 @@ class Rebalancing:
         return True
 
     def _check_incompatible(self, incompatible: bool) -> None:
-        """Count an assignment with INCOMPATIBLE_MEMBERS once per generation, and rejoin if the rules say so."""
+        """Report an assignment with INCOMPATIBLE_MEMBERS once per generation, and rejoin if the rules say so."""
         before, self._incompatible = self._incompatible, None
         if not incompatible:
             return
@@ -410,7 +417,7 @@ class Rebalancing:
         self._take()
 
     def _take(self) -> None:
-        """Own the assigned partitions, and call onPartitionsAssigned, also without new partitions."""
+        """Own the assigned partitions, and call onPartitionsAssigned, even without new partitions."""
         assert self._taking is not None
         machine = self._machine
         (generation, member_id, protocol), given = self._taking
@@ -441,7 +448,7 @@ class Rebalancing:
     # --- leaving -----------------------------------------------------------------------------------------------
 
     def give_up_everything(self, then: Callable[[], None]) -> None:
-        """onLeavePrepare: give up all partitions as lost or revoked; ``then`` follows the callback."""
+        """Revoke all partitions, or give them up as lost (onLeavePrepare); ``then`` follows the callback."""
         machine = self._machine
         self._positions.stop_serving()
         owned, membership = self._positions.owned(), self._membership
@@ -470,7 +477,7 @@ def _subscriber(member: MemberSubscription, instance_id: str | None) -> Subscrib
 
 
 def assignors_of(config: ConsumerConfig, assignors: Mapping[str, Assignor]) -> tuple[Assignor, ...]:
-    """The configured assignors, the preferred one first.
+    """The configured assignors, the preferred assignor first.
 
     Raises:
         ValueError: the configuration names an unknown assignor.

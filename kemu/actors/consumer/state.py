@@ -1,4 +1,4 @@
-"""The states of a member, and its view of its membership.
+"""The states of a member, and the member's view of its membership.
 
 Source: Kafka's ``AbstractCoordinator.MemberState`` and ``Generation``.
 """
@@ -14,12 +14,12 @@ class MemberState(Enum):
     """The states of Kafka's ``AbstractCoordinator``, and two final states of a closed or failed consumer."""
 
     UNJOINED = "UNJOINED"
-    """Not a member, as far as the consumer knows. The consumer sends nothing to the group.
+    """The consumer is not a member, as far as it knows. The consumer sends no request to the group.
 
     leads to: PREPARING_REBALANCE when a poll sends JoinGroup
     """
     PREPARING = "PREPARING_REBALANCE"
-    """JoinGroup is in flight. No heartbeats: the coordinator counts the parked request as a sign of life.
+    """JoinGroup is in flight. The member sends no heartbeats: the parked request keeps its session alive.
 
     leads to: COMPLETING_REBALANCE on its success; UNJOINED when reset
     """
@@ -34,7 +34,7 @@ class MemberState(Enum):
     leads to: PREPARING_REBALANCE when a rejoin is needed; UNJOINED when reset
     """
     CLOSED = "CLOSED"
-    """Closed cleanly. Final."""
+    """The consumer was closed cleanly. Final."""
     FAILED = "FAILED"
     """A fatal error was raised to the application. Final."""
 
@@ -55,7 +55,7 @@ BEATING = (MemberState.COMPLETING, MemberState.STABLE)
 
 
 class Generation(NamedTuple):
-    """A member's view of its membership. Each request keeps the one at its sending."""
+    """A member's view of its membership. Each request keeps the generation with which it was sent."""
 
     id: int
     member_id: MemberId
@@ -66,7 +66,7 @@ NEVER_JOINED: Final = Generation(NO_GENERATION, UNKNOWN_MEMBER, None)
 
 
 class Retry(Enum):
-    """Reaction of the join loop to a failure."""
+    """The reaction of the join loop to a failure."""
 
     NOW = "now"
     LATER = "after a backoff"
@@ -74,26 +74,26 @@ class Retry(Enum):
 
 
 class Joined(NamedTuple):
-    """SyncGroup succeeded: the bytes of the assignment."""
+    """The outcome of a join after a successful SyncGroup: the bytes of the assignment."""
 
     assignment: bytes
 
 
 class Refused(NamedTuple):
-    """JoinGroup or SyncGroup failed."""
+    """The outcome of a join after JoinGroup or SyncGroup failed."""
 
     retry: Retry
     error: ErrorCode
     why: str
     exception: str = ""
-    """Exception of Kafka's client, if its name does not follow from the error's."""
+    """The exception of Kafka's client, if its name does not follow from the error's name."""
 
 
 Outcome: TypeAlias = Joined | Refused
 
 
 class Result(Enum):
-    """Outcome of a commit."""
+    """The outcome of a commit."""
 
     DONE = "done"
     RETRIABLE = "may succeed when tried again"

@@ -1,4 +1,4 @@
-"""A consumer's subscription: topics by name, topics by pattern, or partitions that the application assigns itself.
+"""A consumer's subscription: topics by name, topics by pattern, or partitions that the application assigns.
 
 Source: Kafka's ``SubscriptionState`` and ``ConsumerMetadata``.
 """
@@ -12,27 +12,27 @@ from kemu.protocol.topic_pattern import TopicPattern
 
 
 class TopicSubscription:
-    """The subscription of one consumer; its topics are those that ``metadata`` asks for."""
+    """The subscription of one consumer; its topics are the topics that ``metadata`` requests."""
 
     def __init__(self, config: ConsumerConfig, metadata: MetadataRefresh, topics: tuple[str, ...], text: str) -> None:
         self._internal = not config.exclude_internal_topics
         self._metadata = metadata
         self.topics = sorted_topics(topics)
         self.pattern = TopicPattern(text, internal=self._internal) if text else None
-        """The subscribed pattern; None: topics are subscribed by name."""
+        """The subscribed pattern; None: the consumer subscribes to topics by name."""
         self.by_hand = False
-        """Whether the application assigned partitions itself (``assign()``), so that there is no membership."""
+        """Whether the application assigned partitions (``assign()``), so that the consumer has no membership."""
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether the consumer is, or is to be, a member: subscribed to topics or to a pattern."""
+        """Whether the consumer is a member, or will be: it subscribes to topics or to a pattern."""
         return bool(self.topics) or self.pattern is not None
 
     def subscribe(self, topics: tuple[str, ...], pattern: str = "") -> None:
-        """Subscribe to these topics, or to all that match the pattern, instead of the former ones.
+        """Subscribe to these topics, or to all topics that match the pattern, instead of the former topics.
 
         Raises:
-            IllegalState: the application has assigned partitions itself.
+            IllegalState: the application has assigned partitions with ``assign()``.
         """
         if self.by_hand:
             raise IllegalState("subscribe() after assign(): subscription to topics and partitions exclude each other")
@@ -41,14 +41,14 @@ class TopicSubscription:
         self.want_metadata()
 
     def unsubscribe(self) -> None:
-        """Subscribe to nothing."""
+        """Remove all topics from the subscription."""
         self.topics, self.pattern = (), None
         self.want_metadata()
 
     def match(self, topics: Iterable[str], *, keeps_others: bool) -> None:
-        """Subscribe to the ones of these topics that match the pattern.
+        """Subscribe to the topics that match the pattern.
 
-        ``keeps_others``: stay interested in the other members' topics, as their leader.
+        ``keeps_others``: continue to request metadata of the other members' topics, as their leader.
 
         Source: ``ConsumerCoordinator.updatePatternSubscription``.
         """
@@ -67,5 +67,5 @@ class TopicSubscription:
 
 
 def sorted_topics(topics: tuple[str, ...]) -> tuple[str, ...]:
-    """The topics in order, without duplicates."""
+    """The topics, sorted and without duplicates."""
     return tuple(sorted(dict.fromkeys(topics)))

@@ -1,12 +1,14 @@
-"""Delayed answers to admins: they wait until the own broker's metadata shows the result, or until their timeout.
+"""Delayed answers to admins: each waits until the metadata of the controller's broker shows the result, or until its
+timeout.
 
-A topic is created when its nodes are in the store. The admin gets the answer when its partitions have leaders, so that
-a further request to this broker finds them. An unfinished request is answered REQUEST_TIMED_OUT, and still takes
-effect. The timeout counts from the request's arrival.
+The controller creates a topic when the topic's nodes are in the store. The admin gets the answer when the partitions
+have leaders, so that the controller's broker accepts a further request for the topic. An unfinished request is answered
+REQUEST_TIMED_OUT, and still takes effect. The timeout begins with the arrival of the request.
 
-The own broker's metadata are the requests that this controller sent and the broker acknowledged. After the controller
-has resigned, this part sees no more of them, so that waiting answers time out; Kafka's controller reads its broker's
-cache.
+This part knows the broker's metadata from the requests that this controller sent and the broker acknowledged. A
+controller that has resigned sends no further metadata, so its waiting answers time out. Kafka's controller reads its
+broker's cache instead.
+
 Source: Kafka 2.8 ``DelayedCreatePartitions``, ``DelayedDeleteTopics``, ``DelayedElectLeader``.
 """
 
@@ -22,14 +24,14 @@ from kemu.protocol.messages.control import LEADER_DURING_DELETE, NO_LEADER, Upda
 from kemu.protocol.names import TopicPartition
 
 Leaders: TypeAlias = Mapping[TopicPartition, int]
-"""Leaders in the own broker's metadata; partitions of topics being deleted are absent."""
+"""Leaders in the metadata of the controller's broker; partitions of topics being deleted are absent."""
 
 
 class DelayedReply(NamedTuple):
-    """A delayed answer.
+    """A delayed answer to an admin's request.
 
-    ``awaited``: a row of the answer -> whether the metadata shows it. ``reply``: builds the answer from the rows that
-    are not in the metadata in time.
+    ``awaited``: per row of the answer, the condition that the metadata must meet. ``reply``: builds the answer; its
+    argument is the rows whose condition was not met in time.
     """
 
     awaited: Mapping[Hashable, Callable[[Leaders], bool]]
@@ -38,17 +40,17 @@ class DelayedReply(NamedTuple):
 
 
 def all_led(partitions: Collection[TopicPartition]) -> Callable[[Leaders], bool]:
-    """A condition: these partitions have leaders."""
+    """The condition that all these partitions have leaders."""
     return lambda leaders: all(leaders.get(at, NO_LEADER) != NO_LEADER for at in partitions)
 
 
 def led_by(at: TopicPartition, leader: int) -> Callable[[Leaders], bool]:
-    """A condition: this partition has this leader."""
+    """The condition that this partition has this leader."""
     return lambda leaders: leaders.get(at) == leader
 
 
 def topic_deleted(topic: str) -> Callable[[Leaders], bool]:
-    """A condition: the metadata has no partition of the topic."""
+    """The condition that the metadata has no partition of the topic."""
     return lambda leaders: all(name != topic for name, _ in leaders)
 
 
@@ -62,7 +64,7 @@ class AdminWaits:
         self._leaders: dict[TopicPartition, int] = {}
 
     def handle(self, event: Event) -> bool:
-        """Handle an event of a delayed answer; False for other events."""
+        """React to an event of a delayed answer; False for other events."""
         match event:
             case TimerFired(key=(ControllerTimer.ADMIN, number)):
                 self._answer(*self._held.time_is_over(int(number)))
@@ -70,7 +72,7 @@ class AdminWaits:
         return False
 
     def hold(self, task: Task, later: DelayedReply) -> None:
-        """Answer now if all rows are in the metadata or the time is over; otherwise wait."""
+        """Answer now if the metadata shows all rows or the time is over; otherwise wait."""
         assert task.caller is not None
         left_us = later.timeout_ms * 1_000 - (self._machine.now_us - task.asked_at_us)
         if left_us <= 0 or not self._unseen(later):
@@ -80,8 +82,10 @@ class AdminWaits:
         self._held.hold(self._last_number, (task.caller, later), left_us)
 
     def answered(self, broker: int, request: object, reply: object) -> None:
-        """A broker answered a request: if it is the own broker's UpdateMetadata, send the answers that waited for
-        it.
+        """Send the waiting answers whose rows the metadata of the controller's broker now shows.
+
+        ``broker`` has answered the request. Only UpdateMetadata requests to the controller's own broker matter
+        here.
         """
         match request, reply:
             case UpdateMetadata(), UpdateMetadataReply(error_code=ErrorCode.NONE) if broker == self._machine.broker_id:
@@ -100,7 +104,7 @@ class AdminWaits:
             self._answer(*held)
 
     def clear(self) -> None:
-        """The controller has resigned: from now on another controller sends the metadata."""
+        """Forget the metadata after the resignation: from now on another controller sends metadata."""
         self._leaders = {}
 
     def _unseen(self, later: DelayedReply) -> list[Hashable]:

@@ -1,8 +1,8 @@
-"""Reassignment up to Kafka 2.3: all new replicas join all old ones; later only the new ones stay.
+"""Reassignment up to Kafka 2.3: all new replicas join all old replicas; at the end the old replicas are removed.
 
-The old tool writes a node in the store (``/admin/reassign_partitions``), which lists the unfinished partitions. Until
-the node is deleted, no other reassignment can be requested, and none can be cancelled. OAR are the current replicas of
-a partition, RAR the requested ones:
+Kafka's old tool lists the unfinished partitions in a node of the store (``/admin/reassign_partitions``). Until the node
+is deleted, no other reassignment can be requested, and no reassignment can be cancelled. The table calls the
+current replicas of a partition OAR and the requested replicas RAR.
 
 =====  =============================================================================================================
 1      not all of RAR in sync: OAR + RAR into the store and into memory (in undefined order; RAR first here)
@@ -15,7 +15,7 @@ a partition, RAR the requested ones:
 12     send metadata to all brokers; deletions of the topic may continue
 =====  =============================================================================================================
 
-OAR is not stored separately: a new controller finds it within the list of step 1. Source: Kafka 2.3
+OAR has no node of its own: a new controller finds OAR within the list of step 1. Source: Kafka 2.3
 ``KafkaController.onPartitionReassignment``; KIP-435, "Existing algorithm".
 """
 
@@ -59,8 +59,9 @@ class AllAtOnceReassignment:
         """Partitions being reassigned, with their targets."""
 
     def subscribe(self, to: Dispatch) -> None:
-        """Subscribe to the tool's node, to changes of ISRs and brokers, and to failovers. The later request APIs are
-        refused.
+        """Subscribe to the tool's node, to changes of ISRs and brokers, and to failovers.
+
+        Requests of the later reassignment APIs are refused.
         """
         to.on_request(AlterPartitionReassignments, Job("admin", self._no_such_api))
         to.on_request(ListPartitionReassignments, Job("admin", self._no_such_list))
@@ -82,7 +83,7 @@ class AllAtOnceReassignment:
     # --- triggers ------------------------------------------------------------------------------------------------
 
     def _asked(self, *, resumed: bool = False) -> Work[None]:
-        """The node exists: start partitions that are not in progress, and remove impossible ones from the node."""
+        """Start the reassignment of new partitions in the node, and remove impossible partitions from the node."""
         rows = yield from self._work.asked_in_store()
         failed: dict[TopicPartition, None] = {}
         for at, target in rows.items():
@@ -127,12 +128,12 @@ class AllAtOnceReassignment:
                 yield from self._remove_requests({at: None})
 
     def _take_over(self) -> Work[None]:
-        """A new controller: resume the partitions in the node."""
+        """Resume the partitions in the node after a failover."""
         self._targets = {}
         yield from self._asked(resumed=True)
 
     def _brokers_started(self, brokers: list[int]) -> Work[None]:
-        """Restart partitions that wait for one of these brokers, which need the requests again."""
+        """Send the requests of partitions with a replica on one of these brokers again."""
         for at, target in list(self._targets.items()):
             if any(broker in target for broker in brokers):
                 yield from self._try_step(at)
@@ -153,7 +154,7 @@ class AllAtOnceReassignment:
     # --- one partition -----------------------------------------------------------------------------------------
 
     def _try_step(self, at: TopicPartition) -> Work[None]:
-        """Steps 1 to 3, or 5 to 12. May be repeated at any time."""
+        """Execute the steps 1 to 3 of the module's table, or the steps 5 to 12. A repeated call is harmless."""
         machine, context, target = self._machine, self._machine.context, self._targets[at]
         isr = yield from self._work.read_isr(at)
         missing = without(target, isr)

@@ -1,9 +1,9 @@
 """The requests of one state change, collected per broker and then queued together.
 
-A batch begins empty. If a failed state change left requests in it, the next one detects that (``BatchNotEmpty``). Later
-entries of a partition replace earlier ones, except that "is new" and "delete" stick. Per broker the order is
-LeaderAndIsr, UpdateMetadata, StopReplica. Only live brokers (including those that shut down) receive requests, with the
-broker epoch that the controller knows.
+A batch begins empty. If a failed state change left requests in the batch, the next state change raises
+``BatchNotEmpty``. A later entry of a partition replaces an earlier entry, but the marks "is new" and "delete" remain.
+Each broker gets LeaderAndIsr, then UpdateMetadata, then StopReplica. Only live brokers get requests; a broker in
+controlled shutdown is live. Requests contain the broker epoch that the controller knows.
 
 Source: Kafka 2.8 ``ControllerBrokerRequestBatch``.
 """
@@ -31,19 +31,19 @@ from kemu.protocol.names import TopicPartition
 PER_PARTITION_DELETE_SINCE = 3
 
 Send = Callable[[int, object, int], None]
-"""(broker, request, version): queue it for the broker."""
+"""(broker, request, version): the call that queues the request for the broker."""
 
 
 class BatchNotEmpty(Exception):
-    """A state change began while requests of another were still in the batch."""
+    """The error for a state change that began while requests of another state change were still in the batch."""
 
 
 class BatchUnderWay(Exception):
-    """Metadata was to be sent while another batch was open: the controller resigns."""
+    """The error for metadata that was sent while another batch was open; the controller resigns."""
 
 
 class ControlBatch:
-    """Fill it between ``begin`` and ``send``."""
+    """The requests of one state change; callers collect them between ``begin`` and ``send``."""
 
     def __init__(self, controller_id: int, context: ControllerContext, rules: ControllerRules, send: Send) -> None:
         self._controller_id = controller_id
@@ -59,7 +59,7 @@ class ControlBatch:
         """Start a batch.
 
         Raises:
-            BatchNotEmpty: the last one was not sent.
+            BatchNotEmpty: the last batch was not sent.
         """
         if self._leader_and_isr or self._stop_replica or self._metadata_brokers:
             raise BatchNotEmpty
@@ -76,7 +76,7 @@ class ControlBatch:
     def add_leader_and_isr(
         self, brokers: Iterable[int], at: TopicPartition, known: Leadership, *, is_new: bool
     ) -> None:
-        """Send these brokers the leadership of a partition; every live broker gets the metadata."""
+        """Queue the leadership of a partition for these brokers, and its metadata for every live broker."""
         assignment, state = self._context.assignment(at), known.state
         assert assignment is not None, f"{at} is led but has no assignment"
         rows: dict[bool, LeaderAndIsrPartition] = {}
@@ -104,7 +104,7 @@ class ControlBatch:
         self.add_update_metadata(self._context.live, (at,))
 
     def add_stop_replica(self, brokers: Iterable[int], at: TopicPartition, *, delete: bool) -> None:
-        """Send these brokers a request to stop their replica."""
+        """Queue a request to stop their replica of the partition for these brokers."""
         known = self._context.leadership.get(at)
         if self._context.is_queued_for_deletion(at[0]):
             epoch = EPOCH_DURING_DELETE
@@ -120,7 +120,7 @@ class ControlBatch:
             )
 
     def add_update_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
-        """Send these brokers metadata: the partitions (without those that have no leadership) and the live brokers."""
+        """Queue metadata for these brokers: the live brokers, and the partitions that have a leadership."""
         self._metadata_brokers.update(dict.fromkeys(broker for broker in brokers if broker >= 0))
         for at in partitions:
             known = self._context.leadership.get(at)
@@ -146,10 +146,10 @@ class ControlBatch:
         )
 
     def send_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
-        """Send brokers metadata about live brokers and these partitions, as a batch of its own.
+        """Queue metadata about live brokers and these partitions, in a batch with no other requests.
 
         Raises:
-            BatchUnderWay: the batch was not empty; it is now.
+            BatchUnderWay: the batch was not empty; this call has emptied the batch.
         """
         try:
             self.begin()

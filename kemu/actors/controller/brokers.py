@@ -1,8 +1,8 @@
 """The controller's reaction to brokers that start, fail, restart, or request a controlled shutdown.
 
-The changed brokers are read from the store when the event is handled, not taken from the event: further changes may
-arrive while another event is handled. A broker registered under a higher epoch than known was down in between
-(KIP-380); it is handled as failed and then started. Source: Kafka 2.8 ``KafkaController``.
+The controller reads the registered brokers from the store when the task runs, not from the event: brokers may change
+while another task runs. A broker that registered under a new epoch was down for some time (KIP-380). The controller
+treats such a broker as failed, and then as started. Source: Kafka 2.8 ``KafkaController``.
 """
 
 from kemu.actors.controller.context import LiveBroker, PartitionPhase, PartitionReplica, ReplicaPhase
@@ -23,7 +23,7 @@ from kemu.protocol.notes.replication import BrokersChanged, ControlledShutdownAn
 
 
 class BrokerChanges:
-    """The controller's part for brokers."""
+    """The controller's part for registered, failed and stopping brokers."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
@@ -34,18 +34,18 @@ class BrokerChanges:
         to.on_request(ControlledShutdown, Job("admin", self.shut_down))
 
     def registered(self) -> Work[dict[int, LiveBroker]]:
-        """The registered brokers, ascending; sets a watch on them."""
+        """The registered brokers, ascending, with a watch on the registrations."""
         listed = yield from ask_one(children(BROKER_IDS, watch=True))
         ids = sorted(int(name) for name in listed.children)
         results = yield from ask([get(broker_path(broker)) for broker in ids])
         found = {}
         for broker, result in zip(ids, results, strict=True):
-            if result.code is StoreCode.OK:  # otherwise its registration ended between the two reads
+            if result.code is StoreCode.OK:  # otherwise the broker's registration ended between the two reads
                 found[broker] = LiveBroker(result.czxid, *read_broker(result.data))
         return found
 
     def changed(self) -> Work[None]:
-        """Compare the registered brokers with the known ones, and handle the differences."""
+        """Compare the registered brokers with the known brokers, and react to each difference."""
         machine, context = self._machine, self._machine.context
         now = yield from self.registered()
         known = context.live
@@ -79,7 +79,7 @@ class BrokerChanges:
             yield from self.died(dead)
 
     def started(self, brokers: list[int]) -> Work[None]:
-        """These brokers are live now: send metadata, start their replicas, elect missing leaders."""
+        """Send metadata to these new live brokers, start their replicas, and elect missing leaders."""
         machine, context = self._machine, self._machine.context
         for broker in brokers:
             context.offline_dirs.pop(broker, None)
@@ -93,14 +93,14 @@ class BrokerChanges:
         yield from machine.dispatch.reach(Moment.BROKERS_STARTED, brokers)
 
     def _send_metadata(self, brokers: list[int]) -> None:
-        """Send the live brokers to all others, and all partitions with a leadership to the new ones."""
+        """Send the live brokers to all other brokers, and all partitions with a leadership to the new brokers."""
         context = self._machine.context
         others = [broker for broker in context.live if broker not in brokers]
         self._machine.batch.send_metadata(others, ())
         self._machine.batch.send_metadata(brokers, list(context.leadership))
 
     def died(self, brokers: list[int]) -> Work[None]:
-        """These brokers have failed."""
+        """Move leaderships away from these failed brokers, and take their replicas offline."""
         context = self._machine.context
         for broker in brokers:
             context.offline_dirs.pop(broker, None)
@@ -109,7 +109,7 @@ class BrokerChanges:
         yield from self._machine.dispatch.reach(Moment.BROKERS_FAILED, brokers)
 
     def replicas_went_offline(self, replicas: list[PartitionReplica]) -> Work[None]:
-        """Elect new leaders for the partitions that they led, then remove them from the ISRs."""
+        """Elect new leaders for the partitions that these replicas led, then remove the replicas from the ISRs."""
         context = self._machine.context
         deleting = [each for each in replicas if context.is_being_deleted(each[0])]
         others = [each for each in replicas if not context.is_being_deleted(each[0])]
@@ -125,7 +125,7 @@ class BrokerChanges:
     # --- controlled shutdown -----------------------------------------------------------------------------------
 
     def shut_down(self, request: ControlledShutdown) -> Work[ControlledShutdownReply]:
-        """A broker shuts down: move its leaderships to others, and remove it from ISRs where possible."""
+        """Answer a broker that shuts down: move its leaderships to other brokers, and remove the broker from ISRs."""
         error = self._refusal(request)
         remaining: list[RemainingPartition] = []
         if error is ErrorCode.NONE:
@@ -159,7 +159,7 @@ class BrokerChanges:
         led = [at for at in concerned if context.leadership[at].state.leader == broker]
         followed = [at for at in concerned if context.leadership[at].state.leader != broker]
         yield from self._machine.partitions.move(led, PartitionPhase.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
-        # Stop fetching first, so that it cannot rejoin an ISR from which it is removed.
+        # Stop the follower's fetches first, so that the follower cannot rejoin an ISR from which it is removed.
         batch.begin()
         for at in followed:
             batch.add_stop_replica((broker,), at, delete=False)

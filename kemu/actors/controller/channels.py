@@ -1,7 +1,7 @@
-"""The controller's channels to the brokers: per broker a queue with one request in flight, retried until answered.
+"""The controller's channels to the brokers: each has a queue with one request in flight, retried until answered.
 
-On one channel requests are neither lost nor reordered. But one may arrive more than once and late: after the broker has
-restarted, or from a controller that has been replaced. Only removing the broker empties its queue.
+A channel neither loses nor reorders requests. But a request may arrive more than once and late: after the broker has
+restarted, or after another controller was elected. Only the removal of the broker empties its queue.
 Source: Kafka 2.8 ``ControllerChannelManager`` and ``RequestSendThread``.
 """
 
@@ -19,11 +19,11 @@ REPLIES = (LeaderAndIsrReply, StopReplicaReply, UpdateMetadataReply)
 """The brokers' replies to controllers' requests."""
 
 Answered = Callable[[int, object, Any], None]
-"""(broker, request, reply)."""
+"""(broker, request, reply): the call after each reply."""
 
 
 class _Channel:
-    """One broker's queue; its head is in flight, or waits for the next attempt."""
+    """One broker's queue; its first request is in flight, or waits for the next attempt."""
 
     __slots__ = ("broker", "host", "queue")
 
@@ -34,9 +34,9 @@ class _Channel:
 
 
 class ControllerChannels:
-    """The controller's part for channels. ``answered`` is called for each reply.
+    """The controller's part for channels, which calls ``answered`` for each reply.
 
-    The next attempt follows a failed one after ``backoff_us``: fixed, as in ``RequestSendThread``.
+    A failed attempt is repeated after the fixed time ``backoff_us``, as in ``RequestSendThread``.
     """
 
     def __init__(self, machine: Machine, answered: Answered, *, timeout_us: int, backoff_us: int) -> None:
@@ -61,7 +61,7 @@ class ControllerChannels:
             self._channels[broker] = _Channel(broker, host)
 
     def remove(self, broker: int) -> None:
-        """Close the channel; queued requests are dropped (the one in flight may still arrive)."""
+        """Close the channel and drop its queued requests; a request in flight may still arrive."""
         channel = self._channels.pop(broker, None)
         if channel is not None:
             self._client.forget(channel.host)
@@ -73,7 +73,7 @@ class ControllerChannels:
             self.remove(broker)
 
     def send(self, broker: int, request: object, version: int) -> None:
-        """Queue a request; without a channel to the broker it is dropped."""
+        """Queue a request for the broker; a request without a channel is dropped."""
         channel = self._channels.get(broker)
         if channel is None:
             return
@@ -82,10 +82,11 @@ class ControllerChannels:
             self._try(channel)
 
     def handle(self, event: Event) -> bool:
-        """Handle an event of the channels; False for other events."""
+        """React to an event of the channels; False for other events."""
         match event:
             case Received(message=message):
-                # Brokers number their own requests independently; such a number may equal that of a request to them.
+                # A broker numbers its own requests, so one of its numbers may equal the number of a request to the
+                # broker.
                 return isinstance(message, REPLIES) and self._client.reply_arrived(event)
             case LinkDown(peer=peer):
                 if all(channel.host != peer for channel in self._channels.values()):

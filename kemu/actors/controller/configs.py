@@ -1,13 +1,13 @@
-"""Dynamic settings: written to the store on request, and applied by every broker when notified.
+"""Dynamic settings: a broker writes them into the store on request, and every broker applies them when notified.
 
-Any broker handles an admin's request: it writes the settings into the store, without a fence, then a notification. Each
-broker's controller part watches the notifications, reads the named settings and sends them to its broker part. A
-starting broker reads all settings.
+Any broker accepts an admin's request. The broker writes the settings into the store, without a fence, and then a
+notification. Each broker's controller part watches the notifications, reads the named settings, and sends the settings
+to its broker part. A starting broker reads all settings.
 
 Source: Kafka 2.8 ``ZkAdminManager.incrementalAlterConfigs``, ``AdminZkClient.changeEntityConfig``,
-``DynamicConfigManager``, ``TopicConfigHandler``, ``DynamicLogConfig``. Unlike there, notifications are not removed
-after 15 minutes (each is read once), and invalid values are INVALID_CONFIG, as from Kafka 3.4 on. Of a single broker
-only replication's throttled rates can be changed.
+``DynamicConfigManager``, ``TopicConfigHandler``, ``DynamicLogConfig``. Kafka removes notifications after 15 minutes;
+here notifications remain, and each is read once. Invalid values are refused with INVALID_CONFIG, as since Kafka 3.4.
+The only changeable settings of a single broker are the throttled rates of replication.
 """
 
 from collections.abc import Iterable
@@ -44,14 +44,14 @@ _FINE: Refusal = (ErrorCode.NONE, "")
 
 
 class DynamicConfigs:
-    """The part for dynamic settings in every broker's controller part, active or not."""
+    """The part for dynamic settings, in the controller part of every broker, active or not."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
         self.of_brokers: dict[str, str] = {}
         """Settings of all brokers in the store, by Kafka's keys."""
         self._seen: dict[str, None] = {}
-        """Notifications that were read."""
+        """Notifications that this broker has read."""
 
     def subscribe(self, to: Dispatch) -> None:
         """Subscribe to notifications, and to requests of admins."""
@@ -68,11 +68,12 @@ class DynamicConfigs:
     # --- settings in the store -----------------------------------------------------------------------------------
 
     def start(self) -> Work[None]:
-        """Read all settings, and set the watch."""
+        """Read all settings, and set the watch on the notifications."""
         listed = yield from ask_one(children(CONFIG_CHANGES, watch=True))
         self._seen = dict.fromkeys(listed.children)
         topics = yield from ask_one(children(TOPIC_CONFIGS))
-        # Settings of one broker come with a notification: without any notification there are none to read.
+        # A single broker's settings are written with a notification: without notifications there are no settings to
+        # read.
         own = [broker_config_path(self._machine.broker_id)] if listed.children else []
         yield from self._take([BROKER_DEFAULTS, *own, *(topic_config_path(topic) for topic in topics.children)], ())
 
@@ -85,7 +86,7 @@ class DynamicConfigs:
         yield from self._take(dict.fromkeys(paths), paths)
 
     def _take(self, paths: Iterable[str], changed: Iterable[str]) -> Work[None]:
-        """Apply the settings at these paths; ``changed``: those whose change the active controller reacts to."""
+        """Apply the settings at these paths; the active controller also reacts to the paths in ``changed``."""
         machine, names = self._machine, list(paths)
         found = yield from ask([get(path) for path in names])
         for path, result in zip(names, found, strict=True):
@@ -118,7 +119,7 @@ class DynamicConfigs:
     # --- admins ------------------------------------------------------------------------------------------------
 
     def alter(self, request: IncrementalAlterConfigs) -> Work[IncrementalAlterConfigsReply]:
-        """Write the settings of each resource whose changes are all valid; other resources stay unchanged."""
+        """Write the settings of each resource whose changes are all valid; other resources remain unchanged."""
         by_resource: dict[tuple[int, str], list[ConfigChange]] = {}
         for change in request.changes:
             by_resource.setdefault((change.resource_type, change.resource_name), []).append(change)
@@ -160,8 +161,9 @@ class DynamicConfigs:
         return _FINE
 
     def write(self, path: str, settings: dict[str, str]) -> Work[None]:
-        """Write these settings, and notify all brokers (Kafka does not notify of new topics: their logs read the
-        settings).
+        """Write these settings, and notify all brokers.
+
+        Kafka sends no notification for a new topic: the new logs read the settings.
         """
         data = config_data(settings.items())
         written = yield from ask_one(set_data(path, data))

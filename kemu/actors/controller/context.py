@@ -1,8 +1,9 @@
 """The active controller's state: brokers, assignments, leadership, and the states of its two state machines.
 
-All of this state is volatile: a new controller reads the state from the store (``failover``). State that is not stored
-(of replicas, shutdowns, failed directories) is derived again or lost. Only the two state machines, the failover and the
-topic deletions write to it. Iteration is always over dicts in a defined order, or sorted.
+The state is volatile: a new controller reads the state from the store (``failover``). The states of replicas, shutdowns
+and failed directories are not stored; a new controller derives them again or loses them. Only the two state machines,
+the failover and the topic deletions write to the context. Iteration is over dicts in a defined order, or over sorted
+values.
 
 Source: Kafka 2.8 ``ControllerContext``.
 """
@@ -22,7 +23,7 @@ class PartitionPhase(Enum):
     """The state of a partition."""
 
     NON_EXISTENT = "NonExistentPartition"
-    """Never created, or deleted."""
+    """The partition was never created, or is deleted."""
     NEW = "NewPartition"
     """The partition has an assignment, but no leader and ISR yet."""
     ONLINE = "OnlinePartition"
@@ -36,15 +37,15 @@ class ReplicaPhase(Enum):
 
     NON_EXISTENT = "NonExistentReplica"
     NEW = "NewReplica"
-    """Assigned; it can only become a follower."""
+    """The replica is assigned; it can only become a follower."""
     ONLINE = "OnlineReplica"
-    """Started; it may lead or follow."""
+    """The replica is started; it may lead or follow."""
     OFFLINE = "OfflineReplica"
-    """The replica's broker is down, or it was stopped."""
+    """The replica's broker is down, or the replica was stopped."""
     DELETION_STARTED = "ReplicaDeletionStarted"
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
-    """The replica's deletion failed or cannot begin; a later event will retry it."""
+    """The deletion of the replica failed or cannot begin; a later event causes another attempt."""
 
 
 class LiveBroker(NamedTuple):
@@ -69,11 +70,11 @@ class ControllerContext:
         self.epoch = 0
         self.epoch_zk_version = 0
         self.live: dict[int, LiveBroker] = {}
-        """Registered brokers as last read, including those in controlled shutdown; ascending ids."""
+        """Registered brokers as last read, including brokers in controlled shutdown; ascending ids."""
         self.shutting_down: dict[int, None] = {}
         self.topics: dict[str, dict[int, ReplicaAssignment]] = {}
         self.topic_ids: dict[str, int] = {}
-        """Topic -> the zxid that created its node, which distinguishes it from other topics of its name."""
+        """Topic -> the zxid that created the topic's node. The zxid distinguishes topics that had the same name."""
         self.leadership: dict[TopicPartition, Leadership] = {}
         self.partition_phases: dict[TopicPartition, PartitionPhase] = {}
         self.replica_phases: dict[PartitionReplica, ReplicaPhase] = {}
@@ -82,7 +83,7 @@ class ControllerContext:
         self.reassigning: dict[TopicPartition, None] = {}
         self.to_be_deleted: dict[str, None] = {}
         self.ineligible: dict[str, str] = {}
-        """Topics queued for deletion that cannot be deleted now -> the reason."""
+        """Topics queued for deletion that cannot be deleted now -> the obstacle."""
         self.deletion_started: dict[str, None] = {}
         self.offline_partitions = 0
         self.unclean_elections = 0
@@ -164,7 +165,7 @@ class ControllerContext:
         ]
 
     def online_and_offline_replicas(self) -> tuple[list[PartitionReplica], list[PartitionReplica]]:
-        """All replicas, split by whether they are online."""
+        """All replicas in two lists: the online replicas and the offline replicas."""
         online: list[PartitionReplica] = []
         offline: list[PartitionReplica] = []
         for at in self.partitions():
@@ -194,7 +195,7 @@ class ControllerContext:
         return self.partition_phases.get(at, PartitionPhase.NON_EXISTENT)
 
     def set_phase(self, at: TopicPartition, phase: PartitionPhase) -> None:
-        """Set a partition's state; updates the number of offline partitions (without topics being deleted)."""
+        """Set a partition's state, and update the number of offline partitions, without topics being deleted."""
         before = self.phase(at)
         if phase is PartitionPhase.NON_EXISTENT:
             self.partition_phases.pop(at, None)
@@ -204,7 +205,7 @@ class ControllerContext:
             self.offline_partitions += _is_down(phase) - _is_down(before)
 
     def queue_for_deletion(self, topic: str) -> None:
-        """Mark the topic for deletion; its partitions no longer count as offline."""
+        """Mark the topic for deletion, and subtract its partitions from the number of offline partitions."""
         if topic not in self.to_be_deleted:
             self.offline_partitions -= sum(_is_down(self.phase(at)) for at in self.partitions_of(topic))
             self.to_be_deleted[topic] = None
@@ -231,9 +232,9 @@ class ControllerContext:
         return topic in self.to_be_deleted
 
     def is_being_deleted(self, topic: str) -> bool:
-        """Whether the topic is being deleted, so that the controller does nothing else for it.
+        """Whether the topic's deletion has begun, so that the controller does nothing else for the topic.
 
-        A deletion waits for a running reassignment. The latter needs leaders, or both would wait forever.
+        A queued deletion waits for a running reassignment. The reassignment needs leaders for the topic's partitions.
         """
         return topic in self.to_be_deleted and not any(moving == topic for moving, _ in self.reassigning)
 

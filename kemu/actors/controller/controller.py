@@ -1,17 +1,16 @@
 """The controller part of a broker: every broker has one, and the winner of the election controls the cluster.
 
-The controller has one queue and handles one event at a time. Watches, brokers' answers, timers and admins only queue
-tasks. A task
-runs to its end, waiting for the store where necessary, before the next one begins. So a task reads the current state
-from the store; it does not depend on the state at the time it was queued.
+The controller has one queue and runs one task at a time. Watches, brokers' answers, timers and admins only queue tasks.
+A task runs to its end, waiting for the store where necessary, before the next task begins. So a task reads the current
+state from the store, not the state at the time when the task was queued.
 
 The part owns the process's session in the store. The part registers the broker (the registration's czxid is the broker
-epoch) and stands for election with the same session, so that both are lost together. When the session expires, all
-waiting
-tasks are dropped, the controller resigns without a write to the store, and a new session begins with registering.
+epoch), and is a candidate in the election with the same session. So the broker loses the registration and the
+controllership together. When the session expires, all waiting tasks are dropped, and the controller resigns without a
+write to the store. A new session begins with the registration.
 
-Fences: every write checks the version of /controller_epoch of the own election; every request carries the controller
-epoch and the broker's epoch. Source: Kafka 2.8 ``KafkaController``.
+Fences: every write checks the version of /controller_epoch from the controller's election. Every request
+contains the controller epoch and the broker's epoch. Source: Kafka 2.8 ``KafkaController``.
 """
 
 from collections import deque
@@ -108,23 +107,23 @@ AnyPart = TypeVar("AnyPart", bound=Part)
 BUSY = (ControllerTimer.BUSY,)
 RETRY_REGISTRATION = (ControllerTimer.REGISTER,)
 REGISTER_BACKOFF_US = 1_000_000
-"""Wait before a retry while a registration of the broker's former session exists. Kafka's process ends with an error
-instead, and its supervisor restarts it.
+"""The wait before another attempt while the registration of the broker's former session exists. In Kafka the process
+ends with an error instead, and a supervisor restarts the process.
 """
 LEAVE_TIMEOUT_US = 5_000_000
-"""How long a stopping process waits for the end of its session."""
+"""The longest time that a stopping process waits for the end of its session."""
 
 
 class Controller(Machine):
-    """``name``: ``b0/controller``; ``broker_id``: Kafka's id of its broker.
+    """The controller part. ``name``: for example ``b0/controller``; ``broker_id``: Kafka's id of the broker.
 
     Args:
         rack: the broker's rack for its registration.
-        min_insync_replicas: default for topics without their own setting, from the broker's start configuration.
+        min_insync_replicas: the default for topics without their own setting, from the broker's start configuration.
         store: the metadata store's actor.
         rules: the decisions that past bugs change.
-        draws: random variation of durations.
-        versions: the message versions that its broker offers to clients.
+        draws: the random variation of durations.
+        versions: the message versions that the broker offers to clients.
     """
 
     def __init__(
@@ -150,7 +149,7 @@ class Controller(Machine):
         self.rack = rack
         self.broker = host_of(name)
         self.active_id = NO_CONTROLLER
-        """The controller's broker id, as far as known."""
+        """The controller's broker id, as far as this broker knows."""
         self.broker_epoch = -1
         self.session = StoreSession(
             self,
@@ -187,17 +186,17 @@ class Controller(Machine):
         self._task: Task | None = None
         self._work: Work[Any] | None = None
         self._busy = False
-        """The running task waits for its own work, not for the store."""
+        """Whether the running task waits for its own work, not for the store."""
         self._former_sessions: dict[int, None] = {}
         self._leaving: Caller | None = None
 
     def add(self, part: AnyPart) -> AnyPart:
-        """Add a part; it gets its events after the parts added before."""
+        """Add a part; it gets its events after the parts that were added before."""
         part.subscribe(self.dispatch)
         return part
 
     def subscribe(self, to: Dispatch) -> None:
-        """Subscriptions of every controller part, active or not."""
+        """Subscribe to the events of every controller part, active or not."""
         to.on_watch(CONTROLLER, Job("reelect", self._reelect, True), WatchEventKind.NODE_DELETED)
         others = [kind for kind in WatchEventKind if kind is not WatchEventKind.NODE_DELETED]
         to.on_watch(CONTROLLER, Job("controller-change", self._controller_change, True), *others)
@@ -205,17 +204,17 @@ class Controller(Machine):
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker is the controller, as far as it knows."""
+        """Whether this broker is the controller, as far as the broker knows."""
         return self.active_id == self.broker_id
 
     @property
     def request_version(self) -> int:
-        """The version of the request that the running task answers; -1 for other tasks."""
+        """The version of the request that the running task answers; -1 for tasks without a request."""
         caller = self._task.caller if self._task is not None else None
         return caller.version if caller is not None else -1
 
     def _reset_state(self) -> None:
-        """Start with empty state: at the beginning, and after every resignation."""
+        """Start with empty state: when the process starts, and after every resignation."""
         self.context = ControllerContext()
         self.store = ControllerStore(self.context, self.rules)
         self.batch = ControlBatch(self.broker_id, self.context, self.rules, self.channels.send)
@@ -223,8 +222,8 @@ class Controller(Machine):
     # --- events ------------------------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        """Handle events of the session and the channels, requests and timers; then run the next task if none is
-        running.
+        """React to events of the session and the channels, to requests and timers. Then start the next task if no task
+        is running.
         """
         if not (self.session.handle(event) or self.channels.handle(event) or self.waits.handle(event)):
             self._other(event)
@@ -265,11 +264,11 @@ class Controller(Machine):
                 raise AssertionError(f"{self.name}: {event}")
 
     def session_opened(self, session_id: int) -> None:
-        """A new session: register, then stand for election."""
+        """Register in the new session, then try to become the controller."""
         self._later(Task(self._registration))
 
     def watch_fired(self, event: WatchEvent) -> None:
-        """A watched node changed: queue the subscribed tasks."""
+        """Queue the tasks that are subscribed to the changed node."""
         self._queue.extend(self.dispatch.of_watch(event))
 
     def _answered(self, broker: int, request: object, reply: object) -> None:
@@ -277,7 +276,7 @@ class Controller(Machine):
         self._later(self.dispatch.of_answer(broker, request, reply))
 
     def right_after(self, job: Job, *about: object) -> None:
-        """Run this job next, after the running task has ended and its caller has the answer."""
+        """Run this job next, after the running task has ended and the sender of its request has the answer."""
         self._queue.appendleft(Task(job, about))
 
     # --- tasks -------------------------------------------------------------------------------------------------
@@ -322,7 +321,7 @@ class Controller(Machine):
                 self.session.submit(wanted, self._advance)
 
     def _fail(self, then: Task | None) -> None:
-        """The running task ended early; its caller, if any, gets NOT_CONTROLLER."""
+        """End the running task early; the sender of its request, if any, gets NOT_CONTROLLER."""
         task, self._task, self._work = self._task, None, None
         if task is not None:
             self._not_controller(task)
@@ -335,7 +334,7 @@ class Controller(Machine):
             self.reply(task.caller, refusal(request, ErrorCode.NOT_CONTROLLER, task.caller.version))
 
     def _preempt(self) -> None:
-        """Drop the running task and all queued ones."""
+        """Drop the running task and all queued tasks."""
         if self._work is not None:
             self._work.close()
         if self._busy:
@@ -351,7 +350,7 @@ class Controller(Machine):
     # --- sessions ----------------------------------------------------------------------------------------------
 
     def session_expired(self) -> None:
-        """The registration and the controllership are lost with the session."""
+        """Resign: the registration and the controllership are lost with the session."""
         self._preempt()
         was_active, self.active_id = self.is_active, NO_CONTROLLER
         if was_active:
@@ -371,7 +370,7 @@ class Controller(Machine):
         self.session.close(LEAVE_TIMEOUT_US)
 
     def session_closed(self, code: StoreCode) -> None:
-        """The process may end now."""
+        """Report that the process may end now."""
         assert self._leaving is not None
         self.reply(self._leaving, LeaveStoreReply(code=code))
 
@@ -390,7 +389,7 @@ class Controller(Machine):
         yield from self._reelect()
 
     def _register(self, session_id: int) -> Work[bool]:
-        """Register under this session. Source: ``KafkaZkClient.CheckedEphemeral``."""
+        """Register the broker under this session. Source: ``KafkaZkClient.CheckedEphemeral``."""
         path = broker_path(self.broker_id)
         while True:
             made = yield from ask_one(create(path, broker_data(self.broker, self.rack), CreateMode.EPHEMERAL))
@@ -412,7 +411,7 @@ class Controller(Machine):
     # --- election ----------------------------------------------------------------------------------------------
 
     def _controller_change(self) -> Work[None]:
-        """Read the current controller, and resign if it is another one. Sets the watch."""
+        """Read the current controller, set a watch on it, and resign if the controller is another broker."""
         was_active = self.is_active
         yield from ask_one(exists(CONTROLLER, watch=True))
         self.active_id = yield from self._read_controller()
@@ -424,7 +423,7 @@ class Controller(Machine):
         yield from self._elect()
 
     def _elect(self) -> Work[None]:
-        """Stand for election. Source: ``KafkaZkClient.registerControllerAndIncrementControllerEpoch``."""
+        """Try to become the controller. Source: ``KafkaZkClient.registerControllerAndIncrementControllerEpoch``."""
         if self.active_id != NO_CONTROLLER:
             return
         epoch, version = yield from self._read_epoch()
@@ -434,7 +433,7 @@ class Controller(Machine):
         if answer.code is StoreCode.OK:
             version = answer.results[1].version
         elif answer.code in (StoreCode.NODE_EXISTS, StoreCode.BAD_VERSION):
-            # Another broker won; or this one did, and the answer was lost.
+            # Another broker won; or this broker won, and the answer was lost.
             self.active_id = yield from self._read_controller()
             now, version = yield from self._read_epoch()
             if not self.is_active or now != mine:
@@ -463,7 +462,7 @@ class Controller(Machine):
             yield from ask_one(create(CONTROLLER_EPOCH, epoch_data(0)))
 
     def _moved(self) -> Work[None]:
-        """The store refused a write: another controller was elected."""
+        """Resign: the store refused a write because another controller was elected."""
         epoch = self.context.epoch
         self.note(ControllerWriteRefused(broker_id=self.broker_id, controller_epoch=epoch, path=CONTROLLER_EPOCH))
         if self.rules.adopts_newest_epoch:
@@ -473,7 +472,7 @@ class Controller(Machine):
         yield from self._controller_change()
 
     def _give_up(self, why: str) -> Work[None]:
-        """An internal error: resign, and delete the controller's node so that another is elected."""
+        """Resign after an internal error, and delete the controller's node so that another controller is elected."""
         was_active, version = self.is_active, self.context.epoch_zk_version
         self.active_id = yield from self._read_controller()
         is_controller_node_ours = self.is_active

@@ -1,13 +1,13 @@
-"""The subscriptions of a controller's parts: all its events go through here.
+"""The subscriptions of a controller's parts, through which the controller routes all its events.
 
-Each part subscribes to its events (``Part.subscribe``); no other code routes them. There are two kinds of
-subscriptions:
+Each part subscribes to its events (``Part.subscribe``); no other code routes events. A part can subscribe
+in two ways.
 
-* a **job** runs as a task of its own, after all tasks before it in the queue. The job's event is a watch that fires, a
+* a **job** runs as a separate task, after all earlier tasks of the queue. The job's event is a watch that fires, a
   timer, a request, or a broker's answer to one of the controller's requests.
-* a **moment** is a point in a running task at which other parts run their procedures before it continues. Examples: a
-  new controller has read the cluster, brokers have started, leaders have announced new ISRs. Parts run in the order in
-  which they were added.
+* a **moment** is a point in a running task at which other parts run their procedures before the task continues.
+  Examples: a new controller has read the cluster, brokers have started, leaders have announced new ISRs. Parts run in
+  the order in which the controller added them.
 
 Source: Kafka 2.8 ``KafkaController``'s ``ControllerEvent`` and the handlers of its ``ZkClient``.
 """
@@ -21,28 +21,28 @@ from kemu.actors.machine import Caller
 from kemu.protocol.messages.store import WatchEvent, WatchEventKind
 
 ANYTHING = "*"
-"""Wildcard for one name in a watched path."""
+"""The wildcard for one name in a watched path."""
 
 
 class ControllerTimer(StrEnum):
-    """First element of a controller's timer keys; the store session's are ``SessionTimer``."""
+    """The first element of a controller's timer keys; keys of the store session begin with a ``SessionTimer``."""
 
     REBALANCE = "rebalance-leaders"
-    """Time to check whether preferred replicas lead."""
+    """The next check whether preferred replicas lead is due."""
     REGISTER = "register"
-    """Retry to register, after a registration of a former session was found."""
+    """The next attempt to register is due, after a registration of a former session was found."""
     CHANNEL_RETRY = "channel-retry"
-    """(broker): send the head of its queue again."""
+    """(broker): the next attempt to send the first request of the broker's queue is due."""
     CHANNEL_TIMEOUT = "channel-timeout"
     """The earliest request in flight to a broker may have timed out."""
     BUSY = "busy"
-    """The running task's own work is done."""
+    """The running task has finished work that needs no access to the store."""
     ADMIN = "admin"
-    """(number): an admin's request has timed out."""
+    """(number): the timeout of an admin's request has passed."""
 
 
 class Moment(Enum):
-    """Points of a running task at which other parts run procedures; each point names the arguments."""
+    """Points of a running task at which other parts run procedures. Each point's docstring names the arguments."""
 
     TOOK_OVER = "a new controller has read the cluster, and both state machines are up"
     """()"""
@@ -62,7 +62,9 @@ Procedure: TypeAlias = Callable[..., Work[Any]]
 
 
 class Job(NamedTuple):
-    """A named procedure. ``by_all_brokers``: it also runs in the controller parts of other brokers."""
+    """A procedure of the controller, with its name. ``by_all_brokers``: the controller parts of all brokers run the
+    job, not only the active controller.
+    """
 
     name: str
     do: Procedure
@@ -79,10 +81,10 @@ class Task(NamedTuple):
 
 
 class Part(Protocol):
-    """A part of a controller that handles events."""
+    """A part of a controller that subscribes to events."""
 
     def subscribe(self, to: "Dispatch") -> None:
-        """Subscribe to its events."""
+        """Subscribe to the part's events."""
 
 
 class _Watch(NamedTuple):
@@ -91,7 +93,7 @@ class _Watch(NamedTuple):
     job: Job
 
     def match(self, event: WatchEvent, names: tuple[str, ...]) -> tuple[str, ...] | None:
-        """The names at the places of ``ANYTHING``; None for another node or another kind of change."""
+        """The names at the wildcards of the path; None for another node or another kind of change."""
         if len(names) != len(self.names) or event.kind not in self.kinds:
             return None
         pairs = list(zip(self.names, names, strict=True))
@@ -101,7 +103,7 @@ class _Watch(NamedTuple):
 
 
 class Dispatch:
-    """The subscriptions."""
+    """The subscriptions of all parts of one controller."""
 
     def __init__(self) -> None:
         self._watches: list[_Watch] = []
@@ -113,8 +115,9 @@ class Dispatch:
     # --- subscriptions -----------------------------------------------------------------------------------------
 
     def on_watch(self, path: str, job: Job, *kinds: WatchEventKind) -> None:
-        """Run the job when a node changes in one of these ways (none given: in any). The job gets the names at the
-        wildcards.
+        """Run the job when a node changes in one of these ways (none given: in any way).
+
+        The arguments of the job are the names at the wildcards.
         """
         self._watches.append(_Watch(tuple(path.split("/")), kinds or tuple(WatchEventKind), job))
 
@@ -129,37 +132,39 @@ class Dispatch:
         self._requests[kind] = job
 
     def on_answer(self, kind: type, job: Job) -> None:
-        """Run the job for a broker's answer to a request of this class; the job gets (broker, request, reply)."""
+        """Run the job for a broker's answer to a request of this class. The job's arguments are (broker, request,
+        reply).
+        """
         assert kind not in self._answers, f"{kind} has a job"
         self._answers[kind] = job
 
     def on_moment(self, moment: Moment, do: Procedure) -> None:
-        """Run the procedure at this moment."""
+        """Run the procedure at this moment of a task."""
         self._moments[moment].append(do)
 
     # --- events ------------------------------------------------------------------------------------------------
 
     def of_watch(self, event: WatchEvent) -> list[Task]:
-        """The tasks for a watch that fired."""
+        """The tasks to queue for a watch that fired."""
         names = tuple(event.path.split("/"))
         found = ((watch.job, watch.match(event, names)) for watch in self._watches)
         return [Task(job, about) for job, about in found if about is not None]
 
     def of_timer(self, timer: str) -> Task:
-        """The task for a timer."""
+        """The task to queue for a timer."""
         return Task(self._timers[timer])
 
     def of_request(self, request: object, caller: Caller, now_us: int) -> Task | None:
-        """The task for a request; None if no part subscribed to its class."""
+        """The task to queue for a request; None if no part subscribed to the request's class."""
         job = self._requests.get(type(request))
         return Task(job, (request,), caller, now_us) if job is not None else None
 
     def of_answer(self, broker: int, request: object, reply: object) -> Task | None:
-        """The task for a broker's answer; None for most."""
+        """The task to queue for a broker's answer; None if no part subscribed to the request's class."""
         job = self._answers.get(type(request))
         return Task(job, (broker, request, reply)) if job is not None else None
 
     def reach(self, moment: Moment, *about: Any) -> Work[None]:
-        """Run the procedures of all subscribers."""
+        """Run the procedures of all subscribers of this moment."""
         for do in self._moments[moment]:
             yield from do(*about)

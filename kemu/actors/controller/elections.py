@@ -1,6 +1,7 @@
 """Leader elections: four pure functions of the assignment, the ISR and the live replicas.
 
-The order of the assignment decides: its first replica is the preferred leader. None: no replica can lead.
+The leader is the first suitable replica in the order of the assignment. The assignment's first replica is the preferred
+leader. A leader of None means that no replica can lead.
 
 ====================  ===========================================  =================================  =============
 strategy              leader                                       new ISR                            recipients
@@ -19,13 +20,12 @@ Source: Kafka 2.8 ``Election`` and ``PartitionLeaderElectionAlgorithms``.
 from collections.abc import Callable, Collection
 from enum import Enum
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.nodes import PartitionState
 
 
 class Strategy(Enum):
-    """The reason of an election. The first is no election: a new partition gets its first live replica as leader."""
+    """The kinds of elections. A new partition needs no election: its first live replica becomes the leader."""
 
     NEW = "new"
     OFFLINE = "offline"
@@ -36,7 +36,7 @@ class Strategy(Enum):
 
 @frozen
 class Outcome:
-    """An election's result. ``leader`` None: no replica can lead. ``recipients``: the receivers of the LeaderAndIsr."""
+    """An election's result. ``leader`` None: no replica can lead. ``recipients``: the brokers that get LeaderAndIsr."""
 
     leader: int | None
     isr: tuple[int, ...]
@@ -46,7 +46,7 @@ class Outcome:
 
 @frozen
 class Candidates:
-    """The input of an election. ``live``: replicas that can serve (broker up, not shutting down, log available).
+    """The input of an election. ``live``: replicas that can lead (broker up, not shutting down, log available).
 
     ``shutting_down``: brokers in controlled shutdown; they still receive requests.
     """
@@ -62,7 +62,7 @@ class Candidates:
 def offline_leader(
     replicas: tuple[int, ...], isr: Collection[int], live: Collection[int], unclean_enabled: bool
 ) -> tuple[int | None, bool]:
-    """(leader, unclean): the first live replica in the ISR; otherwise, if allowed, the first live one."""
+    """(leader, unclean): the first live replica in the ISR; otherwise, if allowed, the first live replica."""
     for broker in replicas:
         if broker in live and broker in isr:
             return broker, False
@@ -91,7 +91,9 @@ def controlled_shutdown_leader(
 
 
 def elect_offline(candidates: Candidates, unclean_enabled: bool = False) -> Outcome:
-    """The leader has failed: an in-sync replica takes over; with unclean elections allowed, any live one."""
+    """The new leader after a leader failed: a live in-sync replica or, if unclean elections are allowed, any live
+    replica.
+    """
     state, live = candidates.state, candidates.live
     leader, unclean = offline_leader(candidates.replicas, state.isr, live, unclean_enabled)
     isr = (leader,) if unclean and leader is not None else tuple(broker for broker in state.isr if broker in live)
@@ -99,19 +101,19 @@ def elect_offline(candidates: Candidates, unclean_enabled: bool = False) -> Outc
 
 
 def elect_reassigned(candidates: Candidates, unclean_enabled: bool = False) -> Outcome:
-    """The target of a reassignment is in sync and does not include the leader, or the leader has failed."""
+    """The new leader when a reassignment removes the old leader or the old leader has failed: an in-sync target."""
     leader = reassign_leader(candidates.target, candidates.state.isr, candidates.live)
     return Outcome(leader, candidates.state.isr, candidates.target)
 
 
 def elect_preferred(candidates: Candidates, unclean_enabled: bool = False) -> Outcome:
-    """Balance: leadership returns to the first replica of the assignment."""
+    """The preferred replica as leader: the first replica of the assignment, if it is live and in sync."""
     leader = preferred_leader(candidates.replicas, candidates.state.isr, candidates.live)
     return Outcome(leader, candidates.state.isr, candidates.replicas)
 
 
 def elect_for_shutdown(candidates: Candidates, unclean_enabled: bool = False) -> Outcome:
-    """The leader's broker shuts down."""
+    """The new leader while the old leader's broker shuts down."""
     state, leaving = candidates.state, candidates.shutting_down
     able = candidates.live_or_shutting_down
     leader = controlled_shutdown_leader(candidates.replicas, state.isr, able, leaving)

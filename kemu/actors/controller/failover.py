@@ -1,18 +1,18 @@
-"""The failover to a new controller: its reads and requests, in order.
+"""The failover to a new controller: the controller's reads and requests, in order.
 
-0. Set watches with the first read of each node, so that no later change is missed.
-1. Delete announcements of ISRs and of failed log directories: the ISRs are read anyway, and the brokers' answers to
+0. The first read of each node sets a watch, so that the controller misses no later change.
+1. Delete announcements of ISRs and of failed log directories: step 2 reads the ISRs, and the brokers' answers to
 step 5 report failed directories.
 2. Read brokers with their epochs, topics, assignments, state nodes; open a channel to every live broker.
-3. Read topic deletions: queued ones, and those that cannot be carried out now.
-4. Send UpdateMetadata (live brokers) to all before any LeaderAndIsr: a broker does not follow a leader that is not live
-in its metadata.
-5. Start the replica state machine: online replicas get LeaderAndIsr; offline ones are removed from the ISRs.
-6. Start the partition state machine: elect leaders for partitions without one.
+3. Read topic deletions: queued deletions, and deletions that cannot be done now.
+4. Send UpdateMetadata (live brokers) to all brokers before any LeaderAndIsr: a broker does not follow a leader that is
+not live in the broker's metadata.
+5. Start the replica state machine: online replicas get LeaderAndIsr; offline replicas are removed from the ISRs.
+6. Start the partition state machine: elect missing leaders.
 7. Resume deletions, run preferred elections requested by a tool, start the timer of the leader rebalance.
 
-Reading the cluster (2, 3) and starting both state machines (5, 6) take the thread some time (``controller.start``). For
-the first controller of a cluster this time has passed when a scenario begins.
+Kafka's controller thread needs some time (``controller.start``) to read the cluster (2, 3) and to start both state
+machines (5, 6). For the first controller of a cluster this time has passed when a scenario begins.
 
 Every step can be repeated from the store alone. Source: Kafka 2.8 ``KafkaController.onControllerFailover``.
 """

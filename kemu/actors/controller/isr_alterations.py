@@ -1,10 +1,10 @@
 """AlterIsr (KIP-497): the controller checks, writes and answers leaders' ISR changes, and sends metadata to all
 brokers.
 
-Brokers receive metadata of every requested partition in the controller's view, changed or not. After a version conflict
-in the store the state is not read again. If an answer was lost with its connection, the retried write conflicts with
-its own version. From then on the controller's state is older than the store's, until another event makes it read the
-state (an election does).
+Brokers receive metadata of every requested partition in the controller's view, even of unchanged partitions. After a
+version conflict in the store the controller does not read the state again. If the answer to a write was lost with its
+connection, the retried write conflicts with the version that the first write created. From then on the controller's
+state is older than the store's state, until another event (for example an election) makes the controller read it.
 
 Source: Kafka 3.4 ``KafkaController.processAlterPartition``; unchanged from 2.7 to 3.9.
 """
@@ -26,17 +26,17 @@ INELIGIBLE_SINCE = 2
 
 
 class IsrAlterations:
-    """The controller's part for AlterIsr."""
+    """The controller's part for AlterIsr requests."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
 
     def subscribe(self, to: Dispatch) -> None:
-        """Subscribe to leaders' requests."""
+        """Subscribe to leaders' AlterIsr requests."""
         to.on_request(AlterIsr, Job("alter-isr", self.alter))
 
     def alter(self, request: AlterIsr) -> Work[AlterIsrReply]:
-        """Handle each partition; reassignments react right after the answer."""
+        """Check and write each partition's ISR; reassignments react right after the answer."""
         context = self._machine.context
         known = context.live.get(request.broker_id)
         if known is None or known.epoch != request.broker_epoch:
@@ -69,8 +69,9 @@ class IsrAlterations:
         yield from self._machine.dispatch.reach(Moment.ISRS_ALTERED, partitions)
 
     def _refusal(self, row: NewIsr) -> tuple[ErrorCode, bool]:
-        """The error, and whether the ISR is already the wanted one. A leader with newer state knows a newer
-        controller.
+        """(error, whether the ISR is already the requested ISR).
+
+        A leader whose state is newer than the controller's state has requests of a newer controller.
         """
         context = self._machine.context
         known = context.leadership.get((row.topic_name, row.partition_index))
@@ -82,7 +83,7 @@ class IsrAlterations:
         if row.leader_epoch < epoch:
             return ErrorCode.FENCED_LEADER_EPOCH, False
         if row.new_isr == known.state.isr:
-            return ErrorCode.NONE, True  # an answer was lost
+            return ErrorCode.NONE, True  # an earlier answer was lost
         if row.current_isr_version != version:
             return ErrorCode.INVALID_UPDATE_VERSION, False
         eligible = all(context.is_serving(broker) for broker in row.new_isr)

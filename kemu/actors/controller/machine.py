@@ -1,7 +1,7 @@
-"""The interfaces between the parts of a controller, and the machine as its parts see it.
+"""The interfaces between the parts of a controller, and the interface of the controller for its parts.
 
-The parts depend on these protocols and on values, never on ``actors.controller.controller`` itself. The implementing
-classes have the docstrings of methods.
+The parts depend on these protocols and on values, never on ``actors.controller.controller`` itself. The docstrings of
+the methods are in the implementing classes.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ from kemu.protocol.names import ActorName, TopicPartition
 
 
 class PartitionMoves(Protocol):
-    """``PartitionStates``."""
+    """The interface of ``PartitionStates``."""
 
     def startup(self) -> Work[None]: ...
 
@@ -46,7 +46,7 @@ class PartitionMoves(Protocol):
 
 
 class ReplicaMoves(Protocol):
-    """``ReplicaStates``."""
+    """The interface of ``ReplicaStates``."""
 
     def startup(self) -> Work[None]: ...
 
@@ -54,7 +54,7 @@ class ReplicaMoves(Protocol):
 
 
 class Deletions(Protocol):
-    """``TopicDeletion``."""
+    """The interface of ``TopicDeletion``."""
 
     def begin(self, queued: Iterable[str], offline: Iterable[PartitionReplica]) -> Work[None]: ...
 
@@ -70,7 +70,7 @@ class Deletions(Protocol):
 
 
 class SettingsView(Protocol):
-    """``DynamicConfigs``."""
+    """The interface of ``DynamicConfigs``."""
 
     @property
     def of_brokers(self) -> Mapping[str, str]: ...
@@ -82,7 +82,7 @@ class SettingsView(Protocol):
 
 
 class BrokersView(Protocol):
-    """``BrokerChanges``."""
+    """The interface of ``BrokerChanges``."""
 
     def registered(self) -> Work[dict[int, LiveBroker]]: ...
 
@@ -90,13 +90,13 @@ class BrokersView(Protocol):
 
 
 class TopicsView(Protocol):
-    """``TopicChanges``."""
+    """The interface of ``TopicChanges``."""
 
     def read_topics(self, topics: Iterable[str]) -> Work[dict[str, OpResult]]: ...
 
 
 class ControllerMachine(Timers, Protocol):
-    """The machine as its parts see it: its methods, its settings, its state, and the other parts."""
+    """The interface of the controller for its parts: methods, settings, state, and the other parts."""
 
     @property
     def now_us(self) -> int:
@@ -105,22 +105,22 @@ class ControllerMachine(Timers, Protocol):
 
     @property
     def broker(self) -> ActorName:
-        """The actor of its broker."""
+        """The name of the broker's actor."""
         ...
 
     @property
     def broker_id(self) -> int:
-        """Kafka's id of that broker."""
+        """Kafka's id of the broker."""
         ...
 
     @property
     def config(self) -> ControllerConfig:
-        """The configuration."""
+        """The controller's configuration."""
         ...
 
     @property
     def min_insync_replicas(self) -> int:
-        """Default for topics without their own setting, from the broker's start configuration."""
+        """The default for topics without their own setting, from the broker's start configuration."""
         ...
 
     @property
@@ -161,7 +161,7 @@ class ControllerMachine(Timers, Protocol):
 
     @property
     def dispatch(self) -> Dispatch:
-        """The subscriptions."""
+        """The subscriptions of the parts."""
         ...
 
     @property
@@ -186,12 +186,12 @@ class ControllerMachine(Timers, Protocol):
 
     @property
     def brokers(self) -> BrokersView:
-        """The part for brokers."""
+        """The part for registered, failed and stopping brokers."""
         ...
 
     @property
     def topics(self) -> TopicsView:
-        """The part for topics."""
+        """The part for created, growing and deleted topics."""
         ...
 
     def right_after(self, job: Job, *about: object) -> None: ...
@@ -201,9 +201,9 @@ class ControllerMachine(Timers, Protocol):
         ...
 
     def request(self, to: ActorName, message: object, version: int) -> int:
-        """Send a request; returns its id, which the reply will carry."""
+        """Send a request; returns its id, which is also the reply's id."""
         ...
 
     def reply(self, caller: Caller | Received, message: object) -> None:
-        """Answer a request, in the version of the request."""
+        """Answer a request, in the version of that request."""
         ...

@@ -12,8 +12,8 @@ New, Online, Offline       Offline       mark
 Offline                    NonExistent   mark
 =========================  ============  ==========================================================================
 
-Every other transition is refused. A partition whose stored state has a later controller epoch than the own one is left
-unchanged. Source: Kafka 2.8 ``ZkPartitionStateMachine``.
+Every other transition is refused. A partition whose stored state has a later controller epoch than this controller
+is left unchanged. Source: Kafka 2.8 ``ZkPartitionStateMachine``.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -45,7 +45,7 @@ MAY_FOLLOW: dict[PartitionPhase, tuple[PartitionPhase, ...]] = {
     OFFLINE: (NEW, ONLINE, OFFLINE),
     NON_EXISTENT: (OFFLINE,),
 }
-"""New state: the states it may follow."""
+"""New state -> the states that may precede it."""
 
 
 class PartitionStates:
@@ -76,7 +76,7 @@ class PartitionStates:
         yield from self.trigger_online()
 
     def trigger_online(self, topics: Collection[str] | None = None) -> Work[None]:
-        """Try to elect leaders for all partitions without one (of these topics)."""
+        """Try to elect leaders for all partitions without a leader; ``topics`` limits the partitions."""
         context = self._machine.context
         waiting = [
             at
@@ -93,14 +93,14 @@ class PartitionStates:
         *,
         allow_unclean: bool = False,
     ) -> Work[dict[TopicPartition, str]]:
-        """Move partitions to a state; returns the reasons of partitions that could not move to Online.
+        """Move partitions to a state; returns the partitions that could not move to Online, with the reasons.
 
         Args:
-            strategy: how to elect leaders for partitions that had one; needed for a move to Online.
+            strategy: the election for partitions that had a leader; needed for a move to Online.
             allow_unclean: elect out-of-sync replicas regardless of the configuration (requested by an admin).
 
         Raises:
-            ControllerMoved: another controller was elected; the collected requests stay in the batch.
+            ControllerMoved: another controller was elected; the collected requests remain in the batch.
         """
         if not partitions:
             return {}
@@ -132,7 +132,7 @@ class PartitionStates:
     # --- new partitions ----------------------------------------------------------------------------------------
 
     def _initialize(self, partitions: list[TopicPartition]) -> Work[dict[TopicPartition, str]]:
-        """Write the first state of partitions; returns the failed ones with the reasons."""
+        """Write the first state of partitions; returns the failed partitions with the reasons."""
         machine, context = self._machine, self._machine.context
         failed: dict[TopicPartition, str] = {}
         first: dict[TopicPartition, PartitionState] = {}
@@ -178,7 +178,7 @@ class PartitionStates:
         allow_unclean: bool,
         failed: dict[TopicPartition, str],
     ) -> Work[list[TopicPartition]]:
-        """Read, elect, write; returns the partitions to retry, whose state was changed in between."""
+        """Read, elect, write; returns the partitions to retry, whose state changed between the read and the write."""
         machine, context = self._machine, self._machine.context
         stored = yield from machine.store.read_states(partitions)
         candidates: dict[TopicPartition, Candidates] = {}
@@ -245,7 +245,7 @@ class PartitionStates:
         return dict.fromkeys(at for at in without if settings[at[0]].get(UNCLEAN_ELECTION_ENABLE, default) == "true")
 
     def topic_settings(self, topics: Iterable[str]) -> Work[dict[str, dict[str, str]]]:
-        """The topics' own settings, as the store has them now."""
+        """The topics' own settings in the store."""
         names = list(topics)
         results = yield from ask([get(topic_config_path(topic)) for topic in names])
         found = {}

@@ -1,7 +1,7 @@
 """Partition reassignment: KIP-455 as shipped, and in batches as KIP-435 proposes.
 
 ``protocol.reassign`` decides the next steps (``Batches``: the partitions, ``Move``: the replicas); this module executes
-them. Every step is a small KIP-455 reassignment; without limits a reassignment is a single step:
+the steps. Every step is a small KIP-455 reassignment; without limits a reassignment is a single step.
 
 =====  =============================================================================================================
 U1 U2  write the new assignment to the store, then to memory
@@ -16,10 +16,9 @@ B6     the store has the remaining replicas
 B8     send metadata to all brokers; deletions of the topic may continue
 =====  =============================================================================================================
 
-No state is only in memory. The topic's node has the added and removed replicas and, under limits, the target and the
-original replicas. A new controller starts from there, and repeats step A or step B. The store does not have
-the
-order of the requests of queued partitions: afterwards they queue by topic and number.
+All state is in the store. The topic's node has the added and removed replicas and, under limits, the target and the
+original replicas. A new controller starts from the node, and repeats step A or step B. The order of requests for queued
+partitions is not in the store: after a failover such partitions are queued by topic and number.
 
 Source: Kafka 2.8 ``KafkaController.onPartitionReassignment``, KIP-455; KIP-435.
 """
@@ -82,7 +81,7 @@ STATE_OF_ANY = "/brokers/topics/*/partitions/*/state"
 
 
 class _Moving(NamedTuple):
-    """A partition being reassigned. ``plain``: under no limit, as in KIP-455; the node has no further fields."""
+    """A partition being reassigned. ``plain``: no limit applies, as in KIP-455; the node has no further fields."""
 
     move: Move
     plain: bool
@@ -100,12 +99,12 @@ class Reassignment:
         self._moving: dict[TopicPartition, _Moving] = {}
         self._batches: Batches[TopicPartition] = Batches(self._step_of, Limits())
         self._least: dict[str, int] = {}
-        """Topic -> its ``min.insync.replicas``, for topics with a reassignment."""
+        """Topic -> ``min.insync.replicas``, for topics with a reassignment."""
         self._chosen_under: object = None
-        """The inputs, besides the partitions, with which the next steps were chosen."""
+        """The inputs, besides the partitions, from which the next steps were chosen."""
         self._blocked: dict[TopicPartition, None] = {}
         self._isrs: dict[TopicPartition, tuple[int, ...]] = {}
-        """ISRs of partitions with a running step, as last read."""
+        """ISRs of partitions with a running step, as the controller last read them."""
         self._waits: dict[TopicPartition, Wait] = {}
         """The last noted wait of each partition."""
 
@@ -125,7 +124,7 @@ class Reassignment:
     # --- admins ------------------------------------------------------------------------------------------------
 
     def alter(self, request: AlterPartitionReassignments) -> Work[AlterPartitionReassignmentsReply]:
-        """Start, change or cancel reassignments. Answered when the first steps have begun."""
+        """Start, change or cancel reassignments. The answer is sent when the first steps have begun."""
         outcomes: list[ReassignmentOutcome] = []
         wanted: dict[TopicPartition, tuple[int, ...] | None] = {}
         for row in request.partitions:
@@ -139,12 +138,12 @@ class Reassignment:
             if error is ErrorCode.NONE:
                 wanted[at] = row.replicas
         yield from self._retarget_all(wanted)
-        if wanted:  # the newest request counts, by node or by API (KAFKA-9089)
+        if wanted:  # the newest request is valid, by node or by API (KAFKA-9089)
             yield from self._remove_requests(lambda at, _: at in wanted)
         return AlterPartitionReassignmentsReply(responses=tuple(outcomes))
 
     def _retarget_all(self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]) -> Work[None]:
-        """Set new targets, or (None) cancel."""
+        """Set new targets for partitions, or cancel (None) their reassignments."""
         machine, context = self._machine, self._machine.context
         changed: dict[TopicPartition, None] = {}
         limits = self._limits()
@@ -175,7 +174,8 @@ class Reassignment:
         yield from self._begin_all(begun)
 
     def _asked_in_store(self) -> Work[None]:
-        """The old tool's requests, in its node. Impossible ones are removed at once, the others when they are done.
+        """Accept the old tool's requests in its node. Impossible requests are removed at once, other requests at the
+        end.
 
         Source: ``KafkaController.processZkPartitionReassignment``, which does not check the brokers of a list.
         """
@@ -208,7 +208,7 @@ class Reassignment:
         )
 
     def _retarget(self, at: TopicPartition, target: tuple[int, ...] | None, limits: Limits) -> bool:
-        """Set a partition's target; False if it is the current one."""
+        """Set a partition's target; False if the target is unchanged."""
         assignment, before = self._machine.context.assignment(at), self._moving.get(at)
         assert assignment is not None
         if limits == Limits() and (before is None or before.plain):
@@ -228,7 +228,7 @@ class Reassignment:
         return True
 
     def list_ongoing(self, request: ListPartitionReassignments) -> Work[ListPartitionReassignmentsReply]:
-        """The ongoing reassignments, their running steps, and the reasons of waits."""
+        """The ongoing reassignments, their running steps, and the reasons of their waits."""
         asked = request.topic_partitions
         rows: list[OngoingReassignment] = []
         steps: list[CurrentBatch] = []
@@ -267,7 +267,7 @@ class Reassignment:
     # --- triggers ------------------------------------------------------------------------------------------------
 
     def _take_over(self) -> Work[None]:
-        """A new controller: resume the reassignments in the store."""
+        """Resume the reassignments in the store after a failover."""
         machine, context = self._machine, self._machine.context
         self._reset()
         running: list[tuple[TopicPartition, ReassignmentStep]] = []
@@ -289,27 +289,27 @@ class Reassignment:
         for at in self._moving:
             if at not in self._batches:
                 self._batches.submit(at)
-        yield from self._asked_in_store()  # first, as a list there overrides earlier requests
+        yield from self._asked_in_store()  # first, as a list in the tool's node overrides earlier requests
         for at, step in running:
             if self._batches.running.get(at) is step:
                 yield from self._try_step(at, step)
         yield from self._schedule()
 
     def _brokers_started(self, brokers: list[int]) -> Work[None]:
-        """Restart steps that wait for one of these brokers, which need the requests again."""
+        """Send the requests of steps with a replica on one of these brokers again."""
         for at, step in list(self._batches.running.items()):
             if any(broker in step.replicas for broker in brokers):
                 yield from self._try_step(at, step)
-        self._chosen_under = None  # the set of live brokers may be the same again, but steps may be blocked
+        self._chosen_under = None  # the live brokers may be the same as before, but steps may be blocked
         yield from self._reschedule()
 
     def _brokers_failed(self, brokers: list[int]) -> Work[None]:
-        """Running steps stay as they are; some wait for other brokers now."""
+        """Update the waits after brokers failed: running steps continue, but some wait for other brokers now."""
         self._note_waits(self._moving)
         yield from ()
 
     def _isrs_changed(self, partitions: list[TopicPartition]) -> Work[None]:
-        """Leaders announced ISRs: commit steps that are complete, and reconsider blocked partitions."""
+        """Commit complete steps after leaders announced ISRs, and check blocked partitions again."""
         for at in partitions:
             yield from self._commit_if_due(at)
         blocked = [at for at in partitions if at in self._batches.blocked]
@@ -319,7 +319,7 @@ class Reassignment:
             yield from self._schedule()
 
     def _state_changed(self, topic: str, partition: str) -> Work[None]:
-        """The watch on a partition's state fired."""
+        """React to the watch on a partition's state."""
         yield from self._commit_if_due((topic, int(partition)))
 
     def _commit_if_due(self, at: TopicPartition) -> Work[None]:
@@ -333,7 +333,7 @@ class Reassignment:
         self._note_waits([at])
 
     def _reschedule(self) -> Work[None]:
-        """Limits or brokers have changed: reconsider steps that have not begun."""
+        """Choose again the steps that have not begun, after limits or brokers have changed."""
         if self._moving:
             yield from self._read_inputs()
             yield from self._schedule()
@@ -352,7 +352,7 @@ class Reassignment:
         return Limits(*(int(dynamic.get(key, default)) for key, default in limits_by_key(started_with).items()))
 
     def _read_inputs(self) -> Work[None]:
-        """Read the other inputs of the next steps; if they have changed, choose these steps again."""
+        """Read the other inputs of the next steps; if they have changed, choose the steps again."""
         machine = self._machine
         settings = yield from machine.partitions.topic_settings(dict.fromkeys(topic for topic, _ in self._moving))
         default = machine.configs.of_brokers.get(MIN_INSYNC_REPLICAS, str(machine.min_insync_replicas))
@@ -365,7 +365,7 @@ class Reassignment:
 
     def _step_of(self, at: TopicPartition) -> ReassignmentStep | None:
         move = self._moving[at].move
-        if move.done:  # nothing is added or removed, so it waits for no broker (KafkaController.isReassignmentComplete)
+        if move.done:  # no replica changes, so no broker is awaited (KafkaController.isReassignmentComplete)
             return ReassignmentStep(StepKind.REORDER, move.replicas)
         return next_step(move, self._standing(at), self._least[at[0]], self._batches.limits.replica_movements)
 
@@ -384,9 +384,9 @@ class Reassignment:
         yield from self._begin_all(self._batches.start())
 
     def _begin_all(self, begun: list[tuple[TopicPartition, ReassignmentStep]]) -> Work[None]:
-        """Begin steps; those that end at once free the limits for others."""
+        """Begin steps; a step that ends at once frees its limits for other steps."""
         while begun:
-            self._note_blocked()  # they left their places to these
+            self._note_blocked()  # the blocked partitions left their places to the partitions that begin
             for at, step in begun:
                 try:
                     yield from self._begin(at, step)
@@ -411,7 +411,7 @@ class Reassignment:
         self._blocked = dict(self._batches.blocked)
 
     def _note_waits(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note the waits of these partitions, where they have changed."""
+        """Note each changed wait of these partitions."""
         for at in partitions:
             wait = self._wait_of(at)
             if wait is not None and wait != self._waits.get(at):
@@ -445,7 +445,7 @@ class Reassignment:
     # --- a step ------------------------------------------------------------------------------------------------
 
     def _node(self, at: TopicPartition, move: Move, step: ReassignmentStep | None) -> ReplicaAssignment:
-        """The content of the topic's node while this step runs, or without a step."""
+        """The content of the topic's node while this step runs (None: no step runs)."""
         moves = (
             ReplicaAssignment(move.replicas) if step is None else ReplicaAssignment(step.during, step.add, step.drop)
         )
@@ -454,7 +454,7 @@ class Reassignment:
         return evolve(moves, target_replicas=move.target, original_replicas=move.original, rolls_back=move.rolls_back)
 
     def _store_waiting(self, partitions: list[TopicPartition]) -> Work[None]:
-        """Partitions that must wait for their step: store their targets, and stop replicas that were being added."""
+        """Store the targets of partitions that must wait, and stop the replicas that their steps were adding."""
         context = self._machine.context
         before: dict[TopicPartition, tuple[int, ...]] = {}
         for at in partitions:
@@ -466,7 +466,7 @@ class Reassignment:
             yield from self._elect_if_leaderless(at)
 
     def _begin(self, at: TopicPartition, step: ReassignmentStep) -> Work[None]:
-        """U1 to U3, then A or B. A cancelled partition that is already at its target has no target any more."""
+        """Begin a step: U1 to U3, then A or B. A cancelled partition that is already at its target loses its target."""
         context = self._machine.context
         moving, current = self._moving[at], context.assignment(at)
         assert current is not None
@@ -503,7 +503,7 @@ class Reassignment:
         yield from self._work.start_new(at, step.add)
 
     def _commit(self, at: TopicPartition, step: ReassignmentStep) -> Work[None]:
-        """B1 to B8."""
+        """Commit the step, by the actions of group B in the module's table."""
         machine, context = self._machine, self._machine.context
         moving = self._moving[at]
         move = moving.move.committed(step)
@@ -535,7 +535,10 @@ class Reassignment:
         yield from machine.deletion.resume_for((at[0],))
 
     def _settle_leader(self, at: TopicPartition, step: ReassignmentStep, move: Move) -> Work[None]:
-        """B3. The list begins with the target's members, so that a step for the leader elects the preferred one."""
+        """Elect a leader, or raise the leader epoch (group B in the module's table).
+
+        The assignment begins with the target's members, so that the election finds the preferred leader.
+        """
         context = self._machine.context
         leader = context.leadership[at].state.leader
         stays = leader in step.replicas and context.is_replica_online(leader, at)
@@ -545,16 +548,14 @@ class Reassignment:
             yield from self._machine.partitions.move((at,), PartitionPhase.ONLINE, Strategy.REASSIGN)
 
     def _elect_if_leaderless(self, at: TopicPartition) -> Work[None]:
-        """If the leader was one of the removed replicas, elect another now; clients must not wait for the step's
-        end.
-        """
+        """Elect a leader now if a removed replica was the leader; clients must not wait for the end of the step."""
         known = self._machine.context.leadership.get(at)
         if known is not None and known.state.leader == NO_LEADER:
             yield from self._machine.partitions.move((at,), PartitionPhase.ONLINE, Strategy.REASSIGN)
 
 
 def _move_in_store(assignment: ReplicaAssignment) -> Move:
-    """The move that an assignment in the store is part of."""
+    """The move to which an assignment in the store belongs."""
     if not assignment.target_replicas:
         return Move.begin(assignment.origin, assignment.target)
     replicas = assignment.origin

@@ -1,6 +1,7 @@
-"""Actions that all ways of reassignment share: reading ISRs, writing assignments, raising epochs, stopping replicas.
+"""Actions that both reassignment algorithms share: reading ISRs, writing assignments, raising epochs, stopping
+replicas.
 
-The ways include the node of the old tool (``/admin/reassign_partitions``), which every release with ZooKeeper supports.
+Both algorithms read the node of the old tool (``/admin/reassign_partitions``), as all releases with ZooKeeper do.
 Source: Kafka 2.8 ``KafkaController``.
 """
 
@@ -27,7 +28,7 @@ from kemu.protocol.notes.replication import LeaderEpochBumped, StateChangeRefuse
 
 
 class ReassignmentWork:
-    """The controller's shared actions of reassignment; see the module docstring."""
+    """The controller's shared actions of reassignment."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
@@ -49,7 +50,7 @@ class ReassignmentWork:
             expect(result)
 
     def start_new(self, at: TopicPartition, brokers: Iterable[int]) -> Work[None]:
-        """Start new replicas; each gets its request in a batch of its own."""
+        """Start new replicas; each replica's request is in a separate batch."""
         context = self._machine.context
         fresh = [(*at, b) for b in brokers if context.replica_phase((*at, b)) is ReplicaPhase.NON_EXISTENT]
         for replica in fresh:
@@ -70,7 +71,7 @@ class ReassignmentWork:
             yield from self._machine.replicas.move(known, phase)
 
     def raise_epoch(self, at: TopicPartition, why: str, also_to: Iterable[int] = ()) -> Work[None]:
-        """Raise the leader epoch, and send it to all replicas. Source: ``updateLeaderEpochAndSendRequest``.
+        """Raise the leader epoch, and send the epoch to all replicas. Source: ``updateLeaderEpochAndSendRequest``.
 
         Args:
             also_to: further recipients, which are not replicas any more.
@@ -109,7 +110,7 @@ class ReassignmentWork:
     # --- the node of the old tool ----------------------------------------------------------------------------------
 
     def asked_in_store(self) -> Work[dict[TopicPartition, tuple[int, ...]]]:
-        """The requests in the node, with a watch on it: partition -> target. {} without a node."""
+        """The requests in the node, with a watch on the node: partition -> target. {} without a node."""
         found = yield from ask_one(exists(REASSIGN_PARTITIONS, watch=True))
         if found.code is not StoreCode.OK:
             return {}
@@ -126,7 +127,7 @@ class ReassignmentWork:
             return {}
 
     def remove_requests(self, over: Callable[[TopicPartition, tuple[int, ...]], bool]) -> Work[bool]:
-        """Remove finished partitions from the node, and delete an empty node; returns whether it was deleted.
+        """Remove finished partitions from the node, and delete an empty node; returns whether the node was deleted.
 
         Source: ``KafkaController.removePartitionsFromZkReassignment``.
         """

@@ -17,8 +17,9 @@ DeletionIneligible  Offline, DeletionStarted             mark
 NonExistent         DeletionSuccessful                   drop it from the assignment (in memory)
 ==================  ===================================  ==============================================================
 
-Every other transition is refused. A replica outside the ISR goes offline without a write, yet the other replicas get a
-LeaderAndIsr (which they ignore: its epoch is not new). Source: Kafka 2.8 ``ZkReplicaStateMachine``.
+Every other transition is refused. A replica outside the ISR becomes offline without a write, yet the other replicas get
+a LeaderAndIsr. The replicas ignore this request, because its epoch is not new. Source: Kafka 2.8
+``ZkReplicaStateMachine``.
 """
 
 from collections.abc import Sequence
@@ -44,7 +45,7 @@ MAY_FOLLOW: dict[ReplicaPhase, tuple[ReplicaPhase, ...]] = {
     DELETION_INELIGIBLE: (OFFLINE, DELETION_STARTED),
     NON_EXISTENT: (DELETION_SUCCESSFUL,),
 }
-"""New state: the states it may follow."""
+"""New state -> the states that may precede it."""
 
 
 class ReplicaStates:
@@ -70,7 +71,7 @@ class ReplicaStates:
         for replica in online:
             context.set_replica_phase(replica, ONLINE)
         for replica in offline:
-            # Ineligible, and not Offline: a deletion must not wait for a StopReplica of a broker that is down.
+            # Ineligible, not Offline: a deletion must not wait for a StopReplica of a broker that is down.
             context.set_replica_phase(replica, DELETION_INELIGIBLE)
         yield from self.move(online, ONLINE)
         if machine.rules.failover_takes_offline_replicas_out:
@@ -80,7 +81,7 @@ class ReplicaStates:
         """Move replicas to a state, broker by broker.
 
         Raises:
-            ControllerMoved: another controller was elected; the collected requests stay in the batch.
+            ControllerMoved: another controller was elected; the collected requests remain in the batch.
         """
         if not replicas:
             return
@@ -153,7 +154,7 @@ class ReplicaStates:
                 batch.add_update_metadata(context.live, (at,))
 
     def _remove_from_isr(self, broker: int, partitions: list[TopicPartition]) -> Work[dict[TopicPartition, Leadership]]:
-        """Remove a broker from ISRs; returns the leadership of each of these partitions afterwards."""
+        """Remove a broker from ISRs; returns the resulting leadership of each of these partitions."""
         machine, context = self._machine, self._machine.context
         known_now: dict[TopicPartition, Leadership] = {}
         remaining = partitions

@@ -1,7 +1,8 @@
-"""Brokers' reports: changed ISRs, failed log directories, deleted replicas; in the store and in their answers.
+"""Brokers' reports of changed ISRs, failed log directories and deleted replicas: by nodes in the store, or by answers.
 
-A broker whose log directory failed does not list the affected replicas: it creates a node. The controller then sends it
-a LeaderAndIsr for all of its replicas, and the broker refuses the offline ones with KAFKA_STORAGE_ERROR (KIP-112).
+A broker whose log directory failed does not list the affected replicas: the broker creates a node. The controller then
+sends LeaderAndIsr for all replicas of the broker, and the broker refuses the offline replicas with KAFKA_STORAGE_ERROR
+(KIP-112).
 
 Source: Kafka 2.8 ``KafkaController``.
 """
@@ -25,13 +26,13 @@ from kemu.protocol.nodes import (
 
 
 class BrokerReports:
-    """The controller's part for brokers' reports."""
+    """The controller's part for reports of brokers."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
 
     def subscribe(self, to: Dispatch) -> None:
-        """Subscribe to announcements in the store, and to answers of brokers."""
+        """Subscribe to announcements in the store, and to brokers' answers."""
         to.on_watch(ISR_CHANGES, Job("isr-changes", self.isr_changes))
         to.on_watch(LOG_DIR_EVENTS, Job("log-dir-events", self.log_dir_events))
         to.on_answer(LeaderAndIsr, Job("directories", self.directories))
@@ -39,7 +40,7 @@ class BrokerReports:
         to.on_moment(Moment.ISRS_CHANGED, self._send_isrs)
 
     def isr_changes(self) -> Work[None]:
-        """Leaders changed ISRs: read the states, and send metadata to all brokers."""
+        """Read the states of partitions whose leaders announced a new ISR, and send metadata to all brokers."""
         listed = yield from ask_one(children(ISR_CHANGES, watch=True))
         paths = [f"{ISR_CHANGES}/{name}" for name in listed.children]
         results = yield from ask([get(path) for path in paths])
@@ -58,12 +59,12 @@ class BrokerReports:
         yield from ()
 
     def log_dir_failed(self) -> Work[None]:
-        """The own broker has lost a log directory: inform the controller. Source: ``propagateLogDirEvent``."""
+        """Tell the controller that this broker has lost a log directory. Source: ``propagateLogDirEvent``."""
         event = log_dir_event_data(self._machine.broker_id)
         yield from ask([create(LOG_DIR_EVENTS), create(LOG_DIR_EVENT_PREFIX, event, CreateMode.PERSISTENT_SEQUENTIAL)])
 
     def log_dir_events(self) -> Work[None]:
-        """Log directories of brokers failed: send these brokers LeaderAndIsr for all of their replicas.
+        """Send LeaderAndIsr for all replicas to each broker with a failed log directory.
 
         Source: ``KafkaController.onBrokerLogDirFailure``.
         """
@@ -76,9 +77,7 @@ class BrokerReports:
         yield from machine.store.write([delete(path) for path in paths])
 
     def directories(self, broker: int, request: LeaderAndIsr, reply: LeaderAndIsrReply) -> Work[None]:
-        """Record the logs that a broker could not open: those replicas are offline until an answer without the
-        error.
-        """
+        """Record the logs that a broker could not open: such replicas are offline until an answer without an error."""
         if reply.error_code is not ErrorCode.NONE:
             return
         failed = self._machine.context.offline_dirs.setdefault(broker, {})
@@ -94,7 +93,7 @@ class BrokerReports:
             yield from self._machine.brokers.replicas_went_offline(new)
 
     def deleted(self, broker: int, request: StopReplica, reply: StopReplicaReply) -> Work[None]:
-        """A broker answered a StopReplica: record which replicas it has deleted."""
+        """Record the replicas that a broker has deleted, according to its answer to StopReplica."""
         to_delete = {
             (row.topic_name, row.partition_index): None
             for row in request.partition_states
@@ -102,7 +101,7 @@ class BrokerReports:
         }
         done: list[PartitionReplica] = []
         failed: list[PartitionReplica] = []
-        for row in reply.partition_errors:  # none if the whole request was stale: then the broker's restart is noticed
+        for row in reply.partition_errors:  # none for a stale request: the controller notices the broker's restart
             at = (row.topic_name, row.partition_index)
             if at in to_delete:
                 (done if row.error_code is ErrorCode.NONE else failed).append((*at, broker))

@@ -1,24 +1,28 @@
 """Topic deletion: stop and delete the replicas on every broker, then remove the topic's nodes.
 
-Queued topics wait until they are eligible: no deletion of a replica is in progress, and nothing prevents the deletion
-(an offline replica, a running reassignment). Then partitions become Offline -> NonExistent, and metadata with leader -2
-is sent. Offline replicas become ineligible, and the topic with them; live ones Offline -> DeletionStarted. The brokers'
-answers move each replica to Successful or Ineligible. When all are Successful, the topic's nodes and state are removed.
-A returning broker makes its topics eligible again, as does the end of a reassignment.
+A queued topic waits until it is eligible: no deletion of its replicas is in progress, and no obstacle exists (an
+offline replica, a running reassignment). When the deletion begins, the topic's partitions become Offline, then
+NonExistent, and brokers get metadata with leader -2. If a replica is offline, the replica and its topic become
+ineligible. Live replicas become Offline, then DeletionStarted. The brokers' answers make each replica Successful or
+Ineligible. When all replicas are Successful, the topic's nodes and state are removed. A returning broker makes its
+topics eligible again, as does the end of a reassignment.
 
 A new controller finds the deletion requests only by their nodes. The new controller starts over, and brokers confirm
-the deletion of already deleted replicas at once. While the topic's node exists there can be no other topic of its name
-(TOPIC_ALREADY_EXISTS). An admin may get an answer before that: metadata of a queued topic always marks it as deleted.
-DeleteTopics is answered when the own broker knows no partition of the topic.
+the deletion of already deleted replicas at once. While the topic's node exists, no other topic can have the same name
+(TOPIC_ALREADY_EXISTS). An admin may get an answer earlier: metadata always marks a queued topic as deleted.
+DeleteTopics is answered when the metadata of the controller's broker has no partition of the topic.
 
-A topic that is being reassigned: releases 1.0 to 3.4 intend to wait (``KafkaController.processTopicDeletion``). But
-they mark the topic before it is queued, and ``markTopicIneligibleForDeletion`` ignores topics that are not queued. So
-their deletion begins at once, concurrently with the reassignment, and waits only if the reassignment takes another step
-before all answers have arrived. This module implements the intention: nothing is cancelled, and the deletion waits for
-the end. Meanwhile the partitions have leaders like any others. Kafka elects no leaders for topics that are to be
-deleted (``PartitionStateMachine.triggerOnlineStateChangeForPartitions``); here deletion and reassignment would then
-wait for each other. In the other direction all releases agree: a topic queued for deletion is not reassigned. Kafka 2.3
-removes it from the list in the store. Since 2.4 a request for it is also answered UNKNOWN_TOPIC_OR_PARTITION.
+Kafka 1.0 to 3.4 intend that the deletion of a topic waits for its reassignment
+(``KafkaController.processTopicDeletion``). But these releases mark the topic before it is queued, and
+``markTopicIneligibleForDeletion`` ignores topics that are not queued. So the deletion begins at once, concurrently with
+the reassignment. The deletion waits only if the reassignment takes another step before all answers have arrived.
+
+This module implements the intention: the deletion waits for the end of the reassignment, and cancels nothing. The
+partitions of a waiting topic have leaders like any other partition. Kafka elects no leaders for topics that are queued
+for deletion (``PartitionStateMachine.triggerOnlineStateChangeForPartitions``). Without leaders, the deletion and the
+reassignment would wait for each other. All releases agree in the opposite case: a topic queued for deletion is not
+reassigned. Kafka 2.3 removes the topic from the list in the store. Since 2.4 a request to reassign the topic is also
+answered UNKNOWN_TOPIC_OR_PARTITION.
 
 Source: Kafka 2.8 ``TopicDeletionManager``.
 """
@@ -48,7 +52,7 @@ class TopicDeletion:
         self._machine = machine
 
     def subscribe(self, to: Dispatch) -> None:
-        """Subscribe to moments that may remove an obstacle."""
+        """Subscribe to moments that may remove an obstacle to a deletion."""
         to.on_moment(Moment.TOOK_OVER, self.resume)
         to.on_moment(Moment.BROKERS_STARTED, self._started)
 
@@ -56,7 +60,7 @@ class TopicDeletion:
         yield from self.resume_for(topic for topic, _, _ in self._machine.context.replicas_on(brokers))
 
     def begin(self, queued: Iterable[str], offline: Iterable[PartitionReplica]) -> Work[None]:
-        """After a failover: queue these topics; some have an offline replica, some are being reassigned."""
+        """Queue these topics after a failover; some have an offline replica, some are being reassigned."""
         if self._machine.config.delete_topic_enable:
             self._queue(queued)
             self._wait_for_brokers(offline)
@@ -65,7 +69,7 @@ class TopicDeletion:
             yield from self._machine.store.write([delete(delete_path(topic)) for topic in queued])
 
     def enqueue(self, topics: Iterable[str]) -> Work[None]:
-        """Queue topics for deletion; reassigned ones wait for the end of the reassignment."""
+        """Queue topics for deletion; a reassigned topic waits for the end of its reassignment."""
         self._queue(topics)
         self.wait_for_reassignment(topic for topic, _ in self._machine.context.reassigning_partitions())
         yield from self.resume()
@@ -78,7 +82,7 @@ class TopicDeletion:
                 self._machine.note(TopicDeletionQueued(topic=topic))
 
     def resume_for(self, topics: Iterable[str]) -> Work[None]:
-        """An obstacle to the deletion of these topics is removed: a broker is up again, or a reassignment has ended."""
+        """Resume the deletion of these topics after an obstacle has ended: a broker's failure or a reassignment."""
         context = self._machine.context
         moving = dict.fromkeys(topic for topic, _ in context.reassigning_partitions())
         queued = [
@@ -90,12 +94,12 @@ class TopicDeletion:
             yield from self.resume()
 
     def wait_for_reassignment(self, topics: Iterable[str]) -> None:
-        """Partitions of these topics are being reassigned: do not delete the topics now."""
+        """Delay the deletion of these topics while their partitions are being reassigned."""
         for topic in topics:
             self._halt(topic, "it is being reassigned")
 
     def _wait_for_brokers(self, replicas: Iterable[PartitionReplica]) -> None:
-        """These replicas cannot be deleted now, and so their topics cannot."""
+        """Delay the deletion of the topics of these replicas, which cannot be deleted now."""
         brokers: dict[str, dict[int, None]] = {}
         for topic, _, broker in replicas:
             brokers.setdefault(topic, {})[broker] = None
@@ -109,7 +113,7 @@ class TopicDeletion:
             self._machine.note(TopicDeletionHalted(topic=topic, why=why))
 
     def failed(self, replicas: Iterable[PartitionReplica]) -> Work[None]:
-        """The deletion of these replicas failed, or their brokers failed."""
+        """Mark these replicas after their deletion failed or their brokers failed."""
         queued = [each for each in replicas if self._machine.context.is_queued_for_deletion(each[0])]
         if queued:
             yield from self._machine.replicas.move(queued, INELIGIBLE)
@@ -117,7 +121,7 @@ class TopicDeletion:
             yield from self.resume()
 
     def done(self, replicas: Iterable[PartitionReplica]) -> Work[None]:
-        """Brokers have deleted these replicas."""
+        """Mark these replicas, which brokers have deleted."""
         context = self._machine.context
         theirs = [each for each in replicas if context.is_queued_for_deletion(each[0])]
         if theirs:
@@ -131,7 +135,7 @@ class TopicDeletion:
         eligible: list[str] = []
         for topic in list(context.to_be_deleted):
             replicas = context.replicas_of_topic(topic)
-            if len(context.replicas_in(topic, SUCCESSFUL)) == len(replicas):  # none if its nodes are already removed
+            if len(context.replicas_in(topic, SUCCESSFUL)) == len(replicas):  # none if the nodes are already removed
                 yield from self._finish(topic)
                 continue
             if not context.replicas_in(topic, STARTED):
@@ -170,7 +174,7 @@ class TopicDeletion:
         yield from self._machine.replicas.move(to_delete, STARTED)
 
     def _finish(self, topic: str) -> Work[None]:
-        """All replicas are deleted: remove the topic's nodes and state."""
+        """Remove a topic's nodes and state after all its replicas are deleted."""
         machine, context = self._machine, self._machine.context
         yield from self._machine.replicas.move(context.replicas_in(topic, SUCCESSFUL), ReplicaPhase.NON_EXISTENT)
         yield from self._delete_below(topic_path(topic))

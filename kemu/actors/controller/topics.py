@@ -1,7 +1,7 @@
 """Creation, growth and deletion of topics, and requested leader elections: by nodes in the store and by admins.
 
 Admins' requests are written into the store first, as in Kafka. The watch on the written nodes starts the work, and the
-answer waits until its effect is in the metadata (``admin_waits``).
+answer waits until the result is in the metadata (``admin_waits``).
 
 Source: Kafka 2.8 ``KafkaController``, ``ZkAdminManager``.
 """
@@ -71,7 +71,7 @@ Refusal = tuple[ErrorCode, str]
 
 
 class TopicChanges:
-    """The controller's part for topics."""
+    """The controller's part for created, growing and deleted topics."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
@@ -93,7 +93,7 @@ class TopicChanges:
     # --- nodes in the store --------------------------------------------------------------------------------------
 
     def topics_changed(self) -> Work[None]:
-        """Handle created topics and removed nodes."""
+        """Create new topics, and react to removed nodes of topics."""
         context = self._machine.context
         listed = yield from ask_one(children(TOPICS, watch=True))
         new = [topic for topic in listed.children if topic not in context.topics]
@@ -110,13 +110,13 @@ class TopicChanges:
         yield from self._create([at for topic in found for at in context.partitions_of(topic)])
 
     def read_topics(self, topics: Iterable[str]) -> Work[dict[str, OpResult]]:
-        """The nodes of these topics, with a watch on each; missing ones are omitted."""
+        """The nodes of these topics, with a watch on each node; missing nodes are omitted."""
         names = list(topics)
         results = yield from ask([get(topic_path(topic), watch=True) for topic in names])
         return {topic: result for topic, result in zip(names, results, strict=True) if result.code is StoreCode.OK}
 
     def partitions_changed(self, topic: str) -> Work[None]:
-        """A topic's node was written: add new partitions."""
+        """Add the new partitions in a topic's node."""
         machine, context = self._machine, self._machine.context
         found = yield from self.read_topics((topic,))
         if topic not in found or topic not in context.topics:
@@ -143,7 +143,7 @@ class TopicChanges:
         yield from self._machine.replicas.move(replicas, ReplicaPhase.ONLINE)
 
     def deletions_changed(self) -> Work[None]:
-        """Handle requests for topic deletions."""
+        """React to requests for topic deletions in the store."""
         machine, context = self._machine, self._machine.context
         listed = yield from ask_one(children(DELETE_TOPICS, watch=True))
         unknown = [topic for topic in listed.children if topic not in context.topics]
@@ -157,7 +157,7 @@ class TopicChanges:
     # --- preferred leaders -------------------------------------------------------------------------------------
 
     def preferred_election_asked(self) -> Work[None]:
-        """A tool wrote a list of partitions into the store: elect their preferred leaders."""
+        """Elect the preferred leaders of the partitions that a tool listed in the store."""
         machine, context = self._machine, self._machine.context
         there = yield from ask_one(exists(PREFERRED_ELECTION_PATH, watch=True))
         if there.code is not StoreCode.OK:
@@ -177,7 +177,7 @@ class TopicChanges:
         yield from ()
 
     def hours_pass(self) -> None:
-        """Put the next check for non-preferred leaders at a random point of its interval."""
+        """Move the next check for non-preferred leaders to a random point of its interval."""
         config = self._machine.config
         if self._machine.is_active and config.auto_leader_rebalance_enable:
             every_us = config.leader_imbalance_check_interval_seconds * US_PER_S
@@ -190,7 +190,7 @@ class TopicChanges:
         self._machine.start_timer(REBALANCE, interval_us)
 
     def rebalance_leaders(self) -> Work[None]:
-        """Return leadership to preferred replicas of brokers that lead too few of their partitions."""
+        """Return leadership to preferred replicas for each broker that leads too few of its preferred partitions."""
         context = self._machine.context
         may_balance = self._machine.rules.balances_while_reassigning or not context.reassigning
         by_preferred: dict[int, list[TopicPartition]] = {}
@@ -219,7 +219,7 @@ class TopicChanges:
         return known is not None and known.state.leader != broker
 
     def _is_led_by_another(self, at: TopicPartition) -> bool:
-        """Whether its preferred replica is not known to be the leader."""
+        """Whether the preferred replica is not known to be the partition's leader."""
         known = self._machine.context.leadership.get(at)
         return known is None or self._needs_election(at, known.state.leader, PREFERRED_ELECTION)
 
@@ -232,7 +232,9 @@ class TopicChanges:
     # --- admins ------------------------------------------------------------------------------------------------
 
     def create_topics(self, request: CreateTopics) -> Work[DelayedReply]:
-        """Write the nodes of new topics; a watch on them starts the rest. Answered when all partitions have leaders."""
+        """Write the nodes of new topics, whose watches start the creation. The answer waits until partitions have
+        leaders.
+        """
         outcomes: dict[str, Refusal] = {}
         awaited: dict[Hashable, Callable[[Leaders], bool]] = {}
         counts = Counter(topic.name for topic in request.topics)
@@ -263,7 +265,7 @@ class TopicChanges:
     def _planned(
         self, topic: NewTopic, made_before: Iterable[Hashable]
     ) -> tuple[ErrorCode, str, dict[int, ReplicaAssignment]]:
-        """The placement of its partitions, or the error. Source: ``ZkAdminManager.createTopics``."""
+        """The placement of a new topic's partitions, or the error. Source: ``ZkAdminManager.createTopics``."""
         context, config = self._machine.context, self._machine.config
         if topic.name in context.topics:
             return ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name}", {}
@@ -293,7 +295,7 @@ class TopicChanges:
     def _place(
         self, count: int, factor: int, *, start: int, first_partition: int, after: int | None = None
     ) -> tuple[tuple[int, ...], ...]:
-        """The placement of new partitions; ``after``: the first replica of partition 0 when a topic grows."""
+        """The placement of new partitions. ``after``: the first replica of partition 0 when a topic grows."""
         live = self._machine.context.live
         racks = {broker: each.rack for broker, each in live.items() if each.rack is not None}
         brokers = list(live)
@@ -302,7 +304,7 @@ class TopicChanges:
         return place(brokers, count, factor, racks=racks, start=start, shift=start, first_partition=first_partition)
 
     def create_partitions(self, request: CreatePartitions) -> Work[DelayedReply]:
-        """Write more partitions into topics' nodes. Answered when all new ones have leaders."""
+        """Write more partitions into topics' nodes. The answer waits until all new partitions have leaders."""
         outcomes: dict[str, Refusal] = {}
         awaited: dict[Hashable, Callable[[Leaders], bool]] = {}
         counts = Counter(topic.name for topic in request.topics)
@@ -319,8 +321,9 @@ class TopicChanges:
         )
 
     def _grow(self, topic: MorePartitions) -> Work[tuple[ErrorCode, str, tuple[int, ...]]]:
-        """Add partitions to a topic's node; returns the error, or their numbers. Source:
-        ``ZkAdminManager.createPartitions``.
+        """Add partitions to a topic's node; returns the error, or the new partition numbers.
+
+        Source: ``ZkAdminManager.createPartitions``.
         """
         context = self._machine.context
         if context.is_queued_for_deletion(topic.name):
@@ -355,7 +358,9 @@ class TopicChanges:
         return ErrorCode.NONE, "", tuple(new)
 
     def delete_topics(self, request: DeleteTopics) -> Work[DelayedReply]:
-        """Request the deletion of topics. Answered when the own broker's metadata no longer has them."""
+        """Request the deletion of topics. The answer waits until the broker's metadata has no partition of the
+        topics.
+        """
         context = self._machine.context
         outcomes: dict[str, Refusal] = {}
         awaited: dict[Hashable, Callable[[Leaders], bool]] = {}
@@ -374,7 +379,9 @@ class TopicChanges:
         return DelayedReply(awaited, request.timeout_ms, lambda late: DeleteTopicsReply(topics=_rows(outcomes, late)))
 
     def elect_leaders(self, request: ElectLeaders) -> Work[DelayedReply]:
-        """Run preferred or unclean elections for an admin. Answered when the own broker knows the new leaders."""
+        """Run preferred or unclean elections for an admin. The answer waits until the broker's metadata shows the
+        leaders.
+        """
         context = self._machine.context
         asked = request.topic_partitions
         outcomes: dict[TopicPartition, ErrorCode] = {}
@@ -411,18 +418,18 @@ class TopicChanges:
 
 
 def is_legal_name(topic: str) -> bool:
-    """Source: Kafka's ``Topic.validate``."""
+    """Whether the name of a topic is legal. Source: Kafka's ``Topic.validate``."""
     legal = all(char.isascii() and (char.isalnum() or char in "._-") for char in topic)
     return legal and 0 < len(topic) <= 249 and topic not in (".", "..")
 
 
 def _metric_name(topic: str) -> str:
-    """Topics with equal names in metrics collide. Source: Kafka's ``Topic.hasCollision``."""
+    """The topic's name in metrics; two topics with equal names in metrics collide. Source: ``Topic.hasCollision``."""
     return topic.replace(".", "_")
 
 
 def _bad_assignments(rows: tuple[tuple[int, ...], ...], factor: int) -> str:
-    """The error of an admin's list of replicas; "" if it is valid. Live brokers are not checked here."""
+    """The error in an admin's replica assignments; "" for valid assignments. Live brokers are not checked here."""
     for replicas in rows:
         if not replicas or len(dict.fromkeys(replicas)) != len(replicas):
             return f"empty or repeated replicas: {replicas}"
@@ -432,7 +439,7 @@ def _bad_assignments(rows: tuple[tuple[int, ...], ...], factor: int) -> str:
 
 
 def _rows(outcomes: Mapping[str, Refusal], late: Collection[Hashable]) -> tuple[TopicOutcome, ...]:
-    """A row per topic; REQUEST_TIMED_OUT for those not in the metadata in time."""
+    """One row per topic; REQUEST_TIMED_OUT for topics whose result was not in the metadata in time."""
     return tuple(
         TopicOutcome(
             name=name, error_code=ErrorCode.REQUEST_TIMED_OUT if name in late else error, error_message=why or None

@@ -1,12 +1,12 @@
-"""The controller's access to the store: procedures that wait for it, and the fence of its writes.
+"""The controller's access to the store: procedures that wait for the store, and the fence of its writes.
 
 Kafka's controller is one thread that blocks on ZooKeeper in the middle of its procedures. Here a procedure is a
-generator that yields transactions and receives their results. The machine keeps the running one and handles no other
-event meanwhile, as that thread would. At every ``yield`` the state of the cluster may change.
+generator that yields transactions and receives their results. The machine keeps the running procedure, and runs no
+other task meanwhile, like Kafka's blocked thread. At every ``yield`` the state of the cluster may change.
 
-A procedure ends early when the fence refuses a write (``ControllerMoved``: another controller was elected) or when an
-answer of the store makes it impossible to continue (``StoreRefused``). When the session expires, the procedure is
-closed where it waits.
+A procedure ends early when the fence refuses a write (``ControllerMoved``: another controller was elected). A procedure
+also ends early when an answer of the store prevents its continuation (``StoreRefused``). When the session expires, the
+machine closes the waiting procedure.
 """
 
 from collections.abc import Generator, Iterable, Sequence
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class ThreadBusy(NamedTuple):
-    """The controller's thread does something that takes this long, without the store."""
+    """Time in which the controller's thread is busy without the store."""
 
     us: int
 
@@ -41,53 +41,53 @@ Work: TypeAlias = Generator[Sequence[Transaction] | ThreadBusy, tuple[Transactio
 
 
 class ControllerMoved(Exception):
-    """The store refused a write because another controller was elected."""
+    """The error after the store refused a write because another controller was elected."""
 
 
 class StoreRefused(Exception):
-    """The store's answer makes it impossible to continue."""
+    """The error after an answer of the store that prevents the procedure from continuing."""
 
 
 # --- operations ----------------------------------------------------------------------------------------------------
 
 
 def get(path: str, *, watch: bool = False) -> StoreOp:
-    """Read a node."""
+    """An operation that reads a node."""
     return StoreOp(kind=StoreOpKind.GET_DATA, path=path, watch=watch)
 
 
 def exists(path: str, *, watch: bool = False) -> StoreOp:
-    """Check whether a node exists; the watch also fires on its creation."""
+    """An operation that checks whether a node exists; the watch also fires on its creation."""
     return StoreOp(kind=StoreOpKind.EXISTS, path=path, watch=watch)
 
 
 def children(path: str, *, watch: bool = False) -> StoreOp:
-    """Read the names below a node."""
+    """An operation that reads the names below a node."""
     return StoreOp(kind=StoreOpKind.GET_CHILDREN, path=path, watch=watch)
 
 
 def create(path: str, data: bytes = b"", mode: CreateMode = CreateMode.PERSISTENT) -> StoreOp:
-    """Create a node."""
+    """An operation that creates a node."""
     return StoreOp(kind=StoreOpKind.CREATE, path=path, data=data, mode=mode)
 
 
 def set_data(path: str, data: bytes, version: int = ANY_VERSION) -> StoreOp:
-    """Write a node if it has this version."""
+    """An operation that writes a node if the node has this version."""
     return StoreOp(kind=StoreOpKind.SET_DATA, path=path, data=data, version=version)
 
 
 def delete(path: str, version: int = ANY_VERSION) -> StoreOp:
-    """Remove a node without children."""
+    """An operation that removes a node without children."""
     return StoreOp(kind=StoreOpKind.DELETE, path=path, version=version)
 
 
 def alone(ops: Iterable[StoreOp]) -> list[Transaction]:
-    """Each operation in a transaction of its own."""
+    """One transaction per operation."""
     return [Transaction(ops=(op,)) for op in ops]
 
 
 def ask(ops: Sequence[StoreOp]) -> Work[list[OpResult]]:
-    """Execute operations, each in a transaction of its own without a fence; returns a result per operation."""
+    """Execute each operation in a separate transaction without a fence; returns a result per operation."""
     if not ops:
         return []
     answers = yield alone(ops)
@@ -111,17 +111,17 @@ def expect(result: OpResult, *codes: StoreCode) -> OpResult:
 
 
 class ControllerStore:
-    """Writes fenced by the controller's epoch; reads of partition states."""
+    """The controller's access to the store: writes with the fence of its epoch, and reads of partition states."""
 
     def __init__(self, context: ControllerContext, rules: ControllerRules) -> None:
         self._context = context
         self._rules = rules
 
     def write(self, ops: Sequence[StoreOp]) -> Work[list[OpResult]]:
-        """Execute writes, each in a transaction of its own with the fence; returns a result per write.
+        """Execute each write in a separate transaction with the fence; returns a result per write.
 
         Raises:
-            ControllerMoved: the fence refused one of them.
+            ControllerMoved: the fence refused a write.
         """
         if not ops:
             return []
@@ -134,7 +134,7 @@ class ControllerStore:
         return [answer.results[-1] for answer in answers]
 
     def read_states(self, partitions: Sequence[TopicPartition]) -> Work[dict[TopicPartition, Leadership]]:
-        """The state nodes of these partitions; those without one are omitted."""
+        """The state nodes of these partitions; partitions without a state node are omitted."""
         results = yield from ask([get(state_path(*at)) for at in partitions])
         found = {}
         for at, result in zip(partitions, results, strict=True):
@@ -146,7 +146,7 @@ class ControllerStore:
     def update_states(
         self, updates: dict[TopicPartition, Leadership]
     ) -> Work[tuple[dict[TopicPartition, Leadership], list[TopicPartition], dict[TopicPartition, StoreCode]]]:
-        """Write states whose version is unchanged; returns (written, version conflicts, failed)."""
+        """Write each state whose version is unchanged; returns (written, version conflicts, failed)."""
         ops = [set_data(state_path(*at), state_data(update.state), update.zk_version) for at, update in updates.items()]
         results = yield from self.write(ops)
         written: dict[TopicPartition, Leadership] = {}

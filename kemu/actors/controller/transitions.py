@@ -1,7 +1,7 @@
-"""The common code of the partition and the replica state machine.
+"""The code that the partition state machine and the replica state machine share.
 
-A table lists the allowed previous states of each state. Other transitions are refused and noted, as is a transition
-that begins while the batch has requests of another one. Source: Kafka 2.8 ``PartitionStateMachine``,
+A table lists the allowed previous states of each state. Other transitions are refused and noted. A transition is also
+refused if it begins while the batch has requests of another transition. Source: Kafka 2.8 ``PartitionStateMachine``,
 ``ReplicaStateMachine`` (``validPreviousStates``).
 """
 
@@ -21,13 +21,13 @@ NO_SUCH_MOVE = "no such move"
 
 
 class Transitions(Generic[Subject, Phase]):
-    """The transitions of one kind of subjects.
+    """The state changes of all partitions, or of all replicas.
 
     Args:
-        may_follow: new state -> the states it may follow.
-        phase: a subject's state; ``set_phase`` changes it.
+        may_follow: new state -> the states that may precede it.
+        phase: returns a subject's state; ``set_phase`` changes the state.
         name: a subject's name in notes.
-        became: the note of a change (subject, old, new).
+        became: makes the note of a change from (subject, old, new).
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class Transitions(Generic[Subject, Phase]):
         self._became = became
 
     def begin(self, subjects: Sequence[Subject], target: Phase) -> bool:
-        """Open a batch for transitions of these subjects. False if one is open; Kafka logs that and handles the next
-        event.
+        """Open a batch for transitions of these subjects. False if a batch is open; Kafka logs this error and continues
+        with the next event.
         """
         try:
             self._machine.batch.begin()
@@ -59,7 +59,7 @@ class Transitions(Generic[Subject, Phase]):
         return True
 
     def allows(self, subject: Subject, target: Phase) -> bool:
-        """Whether the table allows this transition; otherwise it is refused and noted."""
+        """Whether the table allows this transition; another transition is refused and noted."""
         if self._phase(subject) in self._may_follow[target]:
             return True
         self.refuse(subject, target, NO_SUCH_MOVE)
@@ -73,6 +73,6 @@ class Transitions(Generic[Subject, Phase]):
             self._machine.note(self._became(subject, old.value, phase.value))
 
     def refuse(self, subject: Subject, target: Phase, why: str) -> None:
-        """Note a refused transition; the state stays."""
+        """Note a refused transition; the state does not change."""
         old = self._phase(subject).value
         self._machine.note(StateChangeRefused(what=self._name(subject), old=old, new=target.value, why=why))

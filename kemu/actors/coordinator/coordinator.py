@@ -1,8 +1,8 @@
-"""The group coordinator of one broker: the handler of each request and of each timer.
+"""The group coordinator of one broker: its reaction to each request and each timer.
 
-The coordinator's state of a group is the replayed log of the group's partition, read when its leadership begins. State
-outside the
-log does not survive a change of leader: parked requests, pending member ids, a generation without an assignment.
+The coordinator builds the state of a group by a replay of the group's partition, when the leadership of the partition
+begins. State outside the log does not survive a change of leader: parked requests, pending member ids, a generation
+without an assignment.
 
 Source: Kafka's GroupCoordinatorService and CoordinatorRuntime; GroupCoordinator.scala has the checks before a group
 gets a request. ``config.coordinator_kind`` selects one of the two coordinators (``actors.coordinator.rules``).
@@ -74,17 +74,16 @@ _ALIVE = HeartbeatReply(error=_NONE)
 
 
 class Coordinator(Machine):
-    """The groups of one broker.
+    """The group coordinator of one broker.
 
     The coordinator's commands are ``Start``, ``LeadOffsets``, ``ResignOffsets``, ``AnswerNext`` and ``Close``. Each
-    ``LeadOffsets``
-    of a partition must carry a higher leader epoch than the last. If a restart can keep the epoch, each process needs
-    another ``life`` number: both make member ids unique.
+    ``LeadOffsets`` of a partition must have a higher leader epoch than the last ``LeadOffsets``. If a restart can keep
+    the epoch, each process needs another ``life`` number: the epoch and the ``life`` number make member ids unique.
 
     Args:
         log_of: makes the port to the logs of groups.
-        rules: the coordinator's rules; None: those of its kind.
-        versions: the versions that its broker supports.
+        rules: the coordinator's rules; None: the rules of its kind.
+        versions: the versions that the broker supports.
         draws: give the random part of member ids.
     """
 
@@ -142,11 +141,11 @@ class Coordinator(Machine):
         }
 
     def handle(self, event: Event) -> None:
-        """Handle an event, then the requests that its answers made readable."""
+        """React to an event, then read the requests that this event's answers made readable."""
         if isinstance(event, Received):
             self._receive(event)
         else:
-            with suppress(NoCommonProtocol):  # no request is answered; the changes so far stay
+            with suppress(NoCommonProtocol):  # no request is answered; the changes so far remain
                 self._happened(event)
         if self._connections.readable:
             self._connections.read_on()
@@ -172,12 +171,12 @@ class Coordinator(Machine):
             case LinkDown(peer=peer):
                 self._log.link_down(peer, self)  # a parked join survives its connection
             case Loaded():
-                pass  # LeadOffsets carries the records
+                pass  # LeadOffsets contains the records
             case _:
                 raise AssertionError(f"{self.name}: unexpected event {event!r}")
 
     def reply(self, caller: Caller | Received, message: object) -> None:
-        """Answer a request; then the next one on its connection is readable."""
+        """Answer a request; afterwards the next request on the same connection is readable."""
         note = request_answered(caller, message)
         if note is not None:
             self.note(note)
@@ -246,9 +245,8 @@ class Coordinator(Machine):
             self._failed(event, request)
 
     def _failed(self, event: Received, request: Any) -> None:
-        """Answer a request after an exception in Kafka's code; the changes so far stay. The answer carries no member
-        id.
-
+        """Answer a request after an exception in Kafka's code; the changes so far remain. The answer contains the
+        error, but no member id.
         Source: ``JoinGroupRequest.getErrorResponse`` (3.9), ``GroupCoordinatorService.joinGroup`` (4.0).
         """
         error = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -369,7 +367,7 @@ class Coordinator(Machine):
             self.reply(event, reply)
 
     def _reaches(self, event: Received, request: Any, group: GroupId, *, needs_name: bool = False) -> bool:
-        """Whether this broker coordinates the group now; if not, refuse the request."""
+        """Whether this broker coordinates the group now. If not, the method refuses the request."""
         if group in self.groups and (group or not needs_name):
             return True
         error = self._table.why_not(group, needs_name=needs_name)

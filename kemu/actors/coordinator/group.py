@@ -1,20 +1,20 @@
-"""A classic consumer group: its answer to each request in each state, and its parts.
+"""A classic consumer group: the answer to each request in each state, and the parts of the group.
 
 | part | content | file |
 |---|---|---|
 | shared | name, state, generation, members | ``shared_state``, ``members`` |
-| joining | no state: checks and handles joins | ``joining`` |
-| static | no state: gives an instance its new id | ``static`` |
+| joining | no state: checks joins and adds members | ``joining`` |
+| static | no state: replaces the id of a static member | ``static`` |
 | phase | parked joins, the initial delay, the join timer | ``join_phase`` |
 | syncing | parked syncs, members without a sync, the sync timer | ``syncing`` |
 | offsets | committed offsets | ``offsets`` |
 | second | KIP-333's ranges, and the progress in them | ``second_log`` |
 
-Order of the checks in all requests: state DEAD, instance (82) before member id (25), generation (22), protocol (23),
-state.
+Order of the checks in all requests: state DEAD, instance (error 82) before member id (25), generation (22),
+protocol (23), state.
 
-An answer that depends on a record waits for the record's write. The group may change its state meanwhile, so each
-continuation of a write checks its conditions again.
+An answer that depends on a record waits for the record's write. The group may change its state during the write, so
+each continuation of a write checks its conditions again.
 
 Source: Kafka's ClassicGroup and the classic half of GroupMetadataManager; KIP-211 (expiry), KIP-496 (OffsetDelete).
 """
@@ -58,7 +58,7 @@ _ALIVE = HeartbeatReply(error=_NONE)
 
 
 class Group:
-    """One group at its coordinator."""
+    """One classic group at its coordinator."""
 
     def __init__(self, machine: GroupMachine, partition: OffsetsPartition, name: GroupId) -> None:
         self._machine = machine
@@ -80,7 +80,7 @@ class Group:
     # --- sync --------------------------------------------------------------------------------------------------
 
     def sync(self, event: Received, request: SyncGroup) -> None:
-        """Handle SyncGroup: answer with the member's assignment, or store the leader's assignments."""
+        """Answer SyncGroup with the member's assignment, or store the leader's assignments."""
         assignments = self.syncing.serve(event, request)
         if assignments is not None:
             record = group_record(self.shared.metadata(assignments))
@@ -97,7 +97,7 @@ class Group:
         error: ErrorCode,
         _base_offset: int,
     ) -> None:
-        """The write of the assignment ended. After a failure the group rebalances."""
+        """Answer the syncs after the write of the assignment. After a failed write the group rebalances."""
         most = self._machine.config.message_max_bytes
         self._machine.note(
             GroupRecordWritten(group=self.shared.name, generation=generation, size=size, most=most, error=error)
@@ -122,7 +122,7 @@ class Group:
     # --- heartbeat ---------------------------------------------------------------------------------------------
 
     def heartbeat(self, event: Received, request: Heartbeat) -> None:
-        """Handle Heartbeat: restart the session and say whether to rejoin."""
+        """Answer Heartbeat: restart the member's session, and say whether the member must rejoin."""
         error = self._why_no_heartbeat(request)
         if error is _NONE or (error is ErrorCode.REBALANCE_IN_PROGRESS and self.shared.state is PREPARING):
             self.shared.start_session(self.members.by_id[request.member_id])
@@ -136,7 +136,7 @@ class Group:
             self._refuse_heartbeat(event, request.member_id, error)
 
     def _answer_heartbeat(self, caller: Caller, member_id: MemberId, found: ErrorCode, error: ErrorCode) -> None:
-        """Answer a heartbeat after the writes before it, which ended with ``error``."""
+        """Answer a heartbeat after the earlier writes, which ended with ``error``."""
         error = self._machine.rules.group_append_errors.get(error, error) or found
         if error is _NONE:
             self._machine.reply(caller, _ALIVE)
@@ -163,7 +163,7 @@ class Group:
     # --- leave -------------------------------------------------------------------------------------------------
 
     def leave(self, event: Received, request: LeaveGroup) -> None:
-        """Handle LeaveGroup: of the members themselves, or of an admin with their instance ids."""
+        """Answer LeaveGroup, from the members themselves or from an admin with their instance ids."""
         caller = caller_of(event)
         if self.shared.state is DEAD:
             self._refuse_leave(caller, request.member_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -197,7 +197,10 @@ class Group:
             self._machine.writes.behind(self.partition, behind)
 
     def _left(self, caller: Caller, reply: LeaveGroupReply, error: ErrorCode) -> None:
-        """The write of the empty group's record ended. After a failure a failover would restore the last generation."""
+        """Answer LeaveGroup after the write of the empty group's record.
+
+        If the write failed, a failover would restore the last generation.
+        """
         if error is _NONE:
             self._answer_leave(caller, reply)
         else:
@@ -216,7 +219,7 @@ class Group:
         self._machine.refuse(caller, reply, group=self.name, api="LeaveGroup", member_id=member_id, error=error)
 
     def _leave_one(self, entry: LeavingMember) -> tuple[ErrorCode, bool]:
-        """Remove one entry. Returns its outcome, and whether its id was only pending."""
+        """Remove one entry of LeaveGroup. Returns its outcome, and whether its id was only pending."""
         member_id: MemberId | None = entry.member_id
         if member_id in self.members.pending:
             self.members.remove(entry.member_id)
@@ -242,7 +245,7 @@ class Group:
     # --- offsets -----------------------------------------------------------------------------------------------
 
     def why_no_commit(self, generation: int, member_id: MemberId, instance_id: str | None) -> ErrorCode:
-        """NONE, or the reason to refuse a commit. A commit without ids (of a tool) needs an Empty group."""
+        """NONE, or the reason to refuse a commit. A tool's commit, which has no ids, needs an Empty group."""
         if self.shared.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and self.shared.state is EMPTY:
@@ -258,13 +261,13 @@ class Group:
         return ErrorCode.REBALANCE_IN_PROGRESS if self.shared.state is COMPLETING else _NONE
 
     def committed_by(self, member_id: MemberId) -> None:
-        """A commit was accepted: restart the member's session."""
+        """Restart the member's session after an accepted commit."""
         member = self.members.by_id.get(member_id)
         if member is not None and self.shared.state in (STABLE, PREPARING):
             self.shared.start_session(member)
 
     def why_no_offset_delete(self) -> ErrorCode:
-        """NONE, or the reason why no offset of this group may be deleted by hand."""
+        """NONE, or the reason why an admin may not delete offsets of this group."""
         if self.shared.state is DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if self.shared.state is EMPTY or self.shared.protocol_type == CONSUMER:
@@ -272,27 +275,27 @@ class Group:
         return ErrorCode.NON_EMPTY_GROUP
 
     def why_no_delete(self) -> ErrorCode:
-        """NONE, or the reason why the group may not be deleted."""
+        """NONE, or the reason why an admin may not delete the group."""
         if self.shared.state is DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND
         return _NONE if self.shared.state is EMPTY else ErrorCode.NON_EMPTY_GROUP
 
     def consumes(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic; True for unknown subscriptions."""
+        """Whether a member subscribes to the topic; True if the subscriptions are unknown."""
         if self.shared.state is EMPTY:
             return False
         topics = self.shared.subscribed_topics()
         return topics is None or topic in topics
 
     def expired_offsets(self) -> tuple[TopicPartition, ...]:
-        """Partitions whose offsets expire now. The kind of group decides when their retention began (KIP-211)."""
+        """Partitions whose offsets expire now. The kind of group determines the start of the retention (KIP-211)."""
         base = self._expiry_base()
         if base is None:
             return ()
         now_ms = self._machine.now_ms
         retention_ms = self._machine.config.offsets_retention_minutes * MS_PER_MINUTE
         expired = self.offsets.expired(now_ms, retention_ms, base)
-        # Both commit logs of a partition expire together, when the newer one has expired (KIP-333).
+        # Both commit logs of a partition expire together, when the newer commit has expired (KIP-333).
         second = self.second.by_partition
         return tuple([at for at in expired if at not in second or now_ms >= second[at].newest_ms + retention_ms])
 
@@ -345,7 +348,7 @@ class Group:
     def take(self, metadata: GroupMetadata | None, offsets: GroupOffsets, second: SecondLogs) -> None:
         """Take the state from a replay: Stable with members, else Empty.
 
-        Without metadata the group has offsets only.
+        A group without metadata has only offsets.
         """
         self.offsets = offsets
         self.second = second
@@ -377,7 +380,9 @@ class Group:
             shared.state = STABLE
 
     def loaded(self) -> None:
-        """The partition is active: restart all sessions, and rebalance a group that exceeds ``group.max.size``."""
+        """Restart all sessions after the partition became active, and rebalance a group that exceeds
+        ``group.max.size``.
+        """
         self._machine.note(
             GroupLoaded(
                 group=self.name,
@@ -415,7 +420,7 @@ class Group:
         self.members.pending.clear()
 
     def unload(self) -> None:
-        """Another broker coordinates the group now: answer all parked requests with NOT_COORDINATOR."""
+        """Answer all parked requests with NOT_COORDINATOR: another broker coordinates the group now."""
         self.die("unloaded")
         for member_id in self.members.by_id:
             self.phase.refuse_parked(member_id, ErrorCode.NOT_COORDINATOR, member_id)
@@ -423,7 +428,7 @@ class Group:
         self._machine.note(GroupUnloaded(group=self.name))
 
     def revived(self) -> "Group":
-        """The group before a deletion whose write failed. Only empty groups are deleted."""
+        """A copy of the group from before its deletion, whose write failed. Only empty groups are deleted."""
         assert self.state is DEAD and not self.members
         group = Group(self._machine, self.partition, self.name)
         group.offsets = self.offsets

@@ -1,8 +1,8 @@
-"""The groups of one broker, and the partitions of ``__consumer_offsets`` that it leads and has replayed.
+"""The groups of one broker, and the partitions of ``__consumer_offsets`` that the broker leads and has replayed.
 
-The hash of a group's name selects its partition. The leader of that partition coordinates the group.
+The hash of a group's name selects the group's partition. The leader of that partition coordinates the group.
 
-Source: Kafka's CoordinatorRuntime (load and unload), GroupCoordinator.scala (the checks before a group gets a request).
+Source: Kafka's CoordinatorRuntime (load and unload), GroupCoordinator.scala (the checks before a group's own checks).
 """
 
 from kemu.actors.coordinator.group import Group
@@ -20,12 +20,12 @@ from kemu.protocol.wire.codec import CodecError
 
 _NONE = ErrorCode.NONE
 _NOT_HERE = (OffsetsPartitionState.RESIGNED, OffsetsPartitionState.FAILED, OffsetsPartitionState.QUEUED)
-"""States answered with NOT_COORDINATOR."""
+"""States in which requests get NOT_COORDINATOR."""
 _UNREAD = (OffsetsPartitionState.QUEUED, OffsetsPartitionState.LOADING)
 
 
 class Groups:
-    """Groups by name, and by partition."""
+    """All groups of a broker, by name and by partition."""
 
     def __init__(self, machine: GroupMachine) -> None:
         self._machine = machine
@@ -39,7 +39,7 @@ class Groups:
     # --- coordinated groups ------------------------------------------------------------------------------------
 
     def why_not(self, group: GroupId, *, needs_name: bool = False) -> ErrorCode:
-        """NONE if this broker coordinates the group now, whether the group exists or not; else the error."""
+        """NONE if this broker coordinates the group now (the group may not exist yet); otherwise the error."""
         if needs_name and not group:
             return ErrorCode.INVALID_GROUP_ID
         if group in self.by_name:
@@ -52,7 +52,7 @@ class Groups:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition.state is OffsetsPartitionState.LOADING else _NONE
 
     def why_no_list(self) -> ErrorCode:
-        """NONE if all groups of the partitions led here are known; else the error."""
+        """NONE if all groups of the partitions led by this broker are known; otherwise the error."""
         if not self.started:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         loading = any(partition.state is OffsetsPartitionState.LOADING for partition in self.partitions.values())
@@ -66,7 +66,7 @@ class Groups:
         return number
 
     def partition_of(self, group: GroupId) -> OffsetsPartition:
-        """The partition of a group, existing or not; it must be active here."""
+        """The partition of a group, which may not exist yet; the partition must be active here."""
         return self.partitions[self._number_of(group)]
 
     # --- groups ------------------------------------------------------------------------------------------------
@@ -108,10 +108,10 @@ class Groups:
         """Lead a partition from now on, under a higher epoch than before: read its log."""
         partition = self._partition(command.partition)
         if command.leader_epoch <= partition.epoch:
-            return  # out of date
+            return  # an outdated command
         partition.epoch = command.leader_epoch
         if partition.state is OffsetsPartitionState.ACTIVE:
-            return  # the leader stays: its state is complete
+            return  # the broker already leads the partition: its state is complete
         partition.records = command.records
         if partition.state in _UNREAD:
             return
@@ -125,7 +125,7 @@ class Groups:
             self._machine.start_timer(_load_key(partition), command.wait_us)
 
     def load_timer_fired(self, number: int) -> None:
-        """A partition's turn to be read has come, or its log has been read."""
+        """Begin to read a partition's log, or replay the log after it was read."""
         partition = self.partitions[number]
         if partition.state is OffsetsPartitionState.QUEUED:
             self._read(partition)
@@ -140,7 +140,7 @@ class Groups:
             self.load(partition.number)
 
     def load(self, number: int) -> None:
-        """A partition's log has been read: replay it."""
+        """Replay a partition's log, which has been read."""
         partition = self.partitions[number]
         assert partition.state is OffsetsPartitionState.LOADING
         records, partition.records = partition.records, ()
@@ -158,21 +158,21 @@ class Groups:
             group.loaded()
 
     def resign(self, number: int, leader_epoch: int) -> None:
-        """Another broker leads a partition, under a higher epoch."""
+        """Unload a partition that another broker leads under a higher epoch."""
         partition = self._partition(number)
         if leader_epoch > partition.epoch:
             partition.epoch = leader_epoch
             self._unload(partition)
 
     def leadership_ended(self, number: int, leader_epoch: int) -> None:
-        """This broker's leadership of a partition ended, under this epoch or an older one."""
+        """Unload a partition after this broker's leadership ended, under this epoch or an older epoch."""
         partition = self._partition(number)
         if leader_epoch >= partition.epoch:
             partition.epoch = leader_epoch
             self._unload(partition)
 
     def close(self) -> None:
-        """The broker stops: unload all partitions."""
+        """Unload all partitions because the broker stops."""
         for partition in self.partitions.values():
             self._unload(partition)
         self.started = False

@@ -1,8 +1,8 @@
-"""The iteration order of a coordinator's hash maps. The order decides the next leader, the leader's list of members,
-and a tied vote.
+"""The iteration order of a coordinator's hash maps. The order determines the next leader, the leader's list of members,
+and the result of a tied vote.
 
-Member ids end in random digits, so the order of members is random to anyone without the ids. The order of protocols is
-always the same. Not emulated: Java's tree bins, with more than eight ids in tables of 64 and more.
+Member ids end in random digits, so the order of members is random. The order of protocols is always the same. Java's
+tree bins are not emulated; they need more than eight ids in one bin of a table with at least 64 bins.
 
 Source: Scala 2.13's ``mutable.HashMap``, ``immutable.HashMap`` (``Hashing.improve``), OpenJDK's ``HashMap``.
 """
@@ -37,13 +37,13 @@ class MemberTable:
         self._capacity = _LEAST_TABLE
 
     def put(self, size: int) -> None:
-        """Add an id to ``size`` others."""
+        """Add an id to a table with ``size`` other ids."""
         most = self._capacity * 3 // 4
         if size + 1 >= most if self._maps is HashMaps.SCALA else size + 1 > most:
             self._capacity *= 2
 
     def ordered(self, ids: Iterable[MemberId]) -> list[MemberId]:
-        """Ids in the map's order; the argument has them in order of arrival."""
+        """The ids in the map's order; the argument has the ids in order of arrival."""
         if self._maps is HashMaps.JAVA:
             return sorted(ids, key=lambda each: _spread(each) & (self._capacity - 1))
         return sorted(ids, key=self._scala_place)
@@ -54,7 +54,7 @@ class MemberTable:
 
 
 def vote_order(maps: HashMaps, names: Collection[str]) -> list[str]:
-    """The order in which votes for protocols are counted; the first one with the most votes wins."""
+    """The order in which votes for protocols are counted; the group uses the first protocol with the most votes."""
     if maps is HashMaps.JAVA:
         table = MemberTable(maps)
         for size in range(len(names)):
@@ -77,7 +77,7 @@ def _improved(text: str) -> int:
 
 
 def _trie_order(entries: list[tuple[int, str]], depth: int) -> list[str]:
-    """Order of an immutable trie: single entries of a level come first, then its subtrees."""
+    """The entries in the order of an immutable trie: single entries of a level, then the level's subtrees."""
     if depth == _TRIE_DEPTH:
         return [name for _, name in entries]
     places: dict[int, list[tuple[int, str]]] = {}

@@ -1,8 +1,8 @@
 """The transition of a classic group to its next generation: the join phase, its timers, and removals of members.
 
 A rebalance begins with ``prepare``: parked syncs get REBALANCE_IN_PROGRESS. The join phase ends when all members have
-joined or its timer fires. ``_complete`` then starts the next generation, and the leader gets the list of members. The
-syncs follow (``actors.coordinator.syncing``).
+joined or its timer fires. ``_complete`` then starts the next generation, and the leader gets the list of members.
+After the join phase the members send SyncGroup (``actors.coordinator.syncing``).
 
 Source: Kafka's ClassicGroup and the classic half of GroupMetadataManager; KIP-134 (initial delay), KIP-345 (static
 members stay), KIP-394 (pending ids).
@@ -24,7 +24,7 @@ from kemu.protocol.names import MemberId
 from kemu.protocol.notes.groups import JoinPhaseCompleted, Removal
 
 NOBODY = Caller("", 0, 0, 0)
-"""Replaces a parked join that was answered with an error while its member stays in the join phase."""
+"""The placeholder for a parked join that was answered with an error while its member remains in the join phase."""
 
 _NOTHING_WAITS = Write(lambda _error, _base_offset: None)
 
@@ -39,24 +39,24 @@ class JoinPhase:
         self.parked: Parking[MemberId, Caller] = Parking()
         """Parked joins, answered when the phase ends."""
         self.after_empty: Write | None = None
-        """Continuation of the empty group's record, if this step writes one."""
+        """The continuation of the write of the empty group's record, if this step writes the record."""
         self._new_member_added = False
         """Whether a member joined during the initial delay, which is then extended."""
         self._delay_ms = 0
         self._delay_left_ms: int | None = None
-        """During the initial delay: the limit of its further extension."""
+        """The limit of the initial delay's further extension; None outside the initial delay."""
         self._is_over = False
-        """Whether the phase ended with an error, so that no later event ends it."""
+        """Whether the phase ended with an error, so that no later event can end the phase."""
         self._timer: TimerKey = (GroupTimer.JOIN, shared.name)
 
     @property
     def all_joined(self) -> bool:
-        """Whether all members have joined, and no pending id is left."""
+        """Whether all members have joined, and no pending id remains."""
         members = self._shared.members
         return len(self.parked) == len(members) and not members.pending
 
     def may_extend(self) -> None:
-        """A member was added: extend the initial delay, if it runs (KIP-134)."""
+        """Extend the initial delay, if it runs, after a member was added (KIP-134)."""
         shared = self._shared
         if shared.state is not PREPARING:
             return
@@ -67,7 +67,7 @@ class JoinPhase:
         self._new_member_added = self._new_member_added or extends
 
     def rebalance_or_complete(self, why: str) -> None:
-        """React to a change that needs a new generation."""
+        """Begin a join phase, or end the running join phase if all members have joined."""
         if self._shared.state is PREPARING:
             self.complete_if_all_joined()
         else:
@@ -91,7 +91,7 @@ class JoinPhase:
             self._start_timer(shared.members.rebalance_timeout_ms())
 
     def complete_if_all_joined(self, *, initial_too: bool = False) -> None:
-        """End the join phase if all have joined. Only an expired session can shorten the initial delay."""
+        """End the join phase if all members have joined. Only an expired session can shorten the initial delay."""
         shared = self._shared
         initial = shared.previous is EMPTY and not initial_too
         if shared.state is PREPARING and self.all_joined and not initial and not self._is_over:
@@ -121,10 +121,10 @@ class JoinPhase:
     # --- the next generation -----------------------------------------------------------------------------------
 
     def _complete(self) -> None:
-        """Start the next generation, unless only static members are left and none of them joined.
+        """Start the next generation. Without a joined member the phase continues if static members remain.
 
         Raises:
-            NoCommonProtocol: the generation is counted, and the phase continues without a timer.
+            NoCommonProtocol: the generation number has increased, and the phase continues without a timer.
         """
         shared, members = self._shared, self._shared.members
         assert shared.state is PREPARING, f"{shared.name}: join phase completed in {shared.state}"
@@ -156,7 +156,7 @@ class JoinPhase:
             self._machine.writes.begin(shared.partition, (group_record(shared.metadata()),), after)
 
     def _elect_joined_leader(self) -> bool:
-        """Make sure that the leader has joined. False: no member has."""
+        """Elect another leader if the leader has not joined. False: no member has joined."""
         members = self._shared.members
         assert members.leader is not None, f"{self._shared.name}: members without a leader"
         if members.leader in self.parked:
@@ -169,7 +169,7 @@ class JoinPhase:
         return False
 
     def _answer_all(self) -> None:
-        """Answer all joins, restart all sessions, and await the syncs."""
+        """Answer all joins, restart all sessions, and wait for the syncs."""
         shared, leader = self._shared, self._shared.members.leader
         listed = shared.members.listed(shared.protocol)
         for member in shared.members:
@@ -195,14 +195,14 @@ class JoinPhase:
     # --- members -----------------------------------------------------------------------------------------------
 
     def update_and_park(self, caller: Caller, request: JoinGroup, member: Member) -> None:
-        """Update a member from its join, and park the join. A join already parked is never answered."""
+        """Update a member from its join, and park the join. An already parked join of the member is never answered."""
         self._shared.members.update(
             member, request.protocols, rebalance_timeout_of(request), request.session_timeout_ms
         )
         self.parked.hold(member.member_id, caller)
 
     def session_timer_fired(self, member_id: MemberId) -> None:
-        """Handle an expired session: of a member, of a new member, or of a pending id."""
+        """React to the expired session of a member, of a new member, or of a pending id."""
         shared = self._shared
         ends_delay = self._machine.rules.expiry_ends_initial_delay
         if member_id in shared.members.pending:
@@ -213,7 +213,7 @@ class JoinPhase:
         if member is None or shared.state is DEAD:
             return
         if not member.is_new and (member_id in self.parked or member_id in self._syncing.parked):
-            if shared.state is STABLE:  # a replacement is being written; its answer restarts no session
+            if shared.state is STABLE:  # a replacement is being written, and its answer restarts no session
                 shared.start_session(member)
             return
         why = Removal.JOIN_TOO_LONG if member.is_new else Removal.SESSION_EXPIRED
@@ -229,7 +229,7 @@ class JoinPhase:
         self.drop(member.member_id, why)
 
     def drop(self, member_id: MemberId, why: str) -> None:
-        """Remove an id and its timer."""
+        """Remove an id and its timer from the group."""
         shared = self._shared
         leader = shared.members.leader
         member = shared.members.remove(member_id)
@@ -274,7 +274,7 @@ class JoinPhase:
     def refuse(self, caller: Caller, error: ErrorCode, member_id: MemberId, *, of: MemberId | None = None) -> None:
         """Answer a join with an error.
 
-        ``member_id`` is the reply's id, ``of`` the id of the member whose join it was.
+        ``member_id`` is the id in the reply, ``of`` the id of the member that sent the join.
         """
         if caller is NOBODY:
             return
@@ -288,12 +288,12 @@ class JoinPhase:
         )
 
     def refuse_parked(self, member_id: MemberId, error: ErrorCode, reply_id: MemberId) -> None:
-        """Answer the parked join of this id, if there is one, with an error and ``reply_id``."""
+        """Answer the parked join of this id, if present, with an error and ``reply_id``."""
         caller = self.parked.release(member_id)
         if caller is not None:
             self.refuse(caller, error, reply_id, of=member_id)
 
 
 def rebalance_timeout_of(request: JoinGroup) -> int:
-    """The rebalance timeout in ms; in JoinGroup v0 the session timeout."""
+    """The rebalance timeout in ms; JoinGroup v0 has only the session timeout."""
     return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms

@@ -24,7 +24,7 @@ _MEMBER_ID_REQUIRED_SINCE = 4
 
 
 class Joining:
-    """Handles the joins of one group."""
+    """The joins of one group."""
 
     def __init__(self, machine: GroupMachine, shared: SharedState, phase: JoinPhase, static: StaticInstances) -> None:
         self._machine = machine
@@ -33,7 +33,7 @@ class Joining:
         self._static = static
 
     def serve(self, event: Received, request: JoinGroup) -> None:
-        """Accept or refuse a JoinGroup."""
+        """Accept or refuse a JoinGroup request."""
         caller = caller_of(event)
         if not self._has_room(request.member_id):
             self._turn_away(caller, request)
@@ -47,7 +47,7 @@ class Joining:
             self._join_known(caller, request)
 
     def write_new_group(self, event: Received) -> None:
-        """Write the empty record of a group that this join creates. If the write fails, the join gets the error."""
+        """Write the empty record of the group that this join creates. If the write fails, the join gets the error."""
         shared = self._shared
         record = group_record(
             GroupMetadata(
@@ -74,7 +74,7 @@ class Joining:
             parked.hold(member_id, NOBODY)
 
     def failed(self, caller: Caller) -> None:
-        """A join was answered with an internal error; its member stays in the join phase."""
+        """Keep a member in the join phase after its join was answered with an internal error."""
         parked = self._phase.parked
         for member_id in [each for each in parked if parked[each] == caller]:
             parked.hold(member_id, NOBODY)
@@ -82,7 +82,7 @@ class Joining:
     # --- checks ------------------------------------------------------------------------------------------------
 
     def _has_room(self, member_id: MemberId) -> bool:
-        """Whether the group has room (KIP-389): members in a join phase count, pending ids do not."""
+        """Whether the group has room (KIP-389). Members in a join phase are counted, pending ids are not."""
         most = self._machine.config.group_max_size
         state = self._shared.state
         if state is PREPARING:
@@ -132,7 +132,7 @@ class Joining:
         if member_id in members.pending:
             if instance_id is None:
                 self._add(caller, request, member_id)
-            else:  # only dynamic members get pending ids; Kafka throws here, and its answer carries no member id
+            else:  # only dynamic members get pending ids; Kafka throws here, and its answer has no member id
                 self._phase.refuse(caller, ErrorCode.UNKNOWN_SERVER_ERROR, UNKNOWN_MEMBER, of=member_id)
             return
         error = members.why_not(member_id, instance_id)
@@ -142,7 +142,7 @@ class Joining:
             self._rejoin(caller, request, members.by_id[member_id])
 
     def _rejoin(self, caller: Caller, request: JoinGroup, member: Member) -> None:
-        """Handle the join of a member: with changes, or as a repetition."""
+        """Accept the join of a member: a changed join, or a repeated join."""
         shared, phase = self._shared, self._phase
         unchanged = member.protocols == request.protocols
         leads = member.member_id == shared.members.leader

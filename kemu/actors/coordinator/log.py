@@ -1,7 +1,7 @@
 """The log of a group's records: a partition of ``__consumer_offsets``, the port to it, and the writes in progress.
 
-An answer waits until its record is written. Each write carries its continuation. ``Writes`` alone calls it: when the
-append ended, or when this broker can no longer learn how it ended.
+An answer waits until its record is written. Each write has a continuation, which only ``Writes`` calls. ``Writes``
+calls the continuation when the append ended, or when this broker can no longer learn the outcome of the append.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,15 +17,15 @@ from kemu.protocol.names import OFFSETS_TOPIC, ActorName
 
 
 class OffsetsPartitionState(Enum):
-    """State of a partition of the offsets topic at a coordinator."""
+    """The state of a partition of the offsets topic at a coordinator."""
 
     QUEUED = "queued"
-    """Other partitions' logs are read first: NOT_COORDINATOR, as if the partition were not led here."""
+    """Other partitions' logs are read first. Requests get NOT_COORDINATOR, as if another broker led the partition."""
     LOADING = "loading"
-    """The partition's log is being read: COORDINATOR_LOAD_IN_PROGRESS."""
+    """The partition's log is being read. Requests get COORDINATOR_LOAD_IN_PROGRESS."""
     ACTIVE = "active"
     FAILED = "failed"
-    """The partition's log could not be read: NOT_COORDINATOR, as if the partition were not led here."""
+    """The partition's log could not be read. Requests get NOT_COORDINATOR, as if another broker led the partition."""
     RESIGNED = "resigned"
 
 
@@ -39,55 +39,55 @@ class OffsetsPartition:
         self.log = f"{OFFSETS_TOPIC}-{number}"
         self.epoch = -1
         self.last_write = 0
-        """Token of the newest write."""
+        """The token of the newest write."""
         self.batch: CoordinatorBatch | None = None
         """Writes gathered for the next append."""
         self.state = OffsetsPartitionState.RESIGNED
         self.records: tuple[Record, ...] = ()
         """Records to replay, while queued or loading."""
         self.load_us = 0
-        """Time to read its log."""
+        """The time to read the partition's log."""
 
 
 class LogListener(Protocol):
-    """The receiver of a log's events."""
+    """The receiver of the events of a log."""
 
     def written(self, token: int, error: ErrorCode, base_offset: int) -> None:
-        """An append ended."""
+        """Continue after an append ended."""
         ...
 
     def lead(self, command: LeadOffsets) -> None:
-        """This broker begins to lead a partition of the offsets topic."""
+        """Begin to load a partition of the offsets topic, which this broker now leads."""
         ...
 
     def leadership_ended(self, number: int, leader_epoch: int) -> None:
-        """This broker's leadership of a partition ended, under this epoch or an older one."""
+        """Unload a partition after this broker's leadership ended, under this epoch or an older epoch."""
         ...
 
 
 class GroupLog(Protocol):
     """The logs of the offsets topic's partitions: on this host's disk, or at the broker.
 
-    ``commit_timeout_us``: ``offsets.commit.timeout.ms``; None where an appended record counts at once.
+    ``commit_timeout_us``: ``offsets.commit.timeout.ms``; None if a record is valid as soon as it is appended.
     """
 
     commit_timeout_us: int | None
 
     def append(self, partition: OffsetsPartition, records: tuple[Record, ...], token: int, required_acks: int) -> None:
-        """Append all of the records, or none. ``LogListener.written`` or an ``Appended`` event reports the outcome."""
+        """Append all of the records, or none. ``LogListener.written`` or an ``Appended`` event has the outcome."""
         ...
 
     def receive(self, event: Received, listener: LogListener) -> None:
-        """Handle a message that is no client's request: it concerns the log."""
+        """React to a message about the log, which is no request of a client."""
         ...
 
     def link_down(self, peer: ActorName, listener: LogListener) -> None:
-        """The connection to this actor broke."""
+        """React to the broken connection to this actor."""
         ...
 
 
 class OwnDisk:
-    """Logs on the coordinator's own disk, in a cluster whose leaders are arranged (a ``GroupLog``)."""
+    """Logs on the coordinator's own disk, in a cluster whose scenario arranges the leaders (a ``GroupLog``)."""
 
     commit_timeout_us: int | None = None
 
@@ -99,27 +99,29 @@ class OwnDisk:
         self._machine.append(partition.log, records, token)
 
     def receive(self, event: Received, listener: LogListener) -> None:
-        """Raise: a disk sends no messages."""
+        """Raise an error: a disk sends no messages."""
         raise AssertionError(f"{self._machine.name}: not a request of a coordinator: {event.message!r}")
 
     def link_down(self, peer: ActorName, listener: LogListener) -> None:
-        """Do nothing: a disk has no connection, and parked requests survive theirs."""
+        """Do nothing: a disk has no connection, and parked requests survive a broken connection."""
 
 
 def _ignore() -> None:
-    """Do nothing: the request has another answer, or none."""
+    """Do nothing: the request gets its answer elsewhere, or gets no answer."""
 
 
 class Write(NamedTuple):
-    """The continuation of an append: one of ``done`` and ``abandoned`` is called, once.
+    """The continuation of an append. ``Writes`` calls either ``done`` or ``abandoned``, once.
 
-    After a timeout ``late`` is called instead of ``done``, where it is given.
+    After a timeout ``Writes`` calls ``late``, if present, instead of ``done``.
     """
 
     done: Callable[[ErrorCode, int], None]
-    """``(error, base_offset)``: the records are in the log (NONE), or the append failed as far as is known."""
+    """``(error, base_offset)``: the records are in the log (NONE), or the append failed as far as the broker knows."""
     abandoned: Callable[[], None] = _ignore
-    """The partition's leader changed during the append. The groups themselves answer parked joins and syncs."""
+    """Called if the partition's leader changed during the append. The groups themselves answer parked joins
+    and syncs.
+    """
     late: Callable[[ErrorCode, int], None] | None = None
     """``(error, base_offset)``: called at the timeout (REQUEST_TIMED_OUT), and again if the records reach the log later
     (NONE).
@@ -131,18 +133,19 @@ class Write(NamedTuple):
 BATCH_BYTES = 61
 """Source: ``DefaultRecordBatch.RECORD_BATCH_OVERHEAD``."""
 _RECORD_BYTES = 12
-"""Upper bound of a record's bytes without key and value: length, attributes, deltas, the two lengths, number of headers
-(``DefaultRecord``).
+"""The upper bound of a record's bytes without key and value (``DefaultRecord``).
+
+The bytes are the record's length, attributes, deltas, the two lengths, and the number of headers.
 """
 
 
 def batch_bytes(records: Iterable[Record]) -> int:
-    """Size of the records as an uncompressed batch of their own; a few bytes too high."""
+    """The size of the records as a separate uncompressed batch; a few bytes too high."""
     return BATCH_BYTES + sum(_RECORD_BYTES + len(key) + len(value or b"") for key, value in records)
 
 
 ALL_IN_SYNC, LEADER_ALONE = -1, 1
-"""``acks`` of an append."""
+"""The values of an append's ``acks``."""
 
 
 class CoordinatorBatch:
@@ -152,31 +155,31 @@ class CoordinatorBatch:
 
     def __init__(self) -> None:
         self.parts: list[tuple[int, int]] = []
-        """(token of a write, number of records before its own)."""
+        """(token of a write, number of records before the write's records)."""
         self.records: list[Record] = []
         self.size_bytes = BATCH_BYTES
 
     def add(self, token: int, records: tuple[Record, ...]) -> None:
-        """Add a write."""
+        """Add a write to the batch."""
         self.parts.append((token, len(self.records)))
         self.records.extend(records)
         self.size_bytes += batch_bytes(records) - BATCH_BYTES
 
 
 class Writes:
-    """The writes in progress by token, and the answers that wait behind them.
+    """The writes in progress by token, and the answers that wait for these writes.
 
     A batch fails as a whole: each of its writes gets the error, in order. If the partition's leader changes or the
-    broker dies before the append, the gathered writes are lost. None of these writes was acknowledged.
+    broker dies before the append, the gathered writes are lost. No gathered write was acknowledged.
 
     Args:
-        machine: owner of the timers.
+        machine: the owner of the timers.
         log: the log to write to.
-        rules: ``waits_for_watermark`` and ``gathers_writes``.
-        most_bytes: ``message.max.bytes``, the limit of a batch. A larger one is refused before the append
-            (``UnifiedLog.analyzeAndValidateRecords``, ``RecordTooLargeException``). A gathered write must fit with a
-            second header, as its estimated size includes one (``CoordinatorContext.append``).
-        linger_us: how long writes are gathered, if the rules gather them; 0: each is appended at once.
+        rules: the rules; ``waits_for_watermark`` and ``gathers_writes`` are used here.
+        most_bytes: ``message.max.bytes``, the limit of a batch. A larger batch is refused before the append
+            (``UnifiedLog.analyzeAndValidateRecords``, ``RecordTooLargeException``). The estimated size of a gathered
+            write includes a second batch header, as in Kafka (``CoordinatorContext.append``).
+        linger_us: the time for gathering writes, if the rules gather writes; 0: each write is appended at once.
     """
 
     def __init__(self, machine: Timers, log: GroupLog, rules: GroupRules, *, most_bytes: int, linger_us: int) -> None:
@@ -195,10 +198,10 @@ class Writes:
         self._batch_parts: dict[int, list[tuple[int, int]]] = {}
         """Token of a batch's append -> the ``parts`` of the batch."""
         self._behind: dict[int, dict[int, Callable[[ErrorCode], None]]] = {}
-        """Token of a write -> the answers behind it, each under a number from the same sequence."""
+        """Token of a write -> the answers that wait for the write, numbered in the same sequence as the tokens."""
 
     def begin(self, partition: OffsetsPartition, records: tuple[Record, ...], write: Write) -> None:
-        """Write records to a partition's log; ``write`` is called with the outcome."""
+        """Write records to a partition's log; ``write`` receives the outcome."""
         if batch_bytes(records) > self._most_bytes:
             write.done(ErrorCode.MESSAGE_TOO_LARGE, -1)
             return
@@ -231,12 +234,14 @@ class Writes:
         self._log.append(partition, tuple(batch.records), token, self._acks)
 
     def must_wait(self, partition: OffsetsPartition) -> bool:
-        """Whether an answer without a record of its own must wait for the writes in progress (``behind``)."""
+        """Whether an answer without a record must wait for the writes in progress (``behind``)."""
         token = partition.last_write
         return self._waits and (token in self._waiting or token in self._late)
 
     def behind(self, partition: OffsetsPartition, answer: Callable[[ErrorCode], None]) -> None:
-        """Call ``answer`` when all present writes of a partition are in its log, or with an error."""
+        """Call ``answer`` when all present writes of a partition are in its log, or with the error of a
+        failed write.
+        """
         if not self.must_wait(partition):
             answer(ErrorCode.NONE)
             return
@@ -245,7 +250,7 @@ class Writes:
         self._start_timer(number)
 
     def written(self, token: int, error: ErrorCode, base_offset: int) -> None:
-        """An append ended."""
+        """Call the continuations of an append that ended."""
         assert 0 < token <= self._last_token, f"append {token} was never requested"
         parts = self._batch_parts.pop(token, None)
         if parts is None:
@@ -257,7 +262,7 @@ class Writes:
     def _over(self, token: int, error: ErrorCode, base_offset: int) -> None:
         entry = self._waiting.pop(token, None)
         late = self._late.pop(token, None)
-        if entry is not None:  # else the partition was resigned meanwhile, and the request was answered
+        if entry is not None:  # otherwise the partition was resigned before, and the request was answered
             self._stop_timer(token)
             entry[1].done(error, base_offset)
         elif late is not None and late[1].late is not None and error is ErrorCode.NONE:
@@ -265,7 +270,7 @@ class Writes:
         self._answer_behind(token, error)
 
     def time_is_over(self, number: int) -> None:
-        """An append, or an answer behind one, timed out."""
+        """React to the timeout of an append, or of an answer that waits for an append."""
         entry = self._waiting.pop(number, None)
         if entry is None:
             waits = next(waits for waits in self._behind.values() if number in waits)
@@ -276,7 +281,7 @@ class Writes:
         (write.late or write.done)(ErrorCode.REQUEST_TIMED_OUT, -1)
 
     def abandon(self, partition: OffsetsPartition) -> None:
-        """A partition is led elsewhere: abandon its appends, whose outcome is unknown, and drop its gathered writes."""
+        """Abandon the appends of a partition that has another leader, and drop its gathered writes."""
         if partition.batch is not None:
             self._machine.stop_timer(_linger_key(partition))
             partition.batch = None

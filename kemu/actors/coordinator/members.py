@@ -1,6 +1,6 @@
 """The members of a group: static instances, pending ids, and counts of the protocols that all members support.
 
-This module stores the data only: it sends nothing, holds no request and does not know the group's state. The other
+This module only stores data: it sends no message, parks no request, and does not know the group's state. The other
 parts of the group decide.
 """
 
@@ -16,14 +16,16 @@ from kemu.protocol.names import GroupId, MemberId
 
 
 class NoCommonProtocol(Exception):
-    """The votes of a group select a protocol that some member lacks. Duplicate names in one member's list cause this.
+    """The error of a vote that selects a protocol without the support of all members.
+
+    Duplicate names in one member's list cause this error.
 
     Kafka throws here, too: ``MemberMetadata.vote``, ``metadata`` (3.4.1), ``ClassicGroupMember`` (4.0).
     """
 
 
 class Member:
-    """One member, as the group knows it."""
+    """One member of a group."""
 
     __slots__ = (
         "assignment",
@@ -61,18 +63,20 @@ class Member:
         self.protocols = protocols
         self.assignment = assignment
         self.is_new = is_new
-        """True until its first join phase ends: it does not know its session yet, so the new-member timeout applies."""
+        """True until the end of the member's first join phase: the new-member timeout replaces the session timeout
+        during this phase.
+        """
         self.timer: TimerKey = session_key(group, member_id)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """The member's subscription for this protocol. Raises ``NoCommonProtocol`` if it lists no such protocol."""
+        """The member's subscription for this protocol. Raises ``NoCommonProtocol`` if the member lacks the protocol."""
         for own in self.protocols:
             if own.name == protocol:
                 return own.metadata
         raise NoCommonProtocol(f"member {self.member_id} does not support {protocol}")
 
     def stored(self, protocol: str | None, assignments: dict[MemberId, bytes] | None) -> StoredMember:
-        """The member's entry in the group's record, with its new assignment, or its present one for None."""
+        """The member's entry in the group's record, with the new assignment, or (None) with the present assignment."""
         return StoredMember(
             member_id=self.member_id,
             instance_id=self.instance_id,
@@ -86,7 +90,7 @@ class Member:
 
 
 class Members:
-    """The members of one group, in order of arrival. A replaced static member arrives anew."""
+    """The members of one group, in order of arrival. A replaced static member moves to the end."""
 
     __slots__ = ("_maps", "_table", "by_id", "leader", "pending", "static", "support")
 
@@ -97,9 +101,9 @@ class Members:
         self.static: dict[str, MemberId] = {}
         """Instance id -> member id."""
         self.pending: dict[MemberId, None] = {}
-        """Ids issued with MEMBER_ID_REQUIRED that have not joined yet. Such ids count as members nowhere else."""
+        """Ids issued with MEMBER_ID_REQUIRED that have not joined yet. No other field contains such an id."""
         self.support: dict[str, int] = {}
-        """Protocol name -> number of occurrences in the members' lists."""
+        """Protocol name -> number of its occurrences in the members' lists."""
         self.leader: MemberId | None = None
 
     def __len__(self) -> int:
@@ -109,7 +113,7 @@ class Members:
         return iter(self.by_id.values())
 
     def why_not(self, member_id: MemberId, instance_id: str | None) -> ErrorCode:
-        """NONE, or the reason why these ids name no member.
+        """NONE, or the reason why the group has no member with these ids.
 
         The instance id is checked before the member id (KIP-345).
         """
@@ -124,7 +128,7 @@ class Members:
     # --- changes -----------------------------------------------------------------------------------------------
 
     def add(self, member: Member) -> None:
-        """Add a member; the first one becomes leader."""
+        """Add a member; the first member becomes the leader."""
         assert member.member_id not in self.by_id
         if member.instance_id is not None:
             assert member.instance_id not in self.static
@@ -137,7 +141,9 @@ class Members:
             self.leader = member.member_id
 
     def remove(self, member_id: MemberId) -> Member | None:
-        """Remove an id, of a member or pending. A new leader is the first in the order of the coordinator's map."""
+        """Remove a member or a pending id. The next leader is the first member in the order of the
+        coordinator's map.
+        """
         self.pending.pop(member_id, None)
         member = self.by_id.pop(member_id, None)
         if member is None:
@@ -150,7 +156,7 @@ class Members:
         return member
 
     def rename(self, member: Member, member_id: MemberId, group: GroupId) -> None:
-        """Give a static instance a new member id; a leader stays leader."""
+        """Assign a new member id to a static instance; a leader remains the leader."""
         assert member.instance_id is not None
         assert member_id not in self.by_id
         old = member.member_id
@@ -181,11 +187,12 @@ class Members:
     # --- queries that visit every member -----------------------------------------------------------------------
 
     def vote(self) -> str:
-        """The protocol that most members prefer among those that all support. The hash order of the names decides a
-        tie.
+        """The protocol that most members prefer, of the protocols that all members support.
+
+        The hash order of the names decides a tie.
 
         Raises:
-            NoCommonProtocol: a member supports none of them.
+            NoCommonProtocol: a member supports none of these protocols.
         """
         everyone = len(self.by_id)
         assert everyone, "no members to vote"
@@ -207,11 +214,11 @@ class Members:
         return any(self.support.get(protocol.name, 0) == everyone for protocol in protocols)
 
     def rebalance_timeout_ms(self) -> int:
-        """Time limit of a join or sync phase: the longest timeout of the members; 0 without members."""
+        """The time limit of a join or sync phase: the longest timeout of the members; 0 without members."""
         return max((member.rebalance_timeout_ms for member in self), default=0)
 
     def listed(self, protocol: str | None) -> tuple[JoinedMember, ...]:
-        """The members' list for the leader."""
+        """The list of members that the leader gets."""
         return tuple(
             [
                 JoinedMember(member_id=m.member_id, instance_id=m.instance_id, metadata=m.metadata(protocol))

@@ -1,13 +1,13 @@
 """Offsets at a coordinator: commit, fetch, delete, expiry, and the deletion of groups with their offsets.
 
-A record is in the log before its change is acknowledged, shown to OffsetFetch or removed.
+A record is in the log before its change is acknowledged, visible to OffsetFetch, or removed.
 
 Source: Kafka's OffsetMetadataManager; KIP-211 (expiry), KIP-229 (DeleteGroups), KIP-496 (OffsetDelete).
 """
 
 from functools import partial
 
-from attrs import define, frozen
+from attrs import define
 
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
@@ -18,6 +18,7 @@ from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.coordinator.state import EMPTY
 from kemu.actors.machine import Caller, Received, Record, caller_of
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.group import (
     DeleteGroups,
     DeleteGroupsReply,
@@ -45,9 +46,9 @@ _EXPLICIT_RETENTION_UNTIL = 4
 
 @frozen
 class _Commit:
-    """A commit whose write is in progress; ``refused``: its refused rows, by position in the request.
+    """A commit whose write is in progress. ``refused``: the refused rows, by position in the request.
 
-    ``late``: the request was read after its client had opened a newer connection.
+    ``late``: the coordinator read the request after the client had opened a newer connection.
     """
 
     group: Group
@@ -60,7 +61,7 @@ class _Commit:
 
 @frozen
 class _Removal:
-    """Offsets whose tombstones are being written, and groups that lose their last offset by that."""
+    """Offsets whose tombstones are being written, and groups whose last offset is among them."""
 
     offsets: tuple[tuple[Group, TopicPartition], ...]
     why: str
@@ -79,7 +80,7 @@ class _Deletion:
 
 
 class OffsetRequests:
-    """The part of a coordinator that stores offsets."""
+    """The part of a coordinator that stores committed offsets."""
 
     def __init__(self, machine: GroupMachine, groups: Groups) -> None:
         self.ranges = RangeRequests(machine, groups)
@@ -89,7 +90,7 @@ class OffsetRequests:
     # --- commit ------------------------------------------------------------------------------------------------
 
     def commit(self, event: Received, request: OffsetCommit) -> None:
-        """Handle OffsetCommit, of a member or from outside group management."""
+        """Store the offsets of OffsetCommit, from a member or from outside group management."""
         group = self._groups.by_name.get(request.group)
         if group is None and request.generation >= 0:
             since = self._machine.rules.commit_group_id_not_found_since
@@ -135,7 +136,7 @@ class OffsetRequests:
         self._machine.writes.begin(group.partition, tuple(records), write)
 
     def _commit_written(self, commit: _Commit, error: ErrorCode, base_offset: int) -> None:
-        """The write ended: store the offsets, report and answer."""
+        """Store the offsets after their write, report the commit, and answer."""
         if error is _NONE:
             self._keep(commit, base_offset)
         else:
@@ -143,7 +144,7 @@ class OffsetRequests:
         self._answer_commit(commit, self._machine.rules.offset_append_errors.get(error, error))
 
     def _commit_late(self, commit: _Commit, error: ErrorCode, base_offset: int) -> None:
-        """The write timed out, or ended after its timeout; its offsets count once they are in the log."""
+        """React to a write that timed out, or ended after its timeout; offsets in the log are valid."""
         if error is _NONE:
             self._keep(commit, base_offset)
         else:
@@ -182,9 +183,9 @@ class OffsetRequests:
     # --- fetch -------------------------------------------------------------------------------------------------
 
     def fetch(self, event: Received, request: OffsetFetch) -> None:
-        """Handle OffsetFetch: the group's offsets, without membership; -1 for an unknown offset.
+        """Answer OffsetFetch with the group's offsets, without a check of membership; -1 for an unknown offset.
 
-        By the rules, a request for stable offsets waits for writes in progress, those of other members included.
+        Depending on the rules, a request for stable offsets waits for all writes in progress, even of other members.
         """
         if request.require_stable and self._machine.rules.waits_for_watermark:
             partition = self._groups.partition_of(request.group)
@@ -233,7 +234,7 @@ class OffsetRequests:
     # --- delete and expire -------------------------------------------------------------------------------------
 
     def delete_offsets(self, event: Received, request: OffsetDelete) -> None:
-        """Handle OffsetDelete: remove offsets of topics without a subscriber."""
+        """Remove the offsets of OffsetDelete, if no member subscribes to their topics."""
         group = self._groups.by_name.get(request.group)
         error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.why_no_offset_delete()
         if group is None or error is not _NONE:
@@ -293,7 +294,7 @@ class OffsetRequests:
         self._machine.writes.begin(partition, records, write)
 
     def _removed(self, removal: _Removal, error: ErrorCode, base_offset: int) -> None:
-        """The write of the tombstones ended: remove the offsets, and the groups without any other."""
+        """Remove the offsets after the write of their tombstones, and the groups without any other offset."""
         if error is not _NONE:
             for group in removal.emptied:
                 self._groups.restore(group)
@@ -304,7 +305,7 @@ class OffsetRequests:
             self._machine.reply(*removal.reply)
 
     def _removed_late(self, removal: _Removal, error: ErrorCode, base_offset: int) -> None:
-        """The write timed out, or ended after its timeout; its tombstones still count."""
+        """React to the end of a late write of tombstones. Tombstones in the log are valid even after the timeout."""
         if error is _NONE:
             self._remove(removal, base_offset)
         else:
@@ -319,7 +320,7 @@ class OffsetRequests:
             self._groups.forget(group)
 
     def _removal_failed(self, removal: _Removal, error: ErrorCode) -> None:
-        """The tombstones are not in the log, as far as is known: answer with the error."""
+        """Answer with the error: the tombstones are not in the log, as far as the coordinator knows."""
         if removal.reply is None:
             return
         name = removal.offsets[0][0].name
@@ -330,7 +331,7 @@ class OffsetRequests:
     # --- groups ------------------------------------------------------------------------------------------------
 
     def delete_groups(self, event: Received, request: DeleteGroups) -> None:
-        """Handle DeleteGroups: remove empty groups and all their offsets."""
+        """Remove the empty groups of DeleteGroups with all their offsets."""
         why_not = [self._groups.why_not(name) for name in request.groups]
         job = _Deletion(caller_of(event), request.groups, why_not)
         deleted: dict[int, tuple[list[Group], list[int]]] = {}
@@ -369,7 +370,7 @@ class OffsetRequests:
     def _groups_deleted(
         self, job: _Deletion, groups: list[Group], places: list[int], error: ErrorCode, _base_offset: int
     ) -> None:
-        """The write of the groups' tombstones ended; after a failure restore the groups."""
+        """Record the outcome of the write of the groups' tombstones; after a failure restore the groups."""
         error = self._machine.rules.offset_append_errors.get(error, error)
         for group in groups:
             if error is _NONE:
@@ -381,7 +382,7 @@ class OffsetRequests:
     def _deleted_late(
         self, job: _Deletion, groups: list[Group], places: list[int], error: ErrorCode, _base_offset: int
     ) -> None:
-        """The write timed out, or ended after its timeout; its tombstones still count."""
+        """React to the end of a late write of tombstones. Tombstones in the log are valid even after the timeout."""
         if error is _NONE:
             for group in groups:
                 self._groups.forget(group)
@@ -389,7 +390,9 @@ class OffsetRequests:
             self._settle(job, places, self._machine.rules.offset_append_errors.get(error, error))
 
     def _settle(self, job: _Deletion, places: list[int], error: ErrorCode) -> None:
-        """Record the outcome of one partition's share of a DeleteGroups; the last one answers the request."""
+        """Record the outcome for one partition's groups of a DeleteGroups request; the last outcome answers the
+        request.
+        """
         for place in places:
             job.outcomes[place] = error
         job.running -= 1

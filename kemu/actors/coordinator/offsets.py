@@ -1,4 +1,4 @@
-"""The committed offsets of one group: those in the log, and those being written.
+"""The committed offsets of one group: offsets in the log, and offsets that are being written.
 
 Source: KIP-211 (expiry), Kafka's OffsetMetadataManager.
 """
@@ -13,7 +13,7 @@ MS_PER_MINUTE = 60_000
 
 
 class Kept(NamedTuple):
-    """An offset, and its record's position in the log: the higher position counts."""
+    """An offset, and its record's position in the log. Of two offsets, the one at the higher position is valid."""
 
     value: StoredOffset
     position: int
@@ -22,22 +22,22 @@ class Kept(NamedTuple):
 
 
 class GroupOffsets:
-    """Committed offsets by partition, in order of first commit."""
+    """Committed offsets by partition, in order of the first commit."""
 
     __slots__ = ("being_written", "committed")
 
     def __init__(self) -> None:
         self.committed: dict[TopicPartition, Kept] = {}
         self.being_written: dict[TopicPartition, int] = {}
-        """Partition -> number of appends in progress with its offsets."""
+        """Partition -> number of appends in progress that contain an offset of the partition."""
 
     def begin(self, partitions: Iterable[TopicPartition]) -> None:
-        """An append with offsets of these partitions begins."""
+        """Record the start of an append with offsets of these partitions."""
         for partition in partitions:
             self.being_written[partition] = self.being_written.get(partition, 0) + 1
 
     def end(self, partitions: Iterable[TopicPartition]) -> None:
-        """An append with offsets of these partitions ended."""
+        """Record the end of an append with offsets of these partitions."""
         for partition in partitions:
             left = self.being_written[partition] - 1
             if left:
@@ -46,7 +46,7 @@ class GroupOffsets:
                 del self.being_written[partition]
 
     def commit(self, partition: TopicPartition, kept: Kept) -> bool:
-        """Take an offset from the log, unless a later one is known."""
+        """Store an offset from the log, unless a later offset is known."""
         known = self.committed.get(partition)
         if known is not None and known.position >= kept.position:
             return False
@@ -54,7 +54,7 @@ class GroupOffsets:
         return True
 
     def remove(self, partition: TopicPartition, position: int) -> bool:
-        """Remove the offset that was written before the tombstone at this position."""
+        """Remove the offset if its record precedes the tombstone at this position."""
         known = self.committed.get(partition)
         if known is None or known.position >= position:
             return False
@@ -66,7 +66,7 @@ class GroupOffsets:
         return not (self.committed or self.being_written)
 
     def everything(self) -> tuple[TopicPartition, ...]:
-        """All partitions with an offset of any kind: a deletion writes tombstones for them."""
+        """All partitions with a committed offset or an offset being written; a deletion writes tombstones for them."""
         found = dict.fromkeys(self.committed)
         found.update(dict.fromkeys(self.being_written))
         return tuple(found)
@@ -77,11 +77,10 @@ class GroupOffsets:
         """The partitions whose offset expires.
 
         Args:
-            now_ms: the time.
-            retention_ms: how long an offset lasts, counted from its base.
-            base: start of the retention (ms); None: the offset does not expire. An explicit expiry time of an offset
-                takes
-                precedence.
+            now_ms: the current time.
+            retention_ms: the retention of an offset, from its base.
+            base: the start of the retention (ms); None: the offset does not expire. An explicit expiry time of an
+                offset overrides the retention.
         """
         found = []
         for partition, kept in self.committed.items():

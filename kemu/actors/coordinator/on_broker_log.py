@@ -24,10 +24,10 @@ _WITH_ACKS_ALL, _WITH_ANY_ACKS = 0, 1
 
 
 class BrokerLog:
-    """Logs of partitions that ``broker``, the other actor of the coordinator's process, keeps.
+    """Logs of partitions that ``broker`` keeps, the other actor of the coordinator's process.
 
     Args:
-        load_us: time to read a log that is not empty, unless it is drawn.
+        load_us: the time to read a log that is not empty, unless the time is drawn.
         commit_timeout_us: ``offsets.commit.timeout.ms``.
     """
 
@@ -49,7 +49,7 @@ class BrokerLog:
         """Request id of an append in progress -> its token."""
 
     def append(self, partition: OffsetsPartition, records: tuple[Record, ...], token: int, required_acks: int) -> None:
-        """Send the append to the broker."""
+        """Send the append to the broker of the same process."""
         request = AppendGroups(
             partition=partition.number, leader_epoch=partition.epoch, records=records, required_acks=required_acks
         )
@@ -57,7 +57,7 @@ class BrokerLog:
         self._asked[self._machine.request(self._broker, request, version)] = token
 
     def receive(self, event: Received, listener: LogListener) -> None:
-        """Handle the outcome of an append, or a change of leadership."""
+        """React to the outcome of an append, or to a change of leadership."""
         match event.message:
             case AppendGroupsReply(error=error, base_offset=base_offset):
                 listener.written(self._asked.pop(event.request_id), error, base_offset)
@@ -77,7 +77,7 @@ class BrokerLog:
                 raise AssertionError(f"{self._machine.name}: not a request of a coordinator: {event.message!r}")
 
     def link_down(self, peer: ActorName, listener: LogListener) -> None:
-        """Fail the appends in progress: their answers are lost."""
+        """Fail the appends in progress, as their answers are lost."""
         if peer == self._broker:
             asked, self._asked = self._asked, {}
             for token in asked.values():

@@ -1,14 +1,12 @@
 """The second commit logs at a coordinator (KIP-333): write tokens and commits, read both logs, remove them.
 
-As with offsets, a record is in the log before it is acknowledged or shown, and the member's generation must be valid.
-The coordinator does not interpret ranges. The coordinator stores each token and commit, except for repetitions of valid
-ones.
+As with offsets, a record is in the log before it is acknowledged or visible, and the member's generation must be valid.
+The coordinator does not interpret ranges. The coordinator stores each token and each commit, unless a request repeats a
+stored token or commit.
 """
 
 from collections.abc import Iterable
 from functools import partial
-
-from attrs import frozen
 
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
@@ -18,6 +16,7 @@ from kemu.actors.coordinator.second_log import KeptRange
 from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.machine import Caller, Received, Record, caller_of
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.ranges import (
     FetchedLogs,
     RangeCommit,
@@ -57,7 +56,7 @@ class _RangeWrite:
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """The partitions of its tokens and offsets."""
+        """The partitions of the tokens and of the offsets."""
         tokens = [(each.topic, each.partition) for each in self.tokens]
         return tokens + [(each.topic, each.partition) for each in self.offsets]
 
@@ -72,7 +71,7 @@ class RangeRequests:
     # --- writing -----------------------------------------------------------------------------------------------
 
     def commit(self, event: Received, request: RangeCommit) -> None:
-        """Handle RangeCommit of a member. An unknown group has no members."""
+        """Store the tokens and offsets of a member's RangeCommit. An unknown group has no members."""
         group = self._groups.by_name.get(request.group)
         error = ErrorCode.ILLEGAL_GENERATION
         if group is not None:
@@ -126,7 +125,7 @@ class RangeRequests:
         return -1 if kept is None else kept.value.offset
 
     def _written(self, write: _RangeWrite, error: ErrorCode, base_offset: int) -> None:
-        """The write ended: store the result, report and answer."""
+        """Store the result after its write, report it, and answer."""
         if error is _NONE:
             self._keep(write, base_offset)
         else:
@@ -134,7 +133,7 @@ class RangeRequests:
         self._answer(write, self._machine.rules.offset_append_errors.get(error, error))
 
     def _written_late(self, write: _RangeWrite, error: ErrorCode, base_offset: int) -> None:
-        """The write timed out, or ended after its timeout; its records still count."""
+        """React to a write that timed out, or ended after its timeout; records in the log are valid."""
         if error is _NONE:
             self._keep(write, base_offset)
         else:
@@ -190,7 +189,9 @@ class RangeRequests:
     # --- reading -----------------------------------------------------------------------------------------------
 
     def fetch(self, event: Received, request: RangeFetch) -> None:
-        """Handle RangeFetch: both commit logs of the partitions, unless a write to one of them is in progress."""
+        """Answer RangeFetch with both commit logs of the partitions, unless a write to one of the logs is
+        in progress.
+        """
         group = self._groups.by_name.get(request.group)
         wanted = [(row.topic, partition) for row in request.topics for partition in row.partitions]
         if group is not None and any(at in group.offsets.being_written for at in wanted):
@@ -212,7 +213,7 @@ class RangeRequests:
         return records
 
     def removed(self, group: Group, partitions: Iterable[TopicPartition], position: int, why: str) -> None:
-        """The tombstones are in the log, from this position on: remove all earlier tokens and commits."""
+        """Remove all tokens and commits older than these tombstones, which are in the log from this position on."""
         for at in partitions:
             log = group.second.by_partition.get(at)
             if log is None:

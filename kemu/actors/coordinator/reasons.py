@@ -16,58 +16,60 @@ _NO_REASON = "not provided"
 
 
 class Reasons:
-    """The reasons of one coordinator."""
+    """The reasons in the words of one coordinator."""
 
     def __init__(self, rules: GroupRules) -> None:
         self._rules = rules
 
     def new_member(self, member_id: MemberId, instance_id: str | None, client_reason: str | None) -> str:
-        """A member entered."""
+        """The reason after a member entered."""
         named = f"{member_id} with group instance id {self._optional(instance_id)}"
         return f"Adding new member {named}{self._client_reason(client_reason)}"
 
     def leader_rejoins(self, member_id: MemberId, state: GroupState, client_reason: str | None) -> str:
-        """The leader asks for a new assignment."""
+        """The reason after the leader asked for a new assignment."""
         return f"Leader {member_id} re-joining group during {state.value}{self._client_reason(client_reason)}"
 
     def new_metadata(self, member_id: MemberId, state: GroupState, client_reason: str | None) -> str:
-        """A member changed its subscription, owned partitions or protocols."""
+        """The reason after a member changed its subscription, owned partitions or protocols."""
         return f"Updating metadata for member {member_id} during {state.value}{self._client_reason(client_reason)}"
 
     def replaced_while_completing(self, member_id: MemberId, instance_id: str, client_reason: str | None) -> str:
-        """A static member returned under another id while the leader computes the assignment."""
+        """The reason after a static member returned under another id while the leader computes the assignment."""
         named = f"static member {member_id} with instance id {instance_id}"
         return f"Updating metadata for {named}{self._client_reason(client_reason)}"
 
     def replacement_changes_vote(self, member_id: MemberId, instance_id: str, client_reason: str | None) -> str:
-        """A static member returned and changed the vote for a protocol."""
+        """The reason after a static member returned and changed the vote for a protocol."""
         return (
             f"Group's selectedProtocol will change because static member {member_id} with instance id {instance_id} "
             f"joined with change of protocol{self._client_reason(client_reason)}"
         )
 
     def session_over(self, member_id: MemberId) -> str:
-        """A member's session expired."""
+        """The reason after a member's session expired."""
         return f"removing member {member_id} on heartbeat expiration{self._stop}"
 
     def left(self, member_ids: Sequence[MemberId], client_reason: str | None) -> str:
-        """Members left: the Scala coordinator acts on each of them, the Java one on the request."""
+        """The reason after members left. The Scala coordinator names each member, the Java coordinator the whole
+        request.
+        """
         if self._rules.leave_acts_per_member:
             return f"Removing member {member_ids[0]} on LeaveGroup{self._client_reason(client_reason)}"
         return f"explicit `LeaveGroup` request for ({', '.join(member_ids)}) members."
 
     def did_not_sync(self, member_ids: Sequence[MemberId]) -> str:
-        """Members did not sync in time (KAFKA-12890). Kafka lists them in the order of a hash set."""
+        """The reason after members did not sync in time (KAFKA-12890). Kafka lists the members in hash set order."""
         named = ", ".join(member_ids)
         listed = f"Set({named})" if self._rules.scala_words else f"[{named}]"
         return f"Removing {listed} on pending sync request expiration"
 
     def not_stored(self, error: ErrorCode, leader: MemberId) -> str:
-        """The assignment could not be written."""
+        """The reason after the assignment could not be written."""
         return f"Error {error.name} when storing group assignment during SyncGroup (member: {leader}){self._stop}"
 
     def over_capacity(self, group: str, members: int, most: int) -> str:
-        """``group.max.size`` was lowered while another coordinator led (KIP-389)."""
+        """The reason after ``group.max.size`` was lowered while another coordinator led (KIP-389)."""
         why = "Rebalancing in order to give a chance for consumers to commit offsets"
         if self._rules.scala_words:
             return f"Freshly-loaded group is over capacity ({most}). {why}"

@@ -1,6 +1,6 @@
-"""Replays a partition of ``__consumer_offsets`` from its beginning: the initial state of its coordinator.
+"""The replay of a partition of ``__consumer_offsets`` from its beginning: the initial state of the coordinator.
 
-The last value of each key counts; a tombstone removes the key.
+The last value of each key is valid; a tombstone removes the key.
 
 Source: Kafka's GroupMetadataManager.loadGroupsAndOffsets (scala) and CoordinatorLoaderImpl (java).
 """
@@ -24,7 +24,7 @@ from kemu.protocol.names import GroupId
 class Replay:
     """The groups of one log, in order of first appearance.
 
-    A group with offsets but without metadata is a simple one: its commits came from outside group management.
+    A group with offsets but without metadata is a simple group: its commits are from outside group management.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Replay:
         self.second: dict[GroupId, SecondLogs] = {}
 
     def take(self, records: Sequence[Record], first_position: int = 0) -> "Replay":
-        """Read more records, from this position of the log on.
+        """Read more records; the first record has this position in the log.
 
         Raises:
             CodecError: a record of a known kind cannot be decoded. Unknown kinds are skipped.
@@ -77,15 +77,15 @@ class Replay:
             second.commit(partition, Kept(record.value, position))
 
     def second_of(self, group: GroupId) -> SecondLogs:
-        """The second commit logs of a group; perhaps empty."""
+        """The second commit logs of a group, which may be empty."""
         return self.second.get(group) or SecondLogs()
 
     def offsets_of(self, group: GroupId) -> GroupOffsets:
-        """The offsets of a group; perhaps empty."""
+        """The offsets of a group, which may be empty."""
         return self.offsets.get(group) or GroupOffsets()
 
     def groups(self) -> tuple[GroupId, ...]:
-        """All groups in the log: first those with metadata, then simple ones."""
+        """All groups in the log: groups with metadata, then simple groups."""
         simple = [group for group, offsets in self.offsets.items() if not offsets.is_empty()]
         return tuple(dict.fromkeys([*self.metadata, *simple]))
 
@@ -94,6 +94,6 @@ def replay(records: Sequence[Record]) -> Replay:
     """Replay a complete log.
 
     Raises:
-        CodecError: as ``Replay.take``.
+        CodecError: a record of a known kind cannot be decoded.
     """
     return Replay().take(records)

@@ -1,4 +1,4 @@
-"""A coordinator's notes on the wire protocol: requests of group members as they are read, and the answers to them."""
+"""A coordinator's notes on the wire protocol: requests of group members, and the answers to these requests."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -89,7 +89,7 @@ def _of_commit(reply: OffsetCommitReply | RangeCommitReply) -> dict[str, Any] | 
 
 
 _ANSWERS: Mapping[type, Callable[[Any], dict[str, Any] | None]] = {
-    # handled first in ``request_answered``: the most frequent answer
+    # ``request_answered`` checks the most frequent answer first
     HeartbeatReply: lambda reply: {"error": reply.error},
     JoinGroupReply: _of_join,
     SyncGroupReply: lambda reply: {"error": reply.error, "assignment": reply.assignment},

@@ -3,54 +3,55 @@
 "java" is the ``group-coordinator`` module (default in 4.0). "scala" is ``GroupCoordinator.scala`` (3.2 through 3.9);
 "scala-2.8", "scala-2.6" and "scala-2.4" are its versions of 2.8.1 to 3.1, of 2.6 to 2.7 and of 2.3 to 2.5.
 
-One known difference has no row, because no request can show it: OffsetDelete for a group whose subscriptions cannot be
-decoded. A non-empty group of another type is refused before, and an empty one has no subscriptions.
+One known difference is omitted because no request can show it: OffsetDelete for a group whose subscriptions cannot be
+decoded. A non-empty group of another type is refused earlier, and an empty group has no subscriptions.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.actors.coordinator.hash_order import HashMaps
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 
 _E = ErrorCode
 
 
 @frozen(kw_only=True)
 class GroupRules:
-    """The decisions of one coordinator. Fields with a default are alike in both kinds: only past bugs differ."""
+    """The decisions of one coordinator. A field with a default has this value in both kinds: only past bugs differ."""
 
     delay_extends_at_generation_zero_only: bool
-    """A new member extends the initial delay only in a group at generation 0, not in one that became empty later."""
+    """A new member extends the initial delay only at generation 0, not in a group that became empty later."""
     refusal_completes_join: bool
-    """GROUP_MAX_SIZE_REACHED during a join phase checks at once whether all others have joined."""
+    """GROUP_MAX_SIZE_REACHED during a join phase checks at once whether all other members have joined."""
     expiry_ends_initial_delay: bool
-    """An expired session that leaves only joined members ends the initial delay early."""
+    """The initial delay ends early if an expired session leaves only joined members."""
     leave_acts_per_member: bool
-    """A batch leave rebalances at its first removal, not after the whole batch."""
+    """A batch of LeaveGroup starts the rebalance at its first removal, not after the whole batch."""
     pending_leave_rebalances: bool
-    """The leave of an id that never joined rebalances a Stable or CompletingRebalance group."""
+    """The leave of an id that never joined makes a Stable or CompletingRebalance group rebalance."""
     leave_waits_for_record: bool
-    """LeaveGroup by the last member is answered when the group's empty record is in the log."""
+    """The last member's LeaveGroup is answered when the group's empty record is in the log."""
     waits_for_watermark: bool
     """Appends use acks=1, without ``min.insync.replicas``; answers wait for the high watermark.
 
-    Heartbeats, leaves and fetches of stable offsets also wait for the appends before them. The limit is
-    ``offsets.commit.timeout.ms``; a record after that timeout still counts (CoordinatorRuntime,
-    CoordinatorPartitionWriter). Scala's coordinators append with acks=all, and requests wait only for their own
-    records. A record after the timeout counts only once the partition is loaded again
+    Heartbeats, leaves and fetches of stable offsets also wait for earlier appends. The limit is
+    ``offsets.commit.timeout.ms``; a record that is written after that timeout is still valid (CoordinatorRuntime,
+    CoordinatorPartitionWriter). Scala's coordinators append with acks=all, and each request waits only for its own
+    records. In Scala, a record written after the timeout is valid only after the partition is loaded again
     (GroupMetadataManager.storeOffsets).
     """
     gathers_writes: bool
-    """Writes to a partition share one batch: ``group.coordinator.append.linger.ms`` counts from its first record.
+    """Writes to a partition share one batch for ``group.coordinator.append.linger.ms`` after the first record.
 
     Source: CoordinatorContext.maybeAllocateNewBatch, flushCurrentBatch 4.0.0. Scala's coordinators append each write at
     once (GroupMetadataManager.appendForGroup 3.4.1).
     """
     unknown_until_loading: bool
-    """A partition whose load waits for other loads is answered with NOT_COORDINATOR, not COORDINATOR_LOAD_IN_PROGRESS.
+    """NOT_COORDINATOR is the answer while a partition's load waits for other loads, not COORDINATOR_LOAD_IN_PROGRESS.
 
     Source: GroupMetadataManager.loadGroupsAndOffsets, which marks the partition only when its load begins.
     """
@@ -58,31 +59,33 @@ class GroupRules:
     sync_needs_vote: bool
     """A SyncGroup that names a protocol is INCONSISTENT_GROUP_PROTOCOL while the group has no protocol yet.
 
-    Source: GroupCoordinator.validateSyncGroup 3.4.1. In 4.0 names are compared only if both exist
+    Source: GroupCoordinator.validateSyncGroup 3.4.1. In 4.0 the protocol names are compared only if both names exist
     (GroupMetadataManager.isProtocolInconsistent).
     """
     sync_timer: bool
     """Members that joined and do not sync are removed after the rebalance timeout (KAFKA-12890: 2.8.1, 3.0)."""
     answer_while_completing: ErrorCode
-    """The answer to a heartbeat in CompletingRebalance: NONE, which also counts as a sign of life.
+    """The answer to a heartbeat in CompletingRebalance: NONE, which also restarts the member's session timeout.
 
-    Before 2.6 the answer is REBALANCE_IN_PROGRESS, without a sign of life, so that waiting members rejoin
+    Before 2.6 the answer is REBALANCE_IN_PROGRESS, and the session timeout continues. So waiting members rejoin
     (GroupCoordinator.handleHeartbeat 2.5.1, 2.6.3).
     """
     sync_rearms_session: bool
-    """A SyncGroup to a Stable group counts as a sign of life."""
+    """A SyncGroup to a Stable group restarts the member's session timeout."""
     lists_while_loading: bool
-    """ListGroups during a load lists the groups known so far, beside the error."""
+    """ListGroups during a load returns the groups known so far with the error."""
     commit_group_id_not_found_since: int | None
-    """First version whose OffsetCommit with a generation to a missing group gets GROUP_ID_NOT_FOUND."""
+    """The first version whose OffsetCommit with a generation to a missing group gets GROUP_ID_NOT_FOUND."""
     new_group_record: bool
-    """A join that creates a group writes an empty record of it."""
+    """A join that creates a group writes an empty record of the group."""
     tombstone_at_generation_zero: bool
     """A removed group that never had a generation gets a tombstone."""
     unreplicated_is_unstable: bool
     """OffsetFetch with require_stable refuses offsets whose commit is being written."""
     revert_restores_protocols: bool
-    """If a static replacement's record cannot be written, the old protocols are restored (Scala keeps the new ones)."""
+    """If a static replacement's record cannot be written, the old protocols are restored (Scala keeps the new
+    protocols).
+    """
     failed_phase_is_over: bool
     """A join phase whose votes fail (``NoCommonProtocol``) never ends.
 
@@ -90,26 +93,27 @@ class GroupRules:
     3.4.1). In 4.0 the next join or leave counts the votes anew (GroupMetadataManager.maybeCompleteJoinPhase).
     """
     replacement_stays_new: bool
-    """A static member replaced before its first generation stays new: the end of its session also ends its parked join.
+    """A static member that is replaced before its first generation remains new. The end of its session also ends its
+    parked join.
 
     Source: GroupMetadata.replaceStaticMember 3.4.1 keeps the object and isNew; ClassicGroup.replaceStaticMember 4.0
-    makes one that is not new.
+    makes an object that is not new.
     """
     describes_assignments_always: bool
     """DescribeGroups shows the members' present assignments in every state (ClassicGroupMember.describeNoMetadata 4.0).
 
-    False: in Stable alone (MemberMetadata.summaryNoMetadata 3.4.1).
+    False: only in Stable (MemberMetadata.summaryNoMetadata 3.4.1).
     """
     maps: HashMaps
-    """The hash maps whose order decides the next leader after a leave, and a tied vote."""
+    """The hash maps whose order determines the next leader after a leave, and the winner of a tied vote."""
     scala_words: bool
-    """Reasons of rebalances in Scala's words: instance ids as options, no full stop."""
+    """Reasons of rebalances are in Scala's words: instance ids as options, no full stop."""
     tells_client_reasons: bool
     """Reasons of rebalances include the client's own reason (KIP-800: since 3.2)."""
     group_append_errors: Mapping[ErrorCode, ErrorCode]
-    """Error of a failed append of a group's record -> error of the answer; other errors stay unchanged."""
+    """Error of a failed append of a group's record -> error of the answer; other errors are unchanged."""
     offset_append_errors: Mapping[ErrorCode, ErrorCode]
-    """The same for appends of offsets and tombstones."""
+    """Error of a failed append of offsets or tombstones -> error of the answer; other errors are unchanged."""
     replacement_rebalances_completing: bool = True
     """A static member that returns while the leader computes the assignment makes the group rebalance. KAFKA-9801."""
     writes_replacements: bool = True
@@ -212,7 +216,7 @@ SCALA_2_4 = evolve(
 GROUP_RULES: Mapping[str, GroupRules] = MappingProxyType(
     {"java": JAVA, "scala": SCALA, "scala-2.8": SCALA_2_8, "scala-2.6": SCALA_2_6, "scala-2.4": SCALA_2_4}
 )
-"""Rules by ``coordinator.kind``."""
+"""The rules of each kind of coordinator (``coordinator.kind``)."""
 
 
 def rules_of_kind(kind: str) -> GroupRules:

@@ -1,8 +1,8 @@
 """The second commit logs of one group (KIP-333): tokens of ranges, and the second consumer's progress.
 
-All of this state is in the log of the group's partition. A token closes when the second consumer has committed its end
-and the first log is past it. A tombstone then removes the token's record. The last commit remains until the partition's
-offset is removed.
+All of this state is in the log of the group's partition. A token closes when the second consumer has committed the
+token's end and the offset in the first log is higher. A tombstone then removes the token's record. The last commit
+remains until the partition's offset is removed.
 """
 
 from typing import NamedTuple
@@ -13,14 +13,16 @@ from kemu.protocol.names import TopicPartition
 
 
 class KeptRange(NamedTuple):
-    """A token, and its record's position in the log."""
+    """A token, and the position of its record in the log."""
 
     value: StoredRange
     position: int
 
 
 class SecondLog:
-    """The second commit log of one partition: tokens by start, in order of opening, and the last commit."""
+    """The second commit log of one partition: tokens by start, in the order in which they opened, and the
+    last commit.
+    """
 
     __slots__ = ("committed", "tokens")
 
@@ -30,12 +32,12 @@ class SecondLog:
 
     @property
     def progress(self) -> int:
-        """The second consumer's committed offset; -1: none."""
+        """The second consumer's committed offset; -1 without a commit."""
         return -1 if self.committed is None else self.committed.value.offset
 
     @property
     def newest_ms(self) -> int:
-        """Time of its last record."""
+        """The time of the newest record."""
         times = [kept.value.commit_timestamp_ms for kept in self.tokens.values()]
         if self.committed is not None:
             times.append(self.committed.value.commit_timestamp_ms)
@@ -48,12 +50,12 @@ class SecondLog:
 
     @property
     def last_position(self) -> int:
-        """Position of its last record in the group's log; -1 without records."""
+        """The position of the last record in the group's log; -1 without records."""
         positions = [kept.position for kept in self.tokens.values()]
         return max((*positions, -1 if self.committed is None else self.committed.position), default=-1)
 
     def contains(self, start: int, end: int) -> bool:
-        """Whether a token is stored already, so that the request repeats it."""
+        """Whether a token is already stored, so that the request repeats the token."""
         kept = self.tokens.get(start)
         return kept is not None and kept.value.end == end
 
@@ -71,7 +73,7 @@ class SecondLogs:
         self.by_partition: dict[TopicPartition, SecondLog] = {}
 
     def of(self, partition: TopicPartition) -> SecondLog:
-        """The log of a partition, or a new empty one that is not stored."""
+        """The log of a partition, or a new empty log that is not stored."""
         return self.by_partition.get(partition) or SecondLog()
 
     def open(self, partition: TopicPartition, start: int, kept: KeptRange) -> None:

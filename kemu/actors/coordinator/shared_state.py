@@ -18,7 +18,7 @@ from kemu.protocol.wire.codec import CodecError
 
 
 class GroupMachine(Protocol):
-    """The coordinator, as its parts see it."""
+    """The interface of the coordinator for its parts."""
 
     name: ActorName
     config: BrokerConfig
@@ -27,7 +27,7 @@ class GroupMachine(Protocol):
 
     @property
     def now_ms(self) -> int:
-        """Time of this host's clock in ms, as in Kafka's records."""
+        """The time of this host's clock in ms, as in Kafka's records."""
         ...
 
     def reply(self, caller: Caller | Received, message: object) -> None:
@@ -45,7 +45,7 @@ class GroupMachine(Protocol):
         ...
 
     def start_timer(self, key: TimerKey, after_us: int) -> None:
-        """(Re)start a timer."""
+        """Start a timer, or start it again."""
         ...
 
     def stop_timer(self, key: TimerKey) -> None:
@@ -74,9 +74,9 @@ class SharedState:
         self.name = name
         self.state = EMPTY
         self.previous = DEAD
-        """The former state."""
+        """The state before the current state."""
         self.since_ms: int | None = machine.now_ms
-        """Time of the last change of state; None if the loaded record has none."""
+        """The time of the last change of state; None if the loaded record has no time."""
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.generation = 0
@@ -86,7 +86,7 @@ class SharedState:
         self._topics: frozenset[str] | None = None
 
     def change(self, what: GroupChange, why: str) -> None:
-        """Change the state. No other code does so."""
+        """Change the group's state. No other code changes the state."""
         old = self.state
         new = TRANSITIONS[old].get(what)
         assert new is not None, f"{self.name}: {what.value} in {old} ({why})"
@@ -99,18 +99,18 @@ class SharedState:
             self.since_ms = self._machine.now_ms
 
     def start_session(self, member: Member) -> None:
-        """Restart a member's session timeout after a sign of life."""
+        """Restart a member's session timeout."""
         self._machine.start_timer(member.timer, member.session_timeout_ms * US_PER_MS)
 
     # --- subscriptions -----------------------------------------------------------------------------------------
 
     def know_subscriptions(self, subscriptions: tuple[bytes, ...]) -> None:
-        """Store the subscriptions of this generation. Only those of consumers are decoded, on demand."""
+        """Store the subscriptions of this generation. Only subscriptions of consumers are decoded, on demand."""
         self._subscriptions = subscriptions if self.protocol_type == CONSUMER else None
         self._topics = None
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """Topics of the generation's subscriptions; None for other protocol types, or if one cannot be decoded."""
+        """The topics of the generation's subscriptions; None for other protocol types, or after a failed decoding."""
         if self._topics is None and self._subscriptions is not None:
             try:
                 self._topics = frozenset([topic for data in self._subscriptions for topic in subscribed_topics(data)])
@@ -136,13 +136,13 @@ class SharedState:
         )
 
     def note_removed(self, member: Member, why: str) -> None:
-        """Report that a member was removed, or got a new id."""
+        """Report that a member was removed, or that its id was replaced."""
         self._machine.note(
             MemberRemoved(group=self.name, member_id=member.member_id, client_id=member.client_id, why=why)
         )
 
     def metadata(self, assignments: dict[MemberId, bytes] | None = None) -> GroupMetadata:
-        """The group's record, with these assignments or the present ones."""
+        """The group's record, with these assignments or (None) the present assignments."""
         protocol = self.protocol
         stored = [member.stored(protocol, assignments) for member in self.members]
         return GroupMetadata(

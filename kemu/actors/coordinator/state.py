@@ -10,7 +10,7 @@ class GroupState(Enum):
     """A group's state; the value is the name that Kafka prints."""
 
     EMPTY = "Empty"
-    """No members. Committed offsets may remain, and pending member ids.
+    """The group has no members. Committed offsets and pending member ids may remain.
 
     answers: join of a new member by starting the initial delay; heartbeat, sync and known ids with UNKNOWN_MEMBER_ID;
         commits without a generation with NONE
@@ -19,7 +19,7 @@ class GroupState(Enum):
     """
 
     PREPARING = "PreparingRebalance"
-    """Members are (re)joining; their joins are parked.
+    """Members are joining or rejoining; their joins are parked.
 
     answers: heartbeat and sync with REBALANCE_IN_PROGRESS; commits of the old generation with NONE
 
@@ -27,7 +27,7 @@ class GroupState(Enum):
     """
 
     COMPLETING = "CompletingRebalance"
-    """A generation began. The leader's assignment is awaited; syncs are parked.
+    """A generation began, and the leader has not sent the assignment yet; syncs are parked.
 
     answers: heartbeat with NONE; commit with REBALANCE_IN_PROGRESS; an unchanged join with the current generation
 
@@ -75,7 +75,7 @@ TRANSITIONS: dict[GroupState, dict[GroupChange, GroupState]] = {
     STABLE: {_JOIN_PHASE: PREPARING, _END: DEAD},
     DEAD: {_END: DEAD},
 }
-"""State -> the changes it allows, each with the next state. A loaded group starts in STABLE or EMPTY."""
+"""State -> the allowed changes, each with the next state. A loaded group starts in STABLE or EMPTY."""
 
 MAY_FOLLOW: dict[GroupState, tuple[GroupState, ...]] = {
     new: tuple(old for old in GroupState if new in TRANSITIONS[old].values()) for new in GroupState

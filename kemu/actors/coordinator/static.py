@@ -1,11 +1,9 @@
-"""A static instance that restarts: a new member id replaces the old one, which is fenced.
+"""A static instance that restarts: a new member id replaces the old id, which is fenced.
 
 Source: KIP-345 (static members), KIP-814 (skip assignment); Kafka's ``updateStaticMemberThenRebalanceOrCompleteJoin``.
 """
 
 from functools import partial
-
-from attrs import frozen
 
 from kemu.actors.coordinator.join_phase import JoinPhase
 from kemu.actors.coordinator.log import Write
@@ -15,6 +13,7 @@ from kemu.actors.coordinator.state import COMPLETING, PREPARING, STABLE
 from kemu.actors.coordinator.syncing import Syncing
 from kemu.actors.machine import Caller
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.group import JoinGroup, JoinGroupReply, JoinProtocol
 from kemu.protocol.messages.records import group_record
 from kemu.protocol.names import MemberId
@@ -25,7 +24,7 @@ _SKIP_ASSIGNMENT_SINCE = 9
 
 @frozen
 class _Before:
-    """A static member before its replacement, and the group's leader then."""
+    """A static member before its replacement, and the group's leader at that time."""
 
     member_id: MemberId
     leader: MemberId
@@ -44,7 +43,7 @@ class StaticInstances:
         self._syncing = syncing
 
     def replace(self, caller: Caller, request: JoinGroup, member_id: MemberId) -> None:
-        """A known instance joins without a member id: give it a new id and its old place."""
+        """Assign a new id to a known instance that joins without a member id; the member's position does not change."""
         shared, rules = self._shared, self._machine.rules
         assert request.instance_id is not None
         assert shared.state in (PREPARING, COMPLETING, STABLE), f"{shared.name}: a static member in {shared.state}"
@@ -75,7 +74,7 @@ class StaticInstances:
             self._machine.writes.begin(shared.partition, (group_record(shared.metadata()),), write)
 
     def _rename(self, member: Member, member_id: MemberId, why: str) -> None:
-        """Fence the old id of a static member, and start the session of the new one."""
+        """Fence the old id of a static member, and start the session of the new id."""
         shared, old = self._shared, member.member_id
         led = shared.members.leader == old
         self._phase.refuse_parked(old, ErrorCode.FENCED_INSTANCE_ID, old)
@@ -90,21 +89,21 @@ class StaticInstances:
         shared.start_session(member)
 
     def _written(self, caller: Caller, member: Member, before: _Before, error: ErrorCode, _base_offset: int) -> None:
-        """The record with the new id is in the log; after a failure restore the old id."""
+        """Answer the join after the write of the record with the new id; after a failure restore the old id."""
         shared, phase, member_id = self._shared, self._phase, member.member_id
         if phase.parked.get(member_id) != caller or shared.members.by_id.get(member_id) is not member:
-            return  # answered, fenced or removed meanwhile
+            return  # already answered, fenced or removed
         if error is not ErrorCode.NONE:
             self._revert(caller, member, before, error)
             return
         if caller.version < _SKIP_ASSIGNMENT_SINCE:
-            # The old leader's id, so that a restarted leader does not assign.
+            # The answer names the old leader's id, so that a restarted leader does not compute an assignment.
             phase.parked.release(member_id)
             phase.answer(caller, member, (), leader=before.leader)
         elif member_id != shared.members.leader:
             phase.parked.release(member_id)
             phase.answer(caller, member, ())
-        elif shared.state is STABLE:  # else the running join phase will answer
+        elif shared.state is STABLE:  # otherwise the running join phase will answer
             phase.parked.release(member_id)
             phase.answer(caller, member, shared.members.listed(shared.protocol), skip=True)
 
@@ -114,7 +113,7 @@ class StaticInstances:
         restores = rules.revert_restores_protocols and shared.state is STABLE
         shared.members.update(
             member,
-            before.protocols if restores else member.protocols,  # others may have joined with the new protocols
+            before.protocols if restores else member.protocols,  # other members may have joined with the new protocols
             before.rebalance_timeout_ms,
             before.session_timeout_ms,
         )

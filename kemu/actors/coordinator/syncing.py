@@ -1,4 +1,4 @@
-"""The second half of a rebalance: members without a sync, parked syncs, and the answers to them.
+"""The second half of a rebalance: missing syncs, parked syncs, and the answers to them.
 
 Source: Kafka's ClassicGroup (``pendingSyncMembers``) and the classic half of GroupMetadataManager; KIP-559 (protocol in
 SyncGroup), KAFKA-12890 (sync timer).
@@ -29,14 +29,14 @@ class Syncing:
         self._timer: TimerKey = (GroupTimer.SYNC, shared.name)
 
     def expect(self) -> None:
-        """A generation begins: await every member's sync, since KAFKA-12890 within the rebalance timeout."""
+        """Expect every member's sync of a new generation; since KAFKA-12890 within the rebalance timeout."""
         members = self._shared.members
         self._missing = dict.fromkeys(members.by_id)
         if self._machine.rules.sync_timer:
             self._machine.start_timer(self._timer, members.rebalance_timeout_ms() * US_PER_MS)
 
     def expect_nobody(self) -> None:
-        """A join phase begins: await no more syncs."""
+        """Expect no sync any more, because a join phase begins."""
         self._missing.clear()
         self._machine.stop_timer(self._timer)
 
@@ -46,13 +46,13 @@ class Syncing:
         self.parked.release(member_id)
 
     def late(self) -> tuple[MemberId, ...]:
-        """The timer fired: members that joined but did not sync, whatever heartbeats they sent (KAFKA-12890)."""
+        """The members that joined but did not sync before the timer fired, despite any heartbeats (KAFKA-12890)."""
         return tuple(self._missing) if self._shared.state in (COMPLETING, STABLE) else ()
 
     # --- requests ----------------------------------------------------------------------------------------------
 
     def serve(self, event: Received, request: SyncGroup) -> dict[MemberId, bytes] | None:
-        """Answer or park a sync.
+        """Answer or park a SyncGroup request.
 
         Returns the leader's assignments, which must be written first; None for all other syncs.
         """
@@ -92,7 +92,7 @@ class Syncing:
         return ErrorCode.REBALANCE_IN_PROGRESS if shared.state is PREPARING else _NONE
 
     def _differs(self, claimed: str | None, actual: str | None) -> bool:
-        """Whether a protocol type or name in the request is wrong; an absent one is not compared."""
+        """Whether a protocol type or name in the request is wrong; an absent type or name is not compared."""
         if claimed is None or (actual is None and not self._machine.rules.sync_needs_vote):
             return False
         return claimed != actual
@@ -100,7 +100,7 @@ class Syncing:
     # --- answers -----------------------------------------------------------------------------------------------
 
     def assign(self, assignments: dict[MemberId, bytes]) -> None:
-        """The assignment is in the log: answer all parked syncs."""
+        """Answer all parked syncs with the assignment, which is in the log."""
         for member in self._shared.members:
             member.assignment = assignments[member.member_id]
             caller = self.parked.release(member.member_id)
@@ -119,7 +119,7 @@ class Syncing:
                 self._shared.start_session(member)
 
     def refuse_parked(self, member_id: MemberId, error: ErrorCode) -> None:
-        """Answer the parked sync of this id, if there is one, with an error."""
+        """Answer the parked sync of this id, if present, with an error."""
         caller = self.parked.release(member_id)
         if caller is not None:
             self.refuse(caller, error, member_id)

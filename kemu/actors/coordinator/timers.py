@@ -7,24 +7,26 @@ from kemu.protocol.names import GroupId, MemberId
 
 
 class GroupTimer(StrEnum):
-    """First element of a timer's key; the docstrings name the other elements."""
+    """The first element of a timer's key; the docstrings name the other elements."""
 
     SESSION = "session"
-    """(group, id): the only timer of an id, whether pending, new, or a member with a session."""
+    """(group, id): the only timer of an id: of a pending id, of a new member, or of a member with a session."""
     JOIN = "join"
     """(group): the initial delay, or the rebalance timeout of a join phase."""
     SYNC = "sync"
-    """(group): time limit for the syncs of a generation (KAFKA-12890)."""
+    """(group): the time limit for the syncs of a generation (KAFKA-12890)."""
     LOAD = "load"
-    """(partition): the turn of a partition of the offsets topic to be read, or the end of its reading."""
+    """(partition): the time to begin reading a partition of the offsets topic, or the end of the reading."""
     WRITE = "write"
-    """(number): time limit of an append, or of an answer behind one (Java). In Scala the broker sets the limit."""
+    """(number): the time limit of an append, or of an answer that waits for an append (Java). In Scala the broker
+    limits the append.
+    """
     LINGER = "linger"
-    """(partition): append the gathered writes of a partition of the offsets topic (Java)."""
+    """(partition): the time to append the gathered writes of a partition of the offsets topic (Java)."""
     EXPIRE = "expire"
-    """(): the next check for expired offsets."""
+    """(): the time of the next check for expired offsets."""
 
 
 def session_key(group: GroupId, member_id: MemberId) -> TimerKey:
-    """The key of an id's timer."""
+    """The key of the timer of a member's session."""
     return (GroupTimer.SESSION, group, member_id)

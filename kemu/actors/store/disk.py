@@ -1,9 +1,8 @@
-"""The store's disks: every answered write, as ZooKeeper answers a write when it is on the disk.
+"""The store's disk, which has every answered write: ZooKeeper answers a write when the write is on the disk.
 
-After a restart the store gets the log ``transactions``, a snapshot. The snapshot has one record for the whole, one for
-each session, one for each node. Parents precede their children; children of one parent, and a session's nodes, are in
-the order of
-their creation.
+After a restart the store gets the log ``transactions``, a snapshot. The snapshot has one record for the whole store,
+one for each session, and one for each node. Parents precede their children. Children of one parent are in the order of
+their creation, and so are a session's nodes.
 
 =====  =============================================================================================================
 key    value
@@ -13,9 +12,9 @@ key    value
 ``n``  followed by the path; czxid, mzxid, pzxid, owner, version, children ever created, then the data
 =====  =============================================================================================================
 
-A restart stands for the election of a new leader in the ensemble. The upper half of a zxid counts the leaders, the
-lower
-half their changes, so later changes have a zxid far above all before. Source: ZooKeeper's ``ZxidUtils``.
+A restart is the election of a new leader in the ensemble. A zxid has the number of leaders so far in its upper half,
+and the number of the leader's changes in its lower half. So a zxid after an election is far above all earlier zxids.
+Source: ZooKeeper's ``ZxidUtils``.
 """
 
 import struct
@@ -28,7 +27,7 @@ from kemu.protocol.messages.store import NO_SESSION
 from kemu.protocol.names import ActorName
 
 TRANSACTIONS = "transactions"
-"""The name of the log."""
+"""The name of the store's log."""
 
 _WHOLE = struct.Struct(">qq")
 _SESSION = struct.Struct(">qq")
@@ -46,7 +45,7 @@ class SavedSession(NamedTuple):
 
 
 def saved(tree: Tree, sessions: Iterable[SavedSession], last_session: int) -> tuple[Record, ...]:
-    """The records of this state."""
+    """The records of the store's present state."""
     return tuple(_records(tree, sessions, last_session))
 
 
@@ -60,7 +59,7 @@ def _records(tree: Tree, sessions: Iterable[SavedSession], last_session: int) ->
 
 
 def loaded(records: Iterable[Record]) -> tuple[Tree, list[SavedSession], int]:
-    """The tree under its next leader, the sessions, and the last session id, from the records of ``saved``."""
+    """The tree under the next leader, the sessions, and the last session id, read from the records of ``saved``."""
     tree, sessions, last_session = Tree(), [], 0
     for key, value in records:
         assert value is not None, key

@@ -1,12 +1,12 @@
 """The client's side of the metadata store: a session, its watches, and operations that survive a lost connection.
 
-A part of a machine. Operations whose connection was lost are resent over the next one. The operations may have been
-executed before, so that a retried create may answer NODE_EXISTS and a retried conditional write BAD_VERSION; the
-submitter must check. When the session expires, all submitted operations are dropped.
+The session is a part of a machine. Operations whose connection was lost are sent again over the next connection. The
+store may have executed the operations before. So a retried create may answer NODE_EXISTS and a retried conditional
+write BAD_VERSION; the submitter must check. When the session expires, all submitted operations are dropped.
 
-At most ``max_in_flight`` transactions are in flight; others wait, in order. A connection without a message for two
-thirds of the session's timeout is closed, whatever was sent when. Source: Kafka's ``ZooKeeperClient`` and
-``KafkaZkClient.retryRequestsUntilConnected``; ZooKeeper's ``ClientCnxn``.
+At most ``max_in_flight`` transactions are in flight; others wait, in order. A connection is closed after two thirds of
+the session's timeout without a message from the store, however young its requests are. Source: Kafka's
+``ZooKeeperClient`` and ``KafkaZkClient.retryRequestsUntilConnected``; ZooKeeper's ``ClientCnxn``.
 """
 
 from collections import deque
@@ -44,20 +44,20 @@ RECONNECT_BACKOFF_US = 500_000
 """ZooKeeper's client waits a random time below a second before it reconnects; this constant is the mean."""
 
 TIMERS = "store"
-"""First element of a session's timer keys."""
+"""The first element of a session's timer keys."""
 
 
 class SessionTimer(StrEnum):
-    """Second element of a session's timer keys."""
+    """The second element of a session's timer keys."""
 
     PING = "ping"
     """A third of the session's timeout has passed."""
     READ = "read"
-    """Two thirds of the timeout may have passed without a message, or a close was not answered: then the connection is
-    closed.
+    """The client closes the connection if two thirds of the timeout have passed without a message, or if a close
+    was not answered.
     """
     RECONNECT = "reconnect"
-    """The back-off has passed."""
+    """The back-off before a new connection has passed."""
 
 
 PING, READ_TIMEOUT, RECONNECT = ((TIMERS, timer) for timer in SessionTimer)
@@ -80,23 +80,23 @@ class SessionState(Enum):
 
 
 class SessionUser(Protocol):
-    """The user of a session: its machine."""
+    """The user of a session, which is its machine."""
 
     def session_opened(self, session_id: int) -> None:
-        """A session was opened or attached to."""
+        """React to a session that was opened, or to which the process attached."""
 
     def session_expired(self) -> None:
-        """The session has expired; submitted operations will not be answered."""
+        """React to the expiry of the session; submitted operations will not be answered."""
 
     def session_closed(self, code: StoreCode) -> None:
-        """``close`` is complete."""
+        """React to the end of the session after ``close``."""
 
     def watch_fired(self, event: WatchEvent) -> None:
-        """A watch fired, and is removed."""
+        """React to a watch that fired and was removed."""
 
 
 class _Submission:
-    """Transactions of one call, answered together."""
+    """The transactions of one call, which are answered together."""
 
     __slots__ = ("done", "left", "results")
 
@@ -107,7 +107,7 @@ class _Submission:
 
 
 class _Item(NamedTuple):
-    """One transaction of a submission, with its index."""
+    """One transaction of a submission, with its index in the submission."""
 
     submission: _Submission
     place: int
@@ -115,8 +115,9 @@ class _Item(NamedTuple):
 
 
 class StoreSession:
-    """A client's session. ``store``: the store's actor. Pass every event to ``handle`` first; it returns whether it
-    used it.
+    """A client's session. ``store``: the store's actor.
+
+    The machine passes every event to ``handle`` first, which returns whether the event was the session's.
     """
 
     def __init__(
@@ -145,7 +146,7 @@ class StoreSession:
             deadline=READ_TIMEOUT,
         )
         self._last_received_us = 0
-        """Time of the last message from the store, or of the last connection attempt."""
+        """The time of the last message from the store, or of the last connection attempt."""
         self._timers: Mapping[TimerKey, Callable[[], None]] = {
             PING: self._ping,
             READ_TIMEOUT: self._client.deadline_passed,
@@ -156,9 +157,9 @@ class StoreSession:
         self._announced = False
         """Whether the user knows of this session."""
         self._in_flight = 0
-        """Number of transactions in flight."""
+        """The number of transactions in flight."""
         self._to_resend: list[_Item] = []
-        """Transactions that were in flight when the connection broke: they are sent first."""
+        """Transactions that were in flight when the connection broke; the next connection sends them first."""
         self._waiting: deque[_Item] = deque()
         self._watches: dict[tuple[WatchKind, str], None] = {}
         self._last_zxid = 0
@@ -166,12 +167,12 @@ class StoreSession:
     # --- the user's calls ----------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Open a new session; retried until it works."""
+        """Open a new session; attempts are repeated until one succeeds."""
         assert self.state in (SessionState.CLOSED, SessionState.EXPIRED), self.state
         self._begin(NO_SESSION)
 
     def attach(self, session_id: int) -> None:
-        """Use the session that another actor of the process opened. No effect if it is already in use."""
+        """Use the session that another actor of the process opened, unless it is already in use."""
         if self.state in (SessionState.CONNECTING, SessionState.CONNECTED):
             if session_id == self.id:
                 return
@@ -179,7 +180,7 @@ class StoreSession:
         self._begin(session_id)
 
     def close(self, timeout_us: int) -> None:
-        """End the session; unanswered operations are dropped. ``session_closed`` reports the end."""
+        """End the session; unanswered operations are dropped. ``session_closed`` is called at the end."""
         if self.state is not SessionState.CONNECTED:
             self._drop()
             self._finish_close(StoreCode.CONNECTION_LOSS)
@@ -189,7 +190,7 @@ class StoreSession:
         self._call(CloseSession(session_id=self.id), self._closed, timeout_us=timeout_us)
 
     def submit(self, transactions: Sequence[Transaction], done: Done) -> None:
-        """Execute these in order, each separately; ``done`` gets a result per transaction."""
+        """Execute transactions in order, each separately; ``done`` gets a result per transaction."""
         if self.state not in (SessionState.CONNECTING, SessionState.CONNECTED):
             return  # dropped with its session, as if submitted just before the expiry
         submission = _Submission(len(transactions), done)
@@ -203,7 +204,7 @@ class StoreSession:
     # --- events ------------------------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> bool:
-        """Handle an event of the session; False for other events."""
+        """React to an event of the session; False for other events."""
         match event:
             case Received(peer=peer) if peer == self._store:
                 self._received(event)
@@ -222,7 +223,9 @@ class StoreSession:
         items: Sequence[_Item] = (),
         timeout_us: int | None = None,
     ) -> None:
-        """Send a request: the connection is lost after its silence limit, or without an answer in this time."""
+        """Send a request. The connection is lost after the time limit for silence, or without an answer in
+        ``timeout_us``.
+        """
         left_us = self._last_received_us + self._silence_us - self._machine.now_us
         if timeout_us is not None:
             left_us = min(left_us, timeout_us)
@@ -237,7 +240,7 @@ class StoreSession:
             self._machine.start_timer(PING, self._timeout_us // 3)
 
     def hours_pass(self) -> None:
-        """Ping now, and put the next ping at a random point of the interval."""
+        """Ping now, and move the next ping to a random point of the interval."""
         if self.state is SessionState.CONNECTED:
             self._ping()
             every_us = self._timeout_us // 3
@@ -300,7 +303,7 @@ class StoreSession:
         self._pump()
 
     def _lost_connection(self, store: ActorName, why: str) -> None:
-        """The result of transactions in flight is unknown: resend them, before the waiting ones."""
+        """Send transactions in flight again, before the waiting ones: their result is unknown."""
         if self.state is SessionState.CLOSING:
             self._finish_close(StoreCode.CONNECTION_LOSS)
         elif self.state in (SessionState.CONNECTED, SessionState.CONNECTING):

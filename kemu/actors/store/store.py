@@ -1,19 +1,19 @@
 """The metadata store: a ZooKeeper ensemble as one actor (``zk``) with durable state.
 
-One actor executes all requests in the order of arrival, so writes are linearizable, and a read is at most as stale as
-its answer's latency. Faults that make a client's view older (a frozen session, delayed watches) keep the order promised
-to a session: all events and replies of a session arrive in the order of the changes.
+One actor executes all requests in the order of arrival. So writes are linearizable, and a read is at most as stale as
+its answer's latency. Some faults make a client's view older (a frozen session, delayed watches). Such faults keep
+the order that ZooKeeper guarantees: all events and replies of a session arrive in the order of the changes.
 
-Sessions: each request of a client keeps its session alive. A session without a message for its timeout expires: its
-ephemeral nodes are removed, and their watches fire. The client learns of the expiry with its next request.
+Sessions: each request of a client keeps its session alive. A session expires after its timeout without a message: the
+store removes its ephemeral nodes, and watches on the nodes fire. The client learns of the expiry with its next request.
 
-While its host is down, no client is served: no server is up, or the servers elect a leader. A restart stands for the
-new leader: it has all nodes and sessions (``disk``), and no connection or watch. Each session's timeout starts anew,
-however long the store was down, so a client's session expires only if it does not reconnect in time. Clients set their
-watches again when they connect.
+While the store's host is down, no client is served: no server is up, or the servers elect a leader. The restart is the
+start of the new leader, which has all nodes and sessions (``disk``), but no connection or watch. Each session's timeout
+begins again, however long the store was down. So a client's session expires only if the client does not reconnect in
+time. Clients set their watches again when they connect.
 
 Faults are commands: ``LoseStoreAnswer`` (executed or not, then the connection is silent), ``FreezeSession``,
-``DelayWatches``, ``ExpireSession``; ``EndStoreFault`` ends one. Each fault that takes effect is noted
+``DelayWatches``, ``ExpireSession``; ``EndStoreFault`` ends a fault. Each fault that takes effect is noted
 (``StoreFaultHit``).
 
 Source: ZooKeeper 3.5 programmer's guide, "ZooKeeper Sessions", "ZooKeeper Watches"; ``SessionTrackerImpl`` (tracks
@@ -72,23 +72,24 @@ class _Session:
     def __init__(self, number: int, client: ActorName, timeout_us: int) -> None:
         self.id = number
         self.client = client
-        """The actor that opened it."""
+        """The actor that opened the session."""
         self.timeout_us = timeout_us
         self.frozen_by: dict[int, None] = {}
-        """Numbers of the faults that freeze it: messages to and from its clients wait, and the session may expire
-        meanwhile.
+        """The numbers of the faults that freeze the session.
+
+        Messages to and from the clients of a frozen session wait, and the session may expire.
         """
         self.inbox: list[Received] = []
-        """Messages that arrived while it is frozen."""
+        """Messages that arrived while the session is frozen."""
 
     @property
     def frozen(self) -> bool:
-        """Whether any fault freezes it."""
+        """Whether any fault freezes the session."""
         return bool(self.frozen_by)
 
 
 class _Channel:
-    """The connection of one actor. ``dead``: all its messages are dropped."""
+    """The connection of one actor. ``dead``: whether all messages of the connection are dropped."""
 
     __slots__ = ("caller", "dead", "held", "held_by", "session")
 
@@ -99,13 +100,13 @@ class _Channel:
         self.held_by = -1
         """The number of the fault that delays a watch event."""
         self.held: list[tuple[Caller, object]] | None = None
-        """Messages that wait after a delayed watch event; None without one."""
+        """Messages that wait after a delayed watch event; None without a delayed event."""
 
 
 class Store(Machine):
-    """The store. An ensemble's state survives its servers: ``on_disk`` must be passed to the next start.
+    """The metadata store. An ensemble's state survives its servers: the next start must get ``on_disk``.
 
-    ``tick_us``: period of session expiry (ZooKeeper's tickTime), starting at ``tick_phase_us``; 0: exact timeouts.
+    ``tick_us``: the period of session expiry (ZooKeeper's tickTime), starting at ``tick_phase_us``; 0: exact timeouts.
     """
 
     def __init__(self, name: ActorName = STORE, *, tick_us: int = 0, tick_phase_us: int = 0) -> None:
@@ -122,10 +123,10 @@ class Store(Machine):
         self._delays: list[DelayWatches] = []
         """Faults that wait for their request or watch."""
         self._delayed_removals: dict[int, list[int]] = {}
-        """Number of an expiry -> the sessions whose nodes have not been removed yet."""
+        """Number of an expiry -> the sessions whose nodes are not removed yet."""
 
     def handle(self, event: Event) -> None:
-        """Handle requests of sessions, timeouts, broken connections, and faults."""
+        """React to requests of sessions, timeouts, broken connections, and faults."""
         match event:
             case Received(message=OpenSession() | StoreOps() | Ping() | CloseSession()):
                 frozen = self._frozen.get(event.message.session_id) if self._frozen else None
@@ -189,7 +190,8 @@ class Store(Machine):
             self._refuse(event, StoreCode.SESSION_EXPIRED if session is None else StoreCode.CONNECTION_LOSS)
             return
         if type(request) is not Ping or event.peer == session.client:
-            # A process has one connection and pings when it was silent; an attached part pings for itself only.
+            # The ping of an attached part does not keep the session alive: the part pings only for its own
+            # connection.
             self._keep_alive(session)
         match request:
             case StoreOps():
@@ -229,7 +231,7 @@ class Store(Machine):
         return saved(self.tree, sessions, self._last_session)
 
     def _take_over(self, records: tuple[Record, ...]) -> None:
-        """A new leader: load all nodes and sessions, restart the timeouts, remove nodes of expired sessions."""
+        """Start as a new leader: load nodes and sessions, restart the timeouts, remove nodes of expired sessions."""
         self.tree, sessions, self._last_session = loaded(records)
         self.note(StoreTookOver(zxid=self.tree.zxid, nodes=len(self.tree.nodes), sessions=len(sessions)))
         for each in sessions:
@@ -239,16 +241,14 @@ class Store(Machine):
             self._remove_ephemerals(session_id, "")
 
     def _keep_alive(self, session: _Session) -> None:
-        """Restart the timeout: the session expires after it, or at the first later check of the period."""
+        """Restart the timeout. The session expires after its timeout, or at the first later check of the period."""
         us = session.timeout_us
         if self._tick_us:
             us += self._tick_us - (self.now_us + us - self._tick_phase_us) % self._tick_us
         self.start_timer(("session", str(session.id)), us)
 
     def _end(self, session: _Session, why: str, linger_us: int = 0) -> None:
-        """Remove the session, its clients' watches and its nodes. Unhandled requests of the session will find no
-        session.
-        """
+        """Remove the session, its clients' watches and its nodes. Later requests will find no session."""
         del self.sessions[session.id]
         self.stop_timer(("session", str(session.id)))
         self.note(SessionEnded(session_id=session.id, client=session.client, why=why))
@@ -269,7 +269,7 @@ class Store(Machine):
         self._changed(self.tree.end_session(session_id), client)
 
     def _changed(self, changes: list[Change], client: ActorName) -> None:
-        """Note changes that no client's operation made, and fire their watches."""
+        """Note changes that no client's operation made, and fire the watches on the changed nodes."""
         for change in changes:
             self._note(change, client)
         self._fire_watches(changes)
@@ -319,7 +319,7 @@ class Store(Machine):
             self.watches.add(client, op.path, child=op.kind is StoreOpKind.GET_CHILDREN)
 
     def _loss(self, client: ActorName, request: StoreOps) -> LoseStoreAnswer | None:
-        """The LoseStoreAnswer for this request, if any; all matching ones count the request."""
+        """The LoseStoreAnswer for this request, if any. All matching commands count the request."""
         writes = any(op.kind not in READS for each in request.transactions for op in each.ops)
         due: LoseStoreAnswer | None = None
         waiting: list[LoseStoreAnswer] = []
@@ -348,7 +348,7 @@ class Store(Machine):
         )
 
     def _fire_watches(self, changes: list[Change]) -> None:
-        """Fire the watches of these changes: one message per client, before any reply that shows them."""
+        """Fire the watches of these changes: one message per client, before any reply that contains the changes."""
         events_by_client: dict[ActorName, list[WatchEvent]] = {}
         for change in changes:
             for watcher, event in self.watches.fire(change):
@@ -384,7 +384,7 @@ class Store(Machine):
         if channel is None or channel.held is None:
             return
         if channel.session.frozen:
-            channel.held_by = -1  # it waits only for the end of the freeze
+            channel.held_by = -1  # the message waits only for the end of the freeze
             return
         held, channel.held, channel.held_by = channel.held, None, -1
         for caller, message in held:
@@ -410,7 +410,7 @@ class Store(Machine):
         return next((each for each in self.sessions.values() if each.client == client), None)
 
     def _unfreeze(self, session: _Session, number: int | None) -> None:
-        """One fault that freezes the session has ended; None: all."""
+        """End the freeze of a session by one fault, or (None) by all faults."""
         if number is None:
             session.frozen_by.clear()
         else:
@@ -440,7 +440,7 @@ class Store(Machine):
 
 
 def _one_less(loss: LoseStoreAnswer) -> LoseStoreAnswer:
-    """The fault after a request that counts for it."""
+    """The fault after a matching request, with one request fewer to count."""
     return LoseStoreAnswer(
         client=loss.client,
         nth=loss.nth - 1,

@@ -1,7 +1,7 @@
 """The metadata store's data: nodes, versions, transactions, watches; without sessions or time.
 
-All changes have one total order: each has a zxid, one more than the last. A transaction is one change. Source:
-ZooKeeper's ``DataTree``, which also has two tables of watches (data and children).
+All changes have one total order: the zxid of a change is one more than the last zxid. A transaction is one change.
+Source: ZooKeeper's ``DataTree``, which also has two tables of watches (data and children).
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ def parent_of(path: str) -> str:
 
 
 class Node:
-    """A node. ``pzxid``: the last change of its children."""
+    """A node of the store. ``pzxid``: the zxid of the last change of its children."""
 
     __slots__ = ("children", "created", "czxid", "data", "mzxid", "owner", "pzxid", "version")
 
@@ -43,11 +43,11 @@ class Node:
         self.owner = owner
         self.children: dict[str, None] = {}
         self.created = 0
-        """Number of children ever created, for the next sequential name."""
+        """The number of children ever created, which the next sequential name contains."""
 
 
 class Change(NamedTuple):
-    """The change of a transaction to one node: created, set or deleted. ``version`` is the node's version after it."""
+    """The change of a transaction to one node: created, set or deleted. ``version``: the node's version afterwards."""
 
     what: str
     path: str
@@ -56,13 +56,13 @@ class Change(NamedTuple):
 
 
 class Tree:
-    """All nodes. ``zxid``: of the last change."""
+    """All nodes of the store. ``zxid``: the zxid of the last change."""
 
     def __init__(self) -> None:
         self.zxid = 0
         self.nodes: dict[str, Node] = {ROOT: Node(b"", 0)}
         self.ephemerals: dict[int, dict[str, None]] = {}
-        """Session -> the ephemeral nodes it owns, oldest first."""
+        """Session -> the session's ephemeral nodes, oldest first."""
 
     def read(self, op: StoreOp) -> OpResult:
         """Answer EXISTS, GET_DATA or GET_CHILDREN."""
@@ -78,7 +78,7 @@ class Tree:
                 return _stat(node)
 
     def write(self, session_id: int, ops: tuple[StoreOp, ...]) -> tuple[TransactionResult, list[Change]]:
-        """Execute all of these, or none; returns the results, and the changes in order."""
+        """Execute all operations, or none; returns the results, and the changes in order."""
         undo: list[Callable[[], None]] = []
         changes: list[Change] = []
         results: list[OpResult] = []
@@ -99,7 +99,7 @@ class Tree:
         return TransactionResult(code=StoreCode.OK, results=tuple(results)), changes
 
     def end_session(self, session_id: int) -> list[Change]:
-        """Delete the session's nodes, in one change."""
+        """Delete the session's ephemeral nodes, in one change."""
         owned = self.ephemerals.pop(session_id, None)
         if not owned:
             return []
@@ -114,7 +114,7 @@ class Tree:
         return changes
 
     def make(self, path: str, data: bytes) -> list[Change]:
-        """Create a persistent node, with its parents; an existing one gets the data."""
+        """Create a persistent node, with its parents; an existing node gets the data."""
         if path in self.nodes:
             return self.write(NO_SESSION, (StoreOp(kind=StoreOpKind.SET_DATA, path=path, data=data),))[1]
         above = [] if parent_of(path) in self.nodes else self.make(parent_of(path), b"")
@@ -140,7 +140,7 @@ class Tree:
                     return self._delete(op, node, zxid, undo, changes)
                 return _stat(node)
             case _:
-                return OpResult(code=StoreCode.BAD_ARGUMENTS)  # a read inside a transaction
+                return OpResult(code=StoreCode.BAD_ARGUMENTS)  # a read is not allowed inside a transaction
 
     def _create(
         self, session_id: int, op: StoreOp, zxid: int, undo: list[Callable[[], None]], changes: list[Change]
@@ -243,16 +243,16 @@ _FIRES = {
 
 
 class Watches:
-    """The clients to inform of the next change of each node. One-shot: a watch that fires is removed."""
+    """The clients to inform of the next change of each node. A watch that fires is removed."""
 
     def __init__(self) -> None:
         self._data: dict[str, dict[ActorName, None]] = {}
         self._child: dict[str, dict[ActorName, None]] = {}
         self._of: dict[ActorName, dict[tuple[bool, str], None]] = {}
-        """Client -> (is it a child watch, path)."""
+        """Client -> (whether the watch is a child watch, path)."""
 
     def add(self, client: ActorName, path: str, *, child: bool) -> None:
-        """Set a watch; setting it again has no effect."""
+        """Set a watch. Setting an existing watch has no effect."""
         (self._child if child else self._data).setdefault(path, {})[client] = None
         self._of.setdefault(client, {})[child, path] = None
 
@@ -280,7 +280,7 @@ class Watches:
                 yield client, children_changed
 
     def reset(self, client: ActorName, watches: tuple[Watch, ...], last_zxid: int, tree: Tree) -> list[WatchEvent]:
-        """Replace a client's watches by these; those whose node changed after ``last_zxid`` fire at once.
+        """Replace a client's watches. Watches on nodes that changed after ``last_zxid`` fire at once.
 
         Source: ZooKeeper's ``DataTree.setWatches``.
         """

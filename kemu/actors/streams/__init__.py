@@ -1,1 +1,1 @@
-"""Kafka Streams: an instance, its threads, their tasks."""
+"""Kafka Streams: an instance, its threads, and the tasks of each thread."""

@@ -2,9 +2,9 @@
 
 The parts of an instance ``s1`` with two threads are the consumers ``s1/t1`` and ``s1/t2``, their changelog readers
 ``s1/t1-restore``, and their producers ``s1/t1-producer``. As in a KafkaStreams process, one producer writes all
-changelogs of its thread. With ``processing.guarantee = exactly_once``, the original form, each active task has its own
-producer, ``s1/t1-0_3-producer`` (KIP-447). A thread alternates between restoring and processing. Kafka from 3.7 on may
-restore in a separate thread.
+changelogs of its thread. With ``processing.guarantee = exactly_once``, the original form, each active task has a
+separate producer, ``s1/t1-0_3-producer`` (KIP-447). A thread alternates between restoring and processing. Kafka from
+3.7 on may restore in a separate thread.
 
 Source: Kafka's ``KafkaStreams``, ``StreamThread``; KIP-429 (page version 99).
 """
@@ -58,23 +58,23 @@ from kemu.protocol.streams.threads import ThreadPlacement
 from kemu.protocol.streams.topology import Topology
 
 CHECKPOINTS = "checkpoints"
-"""Name of the log on disk with an instance's checkpoints; a task's last one counts."""
+"""The name of the log on disk with an instance's checkpoints; the last checkpoint of a task is valid."""
 ALL = -1
 LARGEST_INT = 2**31 - 1
-"""``delivery.timeout.ms`` under exactly once. Source: ``StreamsConfig.PRODUCER_EOS_OVERRIDES``."""
+"""The ``delivery.timeout.ms`` under exactly once. Source: ``StreamsConfig.PRODUCER_EOS_OVERRIDES``."""
 ChanceOf: TypeAlias = Callable[[str], Chance]
-"""The random stream of a part."""
+"""The function that makes the random stream of a part."""
 
 
 class InstanceTimer(StrEnum):
     """The instance's own timers."""
 
     COMMIT = "commit"
-    """Checkpoints of running tasks are due."""
+    """The next checkpoints of running tasks are due."""
     COMMIT_DUE = "commit-due"
-    """A thread's commit is due."""
+    """A commit of a thread is due."""
     REBALANCE = "rebalance"
-    """A thread is to request a rebalance: warm-ups may have caught up, or a leaving instance's time is over."""
+    """A thread must request a rebalance: warm-ups may have caught up, or a leaving instance must stop waiting."""
 
 
 class StreamsProtocol:
@@ -88,31 +88,31 @@ class StreamsProtocol:
         self._thread = thread
 
     def for_member(self) -> MemberAssignor:
-        """The thread, as the member's assignor."""
+        """The thread, which is the member's assignor."""
         return self._thread
 
     def user_data(self, memory: Memory | None) -> bytes | None:
-        """Raise: only a thread knows its tasks."""
+        """Raise an error: only a thread knows its tasks."""
         raise AssertionError("a consumer asks the thread (for_member)")
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """Raise: only a thread assigns, perhaps later."""
+        """Raise an error: only a thread computes an assignment."""
         raise AssertionError("a consumer asks the thread (for_member)")
 
 
 class Instance(HostingMachine):
-    """A Streams instance and its parts (see the module).
+    """A Streams instance and its parts.
 
     Args:
         name: the host, which is the actor's name.
         application: ``application.id``: the group, and the prefix of its internal topics.
-        consumer: configuration of its threads' consumers, without group and client ids.
+        consumer: the configuration of the threads' consumers, without group and client ids.
         process_id: 16 bytes; equal for all processes that share one disk (KAFKA-10716).
-        chances: the random stream of each consumer, reader and producer, by part.
+        chances: makes the random stream of each consumer, reader and producer.
         custom: a task assignor instead of the KIP-429 page's learners.
-        placement: how the leader distributes an instance's tasks to its threads.
+        placement: the leader's rule for distributing an instance's tasks to its threads.
         metadata_rules: the leader epochs in metadata that the release's clients trust.
-        uses_nonce, task_rules: see ``StreamThread``.
+        uses_nonce, task_rules: the arguments of ``StreamThread``.
     """
 
     def __init__(
@@ -159,13 +159,13 @@ class Instance(HostingMachine):
         self._released = False
         self._closing = False
         self._producers: dict[str, list[str]] = {}
-        """Thread -> the parts that write its changelogs."""
+        """Thread -> the parts that write the thread's changelogs."""
         self._failed: list[str] = []
-        """Threads whose consumer failed and that are not removed yet."""
+        """Threads whose consumer failed, and that are not removed yet."""
         self._flushing: list[str] = []
         """Threads that wait for the end of all sends to their changelogs, acknowledged or failed."""
         self._lives: dict[str, int] = {}
-        """Part -> number of its machines so far."""
+        """Part -> number of machines of the part so far."""
 
         def make(number: int) -> StreamThread:
             return StreamThread(
@@ -190,12 +190,14 @@ class Instance(HostingMachine):
     # --- events ------------------------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        """Pass the event to its part or handle it here; then deliver the threads' commands until none is left."""
+        """Give the event to its part or to the instance; then execute the threads' commands until no
+        command remains.
+        """
         if not self.passed_on(event):
             self._own(event)
         self._run_outbox()
         while self.directory.freed:
-            # Kafka's threads retry in each of their loops: ``TaskManager``, ``LockException``.
+            # Kafka's threads try again in each of their loops: ``TaskManager``, ``LockException``.
             self.directory.freed = False
             for thread in self.threads.values():
                 thread.directory_free()
@@ -314,7 +316,7 @@ class Instance(HostingMachine):
                     self._admit_producer(part, (topic,))
 
     def _sends(self, thread: str) -> bool:
-        """Whether a thread's record for a changelog is neither acknowledged nor failed."""
+        """Whether a record of a thread for a changelog is neither acknowledged nor failed."""
         machines = (self.part(part) for part in self._producers.get(thread, ()))
         return any(machine.is_busy for machine in machines if isinstance(machine, Producer))
 
@@ -339,9 +341,8 @@ class Instance(HostingMachine):
             self.finished = True
 
     def _thread_died(self, part: str) -> None:
-        """Handle the failure of a thread's consumer. Nothing is committed; the exception handler decides on the other
-        threads.
-
+        """React to the failure of a thread's consumer. Nothing is committed; the exception handler decides about the
+        other threads.
         Source: ``StreamThread.completeShutdown``; KIP-671, ``StreamsUncaughtExceptionHandler``.
         """
         thread = self.threads.pop(part)
@@ -368,7 +369,7 @@ class Instance(HostingMachine):
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             internal_leave_group_on_close=False,
-            enable_parallel_rebalance=False,  # a task needs records in order, and commits to the first log only
+            enable_parallel_rebalance=False,  # a task needs records in order, and commits only to the first log
         )
         assignor: Assignor = StreamsProtocol(thread, self._protocols)
         return Consumer(
@@ -435,7 +436,7 @@ class Instance(HostingMachine):
     # --- reports of parts --------------------------------------------------------------------------------------
 
     def part_noted(self, part: str, fact: object) -> None:
-        """Take the threads' member ids, and the acknowledged ends of changelogs."""
+        """Store the threads' member ids, and the acknowledged ends of changelogs."""
         if type(fact) is PartitionsAssigned and part in self.threads:
             self.threads[part].member_id = fact.member_id
         elif type(fact) is MemberFailed and part in self.threads:
@@ -445,7 +446,7 @@ class Instance(HostingMachine):
             self.threads[part.partition("-")[0]].tasks.acknowledged(at, fact.base_offset + fact.count)
 
     def part_finished(self, part: str) -> None:
-        """A thread closed: dismiss its other machines, and end the instance with its last thread."""
+        """Dismiss the other machines of a closed thread, and end the instance with its last thread."""
         if part not in self.threads:
             return
         thread = self.threads.pop(part)
@@ -456,7 +457,7 @@ class Instance(HostingMachine):
             self.finished = True
 
     def _dismiss_helpers(self, thread: StreamThread) -> None:
-        """Dismiss the other machines of an ended thread."""
+        """Dismiss the reader and the producers of an ended thread."""
         self.dismiss(thread.reader_part)
         for part in self._producers.pop(thread.part, ()):
             self.dismiss(part)

@@ -1,7 +1,7 @@
-"""A thread's tasks through assignments, revocations and losses, and their restoration.
+"""The tasks of one thread through assignments, revocations and losses, and the restoration of these tasks.
 
-The tasks alone determine the changelogs to read (``to_read``). Position and checkpoint of an active task follow its
-producer's acknowledgements; those of other copies follow the applied records.
+The tasks alone determine the changelogs to read (``to_read``). The position and the checkpoint of an active task follow
+its producer's acknowledgements. The position and the checkpoint of any other copy follow the applied records.
 
 Source: Kafka's ``TaskManager``, ``StoreChangelogReader``; KIP-429 (page version 99) for learners.
 """
@@ -19,7 +19,7 @@ from kemu.protocol.streams.topology import Topology
 
 
 class TaskHost(Protocol):
-    """The thread, as its tasks see it."""
+    """The interface of the thread for its tasks."""
 
     @property
     def name(self) -> str:
@@ -28,7 +28,7 @@ class TaskHost(Protocol):
 
     @property
     def application(self) -> str:
-        """The group."""
+        """The ``application.id``, which is the group."""
         ...
 
     @property
@@ -51,15 +51,15 @@ class TaskHost(Protocol):
 
 
 class TaskManager:
-    """The tasks of one thread (see the module).
+    """The tasks of one thread.
 
     Args:
         host: the thread.
-        topology: the application.
+        topology: the application's topology.
         directory: the instance's state directory.
-        ready_lag: largest lag of a ready learner, in records.
+        ready_lag: the largest lag of a ready learner, in records.
         exactly_once: whether state that was not closed cleanly is discarded.
-        rules: a release's decisions.
+        rules: the decisions of a release.
     """
 
     def __init__(
@@ -79,42 +79,42 @@ class TaskManager:
         self._exactly_once = exactly_once
         self._rules = rules
         self.copies: dict[TaskId, TaskCopy] = {}
-        """Copies; those of one assignment in the order of their numbers."""
+        """Task -> its copy on this thread, in the order of creation."""
         self._generation = -1
-        """Generation of the last assignment."""
+        """The generation of the last assignment."""
         self.being_learned: frozenset[TaskId] = frozenset()
-        """Active tasks that other instances learn."""
+        """Active tasks for which other instances have learners."""
 
     # --- queries ---------------------------------------------------------------------------------------------------
 
     def of_role(self, role: TaskRole) -> list[TaskCopy]:
-        """Copies of this role, in order."""
+        """The copies of this role, in order."""
         return [self.copies[task] for task in sorted(self.copies) if self.copies[task].role is role]
 
     def active(self) -> tuple[TaskId, ...]:
-        """Active tasks that are still owned: not suspended for the join."""
+        """The active tasks that the thread still owns: tasks not suspended for the join."""
         return tuple(one.task for one in self.of_role(TaskRole.ACTIVE) if one.state is not TaskState.SUSPENDED)
 
     def given_up(self) -> tuple[TaskId, ...]:
-        """Active tasks that are suspended for the join in progress."""
+        """The active tasks that are suspended for the join in progress."""
         return tuple(one.task for one in self.of_role(TaskRole.ACTIVE) if one.state is TaskState.SUSPENDED)
 
     def learning(self) -> dict[TaskId, Learning]:
-        """Learners with their lags."""
+        """The learners with their lags."""
         return {one.task: Learning(self._lag(one), one.ready) for one in self.of_role(TaskRole.LEARNER)}
 
     def standbys(self) -> dict[TaskId, int]:
-        """Standbys with their lags."""
+        """The standbys with their lags."""
         return {one.task: self._lag(one) for one in self.of_role(TaskRole.STANDBY)}
 
     def partitions_to_pause(self) -> tuple[TopicPartition, ...]:
-        """Source partitions of active tasks that are not restored yet."""
+        """The source partitions of active tasks that are not restored yet."""
         return tuple(
             at for one in self.of_role(TaskRole.ACTIVE) if one.state is not TaskState.RUNNING for at in one.sources
         )
 
     def to_read(self) -> tuple[tuple[str, int, int], ...]:
-        """(changelog, partition, offset to read from) of every copy that reads one, active ones first."""
+        """(changelog, partition, offset to read from) of every copy that reads a changelog, active copies first."""
         reading = [one for one in self.of_role(TaskRole.ACTIVE) if one.state is TaskState.RESTORING]
         reading += [one for role in (TaskRole.LEARNER, TaskRole.STANDBY) for one in self.of_role(role)]
         return tuple(
@@ -124,7 +124,7 @@ class TaskManager:
         )
 
     def restoring(self) -> frozenset[TopicPartition]:
-        """Changelogs that active tasks wait for."""
+        """The changelogs that active tasks wait for."""
         return frozenset(
             one.changelog
             for one in self.of_role(TaskRole.ACTIVE)
@@ -132,7 +132,7 @@ class TaskManager:
         )
 
     def ends_to_ask(self) -> tuple[TopicPartition, ...]:
-        """Changelogs whose end is needed: of active tasks in restoration, and of learners that are not ready."""
+        """The changelogs whose end is needed: of active tasks in restoration, and of learners that are not ready."""
         asked = [one for one in self.of_role(TaskRole.ACTIVE) if one.state is TaskState.RESTORING and one.end is None]
         asked += [one for one in self.of_role(TaskRole.LEARNER) if not one.ready and one.end is None]
         return tuple(one.changelog for one in asked if one.changelog is not None)
@@ -150,18 +150,18 @@ class TaskManager:
             if revoked.intersection(one.sources) and one.state is not TaskState.SUSPENDED:
                 if one.state is TaskState.RUNNING:
                     self._checkpoint(one)
-                    one.end = one.position  # so that nothing is left to restore
+                    one.end = one.position  # the task has nothing to restore
                 one.suspended_in = self._generation
                 self._become(one, TaskState.SUSPENDED)
 
     def lose(self) -> None:
-        """The thread lost its membership: close all active tasks without a checkpoint."""
+        """Close all active tasks without a checkpoint, because the thread lost its membership."""
         for one in self.of_role(TaskRole.ACTIVE):
             self._close(one, clean=False)
         self.being_learned = frozenset()
 
     def take(self, given: StreamsGiven, generation: int) -> None:
-        """Take an assignment: close dropped tasks, recycle tasks with a new role, create new ones."""
+        """Adopt an assignment: close dropped tasks, recycle tasks with a new role, create new tasks."""
         self._generation = generation
         wanted = dict.fromkeys(in_order(given.active), TaskRole.ACTIVE)
         wanted.update(dict.fromkeys(in_order(given.learning), TaskRole.LEARNER))
@@ -181,7 +181,7 @@ class TaskManager:
             elif one.state is TaskState.SUSPENDED:
                 if self._exactly_once and self._rules.forgets_when_resumed:
                     self._forget_checkpoint(one)
-                self._become(one, TaskState.RESTORING)  # an unfinished restoration continues: ``StoreChangelogReader``
+                self._become(one, TaskState.RESTORING)  # ``StoreChangelogReader`` continues an unfinished restoration
                 if self._rules.restores_after_missed_generations and generation != one.suspended_in + 1:
                     one.end = None
             one = self.copies[task]
@@ -190,10 +190,10 @@ class TaskManager:
         self.advance(taken=True)
 
     def _recycle(self, one: TaskCopy, role: TaskRole) -> None:
-        """Give a copy another role; its state stays."""
+        """Change the role of a copy; its state remains."""
         was_active = one.role is TaskRole.ACTIVE
         if self._exactly_once:
-            self._forget_checkpoint(one)  # the state stays open in its new role
+            self._forget_checkpoint(one)  # the state remains open in the new role
         elif was_active and one.state is TaskState.RUNNING:
             self._checkpoint(one)  # KAFKA-10166
         before = one.state
@@ -207,9 +207,9 @@ class TaskManager:
         self._note_state(one, before.value)
 
     def advance(self, *, taken: bool = False) -> None:
-        """Advance each copy that can: after an unlocked directory, without state, or after its restoration.
+        """Advance each copy that can continue: after an unlocked directory, without state, or after its restoration.
 
-        ``taken``: an assignment was just taken.
+        ``taken``: an assignment was just adopted.
         """
         tries = taken or self._rules.retries_copies or self._waits_for_active()
         for one in [self.copies[task] for task in sorted(self.copies)]:
@@ -218,7 +218,7 @@ class TaskManager:
             if one.state is TaskState.CREATED and self._directory.lock(one.task, self._host.name):
                 one.position = self._directory.checkpoints.get(one.task, 0)
                 if self._exactly_once:
-                    self._forget_checkpoint(one)  # written again at a clean close: ``ProcessorStateManager``
+                    self._forget_checkpoint(one)  # a clean close writes the checkpoint again: ``ProcessorStateManager``
                 self._become(one, TaskState.RESTORING)
             if one.state is not TaskState.RESTORING:
                 continue
@@ -235,7 +235,7 @@ class TaskManager:
     # --- restoring -------------------------------------------------------------------------------------------------
 
     def ends_known(self, end_of: Callable[[TopicPartition], int | None]) -> None:
-        """Leaders answered with the ends of changelogs."""
+        """Store the ends of changelogs, which leaders have answered."""
         for one in self.copies.values():
             end = end_of(one.changelog) if one.changelog is not None else None
             if end is not None and one.end is None:
@@ -244,7 +244,10 @@ class TaskManager:
         self.advance()
 
     def restored(self, changelog: TopicPartition, first: int, last: int, end: int | None) -> None:
-        """Records were applied. ``end``: the high watermark of their answer."""
+        """Advance the copies of a changelog after its records were applied.
+
+        ``end``: the high watermark in the answer with the records.
+        """
         for one in self.copies.values():
             if one.changelog != changelog or last <= one.position:
                 continue
@@ -277,13 +280,13 @@ class TaskManager:
                 )
 
     def acknowledged(self, changelog: TopicPartition, end: int) -> None:
-        """Records of an active task are in its changelog, up to this offset."""
+        """Advance an active task after the records of its changelog up to this offset were acknowledged."""
         for one in self.of_role(TaskRole.ACTIVE):
             if one.changelog == changelog and one.state is TaskState.RUNNING:
                 one.position = max(one.position, end)
 
     def commit(self) -> None:
-        """Write checkpoints of all running copies. Open exactly-once state has none."""
+        """Write checkpoints of all running copies. Open exactly-once state has no checkpoint."""
         if not self._exactly_once:
             for one in self.copies.values():
                 if one.state is TaskState.RUNNING:

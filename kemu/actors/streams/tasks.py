@@ -1,8 +1,8 @@
 """A copy of a task on an instance (role, state, position in the changelog), and the instance's state directory.
 
-An active copy processes, a standby replicates the changelog without end, a learner is a standby that is to become
-active. The thread with the lock on a task's directory works on the task. Other threads of the instance wait for the
-lock.
+An active copy processes records. A standby replicates the changelog without end. A learner is a standby that will
+become active. The thread with the lock on a task's directory works on the task. Other threads of the instance wait for
+the lock.
 
 Source: Kafka's ``Task.State`` and its transitions, ``StateDirectory``; roles: KIP-429 (page version 99).
 """
@@ -15,7 +15,7 @@ from kemu.protocol.streams.tasks import TaskId
 
 
 class TaskRole(Enum):
-    """The role of a copy."""
+    """The role of a copy of a task."""
 
     ACTIVE = "active"
     STANDBY = "standby"
@@ -39,7 +39,10 @@ MAY_BECOME: Mapping[TaskState, frozenset[TaskState]] = {
     TaskState.SUSPENDED: frozenset({TaskState.RESTORING, TaskState.CLOSED}),
     TaskState.CLOSED: frozenset({TaskState.CREATED}),
 }
-"""Source: Kafka 2.6 and later, ``Task.State``. A copy with a new role keeps its state (it is recycled)."""
+"""State -> the states that may follow it. A copy with a new role keeps its state (it is recycled).
+
+Source: Kafka 2.6 and later, ``Task.State``.
+"""
 
 
 class TaskCopy:
@@ -54,19 +57,19 @@ class TaskCopy:
         self.role = role
         self.sources = sources
         self.changelog = changelog
-        """None without state."""
+        """The changelog of the task; None for a task without state."""
         self.state = TaskState.CREATED
         self.position = 0
-        """Offset up to which its state contains the changelog."""
+        """The offset up to which the copy's state contains the changelog."""
         self.end: int | None = None
-        """Offset at which an active task is restored; None: not known yet."""
+        """The offset at which an active task is restored; None: not known yet."""
         self.suspended_in = -1
-        """Generation of its last suspension."""
+        """The generation of the copy's last suspension."""
         self.ready = False
         """Whether a learner has caught up; valid until the next assignment."""
 
     def become(self, state: TaskState) -> TaskState:
-        """Change the state. Return the former state. An invalid transition is an internal error."""
+        """Change the state, and return the former state. An invalid transition is an internal error."""
         before = self.state
         assert state in MAY_BECOME[before], f"task {self.task}: {before.value} -> {state.value}"
         self.state = state
@@ -83,7 +86,7 @@ class StateDirectory:
     def __init__(self) -> None:
         self.checkpoints: dict[TaskId, int] = {}
         self.freed = False
-        """Whether a directory was unlocked that another thread waits for."""
+        """Whether a directory was unlocked while another thread waited for it."""
         self._holders: dict[TaskId, str] = {}
         self._refused: set[TaskId] = set()
 
@@ -103,5 +106,5 @@ class StateDirectory:
                 self.freed = True
 
     def holder(self, task: TaskId) -> str | None:
-        """The thread with the lock; None: unlocked."""
+        """The thread with the lock; None without a lock."""
         return self._holders.get(task)

@@ -1,13 +1,13 @@
-"""A stream thread: the application, rebalance listener and assignor of its consumer; it also restores state.
+"""A stream thread: the application, rebalance listener and assignor of its consumer; the thread also restores state.
 
 One thread polls its consumer, processes records and restores state, one at a time (``busy``). The partitions of tasks
 in restoration are paused.
 
-The thread commits by ``commit.interval.ms``, and before it gives up tasks. First it flushes: the changelogs acknowledge
-the tasks' writes. Then it commits the offsets of processed records, and suspends tasks. During a join it does not
-commit by interval; before a join it commits only for tasks that it gives up.
+The thread commits by ``commit.interval.ms``, and before tasks are revoked. First the thread flushes: the changelogs
+acknowledge the tasks' writes. After the flush the thread commits the offsets of processed records, and suspends tasks.
+During a join the thread does not commit by interval; before a join it commits only if tasks are revoked.
 
-The thread sends commands to the machines of its instance (``send``). The commands run when the present step ends.
+The thread sends commands to the machines of its instance (``send``). The commands are executed after the present step.
 
 Source: Kafka's ``StreamThread``, ``TaskManager.handleRevocation``, ``StreamsRebalanceListener``,
 ``StreamsPartitionAssignor``.
@@ -62,11 +62,11 @@ STREAMS_ASSIGNOR = "stream"
 """The protocol name in JoinGroup. Source: ``StreamsPartitionAssignor.name``."""
 _NONCES = 128
 SLICE_US = 100_000
-"""Interval at which a restoring thread polls its consumer. Source: ``poll.ms``."""
+"""The interval at which a restoring thread polls its consumer. Source: ``poll.ms``."""
 
 
 class ThreadHost(Protocol):
-    """The instance, as its threads see it."""
+    """The interface of the instance for its threads."""
 
     @property
     def name(self) -> str:
@@ -80,15 +80,15 @@ class ThreadHost(Protocol):
 
     @property
     def leaving_since_us(self) -> int | None:
-        """Time of the order to transfer all tasks and leave; None: no such order."""
+        """The time of the order to transfer all tasks and leave; None without such an order."""
         ...
 
     def note(self, fact: object) -> None:
-        """Report a fact."""
+        """Record a fact in the trace."""
         ...
 
     def send(self, part: str, command: object) -> None:
-        """Send a command to a machine of the instance, after the present step."""
+        """Send a command to a machine of the instance, to be executed after the present step."""
         ...
 
     def checkpoint(self, task: TaskId, offset: int | None) -> None:
@@ -96,7 +96,7 @@ class ThreadHost(Protocol):
         ...
 
     def rebalance_in(self, thread: str, after_us: int | None) -> None:
-        """Let this thread request a rebalance after this time; None: cancel the request."""
+        """Make this thread request a rebalance after this time; None: cancel the request."""
         ...
 
     def commit_in(self, thread: str, after_us: int) -> None:
@@ -104,25 +104,27 @@ class ThreadHost(Protocol):
         ...
 
     def flush_changelogs(self, thread: str) -> bool:
-        """Flush a thread's records to the changelogs. Returns whether none is pending; if not, ``GoOn`` follows."""
+        """Flush a thread's records to the changelogs. Returns whether no record is pending; otherwise
+        ``GoOn`` follows.
+        """
         ...
 
     def released(self) -> None:
-        """A leader reported that the leaving instance has no task left."""
+        """End the leaving instance: a leader reported that the instance has no task left."""
         ...
 
 
 class StreamThread:
-    """A stream thread (see the module). To its consumer it is ``Application``, ``Listener`` and ``MemberAssignor``.
+    """A stream thread, which implements ``Application``, ``Listener`` and ``MemberAssignor`` for its consumer.
 
     Args:
         host: the instance.
-        number: from 1.
-        layout: the layout of its metadata.
+        number: the number of the thread, from 1.
+        layout: the layout of the thread's metadata.
         custom: a task assignor instead of KIP-429's learners.
-        placement: how it distributes an instance's tasks to threads, as leader.
-        uses_nonce: whether a requested rebalance sends different metadata than the last join (KAFKA-10455).
-        task_rules: the release's decisions on tasks.
+        placement: the rule for distributing an instance's tasks to threads, when this thread is the leader.
+        uses_nonce: whether a requested rebalance sends other metadata than the last join (KAFKA-10455).
+        task_rules: the release's decisions about tasks.
     """
 
     name = STREAMS_ASSIGNOR
@@ -164,41 +166,41 @@ class StreamThread:
         self.member_id: MemberId = UNKNOWN_MEMBER
         self.closing = False
         self.due = ""
-        """Reason of the scheduled request for a rebalance."""
+        """The reason of the scheduled request for a rebalance."""
         self._layout = layout
         self._process_id = process_id
         self._process_us_per_record = process_us_per_record
         self._nonce = 0
         self._uses_nonce = uses_nonce
         self._busy_until_us = 0
-        """End of the thread's present work, for its consumer or its reader."""
+        """The end of the thread's present work, for its consumer or its reader."""
         self._calls: Calls
         self._records: Sequence[Returned] = ()
         self._started_us = 0
         self._given: StreamsGiven | None = None
         self._generation = -1
-        """Generation of the last assignment."""
+        """The generation of the last assignment."""
         self._asked: frozenset[TopicPartition] = frozenset()
         self._reads: tuple[tuple[str, int, int], ...] = ()
         self._announced: frozenset[TaskId] = frozenset()
-        """Learners for which a rebalance was requested."""
+        """The learners for which a rebalance was requested."""
         self._said_leaving = False
         """Whether the last join announced that the instance leaves."""
         self._expires_in_ms: int | None = None
         self._ends = EndsWanted(())
-        """As leader: the ends of changelogs that the assignment in progress needs."""
+        """The ends of changelogs that the leader needs for the assignment in progress."""
         self._uncommitted: dict[TopicPartition, int] = {}
-        """Offsets to commit, of partitions with records processed since the last commit."""
+        """Partition -> offset to commit, for partitions with records processed since the last commit."""
         self._commits_from_us = 0
-        """Interval commits are due at whole intervals after this time."""
+        """The time from which whole intervals between commits are measured."""
         self._commit_due = self._missed = False
         self._joining = False
-        """Whether a join is in progress, in which no interval commit is made."""
+        """Whether a join is in progress, during which the thread makes no interval commit."""
 
     # --- time ------------------------------------------------------------------------------------------------------
 
     def busy(self, us: int) -> int:
-        """Add work of this duration, in us. Returns the time from now until its end, after the present work."""
+        """Add work of this duration (us). Returns the time from now until the work ends, after the present work."""
         now_us = self.host.now_us
         self._busy_until_us = max(self._busy_until_us, now_us) + us
         return self._busy_until_us - now_us
@@ -206,7 +208,7 @@ class StreamThread:
     # --- the application of the consumer ---------------------------------------------------------------------------
 
     def started(self, calls: Calls) -> None:
-        """Poll."""
+        """Call poll() for the first time."""
         self._calls = calls
         self._commits_from_us = self.host.now_us
         self._poll()
@@ -220,7 +222,7 @@ class StreamThread:
             self._calls.poll()
 
     def polled(self, records: Sequence[Returned]) -> None:
-        """Process all records before the next poll."""
+        """Process all records of the poll."""
         count = sum(part.last - part.first for part in records)
         if not count:
             self._poll()
@@ -231,7 +233,7 @@ class StreamThread:
         self._calls.work(max(self.busy(count * self._process_us_per_record), 1))
 
     def worked(self) -> None:
-        """The records are processed: send the stores' changes to the changelogs."""
+        """Send the stores' changes to the changelogs, after the records are processed."""
         records, self._records = self._records, ()
         wrote: dict[tuple[str, str], dict[int, int]] = {}
         for part in records:
@@ -248,13 +250,13 @@ class StreamThread:
         self._poll()
 
     def producer_part(self, task: TaskId) -> str:
-        """The machine that writes a task's changelog for this thread."""
+        """The machine that writes the task's changelog for this thread."""
         return f"{self.part}-{task}-producer" if self.config.producer_per_task else f"{self.part}-producer"
 
     # --- commits ---------------------------------------------------------------------------------------------------
 
     def begin_intervals(self, after_us: int) -> None:
-        """Let interval commits be due at whole intervals after this time."""
+        """Make interval commits due at whole intervals after this time."""
         self._commits_from_us = self.host.now_us + after_us
         if self._uncommitted and not self._commit_due:
             self._commit_later()
@@ -265,7 +267,7 @@ class StreamThread:
         self.host.commit_in(self.part, interval_us - since_us % interval_us)
 
     def commit_due(self) -> None:
-        """``commit.interval.ms`` is over: commit after the present work (``StreamThread.maybeCommit``)."""
+        """Commit after the present work, as ``commit.interval.ms`` has passed (``StreamThread.maybeCommit``)."""
         if self._uncommitted or self._records:
             self._commit_due = True
             self.host.send(self.part, PollReturns())
@@ -280,7 +282,9 @@ class StreamThread:
             self._calls.wait(partial(self._calls.commit_sync, self._uncommitted))
 
     def committed(self) -> None:
-        """After a failed commit, retry after the rebalance that caused the failure, or at the next interval."""
+        """Call poll() again. A failed commit is repeated after the rebalance that caused it, or at the next
+        interval.
+        """
         self._missed = not self._calls.last_commit_went_through
         if self._missed:
             self._commit_later()
@@ -289,20 +293,23 @@ class StreamThread:
         self._poll()
 
     def poll_raised(self, why: str) -> None:
-        """Raise: callbacks of a thread never raise (``fail-listener`` is for consumers)."""
+        """Raise an error: callbacks of a thread never raise (``fail-listener`` is for consumers)."""
         raise AssertionError(f"{self.part}: {why}")
 
     # --- the rebalance listener ------------------------------------------------------------------------------------
 
     def on_revoked(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """Commit all offsets if any revoked task needs it, then suspend the revoked tasks."""
+        """Commit all offsets if a revoked task needs a commit, then suspend the revoked tasks."""
         if self._uncommitted.keys().isdisjoint(partitions):
             self._give_up(partitions)
             return Took()
         return Busy(partial(self._commit_and_give_up, partitions))
 
     def _commit_and_give_up(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Source: ``TaskManager.handleRevocation``, which also commits the other tasks."""
+        """Commit, and then suspend the tasks of these partitions.
+
+        Source: ``TaskManager.handleRevocation``, which also commits the other tasks.
+        """
         offsets = dict(self._uncommitted)
 
         def commit() -> None:
@@ -336,7 +343,7 @@ class StreamThread:
         return Took()
 
     def on_assigned(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """Take the tasks of this assignment. Partitions of tasks in restoration are paused."""
+        """Adopt the tasks of this assignment, and pause the partitions of tasks in restoration."""
         self._joining = False
         if self._commit_due or (self._missed and self._uncommitted):
             self._commit_due = True
@@ -374,7 +381,7 @@ class StreamThread:
     # --- reads and rebalances that the tasks need ------------------------------------------------------------------
 
     def update_reader(self) -> None:
-        """Let the reader read the changelogs of the tasks, and announce ready learners to the group."""
+        """Make the reader read the changelogs of the tasks, and announce ready learners to the group."""
         tasks, host = self.tasks, self.host
         reads = tasks.to_read()
         asked = frozenset(tasks.ends_to_ask())
@@ -384,7 +391,7 @@ class StreamThread:
         self._announce()
 
     def _announce(self) -> None:
-        """KIP-429: request the rebalance in which ready learners become active, one by one or all together."""
+        """Request the rebalance in which ready learners become active, one by one or all together (KIP-429)."""
         learners = self.tasks.of_role(TaskRole.LEARNER)
         ready = frozenset(one.task for one in learners if one.ready)
         if not ready - self._announced:
@@ -409,30 +416,32 @@ class StreamThread:
     # --- the reader of changelogs ----------------------------------------------------------------------------------
 
     def apply_us(self, count: int) -> int:
-        """Time from now until this many changelog records are applied, in us."""
+        """The time from now until this many changelog records are applied, in us."""
         return max(self.busy(count * self.config.emulated_restore_us_per_record), 1)
 
     @property
     def slice_records(self) -> int:
-        """Number of records to apply before the thread polls its consumer again."""
+        """The number of records to apply before the thread polls its consumer again."""
         return max(SLICE_US // max(self.config.emulated_restore_us_per_record, 1), 1)
 
     def applied(self, part: Returned, end: int | None) -> None:
-        """Changelog records were applied. ``end``: the high watermark of their answer."""
+        """Advance the tasks after changelog records were applied. ``end``: the high watermark in the
+        records' answer.
+        """
         running = self._running()
         self.tasks.restored(part.at, part.first, part.last, end)
         self._after_restoring(running)
 
     def ends_wanted(self) -> tuple[TopicPartition, ...]:
-        """Changelogs whose ends are to be requested."""
+        """The changelogs whose ends the reader must request."""
         return self.tasks.ends_to_ask()
 
     def ends_for_leading(self) -> "EndsWanted | None":
-        """The leader's request for ends without an answer; None: no such request."""
+        """The leader's request for ends that has no answer yet; None without such a request."""
         return None if self._ends.answered or not self._ends.partitions else self._ends
 
     def leader_ends_known(self, asked: "EndsWanted", ends: Mapping[TopicPartition, int | None]) -> None:
-        """Assign as leader, if the answer is to its present request."""
+        """Compute the assignment as the leader, if the answer is to the leader's present request."""
         if asked is self._ends:
             asked.answered = True
             known = {at: end for at, end in ends.items() if end is not None}
@@ -440,7 +449,7 @@ class StreamThread:
             self.host.send(self.part, AssignNow())
 
     def reader_ends_known(self, ends: Mapping[TopicPartition, int | None]) -> None:
-        """The ends of changelogs; None: no answer in time."""
+        """Store the ends of changelogs; None for a changelog without an answer in time."""
         running = self._running()
         self.tasks.ends_known(ends.get)
         self._after_restoring(running)
@@ -457,7 +466,7 @@ class StreamThread:
         self.update_reader()
 
     def directory_free(self) -> None:
-        """Another thread unlocked a task's directory."""
+        """Continue tasks that wait for a directory, after another thread unlocked a task's directory."""
         running = self._running()
         self.tasks.advance()
         self._after_restoring(running)
@@ -465,7 +474,7 @@ class StreamThread:
     # --- the assignor ----------------------------------------------------------------------------------------------
 
     def user_data(self, topics: tuple[str, ...]) -> bytes | None:
-        """This thread's metadata on its tasks. A join begins: requests of a former assignment are void."""
+        """This thread's metadata about its tasks. A new join cancels requests of a former assignment."""
         self._ends = EndsWanted(())
         self._expires_in_ms = None
         self._joining = True
@@ -504,7 +513,8 @@ class StreamThread:
                     sums[task] = offset
             return evolve(subscription, offset_sums=sums)
         if self._layout is Layout.STICKY:
-            # Tasks given up for an eager join count as previous ones; state on disk counts as a standby.
+            # Tasks that are suspended for an eager join are previous active tasks; a task with state on disk is a
+            # standby.
             active = tuple(sorted((*tasks.active(), *tasks.given_up())))
             on_disk = {task: 0 for task in self.directory.checkpoints if task not in active}
             return evolve(subscription, active=active, standby={**on_disk, **tasks.standbys()})
@@ -515,7 +525,7 @@ class StreamThread:
         return evolve(subscription, learning=tasks.learning(), revoked=tasks.given_up(), leaving_ms=leaving_ms)
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment | None:
-        """Assign as the leader; None while the ends of changelogs are unknown."""
+        """Compute the assignment as the leader; None while the ends of changelogs are unknown."""
         wanted = self.leader.changelogs(topics)
         if wanted != self._ends.partitions:
             self._ends = EndsWanted(wanted)
@@ -572,7 +582,7 @@ class StreamThread:
         return self.host.now_us // US_PER_MS + self.config.probing_rebalance_interval_ms
 
     def on_assignment(self, partitions: tuple[TopicPartition, ...], user_data: bytes | None, generation: int) -> None:
-        """Store the assignment until onPartitionsAssigned takes it."""
+        """Store the assignment until onPartitionsAssigned adopts it."""
         self.leader.taken()
         self._given, self._generation = decode_streams_assignment(user_data or b""), generation
 
@@ -580,12 +590,12 @@ class StreamThread:
 
     @property
     def _protocol_type(self) -> str:
-        """KIP-429's page has a protocol type of its own; no release has."""
+        """The protocol type of the group: KIP-429's page has a type for Streams, releases use the consumers' type."""
         page = self._layout is Layout.LEARNER and self.config.stream_rebalancing_mode == INCREMENTAL
         return STREAM if page else CONSUMER
 
     def rules_of(self, rules_of: RulesOf) -> RulesOf:
-        """A release's rules, which also give up tasks in learning elsewhere before each join."""
+        """A release's rules; they also revoke tasks that other instances learn before each join."""
 
         def chosen(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
             rules = evolve(rules_of(config, assignors), protocol_type=self._protocol_type)
@@ -608,7 +618,7 @@ def _names(tasks: Iterable[TaskId]) -> tuple[str, ...]:
 
 
 class EndsWanted:
-    """Ends of changelogs that a leader needs before it assigns."""
+    """The ends of changelogs that a leader needs before it computes the assignment."""
 
     __slots__ = ("answered", "ends", "partitions")
 
@@ -616,11 +626,11 @@ class EndsWanted:
         self.partitions = partitions
         self.answered = False
         self.ends: Mapping[TopicPartition, int] | None = {}
-        """None: not all of these offsets were known in time."""
+        """Partition -> end; None if some of these offsets were not known in time."""
 
 
 class _HostOfTasks:
-    """The thread, as its tasks see it."""
+    """The implementation of ``TaskHost`` for a thread."""
 
     def __init__(self, thread: StreamThread) -> None:
         self._thread = thread
@@ -640,17 +650,17 @@ class _HostOfTasks:
 
 
 class ReaderLoop:
-    """The application of a thread's changelog reader: poll, apply, poll."""
+    """The application of a thread's changelog reader, which polls and applies records in turn."""
 
     def __init__(self, thread: StreamThread) -> None:
         self._thread = thread
         self._calls: Calls
         self._left: deque[Returned] = deque()
         self._slice: Returned | None = None
-        """Records that are being applied."""
+        """The records that are being applied."""
 
     def started(self, calls: Calls) -> None:
-        """Poll; nothing is assigned yet."""
+        """Call poll(); no partition is assigned yet."""
         self._calls = calls
         calls.poll()
 
@@ -680,9 +690,9 @@ class ReaderLoop:
         self._calls.work(self._thread.apply_us(until - first))
 
     def _next(self) -> Returned | None:
-        """The records to apply now; None: poll first. While an active task is in restoration, only its records are
-        applied.
+        """The records to apply now; None: poll first.
 
+        While an active task is in restoration, only records for active tasks are applied.
         Source: ``StoreChangelogReader``, which pauses the other changelogs during the restoration of active tasks.
         """
         urgent = self._thread.tasks.restoring()
@@ -707,7 +717,7 @@ class ReaderLoop:
         self._continue()
 
     def worked(self) -> None:
-        """The slice is applied. Records of a changelog that is no longer assigned are ignored."""
+        """Use the applied slice of records. Records of a changelog that is no longer assigned are ignored."""
         part = self._slice
         assert part is not None, "there is nothing to apply"
         self._slice = None
@@ -717,9 +727,9 @@ class ReaderLoop:
         self._continue()
 
     def committed(self) -> None:
-        """Raise: a reader without a group never commits."""
+        """Raise an error: a reader without a group never commits."""
         raise AssertionError(f"{self._thread.reader_part} does not commit")
 
     def poll_raised(self, why: str) -> None:
-        """Raise: a reader with assigned partitions has no callbacks."""
+        """Raise an error: a reader with assigned partitions has no callbacks."""
         raise AssertionError(f"{self._thread.reader_part}: {why}")

@@ -9,15 +9,15 @@ The code of an allowance is a function, a class or a module of its own, so that 
 (``tests/emulator/checkers/test_allowances.py``).
 """
 
-from attrs import frozen
+from kemu.protocol.frozen import frozen
 
 
 @frozen
 class Allowance:
-    """One allowance.
+    """A behaviour of Kafka that breaks a rule as stated, and that checkers accept.
 
     Args:
-        name: the allowed behaviour, in words with hyphens.
+        name: the allowed behaviour, as words with hyphens.
         rules: the bounded rules, each ``checker: kind``.
         condition: one sentence.
         source: a class and release, KIP or issue.
@@ -84,7 +84,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "coordinator-without-its-replica",
         ("liveness: untold-coordinator", "group-progress: not-rejoined"),
-        "The order to stop the coordinator's replica of the group's log was lost; it still answers its members.",
+        "The request to stop the coordinator's replica of the group's log was lost; the coordinator still answers its"
+        " members.",
         "Kafka 3.4 KafkaController.onPartitionReassignment, GroupMetadataManager.storeGroup",
         (
             "kemu.emulator.checkers.liveness:Liveness._removed_coordinator",
@@ -171,7 +172,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "request-to-a-former-controller",
         ("duties: out-of-isr", "duties: never-shrunk"),
-        "A leader requested an ISR before the newest controller was ready; its request waits for the socket timeout.",
+        "A leader requested an ISR before the newest controller was ready; the request waits for the socket timeout.",
         "Kafka 3.4 AlterPartitionManager (one request in flight), BrokerToControllerRequestThread",
         ("kemu.emulator.checkers.replica_duties:ReplicaDuties._answered_from_us",),
         "tests/emulator/checkers/test_replication_duties.py::"
@@ -212,7 +213,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "unclean-election",
         ("replicas: committed-lost", "replicas: isr-without-committed"),
-        "The topic allows it or an admin requested it; the records that the elected replica lacked are lost.",
+        "The topic allows unclean elections, or an admin requested an election; records that the elected replica "
+        "lacked are lost.",
         "KIP-460; Kafka documentation of unclean.leader.election.enable",
         ("kemu.emulator.checkers.replicas:Replicas._elected_uncleanly",),
         "tests/emulator/checkers/test_replication.py::test_an_unclean_election_loses_what_the_leader_did_not_have",
@@ -234,7 +236,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "equal-epochs-of-two-records",
         ("replicas: logs-differ", "replicas: committed-lost"),
-        "A leader whose disk lost the end of its log led on in its epoch; the two records are lost and rewritten ones.",
+        "A leader whose disk lost the end of its log still led in the same epoch; the two records are a lost and a "
+        "rewritten record.",
         "Kafka 3.4 LeaderEpochFileCache.endOffsetFor, KIP-101, KIP-320",
         ("kemu.emulator.watching.copies:Copies.may_differ", "kemu.emulator.watching.copies:Taken"),
         "tests/emulator/checkers/test_relapses.py::test_a_follower_that_went_on_so_leads_with_what_was_lost",
@@ -322,7 +325,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "order-before-the-assignment",
         ("reassignment: deleted-assigned",),
-        "The StopReplica has the leader epoch before the assignment, and the broker got no later one.",
+        "The StopReplica has the leader epoch before the assignment, and the broker got no later leader epoch.",
         "Kafka 2.8 RequestSendThread: one request at a time, in order",
         ("kemu.emulator.checkers.reassignment:ReassignmentChecker._got_order",),
         "tests/emulator/checkers/test_reassignment.py::"
@@ -342,7 +345,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "coordinator-with-a-successor",
         ("commits: went-back", "one-owner: two-owners", "membership: generation"),
-        "The broker coordinated the group, another broker does now, and the first does not know it.",
+        "The broker coordinated the group, and does not know that another broker is the coordinator now.",
         "Kafka 3.4 GroupMetadataManager.isGroupLocal, GroupCoordinator.onResignation",
         ("kemu.emulator.watching.panel:Panel.is_current", "kemu.emulator.watching.panel:Panel.asks_deposed"),
         "tests/emulator/checkers/test_deposed_coordinators.py::test_it_goes_on_with_its_members_and_commits",
@@ -352,7 +355,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "generation-number-used-twice",
         ("one-owner: two-owners",),
-        "The log that the next coordinator loaded lacks that generation, or lost it.",
+        "The log that the next coordinator loaded lacks the generation, or lost the generation.",
         "Kafka 3.4 GroupMetadataManager.storeGroup: a generation is written with its assignment",
         ("kemu.emulator.checkers.one_owner:OneOwner._loaded", "kemu.emulator.checkers.one_owner:OneOwner._completed"),
         "tests/emulator/checkers/test_legal_runs.py::test_a_failover_in_mid_rebalance_uses_a_generation_number_again",
@@ -361,7 +364,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "two-ids-of-one-instance",
         ("one-owner: two-owners",),
-        "The id that first took the partition was removed, or the loaded log has its instance under another id.",
+        "The member id that first owned the partition was removed, or the loaded log has another id of the same "
+        "instance.",
         "Kafka 3.4 GroupCoordinator.updateStaticMemberAndRebalance, KAFKA-10284",
         ("kemu.emulator.checkers.one_owner:OneOwner._removed", "kemu.emulator.checkers.one_owner:OneOwner._added"),
         "tests/emulator/checkers/test_legal_runs.py::"
@@ -423,7 +427,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "late-commit",
         ("commits: went-back",),
-        "The commit came over a connection that its member had closed.",
+        "The coordinator read the commit from a connection that the member had closed.",
         "Kafka 3.4 NetworkClient.disconnect: the broker still reads what is in its socket",
         ("kemu.emulator.watching.group_commits:GroupCommits._is_of",),
         "tests/emulator/checkers/test_illegal_runs.py::test_a_commit_that_was_read_late_may_be_one_of_before",
@@ -463,7 +467,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "position-awaiting-validation",
         ("commits: given-up-uncommitted",),
-        "A broker became leader of that partition within ten seconds.",
+        "A broker became leader of the partition within the last ten seconds.",
         "Kafka 3.4 SubscriptionState.allConsumed: a position in AWAIT_VALIDATION is not valid (KIP-320)",
         ("kemu.emulator.checkers.commits:CommitsChecker._may_be_validated",),
         "tests/emulator/checkers/test_causes.py::test_a_new_leader_excuses_work_on_its_partition_alone",
@@ -482,7 +486,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "member-without-a-subscription",
         ("group-progress: not-rejoined",),
-        "Its application unsubscribed from all topics.",
+        "The member's application unsubscribed from all topics.",
         "Kafka 3.4 KafkaConsumer.unsubscribe",
         ("kemu.emulator.checkers.group_progress:GroupDuties._look_at_member",),
         "tests/emulator/checkers/test_group_progress.py::test_a_member_that_unsubscribed_owes_nothing",
@@ -501,7 +505,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "join-that-may-be-lost",
         ("group-progress: not-rejoined",),
-        "The member waits for the answer to a JoinGroup that its present coordinator may never have read.",
+        "The member waits for the answer to a JoinGroup that the present coordinator may never have read.",
         "Kafka 3.4 AbstractCoordinator.sendJoinGroupRequest: the request has the rebalance timeout",
         ("kemu.emulator.checkers.group_progress:GroupDuties._look_at_removed",),
         "tests/emulator/checkers/test_group_progress.py::"
@@ -512,7 +516,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "injected-error",
         ("liveness: member-failed",),
-        "The plan injected this error into an answer to this member; it excuses one failure.",
+        "The plan injected this error into an answer to this member; the error excuses one failure.",
         "the scenario",
         ("kemu.emulator.checkers.liveness:Liveness._injected",),
         "tests/emulator/checkers/test_causes.py::test_an_injected_answer_excuses_one_failure_by_that_error",
@@ -522,7 +526,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "leader-with-old-metadata",
         ("liveness: not-at-rest",),
-        "No leader has assigned a partition yet; its metadata may be metadata.max.age.ms old.",
+        "No leader has assigned a partition yet; the leader's metadata may be metadata.max.age.ms old.",
         "Kafka 3.4 ConsumerCoordinator.maybeUpdateSubscriptionMetadata, Metadata.timeToNextUpdate",
         ("kemu.emulator.checkers.liveness:Liveness._disturbed",),
         "tests/emulator/checkers/test_illegal_runs.py::"
@@ -560,7 +564,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "position-in-a-recreated-topic",
         ("no-lost-record: committed-unprocessed",),
-        "The records are below a position that a member had in the deleted topic of that name.",
+        "The records are below a position that a member had in a deleted topic of the same name.",
         "Kafka 2.8 SubscriptionState: clients before topic ids (KIP-516)",
         ("kemu.emulator.watching.progress:WatchedProgress.deleted",),
         "tests/emulator/checkers/test_allowed.py::"
@@ -571,7 +575,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "core-that-cannot-recover",
         ("no-lost-record: committed-unprocessed",),
-        "The log lost records, and the hosts that would report the loss to the group are away for good.",
+        "The log lost records, and the hosts that would report the loss to the group stay faulty.",
         "Kafka 3.4 KafkaConsumer.updateAssignmentMetadataIfNeeded",
         ("kemu.emulator.checkers.no_lost_record:NoLostRecord._may_never_learn",),
         "tests/emulator/checkers/test_allowed.py::"
@@ -593,7 +597,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "leader-without-lags",
         ("tasks: state-passed-over",),
-        "The leader decided five seconds or more after the join phase: it did not learn the ends of the changelogs.",
+        "The leader decided five seconds or more after the join phase, because it did not learn the ends of the "
+        "changelogs.",
         "Kafka 3.4 StreamsPartitionAssignor.populateClientStatesMap (fetchEndOffsets failed)",
         ("kemu.emulator.checkers.tasks:Tasks._passed_over",),
         "tests/emulator/checkers/test_tasks.py::test_a_task_does_not_go_past_who_has_most_of_it",
@@ -602,7 +607,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "task-that-changes-its-thread",
         ("tasks: state-passed-over",),
-        "Its owner has several threads and keeps a copy: another thread runs the task after the next rebalance.",
+        "The task's owner has several threads and keeps a copy: another thread runs the task after the next rebalance.",
         "Kafka 3.4 StreamsPartitionAssignor.assignTasksToThreads, buildStandbyTaskMap",
         ("kemu.emulator.checkers.tasks:Tasks._passed_over",),
         "tests/emulator/checkers/test_tasks.py::test_a_task_may_go_to_another_thread_of_its_owner",
@@ -611,7 +616,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "standby-whose-thread-is-busy",
         ("tasks: not-restored",),
-        "Its thread applies records of other copies without a pause.",
+        "The copy's thread applies records of other copies without a pause.",
         "Kafka 3.4 StoreChangelogReader.restore: one batch at a time, active tasks first",
         ("kemu.emulator.checkers.task_duties:TaskDuties._restored",),
         "tests/emulator/checkers/test_task_duties.py::"
@@ -630,7 +635,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "range-processed-by-its-owner",
         ("catch-up: range-left-open",),
-        "The groups' log lost the commit of an owner that processed the range; the next owner processes it again.",
+        "The groups' log lost the commit of an owner that processed the range; the next owner processes the range "
+        "again.",
         "KIP-333",
         ("kemu.emulator.checkers.catch_up:CatchUpChecker._is_processed",),
         "tests/emulator/checkers/test_catch_up.py::test_a_range_that_was_worked_off_and_whose_commit_the_log_lost",
@@ -639,7 +645,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "repeated-request",
         ("catch-up: commit-not-rising", "catch-up: range-misplaced"),
-        "The same member, in the same generation, wrote the last record of this kind, and the two are equal.",
+        "The same member, in the same generation, wrote the last record of this kind, and both records are equal.",
         "KIP-333; Kafka 3.4 ConsumerCoordinator: a request without an answer is retried",
         ("kemu.emulator.checkers.catch_up:CatchUpChecker._is_repeated",),
         "tests/emulator/checkers/test_catch_up.py::test_a_range_that_is_opened_again",
@@ -648,7 +654,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "truncated-partition",
         ("catch-up: commit-not-rising", "catch-up: outside-range", "catch-up: range-misplaced"),
-        "The partition lost records: the records at these offsets are not those of the ranges.",
+        "The partition lost records, so the ranges no longer describe the records at these offsets.",
         "KIP-333 does not cover logs that lose records",
         ("kemu.emulator.checkers.catch_up:CatchUpChecker._leader_changed",),
         "tests/emulator/checkers/test_catch_up.py::test_a_commit_goes_back_to_where_its_partition_was_cut",

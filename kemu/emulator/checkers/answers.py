@@ -20,7 +20,7 @@ Source: Kafka 3.4 ``ReplicaManager.getPartitionOrError``,
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.base import Checker
@@ -51,19 +51,19 @@ from kemu.protocol.notes.groups import AnswerInjected
 from kemu.protocol.notes.replication import MetadataCached, NodeWritten
 
 KNOWN_US = 10_000_000
-"""Time after which a controller knows a change, in us."""
+"""Time after which a controller must know a change, in us."""
 NONE = ErrorCode.NONE
 
 
 class Question(NamedTuple):
-    """A request to a controller, and its time of arrival."""
+    """A request to a controller, and the time of arrival."""
 
     request: Any
     at_us: int
 
 
 Untrue = Iterator[tuple[str, str]]
-"""The topic, partition or host of a wrong answer, and the error in words."""
+"""(topic, partition or host of a wrong answer, description of the error)."""
 DATA: Mapping[type, Callable[[Any], Iterable[tuple[str, int, ErrorCode]]]] = {
     FetchReply: lambda reply: [(row.topic, row.partition, row.error) for row in reply.partitions if row.error],
     ProduceReply: lambda reply: [
@@ -74,18 +74,19 @@ DATA: Mapping[type, Callable[[Any], Iterable[tuple[str, int, ErrorCode]]]] = {
         (row.topic, row.partition, row.error_code) for row in reply.answers if row.error_code
     ],
 }
-"""Reply type -> its rows with errors. With several batches in a Produce, one may have been refused long before the
-answer."""
+"""Type of a reply -> function that returns the rows with errors. With several batches in a Produce, a batch may have
+been refused long before the answer."""
 
 
 class Answers(Checker):
-    """Judges answers of brokers and controllers; see the module docstring.
+    """Judges the error codes in answers of brokers and controllers.
 
     Args:
-        settings: the settings in force; without them, or without replication, nothing is judged.
+        settings: the settings in force; without settings, or without replication, no answer is judged.
     """
 
     name = "answers"
+    kinds = ("untrue",)
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
@@ -94,14 +95,14 @@ class Answers(Checker):
         self._cached: dict[str, dict[TopicPartition, None]] = {}
         """Broker -> the partitions in its metadata."""
         self._changed_us: dict[TopicPartition | str, int] = {}
-        """Topic, partition or broker's host -> time at which the store last changed its assignment, state or
+        """Topic, partition or broker's host -> time of the last change in the store of the assignment, state or
         registration."""
         self._versions: dict[TopicPartition, int] = {}
         """Version of each partition's state node."""
         self._to_be_deleted: dict[str, None] = {}
         """Topics with a deletion request."""
         self._registrations: dict[str, int] = {}
-        """Broker -> the zxid of its registration."""
+        """Broker -> zxid of the broker's registration."""
         self._denied: list[tuple[Seen, TopicPartition, tuple[int, bool]]] = []
         """Partitions for which a broker answered NOT_LEADER_OR_FOLLOWER, and the broker's role at that time."""
         self._hit_disks = False
@@ -129,6 +130,11 @@ class Answers(Checker):
             self.on[received(request)] = self._asked
             self.on[sent(reply)] = self._answered_as(untrue)
 
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings)
+
     # --- brokers -----------------------------------------------------------------------------------------------
 
     def _data_as(self, rows: Callable[[Any], Iterable[tuple[str, int, ErrorCode]]]) -> Callable[[Seen, Send], None]:
@@ -153,8 +159,8 @@ class Answers(Checker):
             self._say(seen, name, f"{error.name}, but no fault hit a disk")
 
     def _judge_denials(self, seen: Seen) -> None:
-        """Judge denials of the last step. A broker that stops leading answers before it reports the end of its
-        leadership, in the same step.
+        """Judge denials of the last step. A broker that stops leading first answers, and reports the end of its
+        leadership later in the same step.
         """
         if self._denied and self._denied[0][0].seq != seen.seq:
             for before, at, role in self._denied:

@@ -1,7 +1,6 @@
 """The promises of Kafka's assignors about an assignment.
 
-- not-divided (all): no partition has two owners, or an owner that is not
-  subscribed to it.
+- not-divided (all): no partition has two owners, or an owner that is not subscribed to the topic.
 - left-out (all): each known partition has an owner or, in the cooperative
   protocol, is withheld from its old owner.
 - unbalanced: members' counts differ by at most one: per topic (range) or
@@ -9,8 +8,8 @@
   Sticky, if members subscribe to different topics: no member could take a partition of a member with two more.
 - not-ranged (range without racks): a member's partitions of a topic are
   consecutive. Topics with equal counts and the same subscribers have the same division.
-- not-sticky (sticky, cooperative; equal subscriptions): a member keeps the
-  partitions that only it claims, up to its share.
+- not-sticky (sticky, cooperative; equal subscriptions): a member keeps the partitions that no other member claims, up
+  to its share.
 - off-rack (range, sticky, cooperative; KIP-881): no two members hold
   partitions that match each other's rack instead of their own.
 
@@ -36,7 +35,7 @@ STICKY = ("sticky", "sticky-balanced", *COOPERATIVE)
 BALANCED = ("roundrobin", *STICKY)
 PROMISING = ("range", *BALANCED)
 RACKS_COUNT = (3, 5)
-"""First release whose assignors use racks; members send theirs since 3.4."""
+"""First release whose assignors use racks; members send their racks since 3.4."""
 
 Given = Mapping[MemberId, tuple[TopicPartition, ...]]
 
@@ -49,14 +48,14 @@ def broken_promises(
     leader_knows: MetadataReply | None = None,
     release: tuple[int, int] = (0, 0),
 ) -> Iterator[tuple[str, str]]:
-    """The promises that an assignment breaks: (kind, text) of each.
+    """Yield (kind, text) of each promise that an assignment breaks.
 
     Args:
         assignor: the protocol of the group.
         subscriptions: subscriptions in the members' JoinGroup.
         assignments: assignments in the leader's SyncGroup.
         topics: partition counts.
-        leader_knows: the leader's metadata; None: not seen.
+        leader_knows: the leader's metadata; None if unknown.
         release: release of the leader.
     """
     if assignor not in PROMISING:
@@ -99,7 +98,7 @@ def owned_unsubscribed(rows: tuple[tuple[str, bytes], ...]) -> Iterator[str]:
         if assignor in COOPERATIVE:
             try:
                 wanted = decode_subscription(data)
-            except CodecError:  # KIP-429's page has another layout
+            except CodecError:  # the data has the layout of KIP-429's page
                 continue
             for topic, number in wanted.owned:
                 if topic not in wanted.topics:
@@ -215,7 +214,7 @@ def _racks(leader_knows: MetadataReply) -> Mapping[TopicPartition, frozenset[str
 
 
 def _divided_alike(wanted: Mapping[MemberId, Subscription], leader_knows: MetadataReply) -> list[tuple[str, ...]]:
-    """Topics with the same subscribers and number of partitions. ``range`` assigns partition n of all of them
+    """Topics with the same subscribers and number of partitions. ``range`` assigns partition n of all these topics
     together.
     """
     found: dict[tuple[frozenset[MemberId], int], tuple[str, ...]] = {}
@@ -235,7 +234,8 @@ def _off_rack(
 ) -> Iterator[tuple[str, str]]:
     """Find swaps that would bring partitions onto their racks.
 
-    ``together``: topics whose partitions n count as one. ``swaps``: count only swaps from which both members gain.
+    ``together``: topics whose partitions n have the same owner. ``swaps``: report only swaps from which both members
+    gain.
     """
 
     def is_near(member: MemberId, at: TopicPartition) -> bool:

@@ -1,35 +1,33 @@
-"""The base of all checkers: an observer of facts that reports what must not
-have happened.
+"""The base class of all checkers: an observer of facts that reports violations of a rule.
 
-A checker reads owners, leaders and running hosts from the panel
-(``emulator.watching.panel``). The same object runs online, over a trace
-file, and inside Spark. The checker sees every fact once and in order, keeps only its own state, and is cheap per fact.
-Rules about the whole run are judged in
-``finish``.
+A checker reads owners, leaders and running hosts from the panel (``emulator.watching.panel``). The same checker runs
+online, over a trace file, and inside Spark. The checker sees every fact once and in order, keeps only its own state,
+and is cheap per fact. The method ``finish`` judges rules about the whole run.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from kemu.emulator.facts import Handler, Seen, is_of_the_wire, kind_of
-from kemu.emulator.findings import KINDS, STAYS_DEGRADED, Loss, Unmended, Violation
+from kemu.emulator.findings import STAYS_DEGRADED, Loss, Unmended, Violation
 from kemu.emulator.watching.panel import Panel
+from kemu.emulator.watching.settings import Settings
 
 NEVER_US = 1 << 62
 MAX_VIOLATIONS = 100
-"""Maximum per checker and run. A machine with a basic defect breaks its rule at every step; the first cases are
-enough."""
+"""Maximum number of violations per checker and run. A machine with a basic defect breaks a rule at every step, and the
+first cases are enough."""
 
 
 class Checker:
-    """Base of all checkers; ``name`` is the checker's key in ``CHECKERS``.
-
-    A subclass fills ``on``: the method that takes each type of fact.
-    """
+    """Base class of all checkers. A subclass fills ``on``: type of a fact -> method that takes the fact."""
 
     name = ""
+    """The checker's key in ``CHECKERS``."""
+    kinds: tuple[str, ...] = ()
+    """The kinds of the checker's violations."""
     panel: Panel
-    """The shared state that the checker reads. The panel handles each fact before the checker does."""
+    """The shared state that the checker reads. The panel takes each fact before the checker."""
 
     def __init__(self) -> None:
         self.violations: list[Violation] = []
@@ -38,10 +36,10 @@ class Checker:
         self.unmended: list[Unmended] = []
         """Conditions that Kafka itself never ends."""
         self.suppressed = 0
-        """Violations beyond the first ``MAX_VIOLATIONS``."""
+        """Number of violations beyond the first ``MAX_VIOLATIONS``."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {}
         self.every: Handler | None = None
-        """A handler of every fact, called before the method of its type; None: none."""
+        """A handler of every fact, called before the method for the fact's type; None without such a handler."""
         self.parts: list[object] = []
         """Objects that take facts for this checker (``shown_to``)."""
         self.looks_us = NEVER_US
@@ -50,7 +48,7 @@ class Checker:
         """The clock that calls ``look``; None while the checker calls its own methods."""
 
     def shown_to(self, on: Mapping[type, Callable[[Seen, Any], None]]) -> None:
-        """Show these facts to a part of the checker, before the checker takes them."""
+        """Show facts of these types to a part of the checker, before the checker takes the facts."""
         for kind, takes in on.items():
             part = getattr(takes, "__self__", self)
             if not any(part is each for each in (self, *self.parts)):
@@ -58,16 +56,22 @@ class Checker:
             own = self.on.get(kind)
             self.on[kind] = takes if own is None else _both(takes, own)
 
-    def rest(self) -> None:
-        """Switch the checker off: no event that the checker judges can happen in this run."""
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls()
+
+    def at_rest(self) -> Self:
+        """Switch off and return the checker, because no event that the checker judges can happen in the run."""
         self.on, self.every, self.looks_us = {}, None, NEVER_US
+        return self
 
     def look(self, seen: Seen) -> None:
         """Judge rules about elapsed time, and set ``looks_us`` to the time of the next look."""
         raise NotImplementedError
 
     def look_at(self, us: int) -> None:
-        """Set the time of the next look, instead of the time set before."""
+        """Set the time of the next look; the new time replaces the former time."""
         self.looks_us = us
         if self.clock is not None:
             self.clock.looks_us = min(self.clock.looks_us, us)
@@ -77,7 +81,7 @@ class Checker:
             self.look(seen)
 
     def attach(self, panel: Panel) -> None:
-        """Read this panel. The panel must be shown each fact before the checker."""
+        """Set the panel that the checker reads. The panel must see each fact before the checker."""
         self.panel = panel
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
@@ -108,16 +112,18 @@ class Checker:
 
     @property
     def satisfied(self) -> bool:
-        """False while a required event has not happened. A run may end early when all checkers are satisfied."""
+        """Whether no required event is missing. A run may end early when all checkers are satisfied."""
         return True
 
     @property
     def judges_at_us(self) -> int | None:
-        """Latest time at which required events are judged, in us; None: unknown. A run lasts until this time."""
+        """Latest time at which required events are judged, in us; None if unknown. A run lasts at least until this
+        time.
+        """
         return None
 
     def finish(self, at_us: int) -> None:
-        """End the run at this time of the world."""
+        """Judge the rules about the whole run, which ended at this time of the world."""
 
     def stays_degraded(self, at_us: int, what: str, why: str, text: str) -> None:
         """Report a condition that did not end, for a reason in ``STAYS_DEGRADED``."""
@@ -125,8 +131,8 @@ class Checker:
         self.unmended.append(Unmended(at_us, what, why, text))
 
     def violation(self, seen: Seen, kind: str, entities: tuple[str, ...], text: str, *, liveness: bool = False) -> None:
-        """Report a violation, with one of the checker's ``KINDS``, which scenarios may expect."""
-        assert kind in KINDS.get(self.name, (kind,)), f"{self.name} has no kind {kind}"
+        """Report a violation with one of the checker's ``kinds``; scenarios may expect a kind."""
+        assert not self.kinds or kind in self.kinds, f"{self.name} has no kind {kind}"
         if len(self.violations) < MAX_VIOLATIONS:
             self.violations.append(Violation(self.name, seen.at_us, seen.seq, entities, text, liveness, kind))
         else:
@@ -134,7 +140,7 @@ class Checker:
 
 
 class Clock:
-    """Calls ``look`` of checkers when it is due, with one comparison per fact."""
+    """Calls ``look`` of each checker when the look is due, with one comparison per fact."""
 
     def __init__(self, checkers: Sequence[Checker]) -> None:
         self._checkers = [checker for checker in checkers if checker.looks]

@@ -26,12 +26,14 @@ Source: KIP-333.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Self
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, Healed, HostStarted, MemberReconfigured, Seen
 from kemu.emulator.watching.panel import Service
 from kemu.emulator.watching.progress import pieces_of
 from kemu.emulator.watching.ranges import Ranges
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.catch_up import OffsetRange
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition, host_of
@@ -56,11 +58,11 @@ COMMIT_US = 3_000_000
 
 
 class _Ownership:
-    """The work of a member's two consumers since the member owns the partition."""
+    """The work of a member's two consumers since the member became owner of the partition."""
 
     def __init__(self, due: int) -> None:
         self.due = due
-        """The end of the log at the assignment, lowered if later leaders have fewer records."""
+        """The end of the log at the assignment; lowered to the end of later leaders with fewer records."""
         self.first = Ranges()
         self.second = Ranges()
         self.has_begun = False
@@ -68,15 +70,15 @@ class _Ownership:
         self.was_reset = False
         """Whether a seek, a reset or a truncation changed the position later."""
         self.committed = -1
-        """The highest offset that the second consumer committed, even if the groups' log lost the commit since."""
+        """The highest offset that the second consumer committed, even if the groups' log lost the commit later."""
         self.uncommitted_us: int | None = None
         """Time since which the second consumer's work waits for a commit, in us."""
         self.uncommitted_to = 0
-        """The offset that the second consumer had reached at that time."""
+        """The offset that the second consumer had reached at ``uncommitted_us``."""
 
 
 class CatchUpChecker(Checker):
-    """Judges groups with ``enable.parallel.rebalance``; see the module docstring.
+    """Judges groups with ``enable.parallel.rebalance`` (KIP-333).
 
     Args:
         bound_us: longest time for which ranges may stay open without progress after the faults.
@@ -84,6 +86,16 @@ class CatchUpChecker(Checker):
     """
 
     name = "catch-up"
+    kinds = (
+        "commit-not-rising",
+        "committed-unprocessed",
+        "delivered-twice",
+        "not-jumped",
+        "outside-range",
+        "range-left-open",
+        "range-misplaced",
+        "second-uncommitted",
+    )
 
     def __init__(self, bound_us: int = DEFAULT_BOUND_US, commit_us: Mapping[GroupId, int] | None = None) -> None:
         super().__init__()
@@ -97,7 +109,7 @@ class CatchUpChecker(Checker):
         self._ownerships: dict[tuple[ActorName, int, TopicPartition], _Ownership] = {}
         """(actor, life, partition) -> the work of the present ownership."""
         self._healed: Seen | None = None
-        """The end of the faults, or the last later start of a host."""
+        """The fact of the end of the faults, or of the last later start of a host."""
         self.on = {
             PartitionsAssigned: self._assigned,
             PartitionsRevoked: self._lost_partitions,
@@ -116,6 +128,13 @@ class CatchUpChecker(Checker):
             Healed: self._disturbed,
             HostStarted: self._disturbed,
         }
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        every = settings.times.items()
+        commit_us = {name: each.commit_us + 2 * each.poll_us for name, each in every if all(each.commits.values())}
+        return cls(settings.scenario.stable_within_us, commit_us)
 
     # --- members -----------------------------------------------------------------------------------------------
 
@@ -206,7 +225,7 @@ class CatchUpChecker(Checker):
 
     def _is_repeated(self, fact: RangeCommitted | RangeOpened) -> bool:
         """Whether the same member, in the same generation, wrote the last record of this kind. Store the new record as
-        the last one.
+        the last record.
         """
         key = type(fact), (fact.group, (fact.topic, fact.partition))
         writer = (fact.member_id, fact.generation)
@@ -220,7 +239,7 @@ class CatchUpChecker(Checker):
         before, first = self.panel.ranges.kept(fact.group, at).before, self.panel.commits.of(fact.group, at)
         repeated = self._is_repeated(fact) and before.tokens[-1:] == (OffsetRange(fact.start, fact.end),)
         begin, end = max(first, before.last_end or 0), self.panel.logs.of(at).records.end
-        # A commit in the groups' log counts even if its coordinator was deposed before it reported the commit.
+        # A commit in the groups' log is valid even if the coordinator was deposed before its report of the commit.
         is_right = (
             begin <= fact.start <= max(begin, self.panel.progress.of(fact.group, at).done.end) and fact.end <= end
         )
@@ -277,7 +296,7 @@ class CatchUpChecker(Checker):
             self._healed = seen
 
     def _left_open(self) -> Iterator[tuple[Service, str]]:
-        """Open ranges of groups with running members."""
+        """Yield the open ranges of groups with running members."""
         for group, partitions in self.panel.ranges.groups.items():
             for at, kept in partitions.items() if self.panel.running_members(group) else ():
                 open_ranges = [each for each in kept.logs.open_ranges if not self._is_processed(group, at, each)]
@@ -285,7 +304,7 @@ class CatchUpChecker(Checker):
                     yield (group, at), ", ".join(f"{each.start} to {each.end - 1}" for each in open_ranges)
 
     def _is_processed(self, group: GroupId, at: TopicPartition, each: OffsetRange) -> bool:
-        """Whether a range is processed: by the owner's report, or by the first consumer after a truncation.
+        """Whether a range was processed: by the owner's report, or by the first consumer after a truncation.
 
         If the groups' log lost the report, the next owner processes the range again.
         """
@@ -306,7 +325,7 @@ class CatchUpChecker(Checker):
         return not any(True for _ in self._left_open())
 
     def finish(self, at_us: int) -> None:
-        """Judge the bound, unless the run ended before it."""
+        """Judge ranges that stayed open for longer than the bound."""
         if self._healed is None:
             return
         for (group, at), spans in self._left_open():

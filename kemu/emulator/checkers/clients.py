@@ -4,7 +4,7 @@
   retried after ``retry.backoff.ms`` (KIP-580: doubled up to a maximum). A
   producer reconnects after ``reconnect.backoff.ms`` and sends records at
   their interval.
-- too-late: these requests are sent soon after that time, if the host runs and needs no new leader or coordinator.
+- too-late: these requests are sent soon after the back-off, if the host runs and needs no new leader or coordinator.
 - vanished: a producer reports a batch with a final error as failed, and retries other batches unchanged.
 - undecided: each batch is acknowledged or reported as failed within
   ``delivery.timeout.ms``.
@@ -20,13 +20,13 @@ Source: Kafka 3.4 ``Sender``, ``RecordAccumulator``, ``KafkaAdminClient``,
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from kemu.actors.consumer.catch_up import PART
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.checkers.group_progress import GroupTimes
 from kemu.emulator.facts import FaultApplied, HostDown, MemberReconfigured, Seen, received, sent
+from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.memberships import MEMBER
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
@@ -74,7 +74,7 @@ ADMIN_BACKOFF = (100, 1_000)
 COMMAND_US = 60_000_000
 """``default.api.timeout.ms`` of an admin client."""
 EARLIEST, LATEST = 0.7, 1.4
-"""Allowed ratios of a wait to the back-off, which has a jitter of a fifth; clocks drift, too."""
+"""Least and greatest allowed ratio of a wait to the back-off, which has a jitter of a fifth; clocks drift, too."""
 STORM = 100
 IN_A_ROW = 4
 ASKED_RARELY: tuple[type, ...] = (
@@ -103,20 +103,22 @@ ADMINS_ASK: tuple[type, ...] = (
     *(ListOffsets, DeleteRecords, CreateTopics, CreatePartitions, DeleteTopics, ElectLeaders, IncrementalAlterConfigs),
     *(AlterPartitionReassignments, ListPartitionReassignments),
 )
-"""Requests of admin commands. Metadata is not among these requests: the client also sends Metadata without a
-command."""
+"""Requests of admin commands, without Metadata, because the client also sends Metadata without a command."""
 RETRIED = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT)
 """Errors after which a commit may succeed."""
 KEEPS_LEADER = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TIMED_OUT)
-"""Produce errors after which the same leader is asked again without new metadata."""
+"""Produce errors after which a producer retries at the same leader without new metadata."""
 COMMITS_BEFORE_A_JOIN = 1
-"""Commits that a member may send before it rejoins. More commits mean that the member ignores the rebalance."""
+"""Number of commits that a member may send before it rejoins. More commits mean that the member ignores the
+rebalance."""
 SILENT = "stop-polling"
 """The fault under which an application does not poll."""
 
 
 def wait_us(backoff: tuple[int, int], failures: int) -> int:
-    """The back-off after so many consecutive failures, without jitter, in us. Maximum 0: constant back-off."""
+    """The back-off after ``failures`` consecutive failures, without jitter, in us. A maximum of 0 means a constant
+    back-off.
+    """
     first, most = backoff
     return (min(first << min(failures - 1, 20), most) if most else first) * _MS
 
@@ -133,13 +135,13 @@ class _Batch:
         self.attempts = 1
         self.error = ErrorCode.NONE
         self.failed_us = -1
-        """Time at which the last attempt failed, in us; -1: an attempt is under way."""
+        """Time at which the last attempt failed, in us; -1 during an attempt."""
         self.is_exact = False
         """Whether the next attempt waits only for the back-off."""
 
 
 class _Attempt(NamedTuple):
-    """A Produce without an answer. ``given_up``: partitions whose batch was reported as failed meanwhile."""
+    """A Produce without an answer. ``given_up``: partitions whose batch was reported as failed before the answer."""
 
     to: ActorName
     at_us: int
@@ -154,14 +156,15 @@ class _Rhythm:
 
     def __init__(self) -> None:
         self.seq = self.at_us = self.gap_us = -1
-        """``gap_us``: time since the step before; -1: another event than the interval caused the step."""
+        """Step, its time, and ``gap_us``: time since the previous step, or -1 if another event than the interval caused
+        the step."""
         self.count = 0
-        """Number of records."""
+        """Number of records in the step."""
         self.wrong = 0
         """Number of consecutive steps at a wrong time."""
 
     def is_wrong(self, interval_us: int) -> bool:
-        """Whether the step came too early, or so late and with so many records that one record was due before."""
+        """Whether the step occurred too early, or so late and with so many records that a record was due earlier."""
         if self.gap_us < 0:
             return False
         late = self.gap_us > interval_us * LATEST and self.count * interval_us > 2 * self.gap_us
@@ -169,14 +172,14 @@ class _Rhythm:
 
 
 class _Quiet(NamedTuple):
-    """The admin got its last answer or lost its connection, and neither sent another request nor ended its command."""
+    """A wait of the admin client, which has an unfinished command and no open request."""
 
     since: Seen
     failures: int
 
 
 class _Rejoin(NamedTuple):
-    """A member learned that its group rebalances."""
+    """A rebalance of which a member learned, before the member rejoins."""
 
     since: Seen
     group: GroupId
@@ -188,14 +191,15 @@ class _Rejoin(NamedTuple):
 
 
 class Clients(Checker):
-    """Judges producers, the admin client and members; see the module docstring.
+    """Judges retries, lookups and outcomes of producers, the admin client and members.
 
     Args:
-        settings: the settings in force; without them nothing is judged.
+        settings: the settings in force; without settings nothing is judged.
         times: the time limits of each group.
     """
 
     name = "clients"
+    kinds = ("not-looked-up", "not-rejoined", "storm", "too-late", "too-soon", "undecided", "vanished")
 
     def __init__(self, settings: Settings | None = None, times: Mapping[GroupId, GroupTimes] | None = None) -> None:
         super().__init__()
@@ -207,11 +211,11 @@ class Clients(Checker):
         self._batches: dict[ActorName, dict[TopicPartition, _Batch]] = {}
         self._rhythm_of: dict[ActorName, _Rhythm] = {}
         self._mute_until_us: dict[ActorName, int] = {}
-        """Producer that knows the leaders and has sent no record yet -> time by which it must send, in us."""
+        """Producer that knows the leaders and has sent no record yet -> latest time of the first record, in us."""
         self._changed_rates: dict[str, None] = {}
         """Topics whose rate the plan changed."""
         self._broken: dict[tuple[ActorName, ActorName], tuple[int, int]] = {}
-        """(producer, peer) -> (consecutive connection failures, time of the last one in us)."""
+        """(producer, peer) -> (number of consecutive connection failures, time of the last failure in us)."""
         self._asked: dict[int, ActorName] = {}
         """The admin's requests without an answer."""
         self._quiet: _Quiet | None = None
@@ -223,7 +227,7 @@ class Clients(Checker):
         self._active_us = 0
         """Time of the admin's last request or answer, in us."""
         self._mixed_until_us = -1
-        """Until this time several admin commands may be under way. Then a wait cannot be matched to its command."""
+        """Time until which several admin commands may run, so that a wait cannot be matched to its command."""
         self._refused: dict[ActorName, ActorName] = {}
         """Member -> the broker that answered NOT_COORDINATOR, until the member finds another coordinator."""
         self._commits: dict[ActorName, tuple[int, int]] = {}
@@ -234,7 +238,7 @@ class Clients(Checker):
         self._silent: dict[str, None] = {}
         """Hosts whose application ever stopped polling."""
         self._counted: dict[tuple[ActorName, type], tuple[int, int]] = {}
-        """(client, request type) -> (the last second in which it was sent, its count in that second)."""
+        """(client, request type) -> (last second with such a request, number of such requests in this second)."""
         if settings is None:
             return
         self._settings = settings
@@ -266,6 +270,11 @@ class Clients(Checker):
             reply = MESSAGES[SPECS[request].api_key, Kind.REPLY].cls
             self.shown_to({sent(request): self._admin_asks, received(reply): self._admin_hears})
         self.shown_to(settings.on)
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings, settings.times)
 
     # --- producers ---------------------------------------------------------------------------------------------
 
@@ -352,7 +361,7 @@ class Clients(Checker):
             attempt.given_up[at] = None
 
     def _look_at_batches(self, seen: Seen) -> None:
-        """Judge batches whose ``delivery.timeout.ms`` is over. Only a producer on a stopped host may lack an
+        """Judge batches whose ``delivery.timeout.ms`` is over. Only a batch of a producer on a stopped host may lack an
         outcome.
         """
         limit_us = self._settings.producer.delivery_timeout_ms * _MS + SLACK_US
@@ -521,8 +530,8 @@ class Clients(Checker):
         self._look_at_members(seen)
 
     def _rejoins_after(self, actor: ActorName, at_us: int) -> None:
-        """Restart the clock of a rejoin. ``actor``: the member, or its second consumer, whose commit it also awaits
-        (KIP-333).
+        """Restart the clock of a rejoin. ``actor``: the member, or the member's second consumer, whose commit the
+        member awaits, too (KIP-333).
         """
         member = actor.removesuffix(f"/{PART}")
         rejoin = self._rejoins.get(member)
@@ -546,7 +555,7 @@ class Clients(Checker):
     # --- second consumers --------------------------------------------------------------------------------------
 
     def _commit_failed(self, seen: Seen) -> None:
-        """Note a failed commit by interval: while its member is in a generation, nothing else causes a commit."""
+        """Note a failed commit by interval. While the member is in a generation, nothing else causes a commit."""
         member, config = seen.actor.removesuffix(f"/{PART}"), self._settings.consumer(seen.actor)
         known = self.panel.memberships.members.get(member)
         by_interval = config is not None and config.enable_auto_commit and not config.emulated_commit_after_poll
@@ -606,7 +615,7 @@ class Clients(Checker):
                 self._attempt_ended(seen, asked, (row.topic, row.partition), ErrorCode.NETWORK_EXCEPTION)
 
     def _ends(self, seen: Seen, fact: object) -> None:
-        """A membership ended."""
+        """Forget the awaited rejoin of a membership that ended."""
         self._rejoins.pop(seen.actor, None)
 
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
@@ -630,7 +639,7 @@ class Clients(Checker):
             self._asked, self._quiet = {}, None
 
     def finish(self, at_us: int) -> None:
-        """Judge the waits that are still open."""
+        """Judge the waits that are open at the end of the run."""
         if self.panel.now is not None and self.on:
             seen = self.panel.now._replace(at_us=at_us)
             self._look_at_batches(seen)

@@ -4,14 +4,13 @@
   start position.
 - went-back: committed offsets increase, except after a reset, a seek, a removal or a late commit.
 - not-kept: a coordinator reported each commit that succeeded.
-- given-up-uncommitted: an undisturbed eager member with
-  ``enable.auto.commit`` commits its work before it rejoins or closes. A
-  failed commit counts.
+- given-up-uncommitted: an undisturbed eager member with ``enable.auto.commit`` commits its work before it rejoins or
+  closes. A failed commit is enough.
 - removed-too-early: an offset lasts ``offsets.retention.minutes`` after its
   group became empty or its commit (KIP-211), unless an operator or a
   deleted topic removes it.
 - removed-too-late: an Empty group's offset is removed at the next check.
-- position-not-committed: a member starts at the committed offset.
+- position-not-committed: a new owner starts at the committed offset.
 - reset-in-range, not-truncated: a member leaves only a position that its
   log lost.
 - wrong-reset: a reset follows ``auto.offset.reset``.
@@ -23,6 +22,7 @@ Source: Kafka 3.4.1 ``ConsumerCoordinator``, ``GroupMetadata``.
 """
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Self
 
 from kemu.emulator.checkers.base import NEVER_US, Checker
 from kemu.emulator.facts import (
@@ -35,6 +35,7 @@ from kemu.emulator.facts import (
     Seen,
 )
 from kemu.emulator.watching.group_commits import NOTHING
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
@@ -68,19 +69,19 @@ REMOVES_OFFSETS: Mapping[str, Callable[[GroupId, str], set[str]]] = {
 """Plan entries that remove committed offsets -> the names in their text. Source: KIP-229, KIP-496,
 ``GroupCoordinator.handleDeletedPartitions`` (3.4.1)."""
 UNSUBSCRIBE = "unsubscribe"
-"""The plan entry that unsubscribes an application; its text begins with the host."""
+"""The plan entry that unsubscribes an application. The entry's text begins with the host."""
 CLOSE = "close-host"
-"""The plan entry that closes an application; its text ends with the host."""
+"""The plan entry that closes an application. The entry's text ends with the host."""
 OPERATOR_US = 60_000_000
 """Longest time of an operator's request: ``default.api.timeout.ms`` of Kafka's admin client, in us."""
 LATE_US = 15_000_000
-"""Longest delay of a removal, in us: its record is written, and its log may change its leader."""
+"""Longest delay of a removal, in us: the write of its record, and perhaps an election of the log's leader."""
 SETTLED_US = 10_000_000
-"""Time in a state after which no earlier decision is still being written, in us."""
+"""Time in a state after which every earlier decision has been written, in us."""
 
 
 class _StatePeriod:
-    """One state of a group, and its start."""
+    """One state of a group with its start."""
 
     __slots__ = ("generation", "owned", "since_us", "state")
 
@@ -106,7 +107,7 @@ class _Work:
         self.worked = False
         """Whether the member has processed records since the last position was set."""
         self.may_go_back_to: int | None = None
-        """The position that was set without a committed offset, or a later commit; None: neither.
+        """The position that was set without a committed offset, or a later commit; None without either.
         """
         self.stored = -1
         """The highest offset that the member committed, or tried to commit."""
@@ -117,9 +118,21 @@ class _Work:
 
 
 class CommitsChecker(Checker):
-    """Judges commits, positions and removals; see the module docstring."""
+    """Judges commits, positions and removals of offsets."""
 
     name = "commits"
+    kinds = (
+        "ahead-of-work",
+        "given-up-uncommitted",
+        "not-kept",
+        "not-truncated",
+        "position-not-committed",
+        "removed-too-early",
+        "removed-too-late",
+        "reset-in-range",
+        "went-back",
+        "wrong-reset",
+    )
 
     def __init__(
         self,
@@ -131,7 +144,8 @@ class CommitsChecker(Checker):
         """Create a checker of one run.
 
         Args:
-            policies: ``auto.offset.reset`` by group and, where it differs, by host; groups without one are not judged.
+            policies: ``auto.offset.reset`` by group, and by host for members with another value; groups without a value
+            are not judged.
             retention_us: ``offsets.retention.minutes`` of the brokers.
             auto_commit: groups of eager members with auto-commit.
             check_us: ``offsets.retention.check.interval.ms`` of the brokers.
@@ -139,27 +153,28 @@ class CommitsChecker(Checker):
         super().__init__()
         self._auto_commit = dict.fromkeys(auto_commit)
         self._kept_us = retention_us // 2
-        """Least lifetime of an offset: two coordinators may have different clocks."""
+        """Least lifetime of an offset in us; two coordinators may have different clocks."""
         self._removed_by_us = retention_us + retention_us // 100 + check_us + LATE_US
-        """Longest lifetime of an offset in an Empty group."""
+        """Longest lifetime of an offset in an Empty group, in us."""
         self._policies = {name: {policy} for name, policy in (policies or {}).items()}
-        """Policies by name. A host that is reconfigured in the run may follow the policy of either life."""
+        """Group or host -> allowed policies. A host that is reconfigured in the run may follow the policy of either
+        life."""
         self._group_of: dict[ActorName, GroupId] = {}
         """Host -> group."""
         self._starts: dict[TopicPartition, int] = {}
         """The highest start offset of any replica of the log."""
         self._work: dict[TopicPartition, dict[tuple[GroupId, ActorName, int], _Work]] = {}
-        """Partition -> (group, actor, life) -> the work."""
+        """Partition -> (group, actor, life) -> work of the life on the partition."""
         self._committed_us: dict[tuple[GroupId, TopicPartition], int] = {}
-        """Time of the last reported commit, in us; empty if the group's log may have lost commits since."""
+        """(group, partition) -> time of the last reported commit, in us; no entry after a possible loss of commits."""
         self._led_us: dict[TopicPartition, int] = {}
-        """Time at which a broker last became leader, in us."""
+        """Partition -> time at which a broker last became leader, in us."""
         self._removals_asked: list[tuple[int, str, set[str]]] = []
         """(time, kind, words) of each plan entry that removes offsets."""
         self._unsubscribes: dict[ActorName, None] = {}
-        """Hosts whose application unsubscribed and has not been assigned partitions since."""
+        """Hosts whose application unsubscribed and has no partitions since."""
         self._closes_us: dict[str, int] = {}
-        """Host -> time at which the plan closed its application, until it starts again."""
+        """Host -> time at which the plan closed its application, until the host starts again."""
         self._periods: dict[GroupId, list[_StatePeriod]] = {}
         """The states of each group since a coordinator loaded it, oldest first."""
         self._reported: dict[tuple[GroupId, str], dict[int, None]] = {}
@@ -184,6 +199,19 @@ class CommitsChecker(Checker):
             TopicDeleted: self._topic_deleted,
             BecameLeader: self._led,
         }
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(
+            {
+                **dict.fromkeys(settings.streams, "earliest"),
+                **settings.by_member(lambda of: of.auto_offset_reset),
+            },
+            settings.broker.offsets_retention_minutes * 60_000_000,
+            _eager_groups_with_auto_commit(settings),
+            settings.broker.offsets_retention_check_interval_ms * 1_000,
+        )
 
     def _say(self, seen: Seen, kind: str, at: TopicPartition, text: str) -> None:
         self.violation(seen, kind, (seen.fact.group, f"{at[0]}-{at[1]}", seen.actor), text)
@@ -220,7 +248,7 @@ class CommitsChecker(Checker):
         self._removals_asked.append((seen.at_us, "delete-topic", {fact.topic}))
 
     def _is_asked_for(self, group: GroupId, topic: str, since_us: int) -> bool:
-        """Whether an operator or a deletion requested the removal of an offset."""
+        """Whether an operator, or the deletion of a topic, requested the removal of an offset."""
         return any(
             asked_us >= since_us and REMOVES_OFFSETS[kind](group, topic) <= words
             for asked_us, kind, words in self._removals_asked
@@ -243,7 +271,7 @@ class CommitsChecker(Checker):
         asks_deposed = self.panel.asks_deposed(seen)
         for at in fact.added:
             work, committed_us = self._work_of(seen, at), self._committed_us.get((fact.group, at), 0)
-            # A coordinator that ended may have written a removal without reporting it.
+            # A coordinator that ended may have written a removal without a report.
             unknown = asks_deposed or self._is_asked_for(fact.group, at[0], committed_us)
             work.starts, work.must_start_at = True, NOTHING if unknown else self.panel.commits.of(fact.group, at)
 
@@ -253,14 +281,15 @@ class CommitsChecker(Checker):
         work.reached, work.reached_since = max(work.reached, fact.last), max(work.reached_since, fact.last)
 
     def _may_be_validated(self, at: TopicPartition, at_us: int) -> bool:
-        """Whether the position may await validation after a leader change. Such a position is not committed
+        """Whether a position may await validation after a leader change. Such a position is not committed
         (``SubscriptionState.allConsumed``).
         """
         led_us = self._led_us.get(at)
         return led_us is not None and at_us - led_us < SETTLED_US
 
     def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
-        """Judge that work is committed before all partitions are revoked, unless the application unsubscribes.
+        """Judge whether work was committed before the revocation of all partitions, unless the application
+        unsubscribes.
 
         Source: ``ConsumerCoordinator.onJoinPrepare``, ``close``, ``onLeavePrepare`` (3.4.1).
         """
@@ -276,9 +305,7 @@ class CommitsChecker(Checker):
                 self._say(seen, "given-up-uncommitted", at, f"{seen.actor} revokes {at[0]}-{at[1]} {text}")
 
     def _can_commit(self, seen: Seen, group: GroupId) -> bool:
-        """Whether the member asks the group's coordinator, and no fault hit the member or a host of the cluster for 10
-        s.
-        """
+        """Whether the member asks the group's coordinator, and no fault has hit the member or a broker for 10 s."""
         known, panel = self.panel.groups.get(group), self.panel
         if known is None or not known.coordinator:
             return False
@@ -288,7 +315,7 @@ class CommitsChecker(Checker):
         since_us = panel.disturbances.undisturbed_since_us([*hosts, host_of(seen.actor)])
         if since_us is None or seen.at_us - since_us < SETTLED_US:
             return False
-        # close() waits for the answer to one commit, which may have been lost.
+        # close() waits for the answer to one commit, and the answer may be lost.
         return self._closes_us.get(host_of(seen.actor), since_us) >= since_us
 
     # --- positions ---------------------------------------------------------------------------------------------
@@ -325,7 +352,7 @@ class CommitsChecker(Checker):
                 self._say(seen, "wrong-reset", at, f"{resets} auto.offset.reset is {policy}")
 
     def _breaks_policy(self, seen: Seen, fact: PositionSet) -> str:
-        """The ``auto.offset.reset`` that a reset breaks; "" if it follows the policy."""
+        """The ``auto.offset.reset`` that a reset breaks; "" for a reset that follows the policy."""
         policies = self._policies.get(host_of(seen.actor)) or self._policies.get(fact.group)
         start = self._starts.get((fact.topic, fact.partition), 0)
         if policies == {"none"}:
@@ -407,8 +434,8 @@ class CommitsChecker(Checker):
         self._may_start_before(at, fact.group)
 
     def _periods_before(self, seen: Seen, group: GroupId) -> list[_StatePeriod]:
-        """The states in which the removal may have been decided, the present one first. The record of the removal takes
-        time to be written.
+        """The states in which the coordinator may have decided the removal, the present state first. The write of the
+        removal's record takes time.
         """
         found: list[_StatePeriod] = []
         for period in reversed(self._periods.get(group, [_StatePeriod("", 0, 0)])):
@@ -418,7 +445,7 @@ class CommitsChecker(Checker):
         return found
 
     def _why_kept(self, seen: Seen, period: _StatePeriod, at: TopicPartition, committed_us: int | None) -> str:
-        """Why an offset may not expire in this state of its group; "": it may.
+        """The reason why an offset must not expire in this state of the group; "" if it may expire.
 
         Source: KIP-211, ``GroupMetadata.removeExpiredOffsets`` (3.4.1).
         """
@@ -433,7 +460,7 @@ class CommitsChecker(Checker):
         return f"{(seen.at_us - since_us) / 1e6:.1f} s after {since}"
 
     def finish(self, at_us: int) -> None:
-        """Judge the offsets that are still committed."""
+        """Judge the offsets that are committed at the end of the run."""
         for group in self._periods:
             self._is_empty_until(at_us, group)
 
@@ -473,3 +500,15 @@ class CommitsChecker(Checker):
         for (group, at), left in self.panel.commits.changed:
             self._committed_us.pop((group, at), None)
             self._may_start_before(at, group, left)
+
+
+def _eager_groups_with_auto_commit(settings: Settings) -> tuple[str, ...]:
+    """Groups of eager members with the same settings and with auto-commit."""
+    found = []
+    for name, group in settings.scenario.groups.items():
+        config = group.consumer(name, "", 0, settings.release.consumer)
+        by_range = set(config.partition_assignment_strategy) & {"range", "roundrobin", "sticky"}
+        eager = bool(by_range) and config.rebalance_protocol == "eager" and not config.enable_parallel_rebalance
+        if group.streams is None and not group.overrides and eager and config.enable_auto_commit:
+            found.append(name)
+    return tuple(found)

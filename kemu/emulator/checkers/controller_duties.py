@@ -13,7 +13,7 @@ A condition must end within its bound while its parties are undisturbed:
 - dead-in-isr: an ISR has an unregistered broker.
 - former-leader: a broker leads by an election before its restart.
 - step-kept: a reassignment's target is in sync.
-- not-balanced: a preferred replica could lead and does not.
+- not-balanced: a preferred replica could be the leader and is not.
 - left-over: a request stays in the store.
 
 Never: a session ends before its timeout (session-cut); leaders move back to
@@ -46,7 +46,7 @@ from kemu.protocol.nodes import (
 from kemu.protocol.notes.replication import MetadataCached, NodeWritten, SessionEnded, SessionOpened
 
 DECIDED_US = 2_000_000
-"""Longest time for a controller to elect a leader once it has written that there is none, in us."""
+"""Longest time from a controller's write of a state without a leader until the election, in us."""
 REQUESTS = (f"{DELETE_TOPICS}/", f"{ISR_CHANGES}/", PREFERRED_ELECTION, REASSIGN_PARTITIONS)
 _NEVER_US = 1 << 62
 Row = tuple[int, int, tuple[int, ...], tuple[int, ...]]
@@ -54,24 +54,24 @@ Row = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 
 class ControllerDuties(Duties):
-    """The duties of controllers; see the module docstring."""
+    """The duties of the store, controllers and brokers."""
 
     def __init__(self, plane: ControlPlane, config: ControllerConfig, create_us: int) -> None:
         super().__init__(plane, create_us)
         self._config = config
         self._session_us = config.zookeeper_session_timeout_ms * 1_000 + TICK_US
         self._caches: dict[str, dict[TopicPartition, Row]] = {}
-        """Broker -> partition -> the metadata that it sends to clients."""
+        """Broker -> partition -> metadata that the broker sends to clients."""
         self._alive: dict[str, tuple[int, ...]] = {}
-        """Broker -> the live brokers in its metadata."""
+        """Broker -> live brokers in the broker's metadata."""
         self._elected: dict[TopicPartition, int] = {}
-        """zxid of each partition's last election."""
+        """Partition -> zxid of the last election."""
         self._requests: dict[str, None] = {}
         """Paths of requests and announcements in the store."""
         self._targets: dict[TopicPartition, tuple[int, ...]] = {}
-        """Partition -> its new replicas in the reassignment node used before KIP-455."""
+        """Partition -> new replicas in the reassignment node that was used before KIP-455."""
         self._silent_us: dict[str, int] = {}
-        """Hosts that are down or paused -> start, in us."""
+        """Host that is down or paused -> time of the end or the pause, in us."""
         self._check = (-1, 0)
         """(controller that moved leaders back to preferred replicas, time of its last check in us)."""
         self._lives: dict[int, int] = {}
@@ -120,21 +120,23 @@ class ControllerDuties(Duties):
         self._lives[fact.session_id] = self.panel.hosts[host_of(fact.client)].life
 
     def _session_ended(self, seen: Seen, fact: SessionEnded) -> None:
-        """A silent client pings each third of its timeout, so the store may have heard it up to a third earlier."""
+        """Judge the end of a session. An idle client pings each third of its timeout, so its last ping may be a third
+        of the timeout old.
+        """
         host = host_of(fact.client)
         silent_us, free_us = self._silent_us.get(host), self.panel.disturbances.links_free_since_us((STORE, host))
         if fact.why != "expired" or silent_us is None or free_us is None or free_us >= silent_us:
             return
         life = self.panel.hosts[host].life
         if self._lives.get(fact.session_id, life) != life:
-            return  # its former process fell silent before
+            return  # the former process became silent earlier
         for_us = seen.at_us - silent_us
         if for_us < (self._session_us - TICK_US) * 19 // 30:  # two thirds, less the time of a ping
             text = f"the store ends the session of {fact.client} {for_us / 1e6:g} s after {host} fell silent"
             self.violation(seen, "session-cut", (host,), text)
 
     def _judge_preferred(self, seen: Seen, at: TopicPartition) -> None:
-        """Judge the time of a move back to the preferred replica. A request, or a leader that closes or stops, excuses
+        """Judge the time of a move back to the preferred replica. A request, or a closing or stopped leader, excuses
         the move.
         """
         before, assignment = self.panel.state_before, self.panel.assigned.get(at)
@@ -195,7 +197,7 @@ class ControllerDuties(Duties):
             yield from self._of_orders(at, state, assignment)
 
     def _of_sessions(self) -> Iterator[Duty]:
-        """Registrations follow broker processes, and one broker is the controller."""
+        """Yield duties about registrations, and about the existence of a controller."""
         panel, plane = self.panel, self.plane
         for host in map(broker_host, panel.registered):
             free_us = panel.disturbances.links_free_since_us((STORE, host))  # delayed packets renew the session
@@ -222,7 +224,7 @@ class ControllerDuties(Duties):
         return min(sets, key=lambda hosts: us if (us := since_us(hosts)) is not None else _NEVER_US)
 
     def _of_brokers(self) -> Iterator[Duty]:
-        """Live brokers know the live brokers."""
+        """Yield duties about the live brokers in brokers' metadata."""
         live = tuple(sorted(self.panel.registered))
         for host in map(broker_host, live):
             known = self._alive.get(host, ())
@@ -236,8 +238,8 @@ class ControllerDuties(Duties):
         return any(at in states and not set(target) <= set(states[at].isr) for at, target in self._targets.items())
 
     def _of_requests(self) -> Iterator[Duty]:
-        """Requests are carried out. A deletion waits for all brokers and for reassignments; a reassignment for its
-        end.
+        """Yield duties about requests in the store. A deletion waits for all brokers and for reassignments; a
+        reassignment waits for its end.
         """
         panel, plane = self.panel, self.plane
         moving = [at[0] for at, assignment in panel.assigned.items() if assignment.is_being_reassigned]
@@ -254,7 +256,7 @@ class ControllerDuties(Duties):
             yield Duty("left-over", (path,), parties, of, SETTLE_US, text, plane.decides_from_us)
 
     def _of_new(self, at: TopicPartition, assignment: ReplicaAssignment) -> Iterator[Duty]:
-        """A partition that an admin created gets a state as soon as one replica is alive."""
+        """Yield duties about a created partition: the partition gets a state as soon as one replica is alive."""
         plane, name = self.plane, f"{at[0]}-{at[1]}"
         able = [host for host in map(broker_host, assignment.replicas) if plane.registration(host) >= 0]
         if able:
@@ -263,8 +265,8 @@ class ControllerDuties(Duties):
             yield Duty("no-leader", (name,), parties, of, self.orders_us, text, plane.decides_from_us)
 
     def _of_leadership(self, at: TopicPartition, state: PartitionState) -> Iterator[Duty]:
-        """The broker named by the store leads. If that broker cannot lead, the controller names one of the ISR that
-        can.
+        """Yield duties about leadership: the store's leader leads. If this broker cannot lead, the controller chooses
+        another broker of the ISR.
         """
         panel, plane, leader = self.panel, self.plane, broker_host(state.leader)
         is_live = state.leader in panel.registered
@@ -286,7 +288,9 @@ class ControllerDuties(Duties):
         yield Duty("no-leader", (name,), parties, of, bound_us, text, from_us)
 
     def _of_state(self, at: TopicPartition, state: PartitionState, assignment: ReplicaAssignment) -> Iterator[Duty]:
-        """Dead brokers leave the ISR, restarted leaders are elected again, completed steps are committed."""
+        """Yield duties about a state: dead brokers leave the ISR, restarted leaders are elected again, and completed
+        steps are committed.
+        """
         panel, plane, name = self.panel, self.plane, f"{at[0]}-{at[1]}"
         parties = (STORE, plane.controller)
         of, from_us = (state, plane.epoch), plane.decides_from_us
@@ -312,7 +316,7 @@ class ControllerDuties(Duties):
         return len(left) >= least and set(final if is_last else assignment.adding) <= set(state.isr)
 
     def _of_orders(self, at: TopicPartition, state: PartitionState, assignment: ReplicaAssignment) -> Iterator[Duty]:
-        """Brokers obey the store's leader epochs and send the store's metadata to clients."""
+        """Yield duties of brokers: to obey the store's leader epochs, and to send the store's metadata to clients."""
         panel, plane, name = self.panel, self.plane, f"{at[0]}-{at[1]}"
         leader, now = broker_host(state.leader), (state.leader, state.leader_epoch, state.isr, assignment.replicas)
         unknown = panel.unknown_isrs.of(at)
@@ -337,14 +341,16 @@ class ControllerDuties(Duties):
             yield self.order("order-not-obeyed", (name, host), host, now[:2], self.orders_us, text)
 
     def _of_balance(self) -> Iterator[Duty]:
-        """Preferred replicas lead again at the next check, where others lead too many of a broker's partitions."""
+        """Yield duties about balance: preferred replicas lead again at the next check, if other brokers lead too many
+        of a broker's partitions.
+        """
         config, panel, plane = self._config, self.panel, self.plane
         if not config.auto_leader_rebalance_enable:
             return
         preferred: dict[int, list[TopicPartition]] = {}
         for at, assignment in panel.assigned.items():
             if assignment.is_being_reassigned:
-                return  # up to Kafka 3.3.2 controllers do not rebalance leaders meanwhile (KAFKA-10149)
+                return  # up to Kafka 3.3.2 controllers do not rebalance leaders during a reassignment (KAFKA-10149)
             if at in panel.states and at[0] not in plane.deleting:
                 preferred.setdefault(assignment.replicas[0], []).append(at)
         bound_us = config.leader_imbalance_check_interval_seconds * 1_000_000 + SETTLE_US

@@ -1,16 +1,16 @@
 """A partition moves in two steps, and a series of rebalances ends (KIP-429).
 
-A member joins with the partitions it owns. No other member gets them in
-that generation. The member revokes the partitions that its assignment lacks
-and rejoins; the follow-up rebalance assigns them to new owners.
+A member joins with its owned partitions. No other member gets these partitions in the same generation. The member
+revokes the partitions that its assignment lacks, and rejoins. The follow-up rebalance assigns the revoked partitions to
+new owners.
 
 - handed-over-too-soon: no member gets a partition that another member owned
   when the join phase completed, unless the partition was assigned elsewhere
   since. A static member that did not return is exempt.
 - revoked-too-much: before onPartitionsAssigned a member revokes nothing of
   its new assignment.
-- no-rejoin: without events from outside, at most five generations revoke
-  partitions. Progress of a restoring Streams task is such an event.
+- no-rejoin: without events from outside, at most five generations revoke partitions. Progress of a restoring Streams
+  task is an event from outside, too.
 - assignment-refused: no member refuses its assignment (the superset check
   on KIP-429's page).
 
@@ -50,7 +50,7 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.notes.streams import TaskRestored
 
 MOST_REVOKING = 5
-"""A rebalance and four follow-ups, as Kafka's own tests allow ``cooperative-sticky``."""
+"""Number of generations: a rebalance and four follow-ups, as Kafka's own tests allow for ``cooperative-sticky``."""
 OUTSIDE = (
     *(FaultApplied, FaultEnded, Healed, HostDown, HostStarted, HostPaused, HostResumed, TopicGrown, MemberFailed),
 )
@@ -62,18 +62,19 @@ class _Group:
     def __init__(self) -> None:
         self.generation = -1
         self.claims: dict[TopicPartition, Life] = {}
-        """Partition -> the life that claimed it at the join and keeps it until the follow-up of this generation."""
+        """Partition -> life that claimed the partition at the join and keeps the partition until the follow-up."""
         self.owner: dict[TopicPartition, Life] = {}
-        """Partition -> the life that it was last assigned to."""
+        """Partition -> life that last received the partition."""
         self.static: dict[MemberId, None] = {}
         self.revoking: dict[int, None] = {}
         """Generations with revoked partitions since the last event from outside."""
 
 
 class Cooperative(Checker):
-    """Judges the cooperative protocol; see the module docstring."""
+    """Judges the cooperative protocol (KIP-429)."""
 
     name = "cooperative"
+    kinds = ("assignment-refused", "handed-over-too-soon", "no-rejoin", "revoked-too-much")
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +82,7 @@ class Cooperative(Checker):
         self._joining: dict[Life, MemberId] = {}
         """Members between their JoinGroup and its answer."""
         self._adopting: dict[Life, list[TopicPartition]] = {}
-        """Members that have not adopted their assignment yet -> partitions of it that they revoked since."""
+        """Member that has not adopted its assignment yet -> assigned partitions that the member has revoked since."""
         self.on = {
             AssignmentRefused: self._refused,
             JoinPhaseCompleted: self._completed,
@@ -116,7 +117,7 @@ class Cooperative(Checker):
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         group = self._group(fact.group)
-        group.generation = -1  # numbers may be used again until the next join phase
+        group.generation = -1  # generation numbers may repeat until the next join phase
         group.revoking.clear()
 
     def _restored(self, seen: Seen, fact: TaskRestored) -> None:

@@ -1,4 +1,4 @@
-"""A duty of the checker ``duties``, and the common part of its sources."""
+"""A duty of the checker ``duties``, and the base class of the sources of duties."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -9,9 +9,10 @@ from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import STORE
 
 ORDER_US = 5_000_000
-"""Longest time for a controller to notice, decide, write and send an order, with other work queued before, in us."""
+"""Longest time in which a controller detects a change, decides, writes and sends a request, with earlier work queued,
+in us."""
 TICK_US = 3_000_000
-"""Longest time by which the store may end a session late, in us."""
+"""Longest delay of the store's end of a session, in us."""
 SETTLE_US = 15_000_000
 """Longest time for a leader's or admin's change to reach all brokers, in us."""
 ISR_US = 10_000_000
@@ -22,12 +23,12 @@ class Duty(NamedTuple):
     """A condition that must end.
 
     Args:
-        kind: one of ``KINDS``.
-        about: its entities.
+        kind: one of the kinds of the checker.
+        about: the affected entities.
         parties: hosts that must be undisturbed.
-        state: any change restarts the clock.
-        bound_us: its longest duration.
-        text: the condition in words.
+        state: the state of the entities; any change restarts the clock.
+        bound_us: the longest duration of the condition.
+        text: a description of the condition.
         not_before_us: earliest start of the clock.
     """
 
@@ -41,11 +42,11 @@ class Duty(NamedTuple):
 
 
 class Duties:
-    """A source of duties: takes facts after the panel does."""
+    """A source of duties, which takes facts after the panel."""
 
     panel: Panel
     violation: Callable[..., None]
-    """The checker's method, for rules that no time excuses."""
+    """The checker's method that reports a violation, for rules without a bound."""
 
     def __init__(self, plane: ControlPlane, create_us: int = 0) -> None:
         self.plane = plane
@@ -58,11 +59,11 @@ class Duties:
 
     @property
     def orders_us(self) -> int:
-        """Longest time of a controller's order, in us. A LeaderAndIsr may create all logs."""
+        """Longest time of a controller's request, in us. A LeaderAndIsr may create all logs."""
         return ORDER_US + self._create_us * len(self.panel.states)
 
     def order(self, kind: str, about: tuple[str, ...], host: str, state: object, bound_us: int, text: str) -> Duty:
-        """A duty of the controller to send a broker an order that it lacks."""
+        """A duty of the controller to send a missing request to a broker."""
         plane = self.plane
         of = (state, plane.epoch, plane.registration(host))
         return Duty(kind, about, (STORE, plane.controller, host), of, bound_us, text, plane.decides_from_us)

@@ -17,7 +17,7 @@
   least the committed offset; DescribeGroups the members' protocol type; no
   unknown partition that the store has.
 
-A value without a known right value is not judged.
+A field without a known right value is not judged.
 
 Source: Kafka 3.4, the schemas of these requests and the classes that build
 them.
@@ -25,7 +25,7 @@ them.
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
@@ -69,13 +69,13 @@ from kemu.protocol.notes.groups import GroupBecame, OffsetCommitted
 from kemu.protocol.notes.replication import MetadataCached, NodeWritten
 
 UNKNOWN: object = object()
-"""The right value is unknown."""
+"""Stands for an unknown right value."""
 Wired: TypeAlias = Send | Received
 FORGETS_ITS_MEMBER_ID = (2, 6)
 """The release in which a member joins without its id after a failed join (``AbstractCoordinator.joinGroupIfNeeded``
 2.6.3: ``resetStateAndRejoin``; removed in 2.7.2)."""
 KEPT_VERSIONS = 20
-"""Number of states kept for a partition: more may be written while a request waits in a channel."""
+"""Number of states kept for a partition, because several states may be written while a request waits in a channel."""
 
 
 class JoinedAs(NamedTuple):
@@ -87,7 +87,7 @@ class JoinedAs(NamedTuple):
 
 
 class FieldRow(NamedTuple):
-    """A field and the source of its right value; ``UNKNOWN``: unknown."""
+    """A field, and the function that returns its right value, or ``UNKNOWN``."""
 
     name: str
     sent_value: Callable[[Any], object]
@@ -95,7 +95,7 @@ class FieldRow(NamedTuple):
 
 
 def _set(key: str, unset: object = UNKNOWN) -> Callable[["Fields", Seen, Any], object]:
-    """The value of a member's setting."""
+    """A function that returns the value of a member's setting."""
 
     def right(fields: "Fields", seen: Seen, message: Any) -> object:
         config = fields.settings.consumer(seen.actor) if role_of(seen.actor) == "member" else None
@@ -132,13 +132,13 @@ def _own_id(fields: "Fields", seen: Seen, message: Any) -> object:
 
 
 def _own_registration(fields: "Fields", seen: Seen, message: Any) -> object:
-    """The broker's registration. A broker that was isolated learns late of its next registration."""
+    """The zxids of the broker's registrations. A broker that was isolated learns late of its next registration."""
     known = fields.registrations.get(host_of(seen.actor), {})
     return message.broker_epoch if message.broker_epoch in known or not known else next(reversed(known))
 
 
 def _led_in(fields: "Fields", seen: Seen, message: AlterIsr) -> object:
-    """The leader epochs of a request. An ISR change of an earlier epoch may have waited in the broker
+    """The allowed leader epochs in a request. An ISR change of an earlier epoch may have waited in the broker
     (``unsentIsrUpdates``).
     """
     found = []
@@ -217,11 +217,11 @@ OFTEN: Mapping[type, Callable[[Any], tuple[object, ...]]] = {
     Produce: attrgetter("acks", "timeout_ms"),
     Fetch: attrgetter("max_wait_ms", "min_bytes", "max_bytes", "replica_id"),
 }
-"""Frequent requests -> their judged fields. Equal fields are not judged again until the sender joins, leaves or ends.
+"""Frequent request -> judged fields. Equal fields are not judged again until the sender joins, leaves or ends.
 """
 ALL_ROWS_EACH = 64
-"""One in this number of a follower's fetches is judged whole; the others are judged where they differ from the fetch
-before.
+"""One in so many fetches of a follower is judged completely. In other fetches, only rows that differ from the previous
+fetch are judged.
 """
 _BY_A_FOLLOWER = (
     FieldRow("max wait", lambda m: m.max_wait_ms, _of_replicas("replica_fetch_wait_max_ms")),
@@ -258,43 +258,44 @@ def _other_rows(rows: tuple[FetchPartition, ...], before: tuple[FetchPartition, 
 
 
 class Fields(Checker):
-    """Judges fields of requests and answers; see the module docstring.
+    """Judges the fields of requests and answers.
 
     Args:
-        settings: the settings in force; without them nothing is judged.
+        settings: the settings in force; without settings nothing is judged.
     """
 
     name = "fields"
+    kinds = ("wrong",)
     settings: Settings
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
         self.memberships: dict[ActorName, JoinedAs] = {}
         self.assigned_ids: dict[ActorName, str] = {}
-        """Member -> the assigned member id that it must join with."""
+        """Member -> assigned member id, which the next JoinGroup must have."""
         self.registrations: dict[str, dict[int, None]] = {}
         """Broker -> zxids of its registrations."""
         self.controller_epochs: dict[str, int] = {}
-        """Host -> the controller epoch that it wrote last."""
+        """Host -> controller epoch that the host last wrote."""
         self.sessions: dict[ActorName, int] = {}
-        """Client of the store -> its session."""
+        """Client of the store -> session of the client."""
         self._versions: dict[TopicPartition, dict[int, PartitionState]] = {}
-        """Partition -> version of its node -> its state in the store."""
+        """Partition -> version of the state node -> state in the store."""
         self._deleted: dict[str, None] = {}
         """Topics with a deletion request at any time."""
         self._last_fetch: dict[tuple[ActorName, ActorName], tuple[Fetch, int]] = {}
         """(follower, leader) -> (last Fetch, number of fetches). At rest the same Fetch is repeated."""
         self._right: dict[type, dict[ActorName, tuple[object, ...]]] = {kind: {} for kind in OFTEN}
-        """Request type of ``OFTEN`` -> sender -> its last right values."""
+        """Request type of ``OFTEN`` -> sender -> last right values."""
         self._cached: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
-        """Broker -> partition -> (leader, epoch) in its metadata."""
+        """Broker -> partition -> (leader, epoch) in the broker's metadata."""
         self._questions: dict[tuple[ActorName, int, int], str] = {}
         """(coordinator, connection, request id) -> the group of the OffsetFetch."""
         self._since_deleted: dict[str, dict[TopicPartition, None]] = {}
-        """Group that a coordinator began to delete -> partitions with a commit since. The deletion may be in the log
-        even if the coordinator stopped before it reported the deletion."""
+        """Group that a coordinator began to delete -> partitions with a later commit. The deletion may be in the log
+        even if the coordinator stopped before its report."""
         self._types: dict[str, str] = {}
-        """Group -> the protocol type of its last JoinGroup."""
+        """Group -> protocol type in the last JoinGroup."""
         if settings is None:
             return
         self.settings = settings
@@ -323,6 +324,11 @@ class Fields(Checker):
         )
         self.on.update(more)
         self.shown_to(settings.on)
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings)
 
     # --- comparing ---------------------------------------------------------------------------------------------
 
@@ -418,7 +424,7 @@ class Fields(Checker):
     # --- controllers -------------------------------------------------------------------------------------------
 
     def _ordered(self, seen: Seen, fact: Received) -> None:
-        """Judge that a controller sends the store's state of the version it names."""
+        """Judge whether a controller sends the store's state of the version in its request."""
         for row in fact.message.partition_states:
             at = (row.topic_name, row.partition_index)
             state = self._versions.get(at, {}).get(row.zk_version)

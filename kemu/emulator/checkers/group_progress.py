@@ -1,7 +1,7 @@
 """Groups and members do their duties in time, even during faults.
 
-A duty's clock runs while its hosts are up, and no fault hits them or their
-links. The bounds come from the settings:
+A duty's clock runs while its hosts are up, and no fault hits these hosts or their links. The bounds follow from the
+settings:
 
 - member-kept: the id of a dead, isolated or silent member leaves its group
   (session timeout).
@@ -24,20 +24,18 @@ Source: Kafka 3.4 ``GroupCoordinator``, ``AbstractCoordinator``,
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import Self
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.liveness import DISTURBING, disturbs
 from kemu.emulator.facts import FaultApplied, FaultEnded, Healed, HostClosed, HostDown, MemberReconfigured, Seen
-from kemu.emulator.scenario.members import MemberSpec
-from kemu.emulator.text.kafka_keys import configured
+from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.interruptions import WELL, Cause
 from kemu.emulator.watching.memberships import MEMBER, SYNCING, UNJOINED, CoordinatorsGroup, MemberEntry
 from kemu.emulator.watching.panel import Holding
-from kemu.protocol.config import BrokerConfig
-from kemu.protocol.draws import DrawName
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import (
     GroupRequestRead,
@@ -49,57 +47,22 @@ from kemu.protocol.notes.groups import (
 )
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
-if TYPE_CHECKING:
-    from kemu.emulator.scenario.scenario import Scenario
-
 LOOK_EVERY_US = 4_000_000
 MARGIN_US = 30_000_000
 """Time for reconnects, retries, elections of the group's log and the draws of a calm host, in us."""
 POLLS_OF_A_FETCH = 20
-"""Number of polls for one partition's part of a fetch."""
+"""Largest number of polls for one partition's part of a fetch."""
 EARLY = 0.99
 CLOSE_US = 30_000_000
 """Longest time of close(), in us."""
 GRACE_US = 5_000_000
 """Longest delay of a coordinator's timers and clock, in us."""
 ISOLATING = ("isolate", "split")
-"""Faults under which a link delivers nothing."""
+"""Kinds of faults under which a link delivers nothing."""
 SILENT = "stop-polling"
-"""A fault under which an application does not poll."""
-_DRAWS = (
-    DrawName.HAND_OVER,
-    DrawName.FOLLOWER_SYNC,
-    DrawName.FIRST_JOIN,
-    DrawName.GROUP_LOAD,
-    DrawName.OFFSETS_LOAD,
-    DrawName.CALLBACK_REVOKED,
-    DrawName.CALLBACK_LOST,
-    DrawName.CALLBACK_ASSIGNED,
-)
+"""The kind of fault under which an application does not poll."""
 _UNSUBSCRIBED = "the consumer unsubscribed from all topics"
 _US = 1_000
-
-
-@frozen(kw_only=True)
-class GroupTimes:
-    """The longest times that a group's settings allow its members, in us.
-
-    ``poll_us``, ``records_us``: the application's work between two polls, and its part for records. ``calls_us``: one
-    call of each callback, and other waits of a rebalance. ``commits``: by host, whether it commits by interval; ""
-    stands for later members. ``reads``: whether members read and commit alone: not in Streams, nor with KIP-333.
-    """
-
-    session_us: int = 45_000_000
-    rebalance_us: int = 300_000_000
-    request_us: int = 30_000_000
-    delay_us: int = 3_000_000
-    commit_us: int = 5_000_000
-    poll_us: int = 100_000
-    records_us: int = 100_000
-    calls_us: int = 0
-    commits: Mapping[str, bool] = {}
-    streams: bool = False
-    reads: bool = True
 
 
 _KEYS = {
@@ -111,13 +74,24 @@ _KEYS = {
 
 
 class GroupDuties(Checker):
-    """Judges the duties of groups and members; see the module docstring.
+    """Judges the duties of groups and members.
 
     Args:
-        times: group -> its times; other groups have Kafka's defaults.
+        times: group -> times of the group; other groups have Kafka's defaults.
     """
 
     name = "group-progress"
+    kinds = (
+        "closed-early",
+        "join-unfinished",
+        "member-kept",
+        "no-position",
+        "not-rejoined",
+        "not-taken",
+        "offsets-uncommitted",
+        "records-unread",
+        "sync-unfinished",
+    )
 
     def __init__(self, times: Mapping[GroupId, GroupTimes] | None = None) -> None:
         super().__init__()
@@ -125,21 +99,22 @@ class GroupDuties(Checker):
         self._faults: dict[int, tuple[int, FaultApplied]] = {}
         """Lasting plan entries -> (start in us, the fault)."""
         self._changed_us: dict[TopicPartition, int] = {}
-        """Time at which the store last changed a partition, or a broker became its leader, in us."""
+        """Partition -> time of the last change in the store, or of the last new leader, in us."""
         self._reached: dict[tuple[GroupId, TopicPartition], tuple[int, int]] = {}
         """(group, partition) -> (position of its last reader, time of its last progress in us)."""
         self._waits_us: dict[tuple[GroupId, TopicPartition], int] = {}
-        """Latest possible start of the wait of records after the position of the last reader, in us."""
+        """(group, partition) -> latest possible start of the wait of records after the last reader's position, in
+        us."""
         self._worked_us: dict[ActorName, int] = {}
-        """Time at which a member last finished work on records, in us."""
+        """Member -> time at which the member last finished work on records, in us."""
         self._uncommitted: dict[TopicPartition, dict[ActorName, tuple[int, int, int]]] = defaultdict(dict)
         """Uncommitted work by partition and member: (start in us, end offset at the start, end offset now)."""
         self._not_in: dict[ActorName, tuple[tuple[ActorName, int], int, int]] = {}
-        """Members unknown to their coordinator -> (coordinator, the member's life, start in us)."""
+        """Member that its coordinator does not know -> (coordinator, the member's life, start in us)."""
         self._lost_join_us: dict[ActorName, int] = {}
-        """Time at which a member last waited for the answer to a join that may be lost, in us."""
+        """Member -> last time at which the member waited for the answer to a join that may be lost, in us."""
         self._closed_us: dict[str, tuple[int, int]] = {}
-        """Host that was asked to close -> (time at which it had closed, duration), in us."""
+        """Host that was asked to close -> (time of the end, duration of the close), in us."""
         self._idle: dict[tuple[GroupId, TopicPartition], None] = {}
         """Partitions with waiting records at the last disturbance after ``Healed``, and without progress since."""
         self._disturbed_us: int | None = None
@@ -167,6 +142,11 @@ class GroupDuties(Checker):
         }
         self.shown_to(dict.fromkeys(DISTURBING, self._disturbed))
 
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings.times)
+
     # --- facts -------------------------------------------------------------------------------------------------
 
     def _applied(self, seen: Seen, fact: FaultApplied) -> None:
@@ -185,7 +165,7 @@ class GroupDuties(Checker):
         self._closed_us[fact.host] = seen.at_us, fact.took_us
 
     def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
-        """Judge closing members: each awaits its coordinator's answers until its timeout."""
+        """Judge whether a closing member awaited its coordinator's answers until the timeout."""
         host, coordinator, request_us = host_of(fact.client), host_of(seen.actor), self._of(fact.group).request_us
         closed_us, took_us = self._closed_us.get(host, (0, CLOSE_US))
         if not self.panel.is_down(host) or took_us >= min(CLOSE_US, request_us) * EARLY:
@@ -199,7 +179,7 @@ class GroupDuties(Checker):
             self.violation(seen, "closed-early", (fact.group, fact.client), text)
 
     def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
-        """The slower of the old and the new setting counts."""
+        """Use the slower of the old and the new setting."""
         group = self.panel.memberships.group_of.get(fact.host, "")
         times = self._of(group)
         for setting in fact.settings:
@@ -258,7 +238,7 @@ class GroupDuties(Checker):
     # --- after the faults ----------------------------------------------------------------------------------------
 
     def _disturbed(self, seen: Seen, fact: object) -> None:
-        """From now on each group must make progress where records wait."""
+        """Note a disturbance: from now on each group must make progress on partitions with waiting records."""
         if (self._disturbed_us is None and type(fact) is not Healed) or not disturbs(fact):
             return
         self._disturbed_us, self._judges_us = seen.at_us, {}
@@ -270,7 +250,7 @@ class GroupDuties(Checker):
         return self._reached.get(key, (0, 0))[0] < self.panel.logs.of(key[1]).records.end
 
     def _waited_for(self) -> list[tuple[GroupId, TopicPartition]]:
-        """Partitions where a group has yet to make or begin progress."""
+        """Partitions on which a group has not made progress since the last disturbance."""
         running = [each for each in self.panel.holdings.values() if host_of(each.actor) not in self.panel.away]
         owned = [(each.group, at) for each in running for at in each.owned]
         new = [key for key in owned if key not in self._reached]
@@ -278,7 +258,9 @@ class GroupDuties(Checker):
 
     @property
     def satisfied(self) -> bool:
-        """Whether each group made progress since the last disturbance where records waited; False before ``Healed``."""
+        """Whether each group made progress on partitions with waiting records since the last disturbance; False before
+        ``Healed``.
+        """
         return self._disturbed_us is not None and not self._waited_for()
 
     @property
@@ -289,7 +271,7 @@ class GroupDuties(Checker):
     # --- judging -----------------------------------------------------------------------------------------------------
 
     def finish(self, at_us: int) -> None:
-        """Judge the duties that are still open."""
+        """Judge the duties that are open at the end of the run."""
         if self.panel.now is not None:
             self.look(self.panel.now._replace(at_us=at_us))
 
@@ -350,7 +332,7 @@ class GroupDuties(Checker):
         return None if since_us is None else max(since_us, self._changed_us.get(at, 0))
 
     def _is_unknown_isr(self, at: TopicPartition) -> bool:
-        """Whether the leader waits for an ISR that is in the store already; see ``unknown_isrs``."""
+        """Whether the leader waits for an ISR that is in the store already (``unknown_isrs``)."""
         unknown = self.panel.unknown_isrs.of(at)
         return unknown is not None and unknown.leader_waits
 
@@ -371,8 +353,8 @@ class GroupDuties(Checker):
                 self._is_over(seen, "member-kept", (name, member_id), since_us, bound_us, text)
 
     def _silent_us(self, entry: MemberEntry, coordinator: str, times: GroupTimes) -> int | None:
-        """Time since which no heartbeat of the process reaches the coordinator, in us; None: a heartbeat may reach
-        it, or no time is known.
+        """Time since which no heartbeat of the process reaches the coordinator, in us; None if a heartbeat may arrive,
+        or if the time is unknown.
         """
         if not entry.actor:
             return None
@@ -414,7 +396,7 @@ class GroupDuties(Checker):
         self._is_over(seen, "join-unfinished", (name, ""), since_us, bound_us + GRACE_US, text)
 
     def _look_at_sync(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
-        """Judge the sync phase: the leader in COMPLETING_REBALANCE waits for no member, and the group waits for the
+        """Judge the sync phase: in COMPLETING_REBALANCE, the leader waits for no member, and the group waits for the
         leader.
         """
         entry = group.entries.get(group.leader)
@@ -495,7 +477,7 @@ class GroupDuties(Checker):
         coordinator, host = host_of(group.speaker[0]), host_of(holding.actor)
         commits = times.reads and times.commits.get(host, times.commits.get("", True))
         able_us = self._log_us(name, coordinator, host) if commits else None
-        busy_us = min(2 * times.poll_us + times.calls_us, times.rebalance_us)  # or the member leaves the group
+        busy_us = min(2 * times.poll_us + times.calls_us, times.rebalance_us)  # a slower member leaves the group
         batches_us = busy_us + len(holding.owned) * POLLS_OF_A_FETCH * times.records_us
         # restoring tasks, buffered records, ranges of other members
         elsewhere_us = 0 if times.reads else times.rebalance_us
@@ -541,40 +523,6 @@ class GroupDuties(Checker):
             return None
         since_us = self._undisturbed_us(*hosts, history.last[1])
         return None if since_us is None else max(since_us, history.since_us)
-
-
-def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
-    """The times that the settings of a scenario's groups allow."""
-    delay_ms = configured(BrokerConfig(), scenario.brokers.config).group_initial_rebalance_delay_ms
-    drawn = [how.most for name in _DRAWS if (how := scenario.draws.of(name)) is not None]
-    poll_us = getattr(scenario.draws.of(DrawName.POLL_WORK), "most", 0)
-    record_us = getattr(scenario.draws.of(DrawName.RECORD_WORK), "most", 0)
-    found: dict[GroupId, GroupTimes] = {}
-    for name, group in scenario.groups.items():
-        members = {
-            host: group.overrides.get(host, MemberSpec()) for host, of, _ in scenario.member_names() if of == name
-        }
-        configs = {host: group.consumer(name, host, 0, member=own) for host, own in members.items()}
-        later = group.consumer(name, "", 0)
-        every = [later, *configs.values()]
-        works = [max(each.emulated_process_us_per_record, record_us) * each.max_poll_records for each in every]
-        calls = [
-            each.emulated_on_revoked_ms + each.emulated_on_lost_ms + each.emulated_on_assigned_ms for each in every
-        ]
-        found[name] = GroupTimes(
-            session_us=max(each.session_timeout_ms for each in every) * _US,
-            rebalance_us=max(each.max_poll_interval_ms for each in every) * _US,
-            request_us=max(each.request_timeout_ms for each in every) * _US,
-            delay_us=delay_ms * _US,
-            commit_us=max(each.auto_commit_interval_ms for each in every) * _US,
-            poll_us=max(works) + poll_us,
-            records_us=max(works),
-            calls_us=max(calls) * _US + sum(drawn),
-            commits={"": later.enable_auto_commit, **{host: each.enable_auto_commit for host, each in configs.items()}},
-            streams=group.streams is not None,
-            reads=group.streams is None and not any(each.enable_parallel_rebalance for each in every),
-        )
-    return found
 
 
 def _isolates(fault: FaultApplied, one: str, other: str) -> bool:

@@ -16,23 +16,24 @@ from kemu.protocol.notes.groups import RecordsAppended
 from kemu.protocol.notes.replication import NodeWritten
 
 KEPT = 64
-"""Number of batches kept for a producer; more than any client has in flight."""
+"""Number of batches kept for a producer; no client has more batches in flight."""
 
 
 class Idempotence(Checker):
-    """Judges appends of idempotent producers; see the module docstring."""
+    """Judges whether leaders append a batch of an idempotent producer twice."""
 
     name = "idempotence"
+    kinds = ("appended-twice",)
 
     def __init__(self) -> None:
         super().__init__()
         self._batches: dict[TopicPartition, dict[tuple[int, int], dict[int, Run]]] = {}
-        """Partition -> (producer id, epoch) -> sequence number of the first record -> the batch."""
+        """Partition -> (producer id, epoch) -> sequence number of the first record -> batch."""
         self.on = {RecordsAppended: self._appended, NodeWritten: self._written}
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         if fact.producer_id < 0 or not self.panel.logs.appended_to_log:
-            return  # The leader does not know that it is deposed, or its topic is deleted.
+            return  # The leader does not know that it is deposed, or that the topic is deleted.
         at, log, end = (fact.topic, fact.partition), self.panel.logs.appended_to.records, fact.base_offset + fact.count
         batches = self._batches.setdefault(at, {}).setdefault((fact.producer_id, fact.producer_epoch), {})
         before = batches.pop(fact.sequence, None)

@@ -3,11 +3,11 @@
 - acknowledged-by-too-few: records acknowledged with acks=all were appended
   while the leader's ISR had ``min.insync.replicas`` members.
 - shrunk-in-sync: a replica that has every record (the high watermark is at
-  the log's end) stays in the ISR, however long ago it fetched (KAFKA-7152).
+  the log's end) stays in the ISR, even after a late fetch (KAFKA-7152).
 - joined-while-closing: a closing broker that transferred a leadership does
   not join its successor's ISR before its next start.
-- leadership-kept: a closing broker leads no partition that another broker
-  could lead at each answer to it.
+- leadership-kept: a closing broker keeps no leadership that another broker could take at each answer to the closing
+  broker.
 - watermark-at-start: a restarted broker has no higher watermark than any
   leader ever had.
 
@@ -16,8 +16,11 @@ Source: Kafka 3.4 ``Partition.maybeShrinkIsr``,
 ``KafkaController.doControlledShutdown``, ``LogManager`` (checkpoints).
 """
 
+from typing import Self
+
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, HostStarted, Seen, TopicFilled
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import ActorName, TopicPartition, broker_host
 from kemu.protocol.nodes import PartitionState
@@ -45,14 +48,21 @@ class _Leadership:
         self.members = members
         self.end = end
         self.is_replicated = False
-        """Whether the high watermark reached the log's end, and nothing was appended since: every replica has every
-        record."""
+        """Whether every replica has every record: the high watermark reached the log's end, and nothing was appended
+        since."""
 
 
 class Isr(Checker):
-    """Judges leaders and closing brokers; see the module docstring."""
+    """Judges ISRs, leaders and closing brokers."""
 
     name = "isr"
+    kinds = (
+        "acknowledged-by-too-few",
+        "joined-while-closing",
+        "leadership-kept",
+        "shrunk-in-sync",
+        "watermark-at-start",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,11 +72,13 @@ class Isr(Checker):
         self._under_replicated: dict[TopicPartition, list[tuple[int, int, int, int]]] = {}
         """Partition -> appends with too few in the ISR: (first offset, last + 1, ISR members, required members)."""
         self._closing: dict[int, tuple[int, dict[TopicPartition, None]]] = {}
-        """Closing broker -> (start in us, partitions that it led at every answer although another broker could)."""
+        """Closing broker -> (start in us, partitions that the broker led at every answer although another broker could
+        lead)."""
         self._transferred: dict[tuple[int, TopicPartition], int] = {}
-        """(former leader, partition) -> leader epoch that began without it as leader and in the ISR."""
+        """(former leader, partition) -> leader epoch that began with another leader, and without the former leader in
+        the ISR."""
         self._committed: dict[TopicPartition, int] = {}
-        """The highest watermark of any leader, including deleted topics of this name."""
+        """Partition -> highest high watermark of any leader, including deleted topics of the same name."""
         self.on = {
             TopicFilled: self._filled,
             ProducerStarted: self._produces,
@@ -84,10 +96,15 @@ class Isr(Checker):
             NodeWritten: self._written,
         }
 
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls() if settings.replicated else cls().at_rest()
+
     # --- leaders -----------------------------------------------------------------------------------------------
 
     def _leadership(self, seen: Seen) -> _Leadership | None:
-        """The leadership of the broker of this fact; None: it does not lead the partition."""
+        """The leadership of the broker of this fact; None if the broker does not lead the partition."""
         key = (seen.actor, (seen.fact.topic, seen.fact.partition))
         return self._leaderships.get(key) if self.panel.roles.get(key, (-1, False))[1] else None
 

@@ -1,13 +1,12 @@
-"""Logs of replicas that their brokers no longer have (part of ``duties``).
+"""Logs of removed replicas, which brokers must delete (part of ``duties``).
 
 - replica-kept: a broker deletes the log of a replica that it lost (bound: a
   controller's order), and no disk restores a deleted log.
 
-The order to delete a log (StopReplica) goes to live brokers. The order is lost if the controller
-stops or the broker's registration ends. No controller waits for the answer, and the store
-has no record of the order for the next controller.
-A log whose order is lost is not deleted. A log also stays if its deletion was not on the disk when power was cut,
-or if a disk restored the log.
+The controller sends the request to delete a log (StopReplica) to live brokers. The request is lost if the controller
+stops or the broker's registration ends. No controller waits for the answer, and the store has no record of the request
+for the next controller. After a lost request the log is not deleted. A log also stays if its deletion was not on the
+disk at a power cut, or if a disk restored the log.
 
 Source: Kafka 3.4 ``ControllerChannelManager.removeBroker``,
 ``KafkaController.onPartitionReassignment``.
@@ -38,7 +37,7 @@ _GONE, _PERHAPS = 0, -1
 
 
 class _Lost(NamedTuple):
-    """A lost replica: the controller, the broker's registration and the leader epoch at that time."""
+    """A removed replica: controller, registration of the broker and leader epoch at the removal."""
 
     controller: int
     registration: int
@@ -46,18 +45,18 @@ class _Lost(NamedTuple):
 
 
 _WITHOUT_ORDER = _Lost(0, -1, -1)
-"""No controller will send the order to delete the log."""
+"""Stands for a removal without a controller that sends the request to delete the log."""
 
 
 class KeptLogs(Duties):
-    """Duties about logs that a broker must delete; see the module docstring."""
+    """Duties about logs that a broker must delete."""
 
     def __init__(self, plane: ControlPlane, create_us: int) -> None:
         super().__init__(plane, create_us)
         self._on_disk: dict[Kept, None] = {}
         self._lost: dict[Kept, _Lost] = {}
         self._deleted: dict[Kept, int] = {}
-        """Deleted logs -> life of the process that deleted it, or one of the states above."""
+        """Deleted log -> life of the process that deleted the log, or ``_GONE`` or ``_PERHAPS``."""
         self.on = {
             BecameLeader: self._takes_part,
             BecameFollower: self._takes_part,
@@ -71,7 +70,7 @@ class KeptLogs(Duties):
         }
 
     def owed(self) -> Iterator[Duty]:
-        """Logs that a broker must delete because a controller removed the replica."""
+        """Yield duties about logs that a broker must delete because a controller removed the replica."""
         for (host, at), lost in self._lost.items():
             if self.plane.controller and self._is_owed(host, lost):
                 name = f"{at[0]}-{at[1]}"
@@ -121,7 +120,7 @@ class KeptLogs(Duties):
             self._lost[key] = _WITHOUT_ORDER
 
     def _brokers_changed(self, seen: Seen, fact: BrokersChanged) -> None:
-        """The controller sent no orders to these brokers before."""
+        """Note that the controller sent no earlier requests to these brokers."""
         news = [broker_host(broker) for broker in (*fact.new, *fact.bounced)]
         self._lost.update([(key, _WITHOUT_ORDER) for key in self._lost if key[0] in news])
 
@@ -141,9 +140,7 @@ class KeptLogs(Duties):
                 self._lost.setdefault((host, at), lost if sends else _WITHOUT_ORDER)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        """A deletion may not be on the disk when a power cut happens. A log that the next start does not find is
-        deleted.
-        """
+        """Note that a power cut may undo a deletion. A log that the next start does not find is deleted."""
         for key, life in self._deleted.items():
             if key[0] == fact.host:
                 self._deleted[key] = _PERHAPS if fact.how == "power" and life == fact.life else _GONE

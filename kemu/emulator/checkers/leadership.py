@@ -43,13 +43,13 @@ from kemu.protocol.notes.replication import (
 OF_CONTROLLERS = (f"{TOPICS}/", f"{DELETE_TOPICS}/", f"{ISR_CHANGES}/", PREFERRED_ELECTION)
 """Paths that only the newest controller writes, besides leaders and admins.
 
-Paths of configs are not listed: any broker that gets the request writes configs, whatever the controller epoch
+Paths of configs are not listed, because any broker that gets the request writes configs in any controller epoch
 (``ZkAdminManager.alterConfigs``, ``KafkaZkClient.setOrCreateEntityConfigs`` 3.4).
 """
 
 
 class Counted(NamedTuple):
-    """The replicas that a leader waits for in its epoch: now, and without an undecided ISR change."""
+    """The replicas for which a leader waits in its epoch: now, and without an undecided ISR change."""
 
     epoch: int
     now: tuple[int, ...]
@@ -57,37 +57,44 @@ class Counted(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A broker's last role in a partition: leader epoch and the broker's life."""
+    """A broker's last role in a partition: leader epoch, and life of the broker."""
 
     epoch: int
     life: int
     left_over: bool = False
-    """Whether the topic was deleted but its log was not."""
+    """Whether the topic was deleted and the log was not."""
 
 
 class LeadershipChecker(Checker):
-    """Judges leaders, controllers and the store's writes; see the module docstring."""
+    """Judges leaders, controllers and writes to the store."""
 
     name = "leadership"
+    kinds = (
+        "controller-epoch",
+        "deposed-controller-writes",
+        "isr-not-counted",
+        "old-epoch-obeyed",
+        "state-written",
+        "two-leaders",
+    )
 
     def __init__(self) -> None:
         super().__init__()
         self._leader_of: dict[tuple[TopicPartition, int], str] = {}
-        """(partition, leader epoch) -> the broker that acted as its leader."""
+        """(partition, leader epoch) -> broker that acted as leader."""
         self._parts: dict[tuple[str, TopicPartition], _Part] = {}
-        """(broker, partition) -> its last role."""
+        """(broker, partition) -> last role of the broker."""
         self._counted: dict[tuple[str, TopicPartition], Counted] = {}
-        """(leader, partition) -> the replicas that its high watermark waits for."""
+        """(leader, partition) -> replicas for which the high watermark waits."""
         self._obeyed: dict[str, tuple[int, int]] = {}
-        """Broker -> (controller epoch, broker epoch) of the last control request it obeyed."""
+        """Broker -> (controller epoch, broker epoch) of the last control request that the broker obeyed."""
         self._asked_for: dict[tuple[TopicPartition, int], tuple[int, ...]] = {}
-        """(partition, leader epoch) -> the ISR that its leader last requested. A deposed leader may also request an
-        ISR.
+        """(partition, leader epoch) -> ISR that the leader last requested. A deposed leader may also request an ISR.
         """
         self._assigned_by: dict[TopicPartition, ActorName] = {}
-        """Partition -> the client that wrote its replicas."""
+        """Partition -> client that wrote the replicas."""
         self._removed: dict[TopicPartition, set[int]] = {}
-        """Partition -> replicas that were removed since its leader epoch began."""
+        """Partition -> replicas that were removed since the beginning of the leader epoch."""
         self._controller_epoch = 0
         self._controller = ""
         self.on = {
@@ -105,7 +112,7 @@ class LeadershipChecker(Checker):
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
         if self.panel.former.has(seen.actor, at):
-            return  # no other broker learns of that epoch
+            return  # no other broker learns of this epoch
         first = self._leader_of.setdefault((at, fact.leader_epoch), seen.actor)
         if first != seen.actor:
             name = f"{fact.topic}-{fact.partition}"
@@ -120,7 +127,7 @@ class LeadershipChecker(Checker):
         self._counted.pop((seen.actor, at), None)
 
     def _takes_part(self, seen: Seen, at: TopicPartition, epoch: int) -> None:
-        """Judge the epoch. A log left over of a deleted topic has no epoch for a later life of its broker."""
+        """Judge the epoch. A left-over log of a deleted topic has no epoch for a later life of the broker."""
         last = self._parts.get((seen.actor, at))
         if last is not None and epoch < last.epoch and not (last.left_over and seen.life > last.life):
             self._obeys_old(seen, f"joins epoch {epoch} of {at[0]}-{at[1]} after epoch {last.epoch}")
@@ -182,7 +189,7 @@ class LeadershipChecker(Checker):
         if counted is None or state is None:
             return
         if counted.epoch != state.leader_epoch or leader != broker_host(state.leader):
-            return  # the store has another leader or epoch, and the broker will learn of it
+            return  # the store has another leader or epoch, of which the broker will learn
         missing = [member for member in state.isr if member not in counted.now]
         if missing:
             name = f"{at[0]}-{at[1]}"
@@ -266,10 +273,11 @@ class LeadershipChecker(Checker):
     ) -> bool:
         """Whether an ISR is within the replicas, or may still have removed replicas.
 
-        A cancelled or overridden reassignment removes replicas first from the assignment, then from the ISR, one by
-        one (``updateCurrentReassignment``, ``stopRemovedReplicasOfReassignedPartition``). If the controller stops in
-        between, the next controller's writes leave them in the ISR. A leader, which knows the assignment of its epoch,
-        may request an ISR with such replicas (``asked``). The last member of an ISR stays in the ISR.
+        A cancelled or overridden reassignment removes replicas first from the assignment, and afterwards from the ISR,
+        one by one (``updateCurrentReassignment``, ``stopRemovedReplicasOfReassignedPartition``). If the controller
+        stops in between, the next controller's writes leave these replicas in the ISR. A leader knows only the
+        assignment of its epoch, and may request an ISR with removed replicas (``asked``). The last member of an ISR
+        stays in the ISR.
         """
         others = set(state.isr) - set(replicas)
         before_outside = set(before.isr) - set(replicas) if before is not None else set()

@@ -2,29 +2,26 @@
 
 - works-when-down: a stopped or paused host reports nothing.
 - works-when-closed: a closed consumer reports nothing.
-- works-when-failed: a failed consumer takes and processes nothing; its
-  application may close it.
+- works-when-failed: a failed consumer receives and processes nothing; its application may close the consumer.
 - started-twice: a host starts only when it is down.
-- callback: onPartitionsAssigned names new partitions, onPartitionsRevoked
-  owned ones, onPartitionsLost all owned ones.
-- owned: the owned partitions are the sum of the callbacks; after a
-  rebalance they are the assignment.
+- callback: onPartitionsAssigned names new partitions, onPartitionsRevoked owned partitions, onPartitionsLost all owned
+  partitions.
+- owned: the owned partitions are the sum of the callbacks. After a rebalance, the owned partitions equal the
+  assignment.
 - not-owned: a member processes only owned and assigned partitions.
-- out-of-order: work begins at the position and continues without a gap or a
-  repetition.
+- out-of-order: processing begins at the position and continues without a gap or a repetition.
 - left-in-time: a member leaves its group only if its application
   unsubscribed, closed, or did not poll for ``max.poll.interval.ms``
   (KIP-62).
 
-A zombie (paused, isolated or busy) continues with its partitions until it
-polls. Fencing stops its commits, not its work; the figure
-``zombie_records`` counts that work.
+A zombie (paused, isolated or busy) continues with its partitions until it polls. Fencing stops the zombie's commits,
+but not its processing; the figure ``zombie_records`` counts the processed records.
 
 Source: Kafka 3.4 ``ConsumerCoordinator``, ``AbstractCoordinator``.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Self
 
 from kemu.emulator.checkers.assignments import COOPERATIVE
 from kemu.emulator.checkers.base import Checker
@@ -52,7 +49,7 @@ from kemu.protocol.notes.streams import ThreadReplaced
 WORK = (AssignmentReceived, PartitionsAssigned, PositionSet, Processed, RangeProcessed)
 """Facts that a failed consumer never reports."""
 AS_SHIPPED = (2, 4)
-"""The release that shipped KIP-429. On the KIP's page a listener is called at each rebalance."""
+"""The release that shipped KIP-429. The KIP's page calls a listener at each rebalance."""
 Life = tuple[ActorName, int]
 
 
@@ -67,15 +64,27 @@ class _Work:
         self.done_us: dict[TopicPartition, int] = {}
         """Partition -> time at which its last work ended, in us."""
         self.polled_us = -1
-        """A time after which the member polled, in us; -1: no poll is known."""
+        """A time after which the member polled, in us; -1 without a known poll."""
         self.left = ""
-        """Time between the member's last poll and its leave, in words; "": the member did not leave, or polled late."""
+        """Description of the time between the member's last poll and its leave; "" for a member that did not leave, or
+        that polled late."""
 
 
 class Lifecycle(Checker):
-    """Judges each member alone; see the module docstring."""
+    """Judges the facts of each member alone."""
 
     name = "lifecycle"
+    kinds = (
+        "callback",
+        "left-in-time",
+        "not-owned",
+        "out-of-order",
+        "owned",
+        "started-twice",
+        "works-when-closed",
+        "works-when-down",
+        "works-when-failed",
+    )
 
     def __init__(
         self, poll_us: Mapping[GroupId | ActorName, int] | None = None, settings: Settings | None = None
@@ -86,16 +95,16 @@ class Lifecycle(Checker):
         self._settings = settings
         self._work: dict[Life, _Work] = {}
         self._unsubscribed: dict[str, None] = {}
-        """Hosts that ever unsubscribed."""
+        """Hosts whose application ever unsubscribed."""
         self._reset: dict[MemberId, tuple[Life, str]] = {}
-        """Member ids that were given up although the member had polled in time -> (life, the time in words)."""
+        """Member id that a member gave up although it had polled in time -> (life, description of the time)."""
         self._cooperates: dict[ActorName, bool] = {}
-        """Whether a member joined with cooperative assignors only."""
+        """Member -> whether the member joined only with cooperative assignors."""
         self._closed: dict[ActorName, tuple[int, int]] = {}
-        """Actor -> (life, step) in which its consumer closed."""
+        """Actor -> (life, step) in which the consumer closed."""
         self._failed: dict[ActorName, tuple[int, int]] = {}
         self._may_report: dict[ActorName, int] = {}
-        """Actor -> its life, if the life may report facts. One look-up decides the common case."""
+        """Actor -> life that may report facts. One look-up decides the common case."""
         self.on = {
             HostStarted: self._started,
             HostDown: self._stopped,
@@ -114,6 +123,11 @@ class Lifecycle(Checker):
             MemberReconfigured: self._reconfigured,
         }
         self.every = self._reports
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings.by_member(lambda of: of.max_poll_interval_ms * 1_000), settings)
 
     def _say(self, seen: Seen, kind: str, text: str) -> None:
         self.violation(seen, kind, (seen.actor,), f"{seen.actor} {text}")

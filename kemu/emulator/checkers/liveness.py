@@ -1,24 +1,22 @@
-"""After the faults every group becomes stable, and no member fails for good.
+"""After the faults every group becomes stable, and no member fails permanently.
 
-- not-at-rest: from ``Healed`` on, at some moment the group is Stable, and
-  running members own each partition of their topics once.
-- member-failed: no member ever fails for good. An error injected by the
+- not-at-rest: at some moment after ``Healed``, the group is Stable, and each partition of its topics has one running
+  owner.
+- member-failed: no member ever fails permanently. An error injected by the
   plan excuses one failure.
 - forgotten-instance, forgotten-rebalance, unheard-isr, untold-coordinator: not-at-rest or member-failed, for a reason
   of Kafka's own (``findings.STAYS_BLOCKED``).
 
-Every disturbance restarts the bound. A group has
-``metadata.max.age.ms`` more if its leader may not know a partition yet. "At
-some moment", because members slower than ``max.poll.interval.ms`` rebalance
-for ever. After ``CoreHealed`` only the members of the core count.
-``group-progress`` judges duties during faults.
+Every disturbance restarts the bound. A group has additional ``metadata.max.age.ms`` if its leader may not know a
+partition yet. One moment is enough, because members slower than ``max.poll.interval.ms`` rebalance for ever. After
+``CoreHealed`` only the members of the core are judged. ``group-progress`` judges duties during faults.
 
 Source: Kafka 3.4 ``GroupCoordinator``, ``ConsumerCoordinator``.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 from kemu.emulator.checkers.base import NEVER_US, Checker
 from kemu.emulator.checkers.commits import UNSUBSCRIBE
@@ -41,6 +39,7 @@ from kemu.emulator.findings import (
     UNTOLD_COORDINATOR,
 )
 from kemu.emulator.watching.panel import Panel
+from kemu.emulator.watching.settings import Settings
 from kemu.emulator.watching.static_ids import StaticIds
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, broker_of, host_of
@@ -66,9 +65,9 @@ REFUSED_BY: Mapping[ErrorCode, str] = {
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "its partition.assignment.strategy has nothing in common with the group's, "
     "or its protocol type is another (stream.rebalancing.mode)",
 }
-"""Errors that reject a member's setting -> the setting."""
+"""Error that rejects a member's setting -> explanation."""
 DEFAULT_BOUND_US = 45_000_000 + 300_000_000 + 60_000_000
-"""Kafka 3.9's session.timeout.ms and max.poll.interval.ms, plus one minute, in us."""
+"""The sum of Kafka 3.9's session.timeout.ms and max.poll.interval.ms and one minute, in us."""
 SUBSCRIBE, _SUBSCRIBES_TO, _MATCHING = "subscribe", " subscribes to ", "all that matches "
 """The plan entry that subscribes an application, and its words."""
 DISTURBING = (
@@ -91,21 +90,30 @@ class _Group:
     def __init__(self) -> None:
         self.generation = -1
         self.assigned: dict[TopicPartition, None] = {}
-        """Partitions of the newest generation's assignments that members received."""
+        """Partitions in the received assignments of the newest generation."""
         self.due_us = 0
         self.why_not_at_rest = ""
-        """Why the group has not been at rest yet; "" if the group has been at rest, or if no member runs."""
+        """Explanation why the group has not been at rest yet; "" after rest, and for a group without running
+        members."""
         self.judged = False
 
 
 class Liveness(Checker):
-    """Judges groups after the faults; see the module docstring.
+    """Judges groups after the faults.
 
-    ``topics``: subscribed topics, or their pattern, by group. ``max_age_us``: the largest age of a leader's metadata;
-    0: no group waits for its leader's metadata.
+    ``topics``: subscribed topics, or their pattern, by group. ``max_age_us``: the largest age of a leader's metadata; 0
+    if no group waits for metadata.
     """
 
     name = "liveness"
+    kinds = (
+        "forgotten-instance",
+        "forgotten-rebalance",
+        "member-failed",
+        "not-at-rest",
+        "unheard-isr",
+        "untold-coordinator",
+    )
 
     def __init__(
         self,
@@ -121,14 +129,15 @@ class Liveness(Checker):
             group: names if isinstance(names, TopicPattern) else tuple(names) for group, names in (topics or {}).items()
         }
         self._chosen: dict[str, Subscription] = {}
-        """Host -> the subscription that the plan gave its application, until the host starts again."""
+        """Host -> subscription that the plan set for its application, until the host starts again."""
         self._groups: dict[GroupId, _Group] = {}
         self._disturbed_us: int | None = None
         """Time of the last disturbance, in us; None before ``Healed``."""
         self._new_topics: dict[str, None] = {}
-        """Topics that grew or that a broker learned of: a leader may learn late of their partitions."""
+        """Topics that grew or are new to a broker, so that a leader may learn late of their partitions."""
         self._answered: dict[tuple[ActorName, ErrorCode], None] = {}
-        """Errors injected by the plan, until a member fails by one or its host goes down."""
+        """(member, error) of errors that the plan injected, until the member fails by the error or its host goes
+        down."""
         self._failed_by_plan: dict[GroupId, str] = {}
         """Group -> the last failure of a member that the plan caused."""
         self.on = {
@@ -141,8 +150,15 @@ class Liveness(Checker):
         }
         self.shown_to(dict.fromkeys(DISTURBING, self._disturbed))
         self.shown_to(dict.fromkeys((TopicGrown, MetadataCached), self._topic_learned))
-        # before the fact counts as a disturbance
+        # before the fact is treated as a disturbance
         self.shown_to({FaultApplied: self._subscribes, HostStarted: self._starts})
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        scenario = settings.scenario
+        topics = {name: group.subscription for name, group in scenario.groups.items()}
+        return cls(scenario.stable_within_us, topics, max_age_us=scenario.metadata_max_age_us)
 
     def attach(self, panel: Panel) -> None:
         """Read this panel."""
@@ -159,7 +175,7 @@ class Liveness(Checker):
 
     @property
     def judges_at_us(self) -> int | None:
-        """End of the bound after the last disturbance, in us; None: nothing is left to judge."""
+        """End of the bound after the last disturbance, in us; None if no group remains to judge."""
         if self._disturbed_us is None or all(group.judged for group in self._groups.values()):
             return None
         return max([self._disturbed_us + self.bound_us, *[group.due_us for group in self._unsettled()]])
@@ -189,7 +205,7 @@ class Liveness(Checker):
             group.due_us = judges_us + (self._max_age_us if waits else 0)
 
     def _is_unknown_to_leader(self, name: GroupId, group: _Group) -> bool:
-        """Whether the newest generation lacks partitions that its leader may not know."""
+        """Whether the newest generation lacks partitions that the leader may not know."""
         lacking = [at for at in self._partitions_of(name) if at not in group.assigned]
         return any(at[0] in self._new_topics for at in lacking)
 
@@ -215,7 +231,7 @@ class Liveness(Checker):
         self._chosen.pop(fact.host, None)
 
     def _subscribed(self, name: GroupId) -> list[ActorName]:
-        """Running members whose application is subscribed to anything."""
+        """Running members whose application is subscribed to at least one topic."""
         running = self.panel.running_members(name)
         return [each for each in running if self._chosen.get(host_of(each)) != _NOTHING] if self._chosen else running
 
@@ -256,12 +272,12 @@ class Liveness(Checker):
         return [(topic, number) for topic, count in counts.items() for number in range(count)]
 
     def _owners(self, name: GroupId) -> Counter[TopicPartition]:
-        """Partition -> number of running members that own it, without hosts that are away for good."""
+        """Partition -> number of owning members on running hosts that do not stay faulty."""
         holdings = [each for each in self.panel.holdings.values() if each.group == name and not each.has_left]
         return Counter(at for each in holdings if host_of(each.actor) not in self.panel.away for at in each.owned)
 
     def _why_not_at_rest(self, name: GroupId) -> str:
-        """Why the group is not at rest; "" for a group at rest."""
+        """Explanation why the group is not at rest; "" for a group at rest."""
         if not self._subscribed(name):
             return ""
         watched, owners, wanted = self.panel.groups[name], self._owners(name), len(self._partitions_of(name))
@@ -271,12 +287,12 @@ class Liveness(Checker):
         shared = sum(count > 1 for count in owners.values())
         if shared:
             return f"{shared} partitions have more than one owner"
-        # a pattern may match nothing
+        # a pattern may match no topic
         needed = min(not isinstance(each, TopicPattern) for each in self._subscriptions(name))
         return "" if len(owners) >= max(wanted, needed) else f"{len(owners)} of {wanted} partitions are owned"
 
     def idle(self) -> Iterator[tuple[GroupId, int]]:
-        """Groups with members that processed nothing, and the number of records that waited for them."""
+        """Yield (group, number of waiting records) for each group whose members processed nothing."""
         worked = {name for name, _, progress in self.panel.progress if progress.done.by_term}
         for name, watched in self.panel.groups.items():
             waiting = sum([self.panel.logs.of(at).records.end for at in self._partitions_of(name)])
@@ -300,14 +316,14 @@ class Liveness(Checker):
             self.violation(seen, kind, (fact.group, seen.actor), text, liveness=True)
 
     def _is_forgotten(self, actor: ActorName, fact: MemberFailed) -> bool:
-        """Whether a coordinator fences a member for an id that the group's log does not contain."""
+        """Whether a coordinator fences a member because the group's log lacks the member's id."""
         holding = self.panel.holdings.get(actor)
         ids = (fact.member_id, fact.member_id if holding is None else holding.member_id)
         fenced = fact.error is ErrorCode.FENCED_INSTANCE_ID
         return fenced and any(self._static_ids.is_forgotten(fact.group, each) for each in ids)
 
     def killed(self) -> Iterator[tuple[GroupId, str]]:
-        """Groups without a running member, and the injected failure that caused this."""
+        """Yield (group, injected failure) for each group that has lost all running members by an injected failure."""
         return ((group, text) for group, text in self._failed_by_plan.items() if not self.panel.running_members(group))
 
     # --- judging -----------------------------------------------------------------------------------------------
@@ -339,8 +355,8 @@ class Liveness(Checker):
         return "not-at-rest", ""
 
     def _forgotten_rebalance(self, name: GroupId) -> str:
-        """Explain partitions without an owner: their static owner rejoined before the follow-up rebalance. "" if
-        anything else is wrong.
+        """Explain partitions without an owner, whose static owner rejoined before the follow-up rebalance; "" for other
+        causes.
         """
         owners, generation = self._owners(name), self._group(name).generation
         if self.panel.groups[name].state != "Stable" or any(count > 1 for count in owners.values()):
@@ -353,7 +369,9 @@ class Liveness(Checker):
         return f"{who} revoked or did not know them in generation {generation}, and rejoined before the next one"
 
     def _removed_coordinator(self, name: GroupId) -> str:
-        """Explain a group whose members ask a coordinator that lost its replica of the group's log; else ""."""
+        """Explain a group whose members ask a coordinator that lost its replica of the group's log; "" for other
+        groups.
+        """
         at = self.panel.log_of(name)
         state, assigned = (None, None) if at is None else (self.panel.states.get(at), self.panel.assigned.get(at))
         if at is None or state is None or assigned is None:

@@ -25,7 +25,7 @@ in tests/data/raw-requests.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.assignments import broken_promises, owned_unsubscribed
@@ -68,9 +68,9 @@ JUDGED = (
     _E.ILLEGAL_GENERATION,
     _E.REBALANCE_IN_PROGRESS,
 )
-"""Errors about the group. Other errors are about its log, its broker or the request."""
+"""Errors about the group. Other errors concern the group's log, the broker or the request."""
 LATE = 1.01
-"""A host's clock may be wrong by less than one per cent."""
+"""Factor for bounds: a host's clock may be wrong by less than one per cent."""
 SLACK_US = 1_000_000
 """Longest delay of a coordinator's due action, in us."""
 
@@ -81,11 +81,11 @@ MAY_FOLLOW: Mapping[str, tuple[str, ...]] = {
     EMPTY: (PREPARING,),
     DEAD: (EMPTY, PREPARING, COMPLETING, STABLE, DEAD),
 }
-"""New state -> the states it may follow. Source: ``GroupMetadata.validPreviousStates``."""
+"""New state -> permitted former states. Source: ``GroupMetadata.validPreviousStates``."""
 
 
 class _Step:
-    """A coordinator's actions in one step that are judged at its end."""
+    """A coordinator's actions in one step, which are judged at the end of the step."""
 
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
@@ -100,13 +100,34 @@ class _Step:
         """Member and instance ids in a LeaveGroup, and instances that joined without a member id."""
         self.refused: dict[MemberId, None] = {}
         self.answers: list[tuple[Seen, GroupRequest, ShadowGroup, ErrorCode]] = []
-        """Answers that were not true before."""
+        """Answers that were not true at their requests."""
 
 
 class MembershipRules(Checker):
-    """Judges coordinators; see the module docstring."""
+    """Judges the answers and rebalances of coordinators."""
 
     name = "membership"
+    kinds = (
+        "accepted",
+        "assignment",
+        "evicted",
+        "generation",
+        "join-answer",
+        "join-phase",
+        "left-out",
+        "loaded",
+        "members",
+        "no-cause",
+        "not-divided",
+        "not-ranged",
+        "not-revoked",
+        "not-sticky",
+        "off-rack",
+        "protocol",
+        "refused",
+        "transition",
+        "unbalanced",
+    )
 
     def __init__(self, initial_delay_us: int = 0, settings: Settings | None = None) -> None:
         """Create a checker of one run.
@@ -121,12 +142,12 @@ class MembershipRules(Checker):
         self._wrong_clocks: dict[str, None] = {}
         """Hosts whose clock was wrong by one per cent or more in their present life."""
         self._durable: dict[GroupId, int] = {}
-        """Group -> the last generation that became Stable at a coordinator without a successor, or was loaded."""
+        """Group -> last generation that became Stable at a current coordinator, or was loaded."""
         self._completed_last: dict[GroupId, int] = {}
         self._metadata: dict[ActorName, MetadataReply] = {}
-        """Member -> its last Metadata answer."""
+        """Member -> last Metadata answer of the member."""
         self._led_with: dict[ActorName, MetadataReply] = {}
-        """Leader -> the last Metadata answer before it sent an assignment."""
+        """Leader -> last Metadata answer before its assignment."""
         own = {
             GroupRequestRead: self._read,
             GroupRequestAnswered: self._answered,
@@ -149,6 +170,11 @@ class MembershipRules(Checker):
         }
         if settings is not None:
             self.shown_to(settings.on)
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings.broker.group_initial_rebalance_delay_ms * 1_000, settings)
 
     def _at(self, seen: Seen) -> _Step:
         step = self._step
@@ -289,17 +315,17 @@ class MembershipRules(Checker):
         return not member.synced and self._over(seen, group.began_us, group.rebalance_us)
 
     def _syncs_late(self, seen: Seen, group: ShadowGroup, member: ShadowMember) -> bool:
-        """Whether a live member is removed because of a missing SyncGroup after the end of the sync phase."""
+        """Whether the coordinator removes a live member because of a missing SyncGroup after the sync phase."""
         lives = not self._over(seen, member.sign_us, member.session_us)
-        waits = member.member_id in group.unsynced  # not a static member that rejoined in this generation
+        waits = member.member_id in group.unsynced  # False for a static member that rejoined in this generation
         return lives and waits and self._is_late(seen, group.began_us, group.rebalance_us)
 
     def _over(self, seen: Seen, since_us: int, timeout_us: int) -> bool:
-        """Whether a coordinator's timer may have fired. A clock that is wrong by one per cent measures nothing."""
+        """Whether a coordinator's timer may have fired. A timer of a wrong clock may always have fired."""
         return seen.at_us - since_us >= timeout_us * EARLY or host_of(seen.actor) in self._wrong_clocks
 
     def _is_late(self, seen: Seen, since_us: int, timeout_us: int) -> bool:
-        """Whether a coordinator's timer should have fired before. A disturbed coordinator may be late."""
+        """Whether a coordinator's timer is overdue. A disturbed coordinator may be late."""
         if seen.at_us - since_us <= timeout_us * LATE + SLACK_US:
             return False
         free_us = self.panel.disturbances.undisturbed_since_us([host_of(seen.actor)])
@@ -353,7 +379,7 @@ class MembershipRules(Checker):
             self._completed_last.pop(fact.group, None)
 
     def _judge_phase(self, seen: Seen, group: ShadowGroup, step: _Step) -> None:
-        """Judge that a join phase ends when no member is awaited or its time is over, and not later.
+        """Judge whether a join phase ends exactly when no member is awaited or its time is over.
 
         Source: ``GroupCoordinator``, ``DelayedJoin``, ``InitialDelayedJoin`` (KIP-134), ``addPendingMember``
         (KIP-394).
@@ -384,7 +410,7 @@ class MembershipRules(Checker):
             self._say(seen, "join-phase", group.name, f"a join phase lasts {lasted}, and waits for {whom}")
 
     def _is_overlooked(self, seen: Seen, group: ShadowGroup) -> bool:
-        """Whether the coordinator (4.0's module) has not checked the phase since a full group refused a member."""
+        """Whether a coordinator of Kafka 4.0 has not checked the join phase since a full group refused a member."""
         answer = self.panel.memberships.groups.get(group.name)
         if answer is None or answer.speaker[0] != seen.actor or self._settings is None or not answer.overlooked:
             return False
@@ -424,7 +450,7 @@ class MembershipRules(Checker):
                     self._durable[name] = group.remembered[-1][0] if group.remembered else 0
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
-        """The last generation of each group may be lost; later generations are not."""
+        """Note that the disk may have lost the last generation of each group."""
         if fact.log.startswith(OFFSETS_TOPIC):
             self._durable.clear()
 
@@ -436,7 +462,7 @@ class MembershipRules(Checker):
             return
         for seen, group, member in step.removed:
             if member.member_id in step.refused or any(each in member.former for each in step.added):
-                continue  # The group is full, or a replacement was not stored and the former id returns.
+                continue  # The group is full, or the write of a replacement failed and the former id returns.
             quiet_us = seen.at_us - member.sign_us
             text = (
                 f"{member.member_id} was removed {quiet_us / 1e6:.1f} s after its last sign of life, in {group.state}"

@@ -31,28 +31,35 @@ from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
 
 class _Log:
-    """One partition's log, as its leader reports it."""
+    """The log of one partition, as reported by the leader."""
 
     def __init__(self) -> None:
         self.end = 0
         self.longest = 0
         """The highest end that the log ever had."""
         self.acknowledged = 0
-        """Offset after the last acknowledged record."""
+        """The offset after the last acknowledged record."""
 
 
 class NoLostRecord(Checker):
-    """Judges commits, acknowledgements and logs; see the module docstring."""
+    """Judges commits, acknowledgements and logs."""
 
     name = "no-lost-record"
+    kinds = (
+        "acknowledged-lost",
+        "acknowledged-unwritten",
+        "append-gap",
+        "committed-unprocessed",
+        "processed-unwritten",
+    )
 
     def __init__(self) -> None:
         super().__init__()
         self._logs: dict[TopicPartition, _Log] = {}
         self._left_on_disk: dict[tuple[str, str], tuple[int, str]] = {}
-        """(host, log) -> (end of the log left on its disk, reason), until its broker has the log again."""
+        """(host, log) -> (end of the log on the disk after a loss, reason), until the broker has the log again."""
         self._unexplained: dict[TopicPartition, Ranges] = {}
-        """Records that logs lost without a disk's fault."""
+        """Partition -> records that the log lost without a disk's fault."""
         self.on = {
             Processed: self._processed,
             RecordsAppended: self._appended,
@@ -105,13 +112,13 @@ class NoLostRecord(Checker):
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
-        if self.panel.logs.of(at).leader == seen.actor:  # else the leader is deposed already
+        if self.panel.logs.of(at).leader == seen.actor:  # otherwise the leader is deposed already
             log = self._log(*at)
             log.end = fact.end_offset
             log.longest = max(log.longest, log.end)
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
-        """A partition is deleted. If its topic is created again, its log begins anew."""
+        """Forget the log of a deleted partition; a later topic with the same name has a new log."""
         at = self.panel.written
         if at is not None and at not in self.panel.states:
             self._logs.pop(at, None)
@@ -155,14 +162,16 @@ class NoLostRecord(Checker):
 
     @property
     def satisfied(self) -> bool:
-        """Whether members have learned of all lost records. A member that waits for a stopped leader still commits."""
+        """Whether members have learned of all lost records. A member that waits for a stopped leader continues to
+        commit.
+        """
         return not any(
             progress.was_truncated and self.panel.running_members(group) and self._known_unprocessed(at, progress).total
             for group, at, progress in self.panel.progress
         )
 
     def _known_unprocessed(self, at: TopicPartition, progress: GroupProgress) -> Ranges:
-        """Unprocessed records whose loss the group learned of, or may still learn of."""
+        """Unprocessed records of whose loss the group has learned, or may still learn."""
         left = Ranges()
         for piece in self.panel.progress.unprocessed(progress, at):
             left.add(*piece[:2])
@@ -171,7 +180,7 @@ class NoLostRecord(Checker):
         return left
 
     def _read_past(self, at: TopicPartition, progress: GroupProgress, piece: Run) -> list[tuple[int, int]]:
-        """The ranges of this run that no leader reported as lost, without those that no disk's fault explains."""
+        """The ranges of this run that no leader reported as lost and that a disk's fault explains."""
         found = Ranges()
         for part in self.panel.progress.read_past(progress, at, piece):
             found.add(*part)
@@ -180,7 +189,7 @@ class NoLostRecord(Checker):
         return list(found)
 
     def finish(self, at_us: int) -> None:
-        """Judge that each committed offset was processed."""
+        """Judge whether all records below committed offsets were processed."""
         for group, at, progress in self.panel.progress:
             seen, name = progress.last_commit or self.panel.now, f"{at[0]}-{at[1]}"
             assert seen is not None, "nothing happened"

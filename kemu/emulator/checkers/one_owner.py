@@ -1,9 +1,7 @@
 """One owner per partition and generation.
 
-The leader divides the partitions into disjoint sets, and the coordinator
-sends each member its set. ``membership`` judges whether the coordinator
-sends anything else; ``cooperative`` whether a partition is still owned by
-another member.
+The leader divides the partitions into disjoint sets, and the coordinator sends each member its set. ``membership``
+judges whether the coordinator sends another set; ``cooperative`` judges whether another member still owns a partition.
 
 Allowed:
 
@@ -12,8 +10,8 @@ Allowed:
 - A static member that restarts takes the same partitions in the same
   generation under another member id. The coordinator removed its former id,
   or loaded a log without it (KAFKA-10284).
-- A deposed coordinator that does not know its successor begins generations
-  with the members that still ask it. Such generations are judged apart.
+- A deposed coordinator that does not know its successor begins generations with members that do not know the successor,
+  either. Such generations are judged separately.
 
 Source: Kafka's ``GroupCoordinator``, ``GroupMetadataManager``.
 """
@@ -30,24 +28,25 @@ from kemu.protocol.notes.groups import (
 )
 
 KEPT_GENERATIONS = 16
-"""Number of generations kept for a group. Older answers are not judged."""
+"""Number of generations kept for a group; answers of older generations are not judged."""
 
 
 class _Group:
     def __init__(self) -> None:
         self.taken: dict[tuple[ActorName, int], dict[TopicPartition, tuple[ActorName, MemberId]]] = {}
-        """("" or a deposed coordinator, generation) -> partition -> (actor, member id) that took it."""
+        """("" or a deposed coordinator, generation) -> partition -> (actor, member id) of the owner."""
         self.perhaps_lost: dict[int, None] = {}
-        """Generations that a disk may have lost with the groups' log, until their number is used again."""
+        """Generations that a disk may have lost with the groups' log, until a new generation has the same number."""
         self.removed: dict[MemberId, None] = {}
         self.instances: dict[MemberId, str] = {}
-        """Member id -> instance id, for every static member."""
+        """Member id of a static member -> instance id."""
 
 
 class OneOwner(Checker):
-    """Judges assignments as members receive them; see the module docstring."""
+    """Judges whether two members receive the same partition in one generation."""
 
     name = "one-owner"
+    kinds = ("two-owners",)
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,7 +112,7 @@ class OneOwner(Checker):
             taken[at] = seen.actor, fact.member_id
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
-        """Generations that began before the loss may begin again. Later generations are not lost."""
+        """Note that the numbers of generations from before the loss may be used again."""
         if fact.log.startswith(OFFSETS_TOPIC):
             for group in self._groups.values():
                 group.perhaps_lost.update(dict.fromkeys(generation for by, generation in group.taken if not by))

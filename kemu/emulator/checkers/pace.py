@@ -9,7 +9,7 @@
 - JoinGroup, SyncGroup, OffsetFetch, Metadata: one in flight per client.
 - AlterIsr: one in flight per broker; the next 50 ms after an error, 100 ms after a lost answer.
 - ControlledShutdown: after ``controlled.shutdown.retry.backoff.ms``.
-- Controller's orders: one in flight per broker; the next 100 ms after a lost order.
+- Controller's requests: one in flight per broker; the next 100 ms after a lost request.
 
 Kinds: too-many (also 30 equal StoreOps or AlterIsr within a second),
 too-soon (four consecutive requests: emulated time may skip hours once), overdue,
@@ -21,9 +21,7 @@ Source: Kafka 3.4 ``AbstractCoordinator.HeartbeatThread``, ``Fetcher``,
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
-
-from attrs import frozen
+from typing import Any, NamedTuple, Self
 
 from kemu.actors.consumer.catch_up import PART
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
@@ -31,6 +29,7 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen, received, sent
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.control import (
     AlterIsr,
     AlterIsrReply,
@@ -73,29 +72,31 @@ from kemu.protocol.notes.groups import MemberBecame, MemberFailed
 
 _US = 1_000
 SLACK_US = 1_500_000
-"""Longest delay of a due request, in us: a thread wakes late, or the request before is still being written."""
+"""Longest delay of a due request, in us, because a thread wakes late, or the previous request is still being
+written."""
 WRITE_US = 5_000_000
 """Longest time for a follower to write the records of one fetch, in us."""
 ALTER_BACKOFF_US, ALTER_LOST_US = 50_000, 100_000
 """Back-offs of AlterIsr after an error and after a lost answer, in us. Source: ``DefaultAlterPartitionManager``,
 ``BrokerToControllerRequestThread`` (2.7 to 3.9)."""
 ORDER_BACKOFF_US = 100_000
-"""Back-off of a controller's order, in us. Source: ``RequestSendThread.backoff``."""
+"""Back-off of a controller's request to a broker, in us. Source: ``RequestSendThread.backoff``."""
 SHORTEST_US = 1_000_000
-"""Shortest ``commit.interval.ms`` with a visible rhythm: each commit waits for a flush."""
+"""Shortest judged ``commit.interval.ms``, in us. With shorter intervals, the flush before a commit hides the
+interval."""
 MAX_IN_FLIGHT = 5
 """``max.in.flight.requests.per.connection``."""
 LOOK_US = 1_000_000
 STORM, STORM_US = 30, 1_000_000
-"""Number of equal requests, and the time within which they are a storm."""
+"""(number of equal requests, time in us): so many equal requests within the time are a storm."""
 WRITES = (StoreOpKind.SET_DATA, StoreOpKind.DELETE)
 EARLY = 4
-"""Number of consecutive requests that are too soon before a violation is reported."""
+"""Number of consecutive requests that must be too soon for a violation."""
 _NEVER_US = 1 << 62
 
 
 class Gap(NamedTuple):
-    """The interval to the next request: least and most, in us."""
+    """The least and the most allowed time until the next request, in us."""
 
     least_us: int
     most_us: int
@@ -105,10 +106,11 @@ class Gap(NamedTuple):
 class PaceRow:
     """A request with a known pace.
 
-    ``line``: the sender, or sender and receiver, that are paced together; None: not paced. ``span``: the interval
-    after a good answer. ``backoff_us``: the wait after an error; ``lost_us``: after a lost connection;
-    ``backoff_after``: the wait by answer. ``exact``: an unchanged retry is not much later than the back-off.
-        ``begins``: a good reply that starts the rhythm. ``ends``: requests, sent or received, that end the rhythm.
+    ``line``: function that returns the sender, or sender and receiver, whose requests share a pace; None for requests
+    without a pace. ``span``: the interval after a good answer. ``backoff_us``: the wait after an error; ``lost_us``:
+    the wait after a lost connection; ``backoff_after``: the wait after a certain answer. ``exact``: whether an
+    unchanged retry must be soon after the back-off. ``begins``: a good reply that starts the rhythm. ``ends``: sent or
+    received requests that end the rhythm.
     """
 
     replies: type
@@ -150,7 +152,7 @@ def _pings(settings: Settings, actor: ActorName) -> Gap:
 
 
 def _interval_commits(settings: Settings, actor: ActorName) -> Gap | None:
-    """The interval of a member that commits by interval alone. ``group-progress`` and ``tasks`` judge the latest
+    """The interval of a member that commits only by interval. ``group-progress`` and ``tasks`` judge the latest
     time of a commit.
     """
     config, streams_us = settings.consumer(actor), settings.streams_commit_us(actor)
@@ -164,7 +166,7 @@ def _interval_commits(settings: Settings, actor: ActorName) -> Gap | None:
 
 
 def _second_commits(settings: Settings, actor: ActorName) -> Gap | None:
-    """The interval of a second consumer that commits by interval alone. ``catch-up`` judges the latest time of a
+    """The interval of a second consumer that commits only by interval. ``catch-up`` judges the latest time of a
     commit.
     """
     config = settings.consumer(actor)
@@ -174,12 +176,12 @@ def _second_commits(settings: Settings, actor: ActorName) -> Gap | None:
 
 
 def _follower_fetches(settings: Settings, actor: ActorName) -> Gap:
-    """The next fetch is sent when the records are written."""
+    """The interval of a follower's fetches: the next fetch is sent when the records are written."""
     return Gap(0, settings.replicas.replica_fetch_wait_max_ms * _US + WRITE_US)
 
 
 def _fetch_backoff_us(settings: Settings, actor: ActorName) -> int:
-    """Back-off after a lost fetch. Up to 3.0 first the thread waits, then each partition waits
+    """Back-off after a lost fetch, in us. Up to 3.0 the thread waits, and each partition waits afterwards
     (``AbstractFetcherThread`` 3.0.2, KAFKA-8529).
     """
     waits_twice = settings.broker_profile(actor).waits_twice_for_lost_fetches
@@ -191,7 +193,7 @@ def _shutdown_backoff_us(settings: Settings, actor: ActorName) -> int:
 
 
 def _alter_backoff_us(reply: AlterIsrReply) -> int:
-    """Back-off after an answer. After NOT_CONTROLLER a broker finds the controller first."""
+    """Back-off after an answer, in us. After NOT_CONTROLLER a broker first finds the controller."""
     return ALTER_LOST_US if reply.error_code is ErrorCode.NOT_CONTROLLER else ALTER_BACKOFF_US
 
 
@@ -280,7 +282,7 @@ def _all_fetched(reply: FetchReply) -> bool:
 
 
 def _is_member(reply: HeartbeatReply | SyncGroupReply) -> bool:
-    """A rebalance is not an error (``Heartbeat.receiveHeartbeat``)."""
+    """Whether the sender is still a member. A rebalance is not an error (``Heartbeat.receiveHeartbeat``)."""
     return reply.error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
@@ -295,11 +297,11 @@ GOOD: Mapping[type, Callable[[Any], bool]] = {
     HeartbeatReply: _is_member,
     SyncGroupReply: _is_member,
 }
-"""Reply -> whether it is good; all other replies are good."""
+"""Type of a reply -> function that tells whether a reply is good. Replies of other types are good."""
 
 
 class _Line:
-    """One sender's requests of a kind."""
+    """The requests of one kind and one sender."""
 
     __slots__ = (
         *("backoff_us", "answered_us", "due_us", "early", "failures", "good", "has_least", "in_flight", "is_paced"),
@@ -309,15 +311,15 @@ class _Line:
     def __init__(self, span: Gap | None, *, fails: bool) -> None:
         self.span = span
         self.is_paced = span is not None or fails
-        """Whether the content of answers matters."""
+        """Whether answers are judged by content."""
         self.has_least = fails or (span is not None and span.least_us > 0)
-        """Whether a request may come too soon."""
+        """Whether a request can be too soon."""
         self.in_flight: dict[int, str] = {}
         """Request id -> receiver."""
         self.sent_us = -1
         self.answered_us = -1
         self.lost_us = -1
-        """Time at which the connection with the last answer broke, in us."""
+        """Time at which the connection of the last request broke, in us; -1 otherwise."""
         self.good = False
         """Whether the last answer was good, or the rhythm has just begun."""
         self.due_us = _NEVER_US
@@ -325,33 +327,34 @@ class _Line:
         self.backoff_us = 0
         """The back-off after an error, in us."""
         self.failures = 0
-        """Consecutive failures."""
+        """Number of consecutive failures."""
         self.last: object = None
-        """The last request, where a retry may come too late."""
+        """The last request, if a retry can be too late; otherwise None."""
 
 
 class Pace(Checker):
-    """Judges the intervals between requests; see the module docstring.
+    """Judges the intervals between requests, and retries.
 
     Args:
-        settings: the settings in force; without them nothing is judged.
+        settings: the settings in force; without settings nothing is judged.
     """
 
     name = "pace"
+    kinds = ("overdue", "too-late", "too-many", "too-soon")
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
         self._lines: dict[tuple[type, tuple[str, ...]], _Line] = {}
         self._lines_of: dict[tuple[type, ActorName], list[_Line]] = {}
-        """(request, sender) -> its lines."""
+        """(request, sender) -> lines of the sender."""
         self._line_of: dict[type, dict[tuple[ActorName, ActorName], _Line | None]] = {kind: {} for kind in ROWS}
-        """Request -> (sender, receiver) -> its line."""
+        """Request -> (sender, receiver) -> line."""
         self._broke = (-1, "", "")
-        """(step, client, peer) of the last broken connection. The client also abandons requests of the same step to
-        that peer.
+        """(step, client, peer) of the last broken connection. The client also abandons requests of the same step to the
+        same peer.
         """
         self._storms: dict[ActorName, tuple[int, dict[object, int]]] = {}
-        """Sender -> (start of the counted second, number of each request in it)."""
+        """Sender -> (start of the counted second, request -> number of equal requests in this second)."""
         self._looks_us = 0
         self._last = Seen(0, 0, "", 0, None)
         if settings is None:
@@ -379,6 +382,11 @@ class Pace(Checker):
         for message, kind in ended:
             self.shown_to({sent(message): self._ended_as(kind), received(message): self._ended_as(kind)})
         self.shown_to(settings.on)
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings)
 
     # --- requests ----------------------------------------------------------------------------------------------
 
@@ -442,7 +450,7 @@ class Pace(Checker):
             self._say(seen, "too-soon", seen.actor, kind, text)
 
     def _judge_retry(self, seen: Seen, kind: type, line: _Line, request: object) -> None:
-        """Judge the first retry. After the retry the connection itself may have to wait longer."""
+        """Judge the first retry. Later retries may also wait for the connection."""
         failed_us = line.answered_us if line.sent_us >= 0 else line.lost_us
         after_us, host = seen.at_us - failed_us, host_of(seen.actor)
         if failed_us < 0 or after_us <= line.backoff_us * 3 // 2 or request != line.last:
@@ -466,7 +474,7 @@ class Pace(Checker):
             if not line.is_paced:
                 return
             at_us = seen.at_us
-            if not line.in_flight:  # else the answer to the last request is outstanding
+            if not line.in_flight:  # otherwise the answer to the last request is outstanding
                 line.answered_us = at_us
                 line.good = line.sent_us >= 0 and (is_good is None or is_good(fact[4]))
                 if not line.good and row.backoff_us is not None:
@@ -515,7 +523,7 @@ class Pace(Checker):
             since_us, counts = self._storms[seen.actor] = seen.at_us, {}
         request = fact.message
         if isinstance(request, StoreOps) and any(op.kind in WRITES for each in request.transactions for op in each.ops):
-            counts.clear()  # a repeated read may find another state
+            counts.clear()  # a repeated read may return another state
         counts[request] = number = counts.get(request, 0) + 1
         if number == STORM:
             self._say(seen, "too-many", seen.actor, type(request), f"{number} times within a second, all equal")
@@ -544,7 +552,7 @@ class Pace(Checker):
     # --- time --------------------------------------------------------------------------------------------------
 
     def finish(self, at_us: int) -> None:
-        """Judge the requests that are due."""
+        """Judge the requests that are overdue at the end of the run."""
         self._look(self._last._replace(at_us=at_us))
 
     def _look(self, seen: Seen) -> None:
@@ -560,8 +568,8 @@ class Pace(Checker):
                     line.due_us = _NEVER_US
 
     def _able_since_us(self, kind: type, host: str) -> int | None:
-        """Time since which a host can send this request, in us; None: the host cannot send now. A follower first writes
-        to a disk that may be slow.
+        """Time since which a host can send this request, in us; None for a host that cannot send now. A follower first
+        writes to a disk, which may be slow.
         """
         disturbances = self.panel.disturbances
         return disturbances.undisturbed_since_us((host,)) if kind is Fetch else disturbances.runs_since_us(host)

@@ -11,17 +11,18 @@
 - unfinished, unnamed: reassignments with live brokers end, and their controller reports the reason of each wait.
 - refused: no existing partition is refused.
 
-Before KIP-455 the store names no adding and removing replicas; the target
-is the one that the controller adopted.
+Before KIP-455 the store names no adding and removing replicas, so the target is the target that the controller adopted.
 
 Source: KIP-435, KIP-455, ``KafkaController.onPartitionReassignment`` 2.8.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Self
 
 from kemu.actors.controller.context import ReplicaPhase
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import Healed, Seen, TopicReplicated
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.dynamic_configs import MIN_INSYNC_REPLICAS
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import EPOCH_DURING_DELETE
@@ -60,23 +61,23 @@ from kemu.protocol.reassign.moves import UNLIMITED, Limits, limits_by_key, witho
 
 NO_LIMITS = Limits()
 LIMITS_KNOWN_US = 2_000_000
-"""Time for which a controller may use changed limits, in us."""
+"""Time for which a controller may still use the limits before a change, in us."""
 NAMED_WITHIN_US = 10_000_000
 """Longest time without a reported reason for a wait, in us. No fault hits the controller or its link to the store
 during this time."""
 
 
 class _Reassignment:
-    """A partition and its reassignment."""
+    """The replicas of a partition and its reassignment."""
 
     def __init__(self) -> None:
         self.node = ReplicaAssignment(())
         self.since_us = 0
         """Time since which the store has the partition, in us."""
         self.committed: tuple[int, ...] = ()
-        """The replicas when no step was running."""
+        """The replicas before the running step, or now without a running step."""
         self.began_with: frozenset[int] | None = None
-        """The committed replicas at the request."""
+        """The committed replicas at the request; None without a reassignment."""
         self.target: tuple[int, ...] | None = None
         """The target that a controller adopted."""
         self.cancelled = False
@@ -85,18 +86,19 @@ class _Reassignment:
         self.waits = ""
         """The reason that the controller last reported for an unfinished step."""
         self.unreported_since_us: int | None = None
-        """Time since which no controller reports why the reassignment waits, in us; None: reported, or not running."""
+        """Time since which no controller reports a reason of the wait, in us; None with a report or without a running
+        reassignment."""
         self.is_known = True
-        """Whether its controller wrote the present state."""
+        """Whether the present controller wrote the present state of the reassignment."""
         self.moves_leader: bool | None = None
-        """Whether its last step moves the leader; None: the reassignment has no slot among the running
+        """Whether the last step moves the leader; None for a reassignment without a slot among the running
         reassignments."""
         self.dropped: ReplicaAssignment | None = None
         """The step whose removals were checked."""
         self.removed_from_isr: dict[int, PartitionState] = {}
-        """Removing replicas that the controller removed from the ISR -> the state before."""
+        """Removing replica that the controller removed from the ISR -> former state."""
         self.assigned_in: dict[int, int] = {}
-        """Added replicas whose brokers have no order yet -> the leader epoch until then."""
+        """Added replica whose broker has received no request yet -> leader epoch before the request."""
 
     @property
     def runs(self) -> bool:
@@ -105,18 +107,33 @@ class _Reassignment:
 
     @property
     def final(self) -> tuple[int, ...]:
-        """The final replicas."""
+        """The replicas after the whole reassignment."""
         return self.node.target_replicas or self.node.target
 
 
 class ReassignmentChecker(Checker):
-    """Judges reassignments; see the module docstring.
+    """Judges the steps, limits and ends of reassignments.
 
     Args:
-        limits: the brokers' limits at the start; None: the algorithm has no limits.
+        limits: the brokers' limits at the start; None for an algorithm without limits.
     """
 
     name = "reassignment"
+    kinds = (
+        "deleted-assigned",
+        "dropped-in-sync",
+        "not-of-the-step",
+        "not-the-step",
+        "order-lost",
+        "refused",
+        "step-from-elsewhere",
+        "too-many-leaders",
+        "too-many-partitions",
+        "too-many-replicas",
+        "unfinished",
+        "unnamed",
+        "unused",
+    )
 
     def __init__(self, *, limits: Limits | None = NO_LIMITS) -> None:
         super().__init__()
@@ -131,11 +148,11 @@ class ReassignmentChecker(Checker):
         self._is_starting = False
         """Whether the newest controller is still reading the cluster."""
         self._listed: dict[TopicPartition, tuple[int, ...]] = {}
-        """Partition -> requested replicas, in the store's list, that no controller has begun."""
+        """Partition in the store's list -> requested replicas, for requests that no controller has begun."""
         self._brokers_us = 0
         """Time of the last change of a broker's registration, in us."""
         self._unused_since_us: int | None = None
-        """Time since which a reassignment could begin and does not, in us."""
+        """Time since which a reassignment could begin and has not begun, in us; None without such a reassignment."""
         self._healed: Seen | None = None
         self.on = {
             NodeWritten: self._written,
@@ -156,6 +173,12 @@ class ReassignmentChecker(Checker):
             AdminAnswered: self._answered,
             Healed: self._heal,
         }
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        replication = settings.scenario.brokers.replication
+        return cls() if replication is None else cls(limits=replication.limits())
 
     def _reassignment(self, topic: str, partition: int) -> _Reassignment:
         move = self._reassignments.get((topic, partition))
@@ -201,9 +224,7 @@ class ReassignmentChecker(Checker):
         self._reassignment(fact.topic, fact.partition).unreported_since_us = None
 
     def _controls(self, seen: Seen, fact: BecameController) -> None:
-        """Start anew for a new controller, which reports all reassignments. The new controller knows only the store's
-        content.
-        """
+        """Restart all clocks for a new controller, which knows only the store's content and reports all moves."""
         self._controller, self._is_starting, self._unused_since_us = seen.actor, True, None
         for move in self._reassignments.values():
             move.waits, move.removed_from_isr = "", {}
@@ -226,7 +247,7 @@ class ReassignmentChecker(Checker):
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         topic, deleted = self.panel.written_topic, fact.what == "deleted"
-        # the end of its session also deletes nodes
+        # the end of a session also deletes nodes
         if fact.client == self._controller and not self._is_starting and not deleted:
             self._check_named(seen)
             self._check_used(seen)
@@ -252,7 +273,7 @@ class ReassignmentChecker(Checker):
                 self._least[fact.path.rpartition("/")[2]] = int(least)
 
     def _check_named(self, seen: Seen) -> None:
-        """Judge that a controller which writes to the store also reports why a reassignment waits."""
+        """Judge whether a controller that writes to the store also reports the reason of each wait."""
         silent = [(at, move) for at, move in self._reassignments.items() if move.unreported_since_us is not None]
         able_us = self.panel.disturbances.undisturbed_since_us((STORE, host_of(self._controller))) if silent else None
         for at, move in silent if able_us is not None else ():
@@ -288,7 +309,7 @@ class ReassignmentChecker(Checker):
         return move.moves_leader is None and not move.blocked and not move.runs and up
 
     def _answered(self, seen: Seen, fact: AdminAnswered) -> None:
-        """Judge refusals. The answer names the first partition that is refused."""
+        """Judge refusals. The answer names the first refused partition."""
         if fact.api != "AlterPartitionReassignments" or fact.error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return
         name = fact.text.partition(":")[0]
@@ -302,7 +323,7 @@ class ReassignmentChecker(Checker):
             self.violation(seen, "refused", (name,), text)
 
     def _list_written(self, seen: Seen, now: dict[TopicPartition, tuple[int, ...]], *, by_admin: bool) -> None:
-        """Judge that the controller removes from the list no request that it could begin."""
+        """Judge whether the controller removes a request from the list that the controller could begin."""
         removed_requests = {} if by_admin else {at: each for at, each in self._listed.items() if at not in now}
         for at, target in removed_requests.items():
             move, name = self._reassignments.get(at), f"{at[0]}-{at[1]}"
@@ -324,8 +345,8 @@ class ReassignmentChecker(Checker):
             self._limits = Limits(*(int(settings.get(key, default)) for key, default in defaults.items()))
 
     def _topic_written(self, seen: Seen, topic: str, rows: Mapping[int, ReplicaAssignment]) -> None:
-        """Take a topic's replicas. A controller may write the node without partitions that it has not read; the topic
-        loses them.
+        """Note a topic's replicas. A controller may write the node without unread partitions; the topic loses these
+        partitions.
         """
         for at in [at for at in self._reassignments if at[0] == topic and at[1] not in rows]:
             del self._reassignments[at]
@@ -374,9 +395,9 @@ class ReassignmentChecker(Checker):
                 self.violation(seen, "order-lost", (name,), text)
 
     def _check_limits(self, seen: Seen, at: TopicPartition) -> None:
-        """Judge the limits when a step begins. A reassignment keeps its slot for its next steps.
+        """Judge the limits at the beginning of a step. A reassignment keeps its slot for its next steps.
 
-        If the limit of partitions is lowered, there are more reassignments with a slot than steps that may run.
+        After a lowered limit of partitions, more reassignments may have a slot than steps may run.
         """
         name, move = f"{at[0]}-{at[1]}", self._reassignments[at]
         is_new, move.moves_leader = move.moves_leader is None, self._moves_leader(at, move)
@@ -441,7 +462,7 @@ class ReassignmentChecker(Checker):
         return state is not None and state.leader in node.removing
 
     def _deficit(self, at: TopicPartition, move: _Reassignment) -> int:
-        """Number of replicas missing to min.insync.replicas before the first step is committed."""
+        """Number of replicas that min.insync.replicas lacks before the first step is committed."""
         state = self.panel.states.get(at)
         if state is None or frozenset(move.committed) != move.began_with:
             return 0
@@ -449,7 +470,9 @@ class ReassignmentChecker(Checker):
         return max(0, self._least.get(at[0], 1) - len(in_sync))
 
     def _state_written(self, at: TopicPartition) -> None:
-        """Note removals from the ISR. The end of a step writes the state once before, and then only this."""
+        """Note removals from the ISR. At the end of a step, the controller first writes the state, and later only
+        removals.
+        """
         move, before, state = self._reassignments.get(at), self.panel.state_before, self.panel.states.get(at)
         if move is None:
             return
@@ -461,7 +484,7 @@ class ReassignmentChecker(Checker):
         )
 
     def _replica_moved(self, seen: Seen, fact: ReplicaStateBecame) -> None:
-        """Judge the first removal of a step. A replica that the controller took for dead was offline before its
+        """Judge the first removal of a step. A replica that the controller regarded as dead was offline before its
         deletion.
         """
         at = (fact.topic, fact.partition)
@@ -492,7 +515,7 @@ class ReassignmentChecker(Checker):
         if not fact.deleted or move is None or self._may_be_deleted(fact.topic):
             return
         if EPOCH_DURING_DELETE < fact.leader_epoch <= move.assigned_in.get(broker, EPOCH_DURING_DELETE):
-            return  # ordered before the replica was assigned
+            return  # the request is from before the replica was assigned
         stays = move.node.target
         if not move.runs and move.target is not None and set(move.target) < set(move.node.replicas):
             stays = move.target  # before KIP-455

@@ -37,7 +37,7 @@ from kemu.protocol.notes.replication import (
 
 
 class ReplicaDuties(Duties):
-    """The duties of leaders and followers; see the module docstring."""
+    """The duties of leaders, followers and producers."""
 
     def __init__(self, plane: ControlPlane, config: ReplicaConfig, bandwidth: int, request_us: int) -> None:
         super().__init__(plane)
@@ -47,20 +47,20 @@ class ReplicaDuties(Duties):
         fetch_us = config.replica_fetch_response_max_bytes * 1_000_000 // bandwidth if bandwidth else 0
         self._fetch_us = self._socket_us + ISR_US + fetch_us * 8
         self._watermarks: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
-        """(leader, partition) -> (high watermark, end of the log when it became leader)."""
+        """(leader, partition) -> (high watermark, end of the log at the beginning of the leadership)."""
         self._proposed: dict[tuple[str, TopicPartition], tuple[int, ...]] = {}
-        """(leader, partition) -> replicas that the high watermark waits for during an ISR change."""
+        """(leader, partition) -> replicas for which the high watermark waits during an ISR change."""
         self._requested_us: dict[str, dict[TopicPartition, int]] = {}
-        """Leader -> partition -> time of its unanswered ISR request, in us. One request is in flight at a time, so the
-        answer for one partition does not concern the others."""
+        """Leader -> partition -> time of the unanswered ISR request, in us. Only one request is in flight, so an answer
+        concerns one partition only."""
         self._answered_us: dict[str, int] = {}
-        """Leader -> time of the answer to a request that it sent before the newest controller was ready, in us."""
+        """Leader -> time of the answer to a request from before the newest controller was ready, in us."""
         self._marks: dict[tuple[str, TopicPartition], int] = {}
-        """(follower, partition) -> the leader's end when the follower last reached the mark before."""
+        """(follower, partition) -> the leader's log end when the follower last reached the former mark."""
         self._producers: dict[str, dict[str, None]] = {}
-        """Topic -> hosts of producers that want answers."""
+        """Topic -> hosts of producers that request answers."""
         self._undecided: dict[TopicPartition, tuple[str, int]] = {}
-        """(leader, end) of the first append since a producer last got an answer."""
+        """Partition -> (leader, end) of the first append since a producer's last answer."""
         self._throttled: dict[str, None] = {}
         """Topics with throttled replicas."""
         self.on = {
@@ -107,7 +107,7 @@ class ReplicaDuties(Duties):
         key = (seen.actor, (fact.topic, fact.partition))
         self._watermarks[key] = (fact.high_watermark, fact.end_offset)
         self._proposed.pop(key, None)
-        self._undecided.pop(key[1], None)  # producers learn the outcome at the former leader by themselves
+        self._undecided.pop(key[1], None)  # producers learn the outcome from the former leader themselves
 
     def _isr_proposed(self, seen: Seen, fact: IsrProposed) -> None:
         self._proposed[seen.actor, (fact.topic, fact.partition)] = fact.counted
@@ -120,7 +120,7 @@ class ReplicaDuties(Duties):
             self._answered_us[seen.actor] = seen.at_us
 
     def _isr_refused(self, seen: Seen, fact: IsrChangeFailed) -> None:
-        """Take a refusal. An earlier request may still be under way. A request that was refused in its own step was
+        """Note a refusal. An earlier request may still be in flight. A request that was refused in its own step was
         never sent.
         """
         at, requested_us = (fact.topic, fact.partition), self._requested_us.get(seen.actor, {})
@@ -166,7 +166,7 @@ class ReplicaDuties(Duties):
     def _of_leader(
         self, at: TopicPartition, state: PartitionState, assignment: ReplicaAssignment, leader: str
     ) -> Iterator[Duty]:
-        """Followers fetch and join the ISR, and the high watermark rises."""
+        """Yield duties: followers fetch and join the ISR, and the high watermark rises."""
         panel, plane, name = self.panel, self.plane, f"{at[0]}-{at[1]}"
         own, (watermark, epoch_start) = self._end(leader, at), self._watermarks.get((leader, at), (0, 0))
         proposed = self._proposed.get((leader, at), ())
@@ -190,7 +190,7 @@ class ReplicaDuties(Duties):
             yield Duty("unanswered", (name,), hosts, (state, undecided), self._request_us + ISR_US, text)
         counted = {*state.isr, *proposed} - {state.leader}
         least = min([own, *[self._end(broker_host(broker), at) for broker in counted]])
-        unknown = panel.unknown_isrs.of(at)  # its leader waits for the ISR that it knows (KAFKA-15583)
+        unknown = panel.unknown_isrs.of(at)  # the leader waits for its known ISR (KAFKA-15583)
         known = unknown.believed_isr if unknown is not None and unknown.leader_waits else state.isr
         if watermark < least and len(known) >= panel.min_insync.of(at):
             text = f"{leader} has {watermark} as the high watermark of {name}; all in-sync replicas reach {least}"
@@ -198,7 +198,7 @@ class ReplicaDuties(Duties):
             yield Duty("watermark-waits", (name,), hosts, (state, proposed, watermark), self._lag_us + ISR_US, text)
 
     def _leaves(self, at: TopicPartition, state: PartitionState, leader: str, own: int) -> Iterator[Duty]:
-        """A lagging member leaves the ISR."""
+        """Yield the duty to remove a lagging member from the ISR."""
         plane, name = self.plane, f"{at[0]}-{at[1]}"
         for host in [broker_host(broker) for broker in state.isr if broker != state.leader]:
             end, mark = self._end(host, at), min(self._marks.setdefault((host, at), own), own)
@@ -216,7 +216,9 @@ class ReplicaDuties(Duties):
         return bool(self.plane.controller) and (unknown is None or not unknown.leader_waits)
 
     def _answered_from_us(self, leader: str) -> int:
-        """Time from which a leader must get answers. A request to a former controller waits for the socket timeout."""
+        """Time from which a leader must get answers, in us. A request to a former controller waits for the socket
+        timeout.
+        """
         plane = self.plane
         from_us = max(plane.decides_from_us, self._answered_us.get(leader, 0))
         requested_us = min(self._requested_us.get(leader, {}).values(), default=plane.decides_from_us)
@@ -225,14 +227,14 @@ class ReplicaDuties(Duties):
         return max(from_us, max(requested_us, plane.elected_us) + self._socket_us)
 
     def _joins(self, at: TopicPartition, state: PartitionState, leader: str, host: str) -> Iterator[Duty]:
-        """A follower with every committed record joins the ISR."""
+        """Yield the duty to add a follower with every committed record to the ISR."""
         plane = self.plane
         if plane.registration(host) < 0 or not self._can_ask(at):
             return
         name, of = f"{at[0]}-{at[1]}", (state, plane.epoch, plane.registration(host), plane.registration(leader))
         text = f"{host} has every record of {name} that {leader} committed, but is not in the ISR {state.isr}"
         parties = (STORE, plane.controller, leader, host)
-        restarted_us = plane.restarted_us(leader)  # a fetch that waits for its former process times out, too
+        restarted_us = plane.restarted_us(leader)  # a fetch from the leader's former process times out, too
         waits_us = restarted_us + self._socket_us if restarted_us else 0
         from_us = max(self._answered_from_us(leader), waits_us)
         yield Duty("out-of-isr", (name, host), parties, of, ISR_US, text, from_us)

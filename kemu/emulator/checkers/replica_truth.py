@@ -1,6 +1,4 @@
-"""The committed records of a partition, and the committed records that it
-lost.
-"""
+"""The committed records of a partition, and the lost committed records."""
 
 from collections.abc import Iterable
 
@@ -21,8 +19,8 @@ class ReplicaRole:
         self.watermark = -1
         """The last high watermark that the broker reported as leader of this epoch."""
         self.settled: list[Run] = []
-        """Records lost by the broker's disk before the broker joined an ISR with every committed record. The loss is no
-        longer an excuse.
+        """Records that the broker's disk lost before the broker joined an ISR with every committed record. Such a loss
+        excuses nothing any more.
         """
 
 
@@ -37,7 +35,7 @@ class PartitionTruth:
     def __init__(self, former: EpochLog | None = None) -> None:
         self.former = EpochLog() if former is None else former
         self.members: dict[str, ReplicaRole] = {}
-        """Host -> its role."""
+        """Host -> role of the broker."""
         self.committed = EpochLog()
         self.deleted_below = 0
         """Offset below which leaders deleted all records. A copy may lack these records, or may have them after a
@@ -46,18 +44,18 @@ class PartitionTruth:
         self.committed_epoch = -1
         """The newest leader epoch with a reported high watermark."""
         self.unclean_epoch = -1
-        """Leader epoch of an unclean election whose leader has not reported yet; -1: none."""
+        """Leader epoch of an unclean election whose leader has not reported yet; -1 without such an election."""
         self.unclean_lacks: list[Run] = []
-        """Committed records that the elected replica lacked at that election."""
+        """Committed records that the elected replica lacked at the unclean election."""
         self.lost: list[Run] = []
         """Committed or acknowledged records that the present log lacks, for a reason in LOSS_REASONS."""
         self._lossy: list[tuple[int, int]] = []
-        """Elections with such losses: (first lost offset, leader epoch)."""
+        """Elections with allowed losses: (first lost offset, leader epoch)."""
         self.by_leader_only: list[Run] = []
-        """Records acknowledged by a leader alone, ascending, and not committed yet."""
+        """Uncommitted records that only a leader acknowledged, in ascending order."""
 
     def member(self, host: str) -> ReplicaRole:
-        """A broker's role."""
+        """The role of a broker; a new role for an unknown broker."""
         member = self.members.get(host)
         if member is None:
             member = self.members[host] = ReplicaRole()
@@ -77,9 +75,7 @@ class PartitionTruth:
         self._lossy.append((offset, epoch))
 
     def deposed_from(self, epoch: int) -> int:
-        """The first offset from which the records of this epoch's leader do not count, because later leaders lack
-        them.
-        """
+        """First offset from which records of this epoch's leader are ignored, because later leaders lack them."""
         return min([offset for offset, later in self._lossy if epoch < later], default=NO_OFFSET)
 
     def unknown(self, run: Run) -> list[Run]:
@@ -97,8 +93,8 @@ class PartitionTruth:
         return at >= end
 
     def continue_with(self, log: EpochLog, missing: list[Run]) -> None:
-        """Take the log of a leader that lacks these committed records. The leader's other records up to the last common
-        one are committed.
+        """Continue with the log of a leader that lacks these committed records. Up to the last common record, the
+        leader's other records are committed.
         """
         kept = minus(self.committed.runs_from(0), missing)
         end = max([last for _, last, _ in kept], default=0)
@@ -106,7 +102,7 @@ class PartitionTruth:
         self.committed.grow_from(log, min(end, log.end))
 
     def acknowledge_by_leader(self, first: int, last: int, logs: Iterable[EpochLog]) -> None:
-        """Note that a leader alone acknowledged records ``first .. last - 1``, which one of these logs has."""
+        """Note that only a leader acknowledged the records ``first .. last - 1`` of one of these logs."""
         while self.by_leader_only and self.by_leader_only[0][1] <= self.committed.end:
             del self.by_leader_only[0]
         term = max([log.term_at(first) for log in logs], default=(-1, 0))
@@ -115,9 +111,7 @@ class PartitionTruth:
         self.by_leader_only.append((first, last, term))
 
     def lost_by_leader_only(self, log: EpochLog) -> list[Run]:
-        """Acknowledged records that are neither committed nor in this log. The method also removes these records from
-        ``by_leader_only``.
-        """
+        """Remove and return the records of ``by_leader_only`` that are neither committed nor in this log."""
         open_ones = [(max(first, self.committed.end), last, term) for first, last, term in self.by_leader_only]
         open_ones = [run for run in open_ones if run[0] < run[1]]
         broken = lacking(open_ones, log)

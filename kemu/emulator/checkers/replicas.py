@@ -5,7 +5,7 @@ with this chain.
 
 - isr-without-committed: a member of the store's ISR has every committed
   record.
-- committed-lost, unclean-forbidden: a new leader has every committed record too, and is from the ISR unless unclean
+- committed-lost, unclean-forbidden: a new leader has every committed record, and was in the ISR unless unclean
   elections are allowed.
 - acknowledged-uncommitted: records acknowledged with acks=all are
   committed.
@@ -22,12 +22,15 @@ Allowed losses have a reason in ``findings.LOSS_REASONS``.
 Source: Kafka 3.4 ``Partition``, ``ReplicaManager``; KIP-101, KIP-966.
 """
 
+from typing import Self
+
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.replica_truth import PartitionTruth
 from kemu.emulator.facts import HostDown, Seen, TopicFilled, TopicReplicated
 from kemu.emulator.findings import DIVERGED, LEADER_ONLY, UNCLEAN, Loss
 from kemu.emulator.watching.epoch_log import FIRST_TERM, EpochLog, Run, minus
 from kemu.emulator.watching.logs import reader_of
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE
 from kemu.protocol.names import TopicPartition, broker_host
 from kemu.protocol.nodes import BROKER_DEFAULTS, TOPIC_CONFIGS, PartitionState, read_config
@@ -53,14 +56,28 @@ from kemu.protocol.notes.replication import (
 )
 
 STARTS_LATE_US = 10_000_000
-"""Longest time for a follower to delete the records that its leader deleted, in us: each fetch answer has the log
+"""Longest time for a follower to delete the records that its leader deleted, in us; each fetch answer has the log
 start."""
 
 
 class Replicas(Checker):
-    """Judges replicated logs; see the module docstring."""
+    """Judges replicated logs, elections and readers."""
 
     name = "replicas"
+    kinds = (
+        "acknowledged-uncommitted",
+        "another-record",
+        "append-gap",
+        "committed-lost",
+        "cut-too-much",
+        "failed-log-dir",
+        "isr-without-committed",
+        "logs-differ",
+        "read-uncommitted",
+        "start-behind",
+        "unclean-forbidden",
+        "watermark-back",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,17 +85,17 @@ class Replicas(Checker):
         self._former: dict[TopicPartition, EpochLog] = {}
         """Committed records of deleted topics. A broker that does not know of the deletion may add to these records."""
         self._watermarks: dict[tuple[str, TopicPartition], int] = {}
-        """(leader, partition) -> its last high watermark in its epoch."""
+        """(leader, partition) -> last high watermark in the leader's epoch."""
         self._unclean: dict[str, bool] = {}
-        """Topics that allow or forbid unclean elections, whatever the brokers' setting."""
+        """Topic with its own setting -> whether unclean elections are allowed."""
         self._unclean_by_default = False
         """Whether the brokers' setting was changed to allow unclean elections."""
         self._requested: dict[TopicPartition, None] = {}
-        """Partitions for which an admin requested any leader, until their next state."""
+        """Partitions for which an admin requested an unclean election, until the next written state."""
         self._weak_acks: dict[str, None] = {}
         """Producers with acks other than all."""
         self._offline: dict[str, dict[TopicPartition, None]] = {}
-        """Host -> replicas in its failed log directories, in this life."""
+        """Host -> replicas in the host's failed log directories, in this life."""
         self.on = {
             BecameLeader: self._led,
             BecameFollower: self._followed,
@@ -100,6 +117,11 @@ class Replicas(Checker):
             Processed: self._processed,
             RangeProcessed: self._processed,
         }
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls() if settings.replicated else cls().at_rest()
 
     def _topic(self, seen: Seen, fact: TopicReplicated) -> None:
         if fact.unclean:
@@ -163,7 +185,7 @@ class Replicas(Checker):
             return
         copy, log = self.panel.copies.on_host(seen.actor, at), self._leaders_log(seen.actor, at)
         if log is None or not max(copy.log.start, log.start) <= before < log.end:
-            return  # one of the members no longer has the record
+            return  # one of the two brokers no longer has the record
         ours, theirs = copy.log.term_at(before), log.term_at(before)
         if ours != theirs and not self.panel.copies.may_differ(at, before, ours, theirs):
             name = f"{fact.topic}-{fact.partition}"
@@ -194,7 +216,7 @@ class Replicas(Checker):
             self.violation(seen, "cut-too-much", (name, seen.actor), f"{text} record {needless[0][0]}, too")
 
     def finish(self, at_us: int) -> None:
-        """Judge that in-sync replicas deleted the records that their leader deleted."""
+        """Judge whether in-sync replicas deleted the records that their leader deleted."""
         for at, leader in self.panel.leaders.items():
             copy = self.panel.copies.on_host(leader, at)
             for host in map(broker_host, self.panel.states[at].isr):
@@ -211,7 +233,7 @@ class Replicas(Checker):
     def _reasons(
         self, at: TopicPartition, truth: PartitionTruth, host: str, missing: list[Run]
     ) -> tuple[list[tuple[Run, str]], list[Run]]:
-        """Explain missing committed records: (run, reason in LOSS_REASONS) of each, and the runs without a reason."""
+        """Explain missing committed records: runs with a reason in LOSS_REASONS, and runs without a reason."""
         copies, reasons, rest = self.panel.copies, [], missing
         copy, settled = copies.on_host(host, at), truth.members[host].settled if host in truth.members else []
         lost = [(run, why) for run, why in copy.lost if run not in settled]
@@ -241,7 +263,7 @@ class Replicas(Checker):
         return not missing
 
     def _start_moved(self, seen: Seen, fact: LogStartMoved) -> None:
-        """A leader deletes records by retention, or because an admin requested it (KIP-107)."""
+        """Note that a leader deleted records, by retention or by an admin's request (KIP-107)."""
         at = (fact.topic, fact.partition)
         if self.panel.leaders.get(at) == seen.actor:
             truth = self._truth(at)
@@ -293,7 +315,7 @@ class Replicas(Checker):
         truth = PartitionTruth() if is_former else self._truth(at)
         is_deposed = state is not None and fact.leader_epoch < state.leader_epoch
         if is_deposed and truth.deposed_from(fact.leader_epoch) <= log.end:
-            # A leader deposed by an election with losses: records that only this leader has are lost already.
+            # An election with losses deposed this leader, so records of this leader alone are lost already.
             shown = [(first, min(last, watermark), term) for first, last, term in log.runs_from(0)]
             truth.lose([run for run in shown if run[0] < run[1] and truth.unknown(run)])
             return
@@ -332,7 +354,7 @@ class Replicas(Checker):
                 self._unclean_by_default = read_config(fact.data).get(UNCLEAN_ELECTION_ENABLE) == "true"
         elif fact.what == "deleted":
             if at in self._partitions:
-                self._former[at] = self._partitions.pop(at).committed  # its readers may still work
+                self._former[at] = self._partitions.pop(at).committed  # readers of the deleted topic may still work
         else:
             self._state_written(seen, fact.client, at, self.panel.states[at], self.panel.state_before)
             self._requested.pop(at, None)
@@ -354,7 +376,7 @@ class Replicas(Checker):
             for node in state.isr:
                 host = broker_host(node)
                 has_all = host in truth.members and self._check_in_sync(seen, at, truth, host)
-                if has_all and node not in stays:  # a member that stays is in the ISR for its earlier fetches
+                if has_all and node not in stays:  # a former member stays in the ISR because of its earlier fetches
                     truth.member(host).settled = [run for run, _ in self.panel.copies.on_host(host, at).lost]
 
     def _elected_uncleanly(
@@ -392,7 +414,7 @@ class Replicas(Checker):
             self._check_acknowledged(seen, at, fact.position, fact.position + 1)
 
     def _check_acknowledged(self, seen: Seen, at: TopicPartition, first: int, end: int) -> None:
-        """Judge that records acknowledged as replicated are committed."""
+        """Judge whether records that were acknowledged as replicated are committed."""
         truth = self._partitions.get(at)
         if truth is not None and truth.members and not truth.may_be_acknowledged(first, end):
             name, committed = f"{at[0]}-{at[1]}", truth.committed.end - 1

@@ -1,7 +1,7 @@
 """Brokers and controllers do their duties in time, even during faults.
 
 A duty is a condition that its parties must end within a bound. The duty's clock runs while all parties run, no fault
-hits them or their links, and nothing about the condition changes.
+hits the parties or their links, and the condition does not change.
 
 - ``controller_duties``: session-kept, session-cut, not-registered,
   no-controller, no-leader, former-leader, dead-in-isr, order-not-obeyed,
@@ -10,16 +10,15 @@ hits them or their links, and nothing about the condition changes.
   watermark-waits, unanswered.
 - ``kept_logs``: replica-kept.
 
-A run may end early when no duty is open. Conditions that Kafka itself never
-ends are named at the end of the run. log-of-another-topic and
-epoch-of-another-topic leave a partition without a leader
-(``findings.STAYS_BLOCKED``). Other conditions only reduce redundancy (``findings.STAYS_DEGRADED``).
+A run may end early when no duty is open. At the end of the run, the checker reports conditions that Kafka itself never
+ends. log-of-another-topic and epoch-of-another-topic leave a partition without a leader (``findings.STAYS_BLOCKED``).
+Other conditions only reduce redundancy (``findings.STAYS_DEGRADED``).
 
 Source: Kafka 3.4 ``KafkaController``, ``ReplicaManager``, ``Partition``.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.controller_duties import ControllerDuties
@@ -30,6 +29,7 @@ from kemu.emulator.facts import Handler, Healed, Seen, is_of_the_wire
 from kemu.emulator.findings import EPOCH_OF_ANOTHER_TOPIC, LEFT_OVER_LOG, LOG_OF_ANOTHER_TOPIC, UNHEARD_ISR
 from kemu.emulator.watching.control_plane import ControlPlane
 from kemu.emulator.watching.panel import Panel
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.config import ControllerConfig, ReplicaConfig
 from kemu.protocol.names import TopicPartition, broker_host
 from kemu.protocol.nodes import PartitionState
@@ -47,7 +47,7 @@ from kemu.protocol.notes.replication import HighWatermarkAdvanced, RecordsReplic
 LOOK_US = 1_000_000
 """Interval between looks, in us."""
 SOON_US = 2_000_000
-"""Longest time for records in flight when a run ends, in us."""
+"""Longest time for records that are in flight at the end of a run, in us."""
 UNDER_WAY = ("fetch-stalled", "unanswered", "watermark-waits")
 """Conditions that may begin and end with each record."""
 LATER = ("never-shrunk", "not-balanced", "step-kept")
@@ -58,21 +58,44 @@ OF_RECORDS = frozenset(
         *(OffsetCommitted, CommitAnswered, GroupRequestRead, GroupRequestAnswered),
     )
 )
-"""The most frequent facts. These facts change no duty of controllers."""
+"""Types of the most frequent facts, which change no duty of controllers."""
 _NEVER_US = 1 << 62
 
 
 class ReplicationDuties(Checker):
-    """Judges the duties; see the module docstring.
+    """Judges the duties of brokers and controllers.
 
     Args:
         controllers: settings of the controllers.
         replicas: settings of the brokers.
-        bandwidth: bytes per second of the slowest broker; 0: unlimited.
+        bandwidth: bytes per second of the slowest broker; 0 for no limit.
         request_us: ``request.timeout.ms`` of the producers.
     """
 
     name = "duties"
+    kinds = (
+        "dead-in-isr",
+        "epoch-of-another-topic",
+        "fetch-stalled",
+        "former-leader",
+        "left-over",
+        "log-of-another-topic",
+        "moved-early",
+        "never-shrunk",
+        "no-controller",
+        "no-leader",
+        "not-balanced",
+        "not-registered",
+        "order-not-obeyed",
+        "out-of-isr",
+        "replica-kept",
+        "session-cut",
+        "session-kept",
+        "stale-metadata",
+        "step-kept",
+        "unanswered",
+        "watermark-waits",
+    )
 
     def __init__(
         self,
@@ -93,15 +116,27 @@ class ReplicationDuties(Checker):
         self._owed_to_controllers: tuple[Duty, ...] | None = None
         """The open duties of ``_of_controllers`` and ``_kept_logs``, until a fact may change them."""
         self._unmet: dict[tuple[str, tuple[str, ...]], tuple[object, int]] = {}
-        """(kind, entities) -> (the condition, its start in us)."""
+        """(kind, entities) -> (condition, start of the condition in us)."""
         self._healed_us = _NEVER_US
         self.looks_us = 0
         self.on = {Healed: self._heal}
         for part in (*reversed(self._parts), self._plane):
             self.shown_to(part.on)
 
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        scenario = settings.scenario
+        made = cls(
+            settings.controller,
+            settings.replicas,
+            min(map(scenario.brokers.bandwidth_of, scenario.broker_names())),
+            settings.producer.request_timeout_ms * 1_000,
+        )
+        return made if settings.replicated else made.at_rest()
+
     def takers_of(self, kind: type) -> tuple[Handler, ...]:
-        """The handlers of a fact. Most kinds of facts may change the duties."""
+        """The handlers of facts of this type. Most types of facts may change the duties."""
         takers = super().takers_of(kind)
         changes = self.on and kind not in OF_RECORDS and not is_of_the_wire(kind)
         return (*takers, self._may_change_duties) if changes else takers
@@ -110,7 +145,7 @@ class ReplicationDuties(Checker):
         self._owed_to_controllers = None
 
     def attach(self, panel: Panel) -> None:
-        """Read this panel, with all parts."""
+        """Set the panel for this checker and all its parts."""
         super().attach(panel)
         for part in self._parts:
             part.panel, part.violation = panel, self.violation
@@ -165,7 +200,7 @@ class ReplicationDuties(Checker):
     # --- conditions that Kafka never ends --------------------------------------------------------------------------
 
     def finish(self, at_us: int) -> None:
-        """Judge for the last time, and name the conditions that Kafka never ends."""
+        """Judge for the last time, and report the conditions that Kafka never ends."""
         if self.panel.now is None or not self.on or not self.panel.registered:
             return
         seen = self.panel.now._replace(at_us=at_us)
@@ -198,14 +233,14 @@ class ReplicationDuties(Checker):
             self.stays_degraded(seen.at_us, name, UNHEARD_ISR, text)
 
     def _out_of_isr(self, at: TopicPartition, state: PartitionState) -> Iterator[tuple[int, str]]:
-        """Running replicas outside the ISR, and a leader that is away for good; each with Kafka's reason, or ""."""
+        """Yield running replicas outside the ISR, and a leader that stays faulty, each with Kafka's reason or ""."""
         panel = self.panel
         assignment = panel.assigned.get(at)
         replicas = (
             [broker for broker in assignment.replicas if not panel.is_out(broker_host(broker))] if assignment else []
         )
         if not any(broker in state.isr for broker in replicas):
-            return  # its last in-sync replica does not run
+            return  # the last in-sync replica does not run
         if broker_host(state.leader) in panel.away:
             yield state.leader, ""
         unknown = panel.unknown_isrs.of(at)
@@ -216,7 +251,7 @@ class ReplicationDuties(Checker):
                 yield broker, self._of_another_topic(broker_host(broker), at, state) or unled or waits
 
     def _of_another_topic(self, host: str, at: TopicPartition, state: PartitionState) -> str:
-        """Why a broker has no role in a topic that was created again; "" unless the deleted topic is the reason."""
+        """The reason why a broker has no role in a recreated topic; "" unless the deleted topic is the reason."""
         if (host, at) in self._plane.of_another_topic:
             return LOG_OF_ANOTHER_TOPIC
         epoch, _ = self.panel.roles.get((host, at), (-1, False))

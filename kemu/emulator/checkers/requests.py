@@ -1,6 +1,6 @@
-"""Each request gets one answer in time, or its client closes the connection.
+"""Each request gets one answer in time, or the client closes the connection.
 
-- answered-unasked: a server answers only open requests of that connection.
+- answered-unasked: a server answers only open requests of the same connection.
 - out-of-order: a broker answers the requests of a connection in order.
 - unanswered: an undisturbed server answers the first open request of a
   connection, after the time for which it may hold the request.
@@ -20,7 +20,7 @@ ZooKeeper 3.5 ``ClientCnxn``.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
@@ -48,9 +48,10 @@ from kemu.protocol.notes.groups import AnswerInjected, MemberRemoved
 from kemu.protocol.wire.schema import MESSAGES, Kind
 
 ANSWER_US = 10_000_000
-"""Longest time of a server's answer, with other work before it, in us."""
+"""Longest time of a server's answer, with earlier work queued, in us."""
 QUEUE_US = 60_000_000
-"""Longest time of a request in a controller's queue, or of an order at a broker that creates logs, in us."""
+"""Longest time of a request in a controller's queue, or of a controller's request at a broker that creates logs, in
+us."""
 JOIN_MORE_US = 5_000_000
 """Additional time of a JoinGroup, in us. Source: ``AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE``."""
 LOOK_US = 2_000_000
@@ -80,10 +81,10 @@ ANSWERS: Mapping[type, Callable[[Any], int]] = {
     StopReplica: lambda request: QUEUE_US,
     UpdateMetadata: lambda request: QUEUE_US,
 }
-"""Request -> the time for which a server may hold it, in us. Other requests may be held for their own timeout, if they
-have one.
+"""Type of a request -> function that returns the time for which a server may hold the request, in us. A server may hold
+other requests for the timeout in the request, if any.
 
-A JoinGroup and a SyncGroup wait for the longest rebalance timeout of their group.
+A JoinGroup and a SyncGroup wait for the longest rebalance timeout of the group.
 """
 WITH_TIMEOUT: Mapping[type, Callable[[Any], Iterable[ErrorCode]]] = {
     ProduceReply: lambda reply: [row.error for row in reply.batches],
@@ -93,11 +94,11 @@ WITH_TIMEOUT: Mapping[type, Callable[[Any], Iterable[ErrorCode]]] = {
     DeleteRecordsReply: lambda reply: [row.error for row in reply.partitions],
     ElectLeadersReply: lambda reply: [row.error_code for row in reply.replica_election_results],
 }
-"""Answers to requests with a timeout of their own -> the errors in them."""
+"""Type of an answer to a request with its own timeout -> function that returns the errors in the answer."""
 
 
 class OpenRequest(NamedTuple):
-    """An open request at a server, and its time limit once it is the first of its connection."""
+    """An open request at a server, with the time limit as the first request of its connection."""
 
     request_id: int
     within_us: int
@@ -106,7 +107,7 @@ class OpenRequest(NamedTuple):
 
 
 class SentRequest(NamedTuple):
-    """An open request of a client, and its time limit."""
+    """An open request of a client, with the time limit."""
 
     until_us: int
     api: str
@@ -116,26 +117,35 @@ class SentRequest(NamedTuple):
 
 
 class Requests(Checker):
-    """Judges requests and answers; see the module docstring.
+    """Judges requests, answers and closed connections.
 
     Args:
         settings: the settings in force; without them nothing is judged.
     """
 
     name = "requests"
+    kinds = (
+        "answered-unasked",
+        "gave-up-early",
+        "out-of-order",
+        "timed-out-early",
+        "two-sessions",
+        "unanswered",
+        "waits-for-ever",
+    )
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
         self._newest: dict[tuple[ActorName, ActorName], int] = {}
         """(server, client) -> the newest connection with a request."""
         self._open: dict[tuple[ActorName, ActorName, int], list[OpenRequest]] = {}
-        """(server, client, connection) -> its open requests, oldest first."""
+        """(server, client, connection) -> open requests of the connection, oldest first."""
         self._sent: dict[tuple[ActorName, int], SentRequest] = {}
-        """(client, request id) -> the open request."""
+        """(client, request id) -> open request."""
         self._joins_us: dict[str, int] = {}
-        """Group -> the longest rebalance timeout of any member."""
+        """Group -> longest rebalance timeout of its members, in us."""
         self._syncs: dict[str, tuple[ActorName, ActorName, int]] = {}
-        """Member id -> the connection of its last SyncGroup, as a key of ``_open``."""
+        """Member id -> connection of the last SyncGroup, as a key of ``_open``."""
         self._got = -1
         """The last step with a received message."""
         self._injected = -1
@@ -145,7 +155,7 @@ class Requests(Checker):
         self._last_message_us: dict[ActorName, int] = {}
         """Client of the store -> time of the last message from the store, in us."""
         self._within_us: dict[tuple[ActorName, ActorName], int] = {}
-        """(client, server) -> the client's time limit in us; 0: both are in one process."""
+        """(client, server) -> the client's time limit in us; 0 for two parts of one process."""
         self._looks_us = 0
         self._last = Seen(0, 0, "", 0, None)
         if settings is None:
@@ -164,6 +174,11 @@ class Requests(Checker):
         self.on[AnswerInjected] = self._injects
         self.shown_to({sent(reply): self._times_out_as(errors) for reply, errors in WITH_TIMEOUT.items()})
         self.shown_to(settings.on)
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings)
 
     # --- clients -----------------------------------------------------------------------------------------------
 
@@ -219,7 +234,9 @@ class Requests(Checker):
             self.violation(seen, "gave-up-early", (seen.actor, peer), text)
 
     def _broke(self, seen: Seen, fact: LinkDown) -> None:
-        """Close the requests of a broken connection: the client no longer waits, and the server's answers are lost."""
+        """Close the requests of a broken connection, because the client no longer waits and the server's answers are
+        lost.
+        """
         self._forget(seen.actor, fact.peer)
         for key, waiting in self._open.items():
             if key[:2] == (seen.actor, fact.peer):
@@ -256,7 +273,7 @@ class Requests(Checker):
         newest = self._newest.get((seen[2], peer), -1)
         if connection > newest:
             self._reconnected(seen[2], peer, connection)
-        elif connection < newest:  # the request was under way when its client reconnected
+        elif connection < newest:  # the request was in flight when the client reconnected
             held_us = _NEVER_US
         waiting = _new(OpenRequest, (request_id, held_us + ANSWER_US, kind.__name__, seen[1]))
         line = (seen[2], peer, connection)
@@ -267,14 +284,14 @@ class Requests(Checker):
             before.append(waiting)
 
     def _reconnected(self, server: ActorName, client: ActorName, connection: int) -> None:
-        """A client waits for answers only over its newest connection."""
+        """Note that a client waits for answers only on its newest connection."""
         self._newest[server, client] = connection
         for key, waiting in self._open.items():
             if key[:2] == (server, client):
                 waiting[:] = [each._replace(within_us=_NEVER_US) for each in waiting]
 
     def _member_removed(self, seen: Seen, fact: MemberRemoved) -> None:
-        """The SyncGroup of a removed member is never answered."""
+        """Close the SyncGroup of a removed member, which is never answered."""
         waiting = self._open.get(self._syncs.pop(fact.member_id, ("", "", 0)), [])
         waiting[:] = [each._replace(within_us=_NEVER_US) if each.api == "SyncGroup" else each for each in waiting]
 
@@ -330,13 +347,13 @@ class Requests(Checker):
             del self._open[server]
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
-        """The host's settings may have changed."""
+        """Forget the time limits of a started host, whose settings may have changed."""
         self._within_us = {}
 
     # --- time --------------------------------------------------------------------------------------------------
 
     def finish(self, at_us: int) -> None:
-        """Judge the open requests."""
+        """Judge the requests that are open at the end of the run."""
         self._look(self._last._replace(at_us=at_us))
 
     def _look(self, seen: Seen) -> None:

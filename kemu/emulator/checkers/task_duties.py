@@ -51,15 +51,15 @@ request.timeout.ms, in us."""
 COMMIT_US = 10_000_000
 """Longest time for a thread to flush its changelogs and to commit, besides its other work, in us."""
 FLUSH_US = 1_000_000
-"""The same limit, plus a quarter of the interval, for a commit that is made, without a disturbance for
-``PROGRESS_US``."""
+"""Longest delay of a commit that was made, in addition to a quarter of the interval, without a disturbance for
+``PROGRESS_US``, in us."""
 LOOKS_US = 5_000_000
 SLICE_US = 200_000
-"""Longest interval between reports of a thread that applies records without a pause: it works in slices of 100 ms."""
+"""Longest interval between reports of a thread that applies records without a pause (in slices of 100 ms), in us."""
 
 
 def undisturbed_since_us(panel: Panel, *instances: str) -> int | None:
-    """Time since which these instances and the running brokers are undisturbed, in us; None: a fault hits one."""
+    """Time since which these instances and the running brokers are undisturbed, in us; None during a fault."""
     brokers = [broker for broker in panel.applications.brokers if panel.runs(broker)]
     return panel.disturbances.undisturbed_since_us([*instances, *brokers]) if brokers else None
 
@@ -83,16 +83,16 @@ class _Uncommitted:
     def __init__(self, thread: ActorName, fact: Processed, at_us: int) -> None:
         self.thread = thread
         self.since_us = at_us
-        """Time at which the first of these records was processed, or of the last commit, in us."""
+        """Time of the processing of the first uncommitted record, or of the last commit, in us."""
         self.first = fact.last
         """The least offset that the next commit must have."""
         self.end = fact.last
         self.at_us = at_us
-        """Time at which the last of these records was processed, in us."""
+        """Time of the processing of the last uncommitted record, in us."""
 
 
 class TaskDuties:
-    """Judges deadlines of tasks; see the module docstring. ``Tasks`` documents the arguments."""
+    """Judges deadlines of tasks. ``Tasks`` documents the arguments."""
 
     def __init__(self, checker: Checker, bound_us: int, commit_us: Mapping[GroupId, int]) -> None:
         self._checker = checker
@@ -104,24 +104,24 @@ class TaskDuties:
         """Time at which a broker last started or stopped, or a partition got another leader, in us."""
         self.uncommitted: dict[tuple[GroupId, TopicPartition], _Uncommitted] = {}
         self.refused_us: dict[ActorName, int] = {}
-        """Thread -> time of its last failed commit, in us."""
+        """Thread -> time of the last failed commit, in us."""
         self._threads: dict[ActorName, _Thread] = {}
         self._progress_us: dict[int, tuple[int, int]] = {}
-        """Number of a copy -> (time of its last progress, or without missing records; ``busy_us`` of its thread at
-        that time),
-        in us."""
+        """Number of a copy -> (time of the last progress or of a position without missing records, ``busy_us`` of the
+        thread at this time), in us."""
         self._decided_us: dict[GroupId, int] = {}
-        """Application whose leader assigned warm-ups -> time in us, until the group prepares a rebalance."""
+        """Application whose leader assigned warm-ups -> time of the assignment in us, until the group prepares for a
+        rebalance."""
         self._stable_us: dict[GroupId, int] = {}
-        """Group -> time of its last change of state, in us."""
+        """Group -> time of the last change of state, in us."""
         self._reported: dict[tuple[str, object], None] = {}
         """(kind, entity) of the violations that were reported."""
         self._healed_us: int | None = None
-        """End of the faults, or the last later disturbance, in us; None before."""
+        """Time of the end of the faults, or of the last later disturbance, in us; None before the end."""
         self._why_not_at_rest: dict[GroupId, str] = {}
-        """Application -> why it was not at rest at the last look; "" once it was."""
+        """Application -> reason why the application was not at rest at the last look; "" after rest."""
         self._late: dict[GroupId, str] = {}
-        """Application -> why it was not at rest at the end of the bound."""
+        """Application -> reason why the application was not at rest at the end of the bound."""
         self._seq = 0
         self.on: dict[type, Handler] = {
             HostStarted: self._host_changed,
@@ -260,7 +260,7 @@ class TaskDuties:
             self._judge_commit(seen, name, at, pending)
 
     def _undisturbed_us(self, *instances: str) -> int | None:
-        """Time since which these instances and the running brokers work undisturbed, in us; None: a fault hits one."""
+        """Time since which these instances and the running brokers work undisturbed, in us; None during a fault."""
         since_us = undisturbed_since_us(self._checker.panel, *instances)
         return None if since_us is None else max(since_us, self.broker_changed_us)
 
@@ -328,7 +328,9 @@ class TaskDuties:
             self._say(seen, "uncommitted", who, who, f"{text}, and did not commit within {bound_us / 1e6:g} s")
 
     def _is_written(self, at: TopicPartition | None) -> bool:
-        """Whether records of a partition are committed: it has a leader and enough running in-sync replicas."""
+        """Whether records of a partition can be committed: the partition has a leader and enough running in-sync
+        replicas.
+        """
         panel = self._checker.panel
         state = None if at is None else panel.states.get(at)
         if at is None or state is None:
@@ -348,7 +350,7 @@ class TaskDuties:
         self._disturbed(seen, fact)
 
     def _disturbed(self, seen: Seen, fact: object) -> None:
-        """Restart the bound: after any disturbance an application must reach rest within it."""
+        """Restart the bound at a disturbance."""
         if self._healed_us is None:
             return
         self._healed_us = seen.at_us
@@ -368,7 +370,7 @@ class TaskDuties:
         self._why_not_at_rest[name] = self._reason_not_at_rest(name, application)
 
     def _reason_not_at_rest(self, name: GroupId, application: WatchedApplication) -> str:
-        """Why the application is not at rest; "" for an application at rest or without a running instance."""
+        """Explanation why the application is not at rest; "" at rest, or without a running instance."""
         panel = self._checker.panel
         group = panel.groups.get(name)
         staying = [host for host in application.instances if not panel.is_out(host)]
@@ -385,7 +387,7 @@ class TaskDuties:
         return why
 
     def _rest_us(self, application: WatchedApplication) -> int:
-        """Longest time until rest, in us: warm-ups wait for the leader's probing rebalance, and their number is
+        """Longest time until rest, in us. Warm-ups wait for the leader's probing rebalance, and their number is
         limited.
         """
         started = [each.started for each in application.instances.values()]

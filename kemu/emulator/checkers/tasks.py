@@ -2,11 +2,11 @@
 
 - not-one-owner: a leader assigns each task to one instance, or revokes it.
 - moved-while-running: a stateful task does not move to another instance while its owner still runs it.
-- state-passed-over: a task goes to a caught-up learner or a caught-up instance (``acceptable.recovery.lag``, KIP-441).
+- state-passed-over: a caught-up learner or instance gets the task (``acceptable.recovery.lag``, KIP-441).
 - copies-misplaced: one role per instance; standbys and warm-ups as
   configured.
 - shut-down-early: only a leaving instance without tasks is shut down.
-- runs-twice, runs-unowned: no task runs on two members, or after its member lost the task.
+- runs-twice, runs-unowned: no task runs on two members, or on a member that lost the task.
 - runs-without-state: a task runs only with its changelog.
 - checkpoint-without-state, checkpoint-lost: a copy begins at its disk's
   last checkpoint.
@@ -24,12 +24,14 @@ Source: Kafka 3.4 ``StreamsPartitionAssignor``,
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from typing import Self
 
 from kemu.emulator.checkers.base import NEVER_US, Checker
 from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US
 from kemu.emulator.checkers.task_duties import FLUSH_US, LOOKS_US, TaskDuties, undisturbed_since_us
 from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, UnflushedLost
 from kemu.emulator.watching.applications import ACTIVE, RUNNING, WatchedCopy
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.names import GroupId, host_of
 from kemu.protocol.notes.groups import (
     JoinPhaseCompleted,
@@ -40,7 +42,7 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.notes.streams import TaskBecame, TasksDecided
 
 _KNOWS_ENDS_WITHIN_US = 5_000_000
-"""A leader that decides later after the join phase did not learn the ends of the changelogs."""
+"""Longest time in us from the join phase to the decision of a leader that learned the ends of the changelogs."""
 _TRIES_US = 60_000_000
 """Time after a fault within which a commit may still fail: ``default.api.timeout.ms``, in us."""
 CLOSED_HOST = "closed"
@@ -49,28 +51,47 @@ Broken = Iterator[tuple[str, str, str]]
 
 
 class _Decision:
-    """The lags and tasks that members reported to the group's leader, and its assignment."""
+    """The lags and tasks that members reported to the group's leader, and the leader's assignment."""
 
     def __init__(self, fact: TasksDecided) -> None:
         self.fact = fact
         self.said = {row.process: row for row in fact.said}
         self.owners: dict[str, list[str]] = {}
-        """Task -> the processes that get it."""
+        """Task -> processes that get the task."""
         for row in fact.given:
             for task in row.assigned:
                 self.owners.setdefault(task, []).append(row.process)
 
 
 class Tasks(Checker):
-    """Judges tasks; see the module docstring.
+    """Judges assignments, states and commits of Streams tasks.
 
     Args:
         bound_us: longest time between the end of the faults and the rest of applications.
         exactly_once: applications that discard open state.
-        commit_us: ``commit.interval.ms`` by application; others are not judged.
+        commit_us: application -> ``commit.interval.ms`` in us; other applications are not judged.
     """
 
     name = "tasks"
+    kinds = (
+        "checkpoint-lost",
+        "checkpoint-without-state",
+        "copies-misplaced",
+        "early-follow-up",
+        "given-up-uncommitted",
+        "moved-while-running",
+        "no-follow-up",
+        "not-at-rest",
+        "not-one-owner",
+        "not-restored",
+        "open-state-kept",
+        "runs-twice",
+        "runs-unowned",
+        "runs-without-state",
+        "shut-down-early",
+        "state-passed-over",
+        "uncommitted",
+    )
 
     def __init__(
         self,
@@ -82,13 +103,13 @@ class Tasks(Checker):
         self._exactly_once = frozenset(exactly_once)
         self._duties = TaskDuties(self, bound_us, commit_us or {})
         self._completed_us: dict[GroupId, int] = {}
-        """Time at which the group's last join phase ended, in us."""
+        """Group -> time of the end of the last join phase, in us."""
         self._had: dict[int, list[tuple[int, int]]] = {}
-        """Number of a running copy -> (time, applied offset) at each look since its last certain checkpoint."""
+        """Number of a running copy -> (time, applied offset) at each look since the last certain checkpoint."""
         self._checkpointed: dict[tuple[GroupId, str, str], int] = {}
-        """(application, instance, task) -> the checkpoint of the last copy there when it was killed."""
+        """(application, instance, task) -> checkpoint of the last killed copy."""
         self._unwritten: dict[str, None] = {}
-        """Instances with a failed write to a changelog; the changelog may or may not have those records."""
+        """Instances with a failed write to a changelog, so that the changelog may lack records."""
         self.on = {
             HostDown: self._down,
             HostStarted: self._started,
@@ -103,6 +124,17 @@ class Tasks(Checker):
         }
         self.shown_to(self._duties.on)
         self.looks_us = LOOKS_US
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        streams = settings.streams
+        made = cls(
+            settings.scenario.stable_within_us,
+            [name for name, each in streams.items() if each.exactly_once],
+            {name: each.commit_interval_ms * 1_000 for name, each in streams.items()},
+        )
+        return made if streams else made.at_rest()
 
     def look(self, seen: Seen) -> None:
         """Judge every few seconds."""
@@ -148,8 +180,8 @@ class Tasks(Checker):
                 self.violation(seen, kind, entities, text)
 
     def _owners(self, made: _Decision) -> Broken:
-        """Judge owners. A restoring copy holds its partitions until its instance reports, and no other instance gets
-        the task yet.
+        """Judge owners. A restoring copy keeps its partitions until its instance reports, and no other instance gets
+        the task earlier.
         """
         taken = {task for row in made.fact.given for task in row.revoked}
         had = {task for row in made.fact.said for task in (*row.assigned, *row.revoked)}
@@ -163,8 +195,8 @@ class Tasks(Checker):
                 yield "not-one-owner", task, f"{task} is neither assigned nor revoked"
 
     def _passed_over(self, seen: Seen, made: _Decision) -> Broken:
-        """Judge state. With lags (KIP-441) a task goes to a caught-up instance, else to an instance with some of its
-        state.
+        """Judge state. With lags (KIP-441) a caught-up instance gets a task; otherwise an instance with some of the
+        state gets the task.
         """
         fact, name = made.fact, made.fact.application
         application = self.panel.applications.of(name)
@@ -198,7 +230,7 @@ class Tasks(Checker):
             others = [process for process in made.said if process != row.process]
             instance = application.instances.get(application.processes.get(row.process, ""))
             several = instance is not None and instance.started.weight > 1
-            stays = row.standby if several else ()  # another thread of the instance may run these next
+            stays = row.standby if several else ()  # another thread of the instance may run these tasks next
             taken = [task for task in row.revoked if task in made.said[row.process].assigned and task not in stays]
             for task in taken:
                 least, most = had(row.process, task)[0], max([had(process, task)[1] for process in others], default=-1)
@@ -256,7 +288,7 @@ class Tasks(Checker):
     # --- checkpoints -----------------------------------------------------------------------------------------------
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        """Running copies write a checkpoint to the disk at each ``commit.interval.ms``."""
+        """Note the checkpoints of killed copies; a running copy writes a checkpoint at each ``commit.interval.ms``."""
         for copy in self.panel.applications.ended:
             written_us = self._written_us(seen, copy.application)
             had = [applied for at_us, applied in self._had.pop(copy.number, []) if at_us < written_us]
@@ -264,7 +296,7 @@ class Tasks(Checker):
                 self._checkpointed[copy.application, copy.instance, copy.task] = had[-1]
 
     def _written_us(self, seen: Seen, application: GroupId) -> int:
-        """Latest time whose state is in a checkpoint now, in us."""
+        """Latest time whose state is certainly in a checkpoint, in us."""
         return seen.at_us - self._duties.commit_us.get(application, NEVER_US) * 11 // 10 - FLUSH_US
 
     def _write_failed(self, seen: Seen, fact: ProduceFailed) -> None:
@@ -283,7 +315,7 @@ class Tasks(Checker):
         self.violation(seen, kind, (copy.application, copy.task), f"{copy.task} of {copy.application} {text}")
 
     def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
-        """Handle the end of the callback: other threads own the tasks now."""
+        """Judge the copies of a thread that lost its partitions; other threads may own the tasks now."""
         application = self.panel.applications.all.get(fact.group)
         for copy in () if application is None else application.copies.values():
             if copy.works and copy.actor == seen.actor:
@@ -302,7 +334,7 @@ class Tasks(Checker):
                 self.violation(seen, "given-up-uncommitted", (fact.group, name), text)
 
     def _may_have_failed(self, seen: Seen, since_us: int) -> bool:
-        """Whether a fault or an error may have prevented the commit of work done at this time."""
+        """Whether a fault or an error may have prevented the commit of records processed since this time."""
         if self._duties.refused_us.get(seen.actor, -1) >= since_us:
             return True
         undisturbed_us = undisturbed_since_us(self.panel, host_of(seen.actor))
@@ -319,11 +351,11 @@ def misplaced(
     standbys: int,
     warmups: int,
 ) -> Broken:
-    """The faults of a layout by KIP-441: process -> (active tasks, standbys and warm-ups)."""
+    """Yield the faults of a layout by KIP-441. ``given``: process -> (active tasks, standbys and warm-ups)."""
     copies = Counter(task for _, others in given.values() for task in others)
     least, extra, owned = min(standbys, len(given) - 1), 0, {task for active, _ in given.values() for task in active}
     for task in stateful:
-        # A task that its owner must revoke first has a standby at its next owner meanwhile.
+        # Until its owner has revoked a moving task, the next owner has a standby of the task.
         extra += max(0, copies[task] - least - (task not in owned))
         if copies[task] < least:
             yield "copies-misplaced", task, f"{task} has {copies[task]} standbys, instead of {least}"

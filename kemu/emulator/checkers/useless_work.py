@@ -13,9 +13,11 @@ Source: Kafka's ``ConsumerCoordinator.rejoinNeededOrPending``.
 
 from collections import deque
 from collections.abc import Collection
+from typing import Self
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen, TopicGrown
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import decode_subscription
 from kemu.protocol.names import MemberId, host_of
@@ -25,41 +27,43 @@ from kemu.protocol.wire.codec import CodecError
 
 _NONE = ErrorCode.NONE
 REJOINS = 3
-"""Rejoins without a visible cause: a leader's metadata changes late, and an application may request a rejoin."""
+"""Number of allowed rejoins without a visible cause, because a leader's metadata may change late, and an application
+may request a rejoin."""
 WINDOW_US = 60_000_000
 Content = tuple[object, ...]
 
 
 class _Sender:
-    """A member, by its id."""
+    """The JoinGroups of one member id."""
 
     def __init__(self) -> None:
         self.rejoins: deque[int] = deque()
         self.connection = -1
         self.content: Content | None = None
-        """The content of its last JoinGroup; None: the next JoinGroup has a cause."""
+        """The content of the last JoinGroup; None if the next JoinGroup has a cause."""
 
 
 class UselessWork(Checker):
-    """Judges JoinGroups of members; see the module docstring.
+    """Judges whether members send JoinGroups without a cause.
 
     Args:
-        groups: the judged groups; None: all.
+        groups: the judged groups; None for all groups.
         racks: whether members have racks.
     """
 
     name = "useless-work"
+    kinds = ("rejoin-without-cause",)
 
     def __init__(self, groups: Collection[str] | None = None, *, racks: bool = False) -> None:
         super().__init__()
         self._groups = groups
         self._senders: dict[MemberId, _Sender] = {}
         self._asked: dict[tuple[str, str, int, int], MemberId] = {}
-        """(coordinator, client, connection, request id) -> the member that waits for the answer."""
+        """(coordinator, client, connection, request id) -> member that waits for the answer."""
         self._metadata_changed = 0
         """Number of changes so far that make a leader rejoin."""
         self._live: dict[str, tuple[int, ...]] = {}
-        """Broker -> the live brokers in its metadata."""
+        """Broker -> live brokers in the broker's metadata."""
         if groups is None or groups:
             self.on = {
                 GroupRequestRead: self._read,
@@ -70,6 +74,15 @@ class UselessWork(Checker):
             }
         if racks:
             self.on[MetadataCached] = self._cached
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        groups = settings.scenario.groups
+        return cls(
+            [name for name, group in groups.items() if group.streams is None],
+            racks=any(group.racks for group in groups.values()),
+        )
 
     def _topics(self, seen: Seen, fact: TopicGrown | TopicDeleted) -> None:
         self._metadata_changed += 1

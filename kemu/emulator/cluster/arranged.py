@@ -1,12 +1,12 @@
-"""A cluster whose leaders the emulator arranges, so that brokers never disagree. Such a cluster is for studying groups
-alone.
+"""A cluster whose leaders the emulator assigns, so that brokers never disagree. Use such a cluster to study only
+groups.
 
-There is no controller and no metadata store. A partition of a topic is available while its broker runs. Another broker
-takes a partition of ``__consumer_offsets`` over, with all durable records, once the failure of its leader is noticed.
+The cluster has no controller and no metadata store. A topic's partition is available while its broker runs. After the
+detection of a failed leader, another broker takes over partitions of ``__consumer_offsets``, with all durable records.
 
-Leader epochs are those that Kafka's controller would assign to partitions with one replica. The controller writes that
-a failed broker leads nothing, and elects the broker when it returns: one epoch each. A broker that runs alone is the
-controller itself. It reads that it leads its partitions, so there is no election, and it keeps its epoch. Source:
+Leader epochs equal those that Kafka's controller assigns to partitions with one replica. The controller removes a
+failed broker as leader, and elects the broker when it returns; each write adds one epoch. A broker that runs alone is
+the controller itself: without an election, the broker keeps its leaderships and epochs. Source:
 ``KafkaController.onBrokerFailure``, ``onControllerFailover``, ``PartitionStateMachine.initializePartitionState``,
 ``ReplicaStateMachine.doRemoveReplicasFromIsr``, Kafka 3.4.
 """
@@ -31,19 +31,19 @@ from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.names import OFFSETS_TOPIC, coordinator_on
 
 BROKER_SESSION_US = 9_000_000
-"""Time after which a silent broker counts as failed. Source: ``broker.session.timeout.ms``, Kafka 3.9."""
+"""Time without a heartbeat after which a broker has failed, in us. Source: ``broker.session.timeout.ms``, Kafka 3.9."""
 
 
 @define
 class _Topic:
     leaders: list[int]
     epochs: list[int]
-    """Leader epoch of each partition."""
+    """Leader epoch of each partition, by partition number."""
     record_bytes: int
 
 
 class ArrangedCluster(Cluster):
-    """A cluster without replication; the emulator arranges its leaders."""
+    """A cluster without replication; the emulator assigns its leaders."""
 
     def build(self) -> None:
         """Assign the leaders, and add every host; no host runs yet."""
@@ -57,16 +57,16 @@ class ArrangedCluster(Cluster):
             for first, (name, spec) in enumerate(self.scenario.topics.items())
         }
         self._live = [True] * count
-        """By node id: whether the controller takes the broker for alive."""
+        """By node id: whether the controller regards the broker as alive."""
         self._leads_nothing = [False] * count
-        """By node id: whether the controller wrote, after a failure, that the broker leads nothing."""
+        """By node id: whether the controller removed the broker as leader after a failure."""
         self._knows_nothing = [False] * count
-        """By node id: whether the broker runs but has not received any metadata yet."""
+        """By node id: whether the broker runs and has received no metadata yet."""
         partitions = self.broker_config.offsets_topic_num_partitions
         self._offsets_leaders = [number % count for number in range(partitions)]
         self._offsets_epochs = [0] * partitions
         self._takeovers: dict[int, int] = {}
-        """Partition of the offsets topic -> failed leader. The partition moves when the failure is noticed."""
+        """Partition of the offsets topic -> failed leader. The partition moves when the failure is detected."""
         super().build()
 
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
@@ -108,7 +108,7 @@ class ArrangedCluster(Cluster):
     # --- hosts -------------------------------------------------------------------------------------------------
 
     def close(self, name: str) -> bool:
-        """Close a host: ask a client to close; move a broker's offsets partitions, then end the broker."""
+        """Close a host. A client is asked to close; a broker ends after its offsets partitions have moved."""
         host = self.world.hosts[name]
         if not host.running:
             return self.not_started_after_all(name)
@@ -130,7 +130,7 @@ class ArrangedCluster(Cluster):
         node = self.brokers.index(host.name)
         if (
             host.life > 1 and self._live[node]
-        ):  # restarted before the failure was noticed: the controller sees a new broker epoch
+        ):  # restarted before the failure was detected: the controller sees a new broker epoch
             self._live[node] = False
             self._write_deaths()
         self._live[node] = True
@@ -149,7 +149,9 @@ class ArrangedCluster(Cluster):
         self.world.at(self.world.now_us + window_us, told)
 
     def _window_us(self, host: Host, node: int) -> int:
-        """Return how long a restarted broker has no metadata: if it is alone, it must first become controller."""
+        """Return the time in us for which a restarted broker has no metadata: a lone broker must first become
+        controller.
+        """
         others = [name for at, name in enumerate(self.brokers) if at != node and self._live[at]]
         if host.life == 1 or any(self.world.hosts[name].running for name in others):
             return 0
@@ -157,7 +159,7 @@ class ArrangedCluster(Cluster):
         return draws.us(DrawName.BROKER_WINDOW, 0)
 
     def _take_up(self, node: int) -> None:
-        """Send a broker the metadata, and let it lead its partitions."""
+        """Send the metadata to a broker, and let the broker lead its partitions."""
         self._knows_nothing[node] = False
         if self._leads_nothing[node]:
             self._leads_nothing[node] = False
@@ -197,7 +199,7 @@ class ArrangedCluster(Cluster):
         self._tell_view()
 
     def announce_long_uptime(self) -> None:
-        """Tell members, and brokers if records may expire, that the cluster has run undisturbed for hours."""
+        """Inform members (and brokers, if records may expire) that the cluster has run undisturbed for hours."""
         super().announce_long_uptime()
         if any(topic.settings() for topic in self.scenario.topics.values()):
             for name in self.brokers:
@@ -206,7 +208,7 @@ class ArrangedCluster(Cluster):
     # --- who leads what ----------------------------------------------------------------------------------------
 
     def _tell_view(self) -> None:
-        """Send every running broker the cluster's metadata."""
+        """Send the cluster's metadata to every running broker."""
         alive = self._live
         brokers = tuple((node, self.scenario.brokers.rack_of(node)) for node in range(len(alive)) if alive[node])
         topics = tuple(
@@ -232,7 +234,7 @@ class ArrangedCluster(Cluster):
         self.world.tell(self.brokers[node], command)
 
     def _write_deaths(self) -> None:
-        """Write, if some broker can act as controller, that failed brokers lead nothing."""
+        """Remove failed brokers as leaders, if a live broker can act as controller."""
         nodes = range(len(self.brokers))
         if any(
             self._live[node] and not self._knows_nothing[node] and self.world.hosts[self.brokers[node]].running
@@ -268,11 +270,11 @@ class ArrangedCluster(Cluster):
 
     def _take_over(self, dead: int) -> None:
         for partition in self._taken_from(dead):
-            if self._offsets_leaders[partition] == dead:  # otherwise the plan has moved the partition since
+            if self._offsets_leaders[partition] == dead:  # otherwise the plan has moved the partition in the meantime
                 self._move(partition, self._next_live(dead))
 
     def _taken_from(self, leader: int) -> list[int]:
-        """Remove and return the partitions that were to move once this leader's failure is noticed."""
+        """Remove and return the partitions that were to move after the detection of this leader's failure."""
         found = [partition for partition, old in self._takeovers.items() if old == leader]
         for partition in found:
             del self._takeovers[partition]
@@ -290,7 +292,7 @@ class ArrangedCluster(Cluster):
 
     @property
     def replicated(self) -> ReplicatedOperators:
-        """Not available: there is no store, no controller and no log directory."""
+        """Not available: this cluster has no store, no controller and no log directories."""
         raise AssertionError("a plan that needs brokers that replicate is refused when it is read")
 
     def _next_live(self, node: int) -> int:
@@ -302,7 +304,7 @@ class ArrangedCluster(Cluster):
         return NO_LEADER
 
     def _move(self, partition: int, new: int) -> None:
-        """Move an offsets partition: the old leader resigns if it runs, the new one loads all durable records."""
+        """Move an offsets partition. A running old leader resigns, and the new leader loads all durable records."""
         if new == NO_LEADER:
             return
         old = self._offsets_leaders[partition]

@@ -1,6 +1,6 @@
-"""A cluster made from a scenario: its hosts, and the start and end of their processes.
+"""A cluster made from a scenario: hosts, and the starts and ends of the hosts' processes.
 
-The two kinds of cluster are ``emulator.cluster.arranged`` (leaders are arranged by the emulator) and
+The two kinds of cluster are ``emulator.cluster.arranged`` (the emulator assigns leaders) and
 ``emulator.cluster.replicated`` (a controller elects leaders).
 """
 
@@ -44,11 +44,11 @@ KEYS_OF_DRAWS: Mapping[DrawName, str] = {
     DrawName.OFFSETS_LOAD: "emulated_load_us",
     DrawName.OFFSETS_WAIT: "emulated_load_us",
 }
-"""Draw -> the broker's key that replaces the draw where the scenario sets that key."""
+"""Draw -> the broker's key that replaces the draw if the scenario sets the key."""
 
 
 class Cluster(ABC):
-    """Build the hosts of a scenario, start and stop their processes, and act as the operators of the cluster.
+    """Builds the hosts of a scenario, starts and stops their processes, and acts as the cluster's operators.
 
     The class implements ``emulator.plan.stage.Operators``, which documents the operators' methods.
     """
@@ -63,12 +63,12 @@ class Cluster(ABC):
         applications: Mapping[str, ApplicationFactory] | None = None,
         assignors: Mapping[str, Assignor] | None = None,
     ) -> None:
-        """Take the world, the scenario, the release and the user's code; see ``kemu.run``."""
+        """``listeners``, ``applications`` and ``assignors`` are the user's code, as in ``kemu.run``."""
         self.world = world
         self.scenario = scenario
         self.draws = scenario.draws
         self.brokers = scenario.broker_names()
-        """Hosts of all brokers, those that joined later included."""
+        """Hosts of all brokers, including brokers that joined later."""
         self.releases = Releases(scenario, profile, self.brokers)
         self.broker_config = configured(self.releases.own.broker, scenario.brokers.config)
         self.members = MemberHosts(
@@ -83,21 +83,21 @@ class Cluster(ABC):
         self._tasks = TaskCounts()
         self.deployments = Deployments(self, self.members, self.releases, self._tasks)
         self._starting: dict[str, int] = {}
-        """Host whose process is starting -> number of the order to start it. An order that is withdrawn is removed."""
+        """Host whose process is starting -> number of the order to start the process. A withdrawn order is removed."""
         self._orders_to_start = 0
         self._away: frozenset[str] = frozenset()
-        """Hosts that must not be started any more."""
+        """Hosts that never start again."""
         self._last_start_us = 0
         """Time at which the last of the initial members is started."""
         self._closing: dict[str, int] = {}
         """Host that was asked to close -> time of the request in us."""
         self._until_down: dict[str, Callable[[], None]] = {}
-        """Host -> action to take when its process has ended."""
+        """Host -> function to call when the host's process has ended."""
         self._warm_up = WarmUp(world, scenario, self.announce_long_uptime)
         self._joined: dict[str, None] = {}
         """Brokers that joined after the start."""
         self._append_draws: dict[str, Drawn] = {}
-        """Broker -> draws of its appends to group logs. Empty if the time of appends is not drawn."""
+        """Broker -> draws for the broker's appends to group logs; empty if the time of appends is not drawn."""
         self._client_of: dict[str, str] = {}
         """Member id -> client id."""
         world.started = self._started
@@ -106,7 +106,7 @@ class Cluster(ABC):
     # --- building ----------------------------------------------------------------------------------------------
 
     def build(self) -> None:
-        """Add every host of the scenario; no host runs yet.
+        """Add every host of the scenario. The hosts do not run yet.
 
         Raises:
             ScenarioError: a consumer of a member's release refuses its configuration.
@@ -138,7 +138,7 @@ class Cluster(ABC):
         return facts.DiskFound(host=host.name, logs=tuple(rows))
 
     def _weigh(self) -> None:
-        """Tell the world how many bytes messages and writes have, and limit the machines that the scenario limits."""
+        """Set the sizes of messages and writes, and the limits of disks and network cards in the scenario."""
         world = self.world
         topics = {**self.scenario.created_topics(), **self.scenario.topics}
         weights = Weights({name: topic.record_bytes for name, topic in topics.items()})
@@ -155,7 +155,7 @@ class Cluster(ABC):
             world.network.limit_bandwidth(broker, spec.bandwidth_of(broker))
 
     def begin(self) -> None:
-        """Report the scenario, and schedule the first starts: brokers, producers, and members in time."""
+        """Report the scenario, start brokers and producers, and schedule the starts of members."""
         self.world.report(
             facts.RunStarted(
                 groups=tuple(self.members.groups),
@@ -197,7 +197,7 @@ class Cluster(ABC):
         return self.world.hosts[host_of(actor)].factories[actor]
 
     def _host_down(self, host: Host) -> None:
-        """Act on the end of a host's life, and run the action that waited for it."""
+        """Note the end of a host's life, and call the function that waited for the end."""
         ordered_us = self._closing.pop(host.name, None)
         if ordered_us is not None and host.condition is Condition.CLOSED and not self.draws.calm:
             took_us = self.world.now_us - ordered_us
@@ -208,7 +208,7 @@ class Cluster(ABC):
             waiting()
 
     def when_down(self, name: str, then: Callable[[], None]) -> None:
-        """Call ``then`` when the host's process has ended; at once if the host does not run."""
+        """Call ``then`` after the end of the host's process; at once if the host does not run."""
         if self.world.hosts[name].running:
             self._until_down[name] = then
         else:
@@ -246,7 +246,7 @@ class Cluster(ABC):
         return kind in (MemberAdded, LeaderElected, *TaskCounts.SEEN) or self._warm_up.wants(kind)
 
     def see(self, seen: Seen) -> None:
-        """Keep track of the leader of each group."""
+        """Note a changed leader of a group, a task, or progress of the warm-up."""
         fact = seen.fact
         self._warm_up.see(fact)
         if type(fact) is MemberAdded:
@@ -289,11 +289,11 @@ class Cluster(ABC):
 
     @property
     def starting(self) -> bool:
-        """Whether a process is starting, or an initial member is still to be started."""
+        """Whether a process is starting, or an initial member has not started yet."""
         return bool(self._starting) or self.world.now_us < self._last_start_us
 
     def _start_us(self, host: Host) -> int:
-        """Return the time from the order to start a host until its process does anything, in us."""
+        """Return the time from the order to start a host until the first action of its process, in us."""
         if host.name == ADMIN or host.name == STORE:
             return 0
         draws = Drawn(self.world.choices, self.draws, f"{host.name}/life {host.life + 1}")
@@ -308,7 +308,7 @@ class Cluster(ABC):
         return us
 
     def group_draws(self, owner: str, busy: int = MILLION) -> Drawn:
-        """Return the draws of a coordinator's log, without those that a key of the scenario replaces.
+        """Return the draws of a coordinator's log, without draws that a key of the scenario replaces.
 
         Args:
             owner: name of the random stream.
@@ -333,7 +333,7 @@ class Cluster(ABC):
         return took_us
 
     def _log_bytes(self, host: Host) -> int:
-        """Return the bytes of the last segments of a host's logs: earlier segments were flushed when they were closed.
+        """Return the bytes of the last segments of a host's logs; a closed segment has been flushed.
 
         Source: ``LogManager.loadLogs``, Kafka 3.4: recovery does not read records below the recovery point.
         """
@@ -355,7 +355,7 @@ class Cluster(ABC):
         return self.draws.of(DrawName.DOWN_TIME) is not None
 
     def announce_long_uptime(self) -> None:
-        """Tell every member that the cluster has run undisturbed for hours."""
+        """Inform every member that the cluster has run undisturbed for hours."""
         for group in self.members.groups.values():
             for name in group.hosts:
                 self.world.tell(name, HoursPass())
@@ -373,7 +373,7 @@ class Cluster(ABC):
             self._starting.pop(name, None)
 
     def adopt_broker(self, host: str) -> None:
-        """Add the host of a broker that joins. Replay calls this, too, for brokers that joined in the recorded run."""
+        """Add the host of a broker that joins. A replay adopts the brokers that joined in the recorded run, too."""
         self.world.add_host(host, self._broker_factories(len(self.brokers), host))
         self.brokers = (*self.brokers, host)
         self._joined[host] = None
@@ -410,43 +410,43 @@ class Cluster(ABC):
 
     @abstractmethod
     def _record_count(self, records: Sequence[Record]) -> int:
-        """Return how many producers' records a partition log on a disk holds."""
+        """Return the number of producers' records in a partition log on a disk."""
 
     @abstractmethod
     def _started(self, host: Host) -> None:
-        """Act on the start of a host's process."""
+        """Prepare a host whose process starts."""
 
     @abstractmethod
     def _went_down(self, host: Host) -> None:
-        """Act on the end of a host's process."""
+        """Clean up after the end of a host's process."""
 
     @abstractmethod
     def coordinator_of(self, group: str) -> str:
-        """The host that coordinates a group; "" when nobody does at the moment."""
+        """The host of the group's coordinator; "" without a coordinator."""
 
     @abstractmethod
     def close(self, name: str) -> bool:
-        """End a host cleanly; False if it does not run."""
+        """Close a host cleanly; return False if the host does not run."""
 
     def _ask_to_close(self, name: str) -> bool:
         self._closing[name] = self.world.now_us
         return self.world.tell(name, Close())
 
     def not_started_after_all(self, name: str) -> bool:
-        """A process that is starting and has done nothing yet ends; False if there is none."""
+        """End a process that is starting and has done nothing yet; return False without such a process."""
         return self._starting.pop(name, 0) > 0
 
     @abstractmethod
     def grow_topic(self, topic: str, partitions: int) -> str | None:
-        """Give a topic this many partitions."""
+        """Increase a topic's number of partitions to ``partitions``."""
 
     @abstractmethod
     def expect_takeover(self, group: str) -> None:
-        """Expect a new coordinator of this group after the old one was killed on purpose."""
+        """Expect a new coordinator of this group, because the plan killed the old coordinator."""
 
     @abstractmethod
     def move_coordinator(self, group: str, to: str) -> str | None:
-        """Make another broker ("" = the next live one) the leader of a group's offsets partition."""
+        """Make the broker ``to`` ("" for the next live broker) the leader of a group's offsets partition."""
 
     @property
     @abstractmethod

@@ -18,19 +18,19 @@ from kemu.protocol.names import consumer_host
 from kemu.protocol.streams.balance import leaving_count
 
 CLOSE_POLL_US = 100_000
-"""An operator checks at this interval whether a closing host has ended."""
+"""Interval at which an operator checks whether a closing host has ended, in us."""
 
 
 class Processes(Protocol):
-    """Start and stop the processes of hosts."""
+    """Starts and stops the processes of hosts."""
 
     @property
     def world(self) -> World:
-        """The hosts."""
+        """The world with the hosts."""
 
     @property
     def brokers(self) -> tuple[str, ...]:
-        """Hosts of all brokers."""
+        """The hosts of all brokers."""
 
     @property
     def draws_down_time(self) -> bool:
@@ -47,7 +47,7 @@ class Processes(Protocol):
 
 
 class Deployments:
-    """Carry out deployments; ``emulator.plan.stage.Deployer`` describes them."""
+    """Carries out deployments; ``emulator.plan.stage.Deployer`` documents the methods."""
 
     def __init__(self, processes: Processes, members: MemberHosts, releases: Releases, tasks: TaskCounts) -> None:
         self._processes = processes
@@ -167,10 +167,10 @@ class Deployments:
 
 
 class _Bounce:
-    """Stop a host, perhaps change its settings, and start it again ``down_us`` after its end.
+    """Stops a host, perhaps changes its settings, and starts the host again ``down_us`` after its end.
 
-    The time is drawn around ``down_us``. Without that draw the start comes ``down_us`` after the order to stop, or as
-    soon as the process has ended: the later of the two.
+    The downtime is drawn around ``down_us``. Without a draw of downtimes, the host starts ``down_us`` after the order
+    to stop, but not before its process has ended.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The draws of a member: above all the work of its application, in proportion to the load of its topics."""
+"""The draws of a member, mainly the work of its application, in proportion to the load of its topics."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ SAID_BY_SETTINGS: Mapping[DrawName, str] = {
     DrawName.CALLBACK_LOST: "emulated_on_lost_ms",
     DrawName.CALLBACK_ASSIGNED: "emulated_on_assigned_ms",
 }
-"""Draw -> key of a consumer that replaces the draw where the key is set."""
+"""Draw -> consumer's key that replaces the draw if the scenario sets the key."""
 
 
 def member_draws(
@@ -30,9 +30,9 @@ def member_draws(
     """Return the draws of a member's life.
 
     Args:
-        said: keys of the member's configuration; they replace draws of the same time.
+        said: set keys of the member's configuration; a set key replaces the draw of the same time.
         warm: whether the member's process has run before.
-        busy: factor of hand-over, sync and join times on its machine, in millionths.
+        busy: factor of hand-over, sync and join times on the member's machine, in millionths.
         process: name of the process that the member shares with others; "": its own.
     """
     decided = [name for name, setting in SAID_BY_SETTINGS.items() if setting in said]
@@ -48,9 +48,10 @@ def member_draws(
 
 
 def work_shares(scenario: Scenario, group: str) -> Mapping[DrawName, int]:
-    """Return factors of the drawn work, in millionths, under which members work ``group.load`` of their time at most.
+    """Return factors of the drawn work, in millionths. With these factors, members work at most ``group.load`` of their
+    time.
 
-    Work on records may use up to three quarters of that time, and work of polls the rest. A waiting member polls
+    Work on records may use up to three quarters of the working time, and work of polls the rest. A waiting member polls
     whenever records arrive: at most once per record, and at most once per broker of its partitions and tick of a
     producer. Records that arrive during work wait for the next poll, so a member works slightly less.
     """

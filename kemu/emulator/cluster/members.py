@@ -1,4 +1,4 @@
-"""The members of a cluster's groups: their specs at present, and the machines that they run."""
+"""The members of a cluster's groups: their present specs, and the machines that the members run."""
 
 from collections.abc import Callable, Iterator, Mapping
 from uuid import UUID
@@ -34,19 +34,19 @@ LIVES_BIT = 64
 
 @define
 class GroupMembers:
-    """A group and its members."""
+    """The present members of a group."""
 
     spec: GroupSpec
     hosts: list[str]
     """Hosts of the members, oldest first, running or not."""
     leader: str = ""
-    """Host of the member that the coordinator elected last as the group's leader."""
+    """Host of the member that the coordinator last elected as the group's leader."""
     upgraded: MemberSpec = AS_ITS_GROUP
-    """The spec after a rolling upgrade of the whole group. Members that are added later get it."""
+    """The spec after a rolling upgrade of the whole group; members that are added later get this spec."""
 
 
 class MemberHosts:
-    """Keep the spec of every member, and build its machine for each life of its host."""
+    """Keeps the spec of every member, and builds the member's machine for each life of its host."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class MemberHosts:
         applications: Mapping[str, ApplicationFactory] | None,
         assignors: Mapping[str, Assignor] | None,
     ) -> None:
-        """Take the world, the scenario and the user's code; see ``kemu.run``.
+        """``listeners``, ``applications`` and ``assignors`` are the user's code, as in ``kemu.run``.
 
         Args:
             brokers: returns the brokers that a new client gets as ``bootstrap.servers``.
-            assignors: used instead of those of the release.
+            assignors: assignors that replace the release's assignors of the same names.
         """
         self._world = world
         self._scenario = scenario
@@ -93,15 +93,15 @@ class MemberHosts:
         self._check()
 
     def spec_of(self, host: str) -> MemberSpec:
-        """Return the settings of a member that differ from its group's."""
+        """Return the settings of a member that differ from the group's settings."""
         return self._specs.get(host, AS_ITS_GROUP)
 
     def set_spec(self, host: str, member: MemberSpec) -> None:
-        """Set the settings of a member that differ from its group's, from its next life on."""
+        """Set the settings of a member that differ from the group's settings, from the member's next life on."""
         self._specs[host] = member
 
     def add(self, host: str, group: str, number: int | None = None) -> None:
-        """Add the host of a member, as the group's member of this number; by default the next one."""
+        """Add the host of a member with this number in the group; by default with the next number."""
         hosts = self.groups[group].hosts
         ordinal = len(hosts) if number is None else number
 
@@ -163,8 +163,8 @@ class MemberHosts:
     ) -> Instance:
         """Build a Streams instance.
 
-        The instance's process id survives restarts if the release stores the id on disk. Otherwise each life gets a new
-        id.
+        The instance's process id survives restarts if the release stores the id on disk. Without a stored id, each life
+        gets a new process id.
         """
         spec = self.groups[group].spec
         profile = self._releases.of_member(member)
@@ -200,7 +200,9 @@ class MemberHosts:
         )
 
     def _check(self) -> None:
-        """Build each member once, as it starts and after each upgrade of the plan, to check its configuration."""
+        """Check the configuration of each member at its start and after each upgrade of the plan, by building the
+        member once.
+        """
         checked: set[tuple[str, MemberSpec]] = set()
         upgrades = [entry.action for entry in self._scenario.plan if isinstance(entry.action, RollingUpgrade)]
         for host, group, number in self._scenario.member_names():

@@ -2,44 +2,45 @@
 
 from collections.abc import Iterable, Mapping
 
-from attrs import frozen
-
 from kemu.actors.coordinator.rules import GroupRules, rules_of_kind
 from kemu.emulator.past_bugs.applying import group_rules, release_with
 from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.config import BrokerConfig
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.profiles import PROFILES, Profile
 
 
 @frozen
 class BrokerRelease:
-    """The release of a broker, as names of ``PROFILES``. ``protocol`` is its ``inter.broker.protocol.version``."""
+    """The release of a broker, as names of ``PROFILES``. ``protocol`` is the broker's
+    ``inter.broker.protocol.version``.
+    """
 
     profile: str
     protocol: str
 
     def then(self, profile: str, protocol: str) -> "BrokerRelease":
-        """Return the release after an upgrade to these names; "" leaves a name as it is."""
+        """Return the release after an upgrade to these names; "" means no change of a name."""
         return BrokerRelease(profile or self.profile, protocol or self.protocol)
 
 
 class Releases:
-    """Answer which release a broker or a member runs, with the scenario's past bugs applied."""
+    """The releases of brokers and members, with the scenario's past bugs applied."""
 
     def __init__(self, scenario: Scenario, profile: Profile, brokers: Iterable[str]) -> None:
         self._scenario = scenario
         self._named: dict[str, Profile] = {}
         self.own = release_with(profile, scenario.bugs, scenario.mended)
-        """The release that the run emulates, unless a host has its own."""
+        """The release that the run emulates; a host may have another release."""
         spec, own = scenario.brokers, self.own.name
         names = [spec.profile_of(name) or own for name in (*brokers, *spec.overrides)]
         oldest = min(names, key=lambda name: self.named(name).release)
         self._default = BrokerRelease(own, oldest)
         self._of_broker = {host: BrokerRelease(spec.profile_of(host) or own, oldest) for host in spec.overrides}
-        """Releases from the next start of a broker on; other brokers have ``_default``."""
+        """Broker -> release from the broker's next start on; other brokers have ``_default``."""
 
     def named(self, name: str) -> Profile:
         """Return a release by its name in ``PROFILES``, with the scenario's past bugs applied."""
@@ -75,7 +76,7 @@ class Releases:
         return self.named(self._broker(host).protocol)
 
     def config_of(self, host: str) -> BrokerConfig:
-        """Return a broker's configuration, on top of its release's defaults."""
+        """Return a broker's configuration, including the defaults of its release."""
         return configured(self.of_broker(host).broker, self._scenario.brokers.config)
 
     def coordinator_rules_of(self, host: str) -> GroupRules:
@@ -84,11 +85,11 @@ class Releases:
         return group_rules(of_release, self._scenario.bugs, self._scenario.mended)
 
     def set_broker(self, host: str, release: BrokerRelease) -> None:
-        """Give a broker this release from its next start on."""
+        """Set the release of a broker from its next start on."""
         self._of_broker[host] = release
 
     def upgrade_default(self, profile: str, protocol: str) -> None:
-        """Upgrade the release of brokers that have none of their own."""
+        """Upgrade the release of brokers without a release of their own."""
         self._default = self._default.then(profile, protocol)
 
     def after_upgrade(self, hosts: Iterable[str], profile: str, protocol: str) -> dict[str, BrokerRelease]:
@@ -96,10 +97,10 @@ class Releases:
         return {host: self._broker(host).then(profile, protocol) for host in hosts}
 
     def misfit(self, becomes: Mapping[str, BrokerRelease], brokers: Iterable[str]) -> str | None:
-        """Say why brokers could not talk to each other during such an upgrade, one broker after the other.
+        """Return the reason for which brokers could not communicate during an upgrade of one broker after the other.
 
         Returns:
-            None if they could.
+            None if all brokers could communicate.
         """
         names = tuple(brokers)
         for host, then in becomes.items():

@@ -1,9 +1,9 @@
 """A cluster with replication: a metadata store, a controller part in each broker, and elected leaders.
 
-The emulated controller makes all of the controller's decisions. This module builds the hosts and acts as the operators:
-they create the initial topics, ask the controller through the admin client, and stop brokers. The module also resolves
-the roles that plans name: "coordinator of g", "controller" and "partition leader of t-0". The module reads topics from
-the store.
+The emulated controller makes all decisions of Kafka's controller. ``ReplicatedCluster`` builds the hosts and acts as
+the operators: operators create the initial topics, ask the controller through the admin client, and stop brokers. The
+class also resolves the roles in plans: "coordinator of g", "controller" and "partition leader of t-0".
+``ReplicatedCluster`` learns of topics from the store.
 """
 
 from collections.abc import Iterator, Sequence
@@ -65,7 +65,7 @@ from kemu.protocol.placement import place
 from kemu.protocol.replication import ReassignmentAlgorithm
 
 STORE_ELECTION_US = 2_000_000
-"""Time of an election in the metadata store, unless it is drawn."""
+"""Duration of an election in the metadata store, unless the duration is drawn, in us."""
 
 
 class ReplicatedCluster(Cluster):
@@ -81,7 +81,7 @@ class ReplicatedCluster(Cluster):
     # --- building ----------------------------------------------------------------------------------------------
 
     def build(self) -> None:
-        """Add every host of the scenario, the store included; no host runs yet."""
+        """Add every host of the scenario, including the store. The hosts do not run yet."""
         self._settings = {
             name: TopicSettings(record_bytes=topic.record_bytes, min_in_sync=topic.min_isr)
             for name, topic in self.scenario.topics.items()
@@ -91,7 +91,7 @@ class ReplicatedCluster(Cluster):
             for name, topic in self.scenario.created_topics().items()
         }
         self._rates: dict[str, int] = {}
-        """Topic that is being created -> records per second of its producer."""
+        """Topic that is being created -> records per second of the topic's producer."""
         self._election_asked = False
         """Whether the store holds a request for an election that no controller has carried out."""
         self._reassignment_asked = False
@@ -109,7 +109,7 @@ class ReplicatedCluster(Cluster):
         super().build()
 
     def begin(self) -> None:
-        """Start the store with the initial topics, then schedule the other starts."""
+        """Start the store with the initial topics, and schedule the other starts."""
         self.world.at(0, self._starter(STORE))
         self.world.at(0, self._seed)
         super().begin()
@@ -125,7 +125,9 @@ class ReplicatedCluster(Cluster):
         )
 
     def _assign(self) -> dict[str, tuple[tuple[int, ...], ...]]:
-        """Return the replicas of each topic by Kafka's placement; each topic begins one broker further on."""
+        """Return the replicas of each topic by Kafka's placement. Each topic begins at the broker after the previous
+        topic's.
+        """
         scenario, factor = self.scenario, self.replication.factor
         brokers = tuple(range(scenario.brokers.count))
         racks = self._racks(brokers)
@@ -153,7 +155,7 @@ class ReplicatedCluster(Cluster):
         self.world.tell(STORE, SeedNodes(nodes=tuple(nodes)))
 
     def _config_nodes(self, topic: str) -> list[tuple[str, bytes]]:
-        """Return the store's node of a topic's own settings, if there are any."""
+        """Return the store's node with a topic's own settings as [(path, data)]; [] without own settings."""
         settings = self._own_settings(topic)
         return [(topic_config_path(topic), config_data(settings))] if settings else []
 
@@ -253,7 +255,7 @@ class ReplicatedCluster(Cluster):
         return log.end_offset - log.start_offset if log is not None else 0
 
     def announce_long_uptime(self) -> None:
-        """Tell members, brokers and controller parts that the cluster has run undisturbed for hours."""
+        """Inform members, brokers and controller parts that the cluster has run undisturbed for hours."""
         super().announce_long_uptime()
         for name in self.brokers:
             self.world.tell(name, HoursPass())
@@ -269,11 +271,11 @@ class ReplicatedCluster(Cluster):
     # --- what is where -----------------------------------------------------------------------------------------
 
     def wants(self, kind: type) -> bool:
-        """Whether the cluster uses facts of this type: leaders and topics, too."""
+        """Whether the cluster uses facts of this type, such as facts about leaders and topics."""
         return kind in (BecameLeader, BecameController, NodeWritten) or super().wants(kind)
 
     def see(self, seen: Seen) -> None:
-        """Keep track of the leaders of groups and partitions, and of the controller."""
+        """Note a changed leader of a group or partition, or a changed controller."""
         fact = seen.fact
         if type(fact) is BecameLeader:
             at = (fact.topic, fact.partition)
@@ -287,7 +289,7 @@ class ReplicatedCluster(Cluster):
             super().see(seen)
 
     def _written(self, fact: NodeWritten) -> None:
-        """Follow the store: topics that are created, grown or deleted, and requests that wait for the controller."""
+        """Note a write to the store: a created, grown or deleted topic, or a request for the controller."""
         if fact.path == PREFERRED_ELECTION:
             self._election_asked = fact.what != "deleted"
             return
@@ -300,7 +302,7 @@ class ReplicatedCluster(Cluster):
         if fact.what == "deleted":
             self.assignments.pop(topic, None)
             for at in [at for at in self._leaders if at[0] == topic]:
-                del self._leaders[at]  # a new topic of the same name begins with epoch 0
+                del self._leaders[at]  # a new topic of the same name begins at epoch 0
             return
         rows = read_topic(fact.data)
         before = self.assignments.get(topic)
@@ -365,15 +367,16 @@ class ReplicatedCluster(Cluster):
     # --- log directories ---------------------------------------------------------------------------------------
 
     def start(self, name: str, *, keep_disk: bool = True) -> bool:
-        """Start a host that does not run; with new disks a broker has no failed log directory."""
+        """Start a host that does not run. A broker with an empty disk has no failed log directory."""
         if not keep_disk:
             self._failed_dirs.pop(name, None)
         return super().start(name, keep_disk=keep_disk)
 
     def fail_log_dir(self, name: str, log_dir: int) -> str | None:
-        """Make a log directory fail: its broker notices at once, or at its next start.
+        """Make a log directory fail. The broker detects the failure at once, or at its next start.
 
-        Kafka's broker notices at the next write, at the latest when it checkpoints high watermarks (every 5 s).
+        Kafka's broker detects the failure at the next write, at the latest at the next checkpoint of high watermarks
+        (every 5 s).
         """
         failed, host = self._failed_dirs.setdefault(name, {}), self.world.hosts[name]
         if log_dir >= self.scenario.brokers.log_dirs_of(name):
@@ -392,7 +395,7 @@ class ReplicatedCluster(Cluster):
 
     def repair_log_dir(self, name: str, log_dir: int) -> None:
         if self._failed_dirs.get(name, {}).pop(log_dir, -1) is not None:
-            return  # the broker has new disks by now
+            return  # the broker has an empty disk now
         host = self.world.hosts[name]
         if host.running:
             self.world.take_down(host, Condition.CRASHED)
@@ -463,10 +466,10 @@ class ReplicatedCluster(Cluster):
         return self.tell_store(SeedNodes(nodes=((PREFERRED_ELECTION, partitions_data(listed)),)))
 
     def expect_takeover(self, group: str) -> None:
-        """Do nothing: the controller notices the failure."""
+        """Do nothing: the controller detects the failure."""
 
     def move_coordinator(self, group: str, to: str) -> str | None:
-        """Not available: only elections move leaders."""
+        """Not available: with replication, only elections move leaders."""
         raise AssertionError("a plan that moves a coordinator where brokers replicate is refused when it is read")
 
     @property
@@ -474,7 +477,7 @@ class ReplicatedCluster(Cluster):
         return self
 
     def _started(self, host: Host) -> None:
-        """Tell a starting broker which of its log directories have failed."""
+        """Inform a starting broker of its failed log directories."""
         if host.name in self._failed_dirs:
             self._halted.pop(host.name, None)
             for log_dir in self._failed_dirs[host.name]:
@@ -484,13 +487,13 @@ class ReplicatedCluster(Cluster):
                 self.world.at(self.world.now_us, lambda: self._halt(host) if host.life == life else None)
 
     def _went_down(self, host: Host) -> None:
-        """Keep the answered transactions of the store on its disk; only the store notices the end of other hosts."""
+        """After the end of the store, keep its answered transactions on its disk. For other hosts, do nothing."""
         if host.name == STORE:
             host.disk.logs[TRANSACTIONS] = list(self._store_now.on_disk())
 
 
 class _Appearance:
-    """Reports a topic after the step in which the store wrote it."""
+    """Reports a topic after the step in which the store wrote the topic."""
 
     def __init__(
         self, cluster: ReplicatedCluster, topic: str, replicas: tuple[tuple[int, ...], ...], *, is_new: bool

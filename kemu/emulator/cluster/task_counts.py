@@ -1,4 +1,4 @@
-"""A scaling tool's view of Streams instances: number and state size of each instance's active tasks."""
+"""Number and state size of each Streams instance's active tasks, as a scaling tool would measure them."""
 
 from collections.abc import Iterable
 
@@ -14,11 +14,11 @@ class TaskCounts:
 
     def __init__(self) -> None:
         self._active: dict[str, dict[str, int]] = {}
-        """Host -> task -> end offset of its state."""
+        """Host -> task -> changelog position of the task's state."""
         self._leaving: set[str] = set()
 
     def see(self, fact: object) -> None:
-        """Observe a fact."""
+        """Note a fact about a task or an instance."""
         match fact:
             case TaskBecame():
                 self._became(fact)
@@ -39,7 +39,9 @@ class TaskCounts:
         return host in self._leaving
 
     def fewest_first(self, hosts: Iterable[str], leader: str) -> list[str]:
-        """Sort instances: leaving ones, then by active tasks and state, the last in the list first; the leader last."""
+        """Sort instances by (not leaving, leader, active tasks, state size, number descending): the first should leave
+        first.
+        """
 
         def order(host: str) -> tuple[bool, bool, int, int, int]:
             tasks = self._active.get(host, {})

@@ -1,8 +1,8 @@
 """The end of the warm-up, after which a cluster behaves as if it had run undisturbed for hours.
 
-Periodic work of members starts in step when a group forms, and drifts apart over hours. A scenario does not run for
-hours. So once every group is Stable with all of its initial members, each host draws the time of its next heartbeat,
-ping or check. If an action of the plan comes before that, the phases stay in step.
+Periodic work of members is in phase when a group forms, and drifts apart over hours. A scenario does not run for hours.
+So each host draws the time of its next heartbeat, ping or check after every group is Stable with all initial members.
+If an action of the plan occurs earlier, no phase is drawn.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,9 @@ from kemu.protocol.notes.groups import GroupBecame, MemberAdded, MemberRemoved
 
 STABLE = "Stable"
 SETTLE_US = 1_000_000
-"""Time for which a group must be Stable, so that its members use their assignments."""
+"""Time for which a group must be Stable, so that members use their assignments, in us."""
 ALONE_US = 10_000_000
-"""End of the warm-up of a cluster without members."""
+"""Duration of the warm-up of a cluster without members, in us."""
 
 PHASES = tuple(name for name in DrawName if name.value.endswith(".phase"))
 SEEN = (GroupBecame, MemberAdded, MemberRemoved, facts.FaultApplied)
@@ -26,12 +26,12 @@ assert all(name.value in DRAWS for name in PHASES)
 
 
 def draws_phases(draws: DrawSet) -> bool:
-    """Whether any phase is drawn."""
+    """Whether the draws contain a phase."""
     return any(draws.of(name) is not None for name in PHASES)
 
 
 class WarmUp:
-    """Call ``over`` once at the end of the warm-up, unless the plan begins earlier."""
+    """Calls ``over`` once at the end of the warm-up, unless the plan begins earlier."""
 
     def __init__(self, world: World, scenario: Scenario, over: Callable[[], None]) -> None:
         self._world = world
@@ -46,7 +46,7 @@ class WarmUp:
         """Whether a check is scheduled."""
 
     def begin(self) -> None:
-        """Begin to wait for the groups."""
+        """Begin the wait for Stable groups."""
         if self._waits and not self._expected:
             self._world.at(ALONE_US, self._look)
 
@@ -55,7 +55,7 @@ class WarmUp:
         return self._waits and kind in SEEN
 
     def see(self, fact: object) -> None:
-        """Observe a fact."""
+        """Note a state of a group, or the start of the plan."""
         if not self._waits:
             return
         match fact:

@@ -1,4 +1,4 @@
-"""Sizes of records. Messages and journals hold only offsets; the scenario gives each topic's record size."""
+"""Sizes of records. Emulated messages and logs hold only offsets; the scenario sets each topic's record size."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,11 +19,11 @@ class Weights:
         self._sizes = sizes
 
     def of_topic(self, topic: str) -> int:
-        """Return the bytes of one record."""
+        """Return the size of one record of a topic in bytes."""
         return self._sizes.get(topic, DEFAULT_RECORD_BYTES)
 
     def of_message(self, message: Any) -> int:
-        """Return the bytes of a message's records."""
+        """Return the size of a message's records in bytes."""
         if isinstance(message, Produce):
             return sum(batch.count * self.of_topic(batch.topic) for batch in message.batches)
         if isinstance(message, FetchReply):
@@ -31,7 +31,9 @@ class Weights:
         return 0
 
     def of_write(self, log: str, records: tuple[Record, ...]) -> int:
-        """Return the bytes of a write to a broker's log: record sizes for batches, content sizes for other entries."""
+        """Return the size of a write to a broker's log in bytes: record sizes for batches, content sizes for other
+        entries.
+        """
         name = log.removeprefix(JOURNALS)
         topic, is_journal = name.rpartition("-")[0], name != log
         weight = 0
@@ -52,5 +54,5 @@ def _count(row: FetchedPartition) -> int:
 
 
 def _ghosts(row: FetchedPartition) -> int:
-    """Return the bytes of the batches' ``life``, a field that Kafka does not have: one byte per batch."""
+    """Return the bytes of the field ``life``, which Kafka's batches lack: one byte per batch."""
     return len(row.batches) + len(row.replica_batches)

@@ -1,4 +1,4 @@
-"""The agenda: all future events in order. No other order exists.
+"""The agenda: all future events of a run in order. Nothing else decides the order of events.
 
 Entries with the same due time are ordered by a drawn tie, so that every order that is possible under some delays can
 occur in some run. Entries with equal ties are ordered by number. An explorer may supply the ties instead.
@@ -11,11 +11,11 @@ from typing import Any
 from kemu.emulator.chance import Choices, Entry
 
 IN_ORDER = -1
-"""Tie of entries that keep their order of arrival; they come before all entries with drawn ties."""
+"""Tie of entries that keep their order of arrival. Entries with this tie precede all entries with drawn ties."""
 
 
 class Agenda:
-    """A heap of entries; ``pop(heap)`` removes the earliest."""
+    """A heap of entries; ``pop(heap)`` removes and returns the earliest entry."""
 
     __slots__ = ("_bits", "_pick", "_seq", "heap", "pop")
 

@@ -1,14 +1,14 @@
 """Limited bandwidth of network cards.
 
 A card has a bandwidth in each direction. The packets with records (appends, fetched batches) of one link and direction
-form a flow, one packet after the other. All flows through a card share its bandwidth evenly. Bandwidth that a flow
-cannot use, because the card at its other end is slower, goes to the other flows (max-min fairness, which TCP
-approximates). Packets without records are small and pass between the flows, but never overtake on their connection.
+form a flow, one packet after the other. All flows through a card share its bandwidth evenly. If the card at the other
+end of a flow is slower, the other flows share the unused bandwidth (max-min fairness, which TCP approximates). Packets
+without records are small and do not wait for bandwidth, but never overtake packets of the same connection.
 
-A network without limits has no such object, and packets take their latency alone. All arithmetic is in integers: the
-rest of a packet is counted in millionths of a byte.
+A network without limits has no ``Bandwidth`` object, and its packets only take their latency. All arithmetic is in
+integers: the rest of a packet is counted in millionths of a byte.
 
-Source of the sharing: Bertsekas and Gallager, "Data Networks", 6.5.2 (progressive filling).
+Source of the algorithm: Bertsekas and Gallager, "Data Networks", 6.5.2 (progressive filling).
 """
 
 from collections import deque
@@ -25,16 +25,16 @@ Way: TypeAlias = tuple[int, int]
 
 
 class Freight(Protocol):
-    """A packet."""
+    """A packet as ``Bandwidth`` sees it."""
 
     @property
     def bytes(self) -> int:
-        """Size in bytes."""
+        """Size of the packet on the wire, in bytes."""
         ...
 
     @property
     def is_alive(self) -> bool:
-        """Whether its connection is open and its sender runs."""
+        """Whether the packet's connection is open and the sender runs."""
         ...
 
 
@@ -42,7 +42,7 @@ P = TypeVar("P", bound=Freight)
 
 
 class Flow(Generic[P]):
-    """Packets of a link in one direction, in order; the first is being transmitted."""
+    """The waiting packets of a link in one direction, in order. The network card transmits the first packet."""
 
     __slots__ = ("hosts", "left", "queue", "rate")
 
@@ -51,13 +51,15 @@ class Flow(Generic[P]):
         """Sender and receiver."""
         self.queue: deque[tuple[P, int]] = deque()
         self.left = 0
-        """Rest of the first packet, in millionths of a byte."""
+        """The untransmitted part of the first packet, in millionths of a byte."""
         self.rate = 0
-        """Present rate in bytes per second."""
+        """Present rate of the flow in bytes per second."""
 
 
 class Bandwidth(Generic[P]):
-    """Flows through limited cards; ``depart`` is called with each packet that is through or dead, and its delay."""
+    """The flows through network cards with limited bandwidth. ``depart`` is called with each transmitted or dead
+    packet, and the packet's delay.
+    """
 
     def __init__(self, agenda: Agenda, depart: Callable[[P, int], None]) -> None:
         self._agenda = agenda
@@ -66,9 +68,9 @@ class Bandwidth(Generic[P]):
         """Host -> bytes per second in each direction."""
         self._flows: dict[Way, Flow[P]] = {}
         self._since_us = 0
-        """Time up to which the progress of flows is counted."""
+        """Time up to which ``left`` of all flows is up to date."""
         self._due = 0
-        """Number of the current entry of the agenda; earlier entries are stale."""
+        """Number of the agenda's entry for the next transmitted packet; earlier entries are stale."""
 
     def limit(self, host: str, bytes_per_s: int, now_us: int) -> None:
         """Set the bandwidth of a host's card in bytes per second; 0 removes the limit."""
@@ -84,7 +86,7 @@ class Bandwidth(Generic[P]):
         return self._limits.get(host, 0)
 
     def takes(self, packet: P, way: Way, hosts: tuple[str, str], extra_us: int, now_us: int, *, bulk: bool) -> bool:
-        """Queue a packet if it must wait for bandwidth, and return whether it must.
+        """Queue a packet that must wait for bandwidth; return whether the packet must wait.
 
         Args:
             hosts: sender and receiver.
@@ -106,7 +108,7 @@ class Bandwidth(Generic[P]):
     # --- time --------------------------------------------------------------------------------------------------
 
     def _progress(self, now_us: int) -> None:
-        """Count the bytes transmitted since the last change of rates."""
+        """Subtract the bytes that were transmitted since the last change of rates."""
         passed_us = now_us - self._since_us
         self._since_us = now_us
         if passed_us:
@@ -131,7 +133,7 @@ class Bandwidth(Generic[P]):
         self._share(now_us)
 
     def drop_dead(self, now_us: int) -> None:
-        """Remove the packets of broken connections, and share their bandwidth."""
+        """Remove the packets of broken connections, and share the freed bandwidth."""
         dead = [way for way, flow in self._flows.items() if not all(packet.is_alive for packet, _ in flow.queue)]
         if not dead:
             return

@@ -1,10 +1,11 @@
-"""The control socket of a live run: a process on the same machine sends a line and receives a line as the answer.
+"""The control socket of a live run: another process on the same machine sends one line per order and receives one line
+per answer.
 
-The socket is a Unix socket, so file permissions decide who may send. Each order is carried out between two turns
-(``Outside``).
-The caller of ``ControlSocket`` gives the lines their meaning.
+Only the user of the process may connect to the Unix socket. Each order is carried out between two turns (``Outside``).
+The argument ``take`` of ``ControlSocket`` interprets the lines.
 """
 
+import os
 import socket
 import stat
 from collections.abc import Callable
@@ -17,9 +18,15 @@ import trio
 from kemu.emulator.engine.loop import Outside
 
 LONGEST_LINE = 65_536
+"""Longest order in bytes. A longer order closes its connection."""
+MOST_CONNECTIONS = 64
+"""Greatest number of open connections. A further connection is closed at once."""
+OWNER_ONLY = 0o177
+"""File mode bits that the socket does not get."""
 Answer: TypeAlias = Callable[[bytes], None]
 Take: TypeAlias = Callable[[bytes, Answer], None]
-"""Called with a line and a function that sends its answer, exactly once, now or later."""
+"""Called with a line and a function that sends the answer. The callee calls the function exactly once, at once or
+later."""
 
 
 class ControlSocket:
@@ -32,22 +39,29 @@ class ControlSocket:
     def __init__(self, path: Path, take: Take) -> None:
         self.path = path
         self._take = take
+        self._connections = 0
         _remove_orphan(path)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        mask = os.umask(OWNER_ONLY)
         try:
             self._socket.bind(str(path))
             self._socket.listen()
         except OSError:
             self._socket.close()
             raise
+        finally:
+            os.umask(mask)
 
     async def serve(self, outside: Outside) -> None:
-        """Accept orders until cancelled."""
+        """Accept connections until cancelled."""
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._socket))
         await trio.serve_listeners(partial(self._connected, outside), [listener])
 
     async def _connected(self, outside: Outside, stream: trio.SocketStream) -> None:
+        if self._connections == MOST_CONNECTIONS:
+            return
         unread = b""
+        self._connections += 1
         try:
             async for data in stream:
                 *lines, unread = (unread + data).split(b"\n")
@@ -57,6 +71,8 @@ class ControlSocket:
                     return
         except trio.BrokenResourceError:
             pass  # the client has closed its connection
+        finally:
+            self._connections -= 1
 
     async def _answer_to(self, line: bytes, outside: Outside) -> bytes:
         answered, answer = trio.Event(), b""
@@ -77,7 +93,7 @@ class ControlSocket:
 
 
 def _remove_orphan(path: Path) -> None:
-    """Remove the socket of a run that was killed, if no process listens on it."""
+    """Remove the socket of a killed run, if no process listens on the socket."""
     try:
         if not stat.S_ISSOCK(path.stat().st_mode):
             return

@@ -1,7 +1,8 @@
-"""Limited write speed of a disk: one write after the other, each for the time that its size takes.
+"""Limited write speed of a disk: writes are sequential, and the duration of a write is its size divided by the speed.
 
 All arithmetic is in integers: the rest of a write is counted in millionths of a byte. A change of speed applies at
-once, also to the write under way. A disk without a limit has no such object; its writes take the time of an append.
+once, also to the rest of the present write. A disk without a limit has no ``DiskSpeed``, and each write takes
+``append_us``.
 """
 
 from collections import deque
@@ -17,21 +18,21 @@ W = TypeVar("W")
 
 
 class DiskSpeed(Generic[W]):
-    """Writes that wait for a disk, in order. ``written`` is called with each finished write."""
+    """The writes that wait for a disk, in order. ``written`` is called with each finished write."""
 
     def __init__(self, agenda: Agenda, written: Callable[[W], None]) -> None:
         self._agenda = agenda
         self._written = written
         self.bytes_per_s = 0
-        """Bytes per second; 0 means no limit."""
+        """Write speed in bytes per second; 0 means no limit."""
         self._waiting: deque[tuple[int, W]] = deque()
-        """(size in bytes, write)."""
+        """The waiting writes as (size in bytes, write)."""
         self._left = 0
-        """Rest of the first write, in millionths of a byte."""
+        """The unwritten part of the first write, in millionths of a byte."""
         self._since_us = 0
-        """Time up to which the progress of the first write is counted."""
+        """Time up to which ``_left`` is up to date."""
         self._due = 0
-        """Number of the current entry of the agenda; earlier entries are stale."""
+        """Number of the agenda's entry for the end of the first write; earlier entries are stale."""
 
     def limit(self, bytes_per_s: int, now_us: int) -> None:
         """Set the speed in bytes per second; 0 removes the limit and finishes all waiting writes now."""

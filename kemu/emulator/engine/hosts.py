@@ -17,7 +17,8 @@ class Condition(Enum):
 
     UP = "up"
     PAUSED = "paused"
-    """Paused, as in a stop-the-world garbage collection: events wait, and the kernel keeps connections open."""
+    """The process is paused, as in a stop-the-world garbage collection. Events wait, and the kernel keeps connections
+    open."""
     CRASHED = "process"
     """The process has ended but the machine runs: senders receive a reset."""
     SILENT = "power"
@@ -27,10 +28,10 @@ class Condition(Enum):
 
 
 class Timer:
-    """A running timer. ``queued_seq`` is the number of its current entry in the agenda; earlier entries are stale.
+    """A running timer. ``queued_seq``: number of the timer's current entry in the agenda; earlier entries are stale.
 
-    Setting a timer to a later time leaves the entry in place: when the entry is due too early, it queues itself again.
-    So a heartbeat, which postpones its member's session timer, costs no heap operation.
+    A timer that is set to a later time keeps its entry. When the old entry is due, the timer queues a new entry for the
+    later time. So a heartbeat, which postpones its member's session timer, costs no heap operation.
     """
 
     __slots__ = ("actor", "due_us", "key", "queued_seq", "queued_us")
@@ -62,7 +63,7 @@ MachineFactory = Callable[[int], Machine]
 
 
 class DiskWrite:
-    """Records on their way to a log, or a flush of the log."""
+    """An unfinished write of records to a log, or an unfinished flush of the log."""
 
     __slots__ = ("actor", "log", "number", "records", "token", "upto")
 
@@ -79,7 +80,7 @@ class DiskWrite:
 
 
 class LimitedWrite(NamedTuple):
-    """A write that waits for a disk of limited speed; after that it becomes durable, or is answered."""
+    """A write that waits for a disk of limited speed. After the wait, the write becomes durable, or is answered."""
 
     append: DiskWrite | None
     due_us: int
@@ -102,29 +103,32 @@ LINUX = PageCache()
 
 
 class Disk:
-    """A host's logs, and the part of them that is only in the page cache.
+    """A host's logs, and the records that are only in the page cache.
 
-    A power cut may lose an append that is not yet durable. Records that were written without a flush are visible to all
-    processes of the host at once; a power cut loses them unless the system has written them back.
+    A power cut may lose an append that is not yet durable. Unflushed records are visible to all processes of the host
+    at once. A power cut loses unflushed records unless the operating system has written the records back.
     """
 
     def __init__(self, cache: PageCache = LINUX) -> None:
         self.cache = cache
         self._dirty: dict[str, tuple[int, int]] = {}
-        """Log -> (number of its first records on the disk, time at which the system writes the others back)."""
+        """Log -> (number of the log's first records that are on the disk, time at which the system writes back the
+        other records)."""
         self._wakes_from_us = -1
-        """Time of the first dirty page, from which on the flusher wakes periodically; -1: none yet."""
+        """Time of the first dirty page, from which on the flusher wakes periodically; -1 before the first dirty
+        page."""
         self.logs: dict[str, list[Record]] = {}
         self.pending: dict[int, DiskWrite] = {}
-        """Unfinished writes by number, in the order of issue; the disk keeps that order within a log."""
+        """Unfinished writes by number, in the order of issue. The disk finishes the writes of a log in the same
+        order."""
         self.due_us: dict[str, int] = {}
-        """Log -> time at which its last write will be durable."""
+        """Log -> time at which the log's last write will be durable."""
         self.writers: dict[str, str] = {}
-        """Log -> actor that writes it. The actor receives the log's records when its next life begins."""
+        """Log -> actor that writes the log. The actor receives the log's records when the actor's next life begins."""
         self._writes = 0
 
     def issue(self, actor: Actor, log: str, records: tuple[Record, ...], token: int) -> DiskWrite:
-        """Begin a write."""
+        """Begin a durable write of records to a log."""
         writer = self.writers.setdefault(log, actor.name)
         assert writer == actor.name, f"{actor.name} writes to the log {log} of {writer}"
         self._writes += 1
@@ -132,7 +136,7 @@ class Disk:
         return write
 
     def is_flushing(self, log: str) -> bool:
-        """Whether an append to this log is unfinished; a later write must wait for it."""
+        """Whether an append to this log is unfinished; a later write must wait for the append."""
         return any(write.log == log and write.upto < 0 for write in self.pending.values())
 
     def write_only(self, actor: Actor, log: str, records: tuple[Record, ...], now_us: int) -> int:
@@ -158,7 +162,9 @@ class Disk:
         return write
 
     def _is_clean(self, log: str, now_us: int) -> bool:
-        """Whether the disk has all of a log. Asked before each write, so that all records are older than the write."""
+        """Whether the disk has all records of a log. The caller asks before each write, so that all records are older
+        than the write.
+        """
         dirty = self._dirty.get(log)
         if dirty is None:
             return True
@@ -191,7 +197,9 @@ class Disk:
         return [log for log in sorted(self.logs) if self.writers.get(log, actor if main else "") == actor]
 
     def fail(self, log: str) -> list[DiskWrite]:
-        """Cancel the unfinished writes of a log, whose leader has changed; the caller must inform their actors."""
+        """Cancel and return the unfinished writes of a log whose leader has changed. The caller must inform the writing
+        actors.
+        """
         failed = [write for write in self.pending.values() if write.log == log]
         for write in failed:
             del self.pending[write.number]
@@ -206,7 +214,7 @@ class Disk:
         """Lose all unflushed records, and all but a drawn prefix of each log's unfinished writes.
 
         Returns:
-            Log -> number of lost records that were in the page cache only.
+            Log -> number of lost records that were only in the page cache.
         """
         torn: dict[str, bool] = {}
         for write in list(self.pending.values()):
@@ -225,7 +233,7 @@ class Disk:
         return lost
 
     def lose_tail(self, log: str, records: int) -> int:
-        """Remove the last records of a log; return how many."""
+        """Remove the last records of a log; return the number of removed records."""
         held = self.logs.get(log, [])
         lost = min(records, len(held))
         if lost:
@@ -243,16 +251,16 @@ class Host:
         self.life = 0
         self.condition = Condition.CLOSED
         self.running = False
-        """Whether its process exists; it may be paused."""
+        """Whether the host's process exists; the process may be paused."""
         self.disk = Disk()
         self.disk_speed: DiskSpeed[LimitedWrite] | None = None
-        """Limited speed of its disk; None if it was never limited."""
+        """Limited speed of the host's disk; None if the speed was never limited."""
         self.held: list[Entry] = []
         self.pauses = 0
         """Number of pauses so far, and of orders to pause while it was paused."""
         self.ppm = 0
         self.steady = True
-        """Whether its clock has always shown virtual time exactly."""
+        """Whether the host's clock has always shown virtual time exactly."""
         self._world_base_us = 0
         self._local_base_us = 0
 
@@ -266,7 +274,7 @@ class Host:
         return -(-local_span_us * MILLION // rate)
 
     def drift(self, now_us: int, ppm: int) -> None:
-        """Let the clock gain ``ppm`` microseconds a second from now on; a negative value makes it lose time."""
+        """Let the clock gain ``ppm`` microseconds a second from now on; with a negative value the clock loses time."""
         assert ppm > -MILLION, "a clock does not run backwards"
         self._local_base_us = self.local_us(now_us)
         self._world_base_us = now_us

@@ -1,9 +1,9 @@
-"""Event loops: they take the turns of a world. All loops take the same turns in the same order, so traces are equal.
+"""Event loops take the turns of a world. All loops take the same turns in the same order, so their traces are equal.
 
 The bare loop is a Python loop, for sweeps.
 
 In the Trio loop every actor is a Trio task in its host's cancel scope. A dispatcher takes the next turn from the world,
-wakes that actor, and sleeps until the actor waits for its next event. Only one task can run at a time, so Trio's
+wakes the turn's actor, and sleeps until the actor waits for its next event. Only one task can run at a time, so Trio's
 scheduling decides nothing. The hand-off uses ``trio.lowlevel``, which costs a third of a memory channel. An interrupt
 or a cancellation waits until the actor's turn is finished.
 
@@ -32,8 +32,9 @@ def run_plain(world: World, until_us: int) -> None:
 class Outside:
     """Calls from other tasks of the same Trio loop, such as a test or the task of a socket, into a running world.
 
-    A call is made between two turns, at the present virtual time. In a live run the call wakes the dispatcher, and the
-    virtual time is that of the Trio loop. Otherwise it is the time of the last turn.
+    A call is made between two turns, at the present virtual time. In a live run the call wakes the dispatcher, and
+    virtual time follows the clock of the Trio loop. In other runs the present virtual time is the time of the last
+    turn.
     """
 
     def __init__(self) -> None:
@@ -41,7 +42,9 @@ class Outside:
         self._called = trio.Event()
 
     def call(self, action: Callable[[], object]) -> None:
-        """Make this call after the present turn. Use the loop's own thread."""
+        """Queue a call, which the dispatcher makes after the present turn. Use this method only in the loop's own
+        thread.
+        """
         self._calls.append(action)
         self._called.set()
 
@@ -58,7 +61,7 @@ class Outside:
 
 
 class _Desk:
-    """The port of an actor's task, at which the task waits and the dispatcher wakes it."""
+    """The port at which an actor's task waits until the dispatcher wakes the task."""
 
     def __init__(self, dispatcher: "_Dispatcher", actor: Actor) -> None:
         self._dispatcher = dispatcher
@@ -77,15 +80,15 @@ class _Desk:
         return event
 
     def take_turn(self, event: Event) -> None:
-        """Take one turn of this actor. The dispatcher raises what the turn raised."""
+        """Take one turn of this actor. The dispatcher raises the exception of a failed turn."""
         try:
             self._dispatcher.world.take_turn(self._actor, event)
-        except BaseException as error:  # BaseException, too: if this task ended, the dispatcher would wait for ever
+        except BaseException as error:  # any exception: if this task ended, the dispatcher would wait for ever
             self._dispatcher.failure = error
 
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
-        """Run the actor until cancelled; the end of its host cancels it."""
+        """Run the actor until cancelled; the end of the actor's host cancels the task."""
         with self.scope:
             await run_actor(self)
 
@@ -105,7 +108,7 @@ class _Dispatcher:
         world.actor_went = self.went
 
     def wake(self) -> None:
-        """Wake the dispatcher; called by an actor's task before it waits."""
+        """Wake the dispatcher; an actor's task calls this method before the task waits."""
         trio.lowlevel.reschedule(self._task)
 
     def came(self, actor: Actor) -> None:
@@ -118,7 +121,7 @@ class _Dispatcher:
         self._desks.pop(actor).scope.cancel()
 
     async def start_newborn(self) -> None:
-        """Start a task for every new actor, and let it run to its first wait."""
+        """Start a task for every new actor, and let the task run to its first wait."""
         births, self._births = self._births, []
         for desk in births:
             if not desk.scope.cancel_called:
@@ -126,7 +129,7 @@ class _Dispatcher:
                 await trio.lowlevel.wait_task_rescheduled(_when_it_is_whole)
 
     async def hand_over(self, actor: Actor, event: Event) -> None:
-        """Let this actor take a turn; return when it waits again or has ended."""
+        """Let this actor take a turn; return when the actor waits again or has ended."""
         if self._births:
             await self.start_newborn()
         await trio.lowlevel.checkpoint_if_cancelled()  # the actors' tasks were cancelled as well
@@ -161,7 +164,7 @@ class _Dispatcher:
 
 
 class _Clock:
-    """The clock of the Trio loop as virtual time: microseconds since it was created."""
+    """The clock of the Trio loop as virtual time: microseconds since the creation of this object."""
 
     def __init__(self, now_us: int) -> None:
         self._began_s = trio.current_time() - now_us / 1_000_000
@@ -170,7 +173,7 @@ class _Clock:
         return round((trio.current_time() - self._began_s) * 1_000_000)
 
     async def sleep(self, until_us: int, outside: Outside | None) -> bool:
-        """Sleep until ``until_us`` or an outside call; return whether there was a call."""
+        """Sleep until ``until_us`` or an outside call; return whether a call ended the sleep."""
         wake_s = self._began_s + until_us / 1_000_000
         if outside is None:
             await trio.sleep_until(wake_s)
@@ -183,17 +186,18 @@ class _Clock:
 
 @trio.lowlevel.enable_ki_protection
 async def run_in_trio(world: World, until_us: int, *, live: bool = False, outside: Outside | None = None) -> None:
-    """Take turns inside a running Trio loop, such as that of an async test or a server.
+    """Take turns inside a running Trio loop, such as the loop of an async test or of a server.
 
     Args:
         world: the world; only one loop at a time may run it.
         until_us: virtual time of the end, unless the world stops before.
-        live: whether entries wait for their time on the loop's clock (which a test may fake). Without it turns follow
-            each other at once. A live run lasts until ``until_us``, even if no entry is due any more.
+        live: whether entries wait for their time on the loop's clock (which a test may fake). If False, turns follow
+        each other at once. A live run lasts until ``until_us``, even without further entries.
         outside: calls from other tasks of the loop.
 
     Raises:
-        MachineBroke: a machine or the user's code in it raised; it is not wrapped in an exception group.
+        MachineBroke: a machine, or the user's code in a machine, raised. The exception is not wrapped in an exception
+        group.
         Livelock: virtual time makes no progress.
     """
     failure: BaseException | None = None

@@ -1,7 +1,7 @@
 """Encoding and decoding of messages.
 
 Every message becomes bytes, for its size and for the trace. A receiver gets the sent object itself if decoding would
-make an equal one: messages are frozen, and the version loses no field. ``Decoding.always`` decodes all of them.
+make an equal message: messages are frozen, and the version loses no field. ``Decoding.always`` decodes all messages.
 """
 
 from typing import Any
@@ -21,10 +21,10 @@ seal_mail = seal
 
 
 class Decoding:
-    """A switch for tests."""
+    """A switch with which tests decode every message."""
 
     always = False
-    """Whether the networks that are built from now on decode each message for its receiver."""
+    """Whether networks that are built from now on decode each message for the receiver."""
 
 
 def decodes_to_equal(cls: type, version: int) -> bool:
@@ -33,9 +33,9 @@ def decodes_to_equal(cls: type, version: int) -> bool:
 
 
 LARGE_BYTES = 2048
-"""Size in bytes from which a reply is encoded and decoded once for all its receivers."""
+"""A reply of at least this size in bytes is encoded and decoded once for all its receivers."""
 LARGE_KEPT = 16
-"""Number of large replies that are kept."""
+"""Number of the most recent large replies that stay in memory."""
 
 
 def open_mail(data: bytes) -> Any:
@@ -58,11 +58,12 @@ class LargeReplies:
 
     def __init__(self) -> None:
         self._sealed: dict[int, tuple[Any, int, bytes]] = {}
-        """Id of a message -> the message, which keeps its id in use, the version and the bytes."""
+        """``id`` of a message -> (message, version, bytes). The reference to the message prevents a reuse of the
+        ``id``."""
         self._opened: dict[bytes, Any] = {}
 
     def seal(self, message: Any, version: int) -> bytes:
-        """Encode a reply, as ``seal_mail``."""
+        """Encode a reply like ``seal_mail``."""
         known = self._sealed.get(id(message))
         if known is not None and known[1] == version:
             return known[2]
@@ -72,7 +73,7 @@ class LargeReplies:
         return data
 
     def open(self, data: bytes) -> Any:
-        """Decode any message, as ``open_mail``."""
+        """Decode a message like ``open_mail``."""
         if len(data) < LARGE_BYTES:
             return open_mail(data)
         message = self._opened.get(data)

@@ -1,12 +1,12 @@
 """The network: TCP connections between actors.
 
 Packets of a connection arrive in order, or the connection breaks. A lost packet breaks its connection: both ends learn
-of a disconnect, and all requests in flight fail. TCP's retransmissions delay packets but do not lose them: during a
-partition packets wait, and they arrive when it heals if the connection is still open. Only frozen
-messages cross the network.
+of a disconnect, and all requests in flight fail. TCP's retransmissions delay packets but lose no packet. During a
+partition packets wait, and arrive when the partition heals, if the connection is still open. Only frozen messages cross
+the network.
 
-A link leads from one actor, the client, to another, the server; it has at most one connection at a time. Packets within
-a host take microseconds and meet no fault of the network.
+A link connects one actor, the client, to another actor, the server. A link has at most one connection at a time.
+Packets within a host take microseconds, and no fault of the network affects these packets.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,11 +30,11 @@ _API: dict[type, tuple[str, dict[int, bool]]] = {cls: (spec.name, {}) for cls, s
 """
 
 LOOPBACK_US = (20, 60)
-"""Latency between actors of one host, such as a broker and its coordinator: least and most."""
+"""Least and most latency between actors of one host, such as a broker and its coordinator, in us."""
 
 
 MOST_RETRANSMIT_US = 120_000_000
-"""Longest time between two retransmissions of TCP. Source: Linux, ``TCP_RTO_MAX``."""
+"""Longest time between two retransmissions of TCP, in us. Source: Linux, ``TCP_RTO_MAX``."""
 
 
 class Verdict(StrEnum):
@@ -48,9 +48,9 @@ class Verdict(StrEnum):
     HELD = "held"
     RELEASED = "released"
     REFUSED = "refused"
-    """The receiving host does not know the connection: the sender gets a reset."""
+    """The receiving host does not know the connection, and resets the sender's connection."""
     VANISHED = "vanished"
-    """The receiving host is without power, or the receiver's life has ended."""
+    """The receiving host is without power, or the receiving actor's life has ended."""
     UNREADABLE = "unreadable"
 
 
@@ -67,7 +67,7 @@ class Drop(NamedTuple):
 
 
 class Delay(NamedTuple):
-    """Delay the packet and all later packets of its connection by this time."""
+    """Delay the packet, and all later packets of its connection, by this time."""
 
     extra_us: int
 
@@ -81,11 +81,11 @@ PASS, DROP, HOLD = Pass(), Drop(), HoldBack()
 
 
 class Repeated:
-    """The last message of a link in one direction, to encode repeated messages only once.
+    """The last message of a link in one direction, so that a repeated message is encoded only once.
 
     Messages are frozen, so the same object has the same bytes. An idle client sends the same request repeatedly and
-    gets the same answer. The bytes, and the message decoded from them, are made once and used each time. A message that
-    is not repeated costs one comparison.
+    gets the same answer. The bytes and the decoded message are computed once and used for each repetition. A message
+    that is not repeated costs one comparison.
     """
 
     __slots__ = ("data", "message", "opened", "version")
@@ -99,7 +99,7 @@ class Repeated:
 
 
 class Link:
-    """The connections of one actor to another. ``connection`` is 0 while none is open."""
+    """The connections of one actor to another actor. ``connection`` is 0 while no connection is open."""
 
     __slots__ = (
         "actor",
@@ -141,11 +141,12 @@ class Link:
         self.client = client
         self.server = server
         self.actor = client
-        """Actor that is the client, or of which the client is a part."""
+        """The actor that contains the client, or the client itself."""
         self.label = server
-        """The actor's name for the server of this link."""
+        """The name by which the client addresses the server."""
         self.local = host_of(client) == host_of(server)
-        """Whether both ends are on one host: packets are never lost, and rules do not judge them."""
+        """Whether both ends are on one host. Packets within a host are never lost, and rules do not judge these
+        packets."""
         self.connection = 0
         self.broken = False
         self.client_life = 0
@@ -155,12 +156,12 @@ class Link:
         self.repeated = (Repeated(), Repeated())
         """Last messages to the server, and to the client."""
         self.held: list[Rule | None] = [None, None]
-        """By direction: rule that holds packets; later packets wait behind them."""
+        """For each direction: the rule that holds packets, or None. Later packets wait behind the held packets."""
         self.bits = stream.bits
         self.drawn = drawn
-        """Distribution of the latency; None: uniform between its bounds."""
+        """Distribution of the latency; None for a uniform distribution between ``least_us`` and the upper bound."""
         self.unheard_us = -1
-        """Time of the client's first packet without an acknowledgement of the server's host; -1: there is none."""
+        """Time of the client's first packet that the server's host has not acknowledged; -1 without such a packet."""
 
     def latency_us(self) -> int:
         """Return the latency of the next packet in us."""
@@ -170,7 +171,7 @@ class Link:
 
 
 class Packet:
-    """An encoded message in transit. ``reply`` is also its direction: 0 to the server, 1 to the client."""
+    """An encoded message in transit. ``reply`` is also the packet's direction: 0 to the server, 1 to the client."""
 
     __slots__ = (
         *("api", "connection", "data", "held_us", "id", "link", "message", "records_bytes", "reply", "request_id"),
@@ -189,26 +190,27 @@ class Packet:
         self.api = api
         self.data = data
         self.message: Any = None
-        """The sent message, if the receiver gets it; None: the receiver gets the message made of ``data``."""
+        """The sent message, if the receiver gets the same object; None if the receiver gets a message decoded from
+        ``data``."""
         self.server_life = 0
         self.held_us = 0
         self.records_bytes = 0
-        """Size of its records in bytes, if bandwidth is limited; ``data`` has only their offsets."""
+        """Size of the packet's records in bytes, if bandwidth is limited; ``data`` has only the records' offsets."""
         self.sender_life = 0
 
     @property
     def bytes(self) -> int:
-        """Size on the wire in bytes."""
+        """Size of the packet on the wire, in bytes."""
         return self.records_bytes + len(self.data)
 
     @property
     def is_connected(self) -> bool:
-        """Whether its connection is still open."""
+        """Whether the packet's connection is still open."""
         return self.link.connection == self.connection and not self.link.broken
 
     @property
     def is_alive(self) -> bool:
-        """Whether its connection is still open, and its sender runs."""
+        """Whether the packet's connection is still open, and the sender runs."""
         link = self.link
         sender = link.server_host if self.reply else link.client_host
         there = sender is not None and sender.running and sender.life == self.sender_life
@@ -216,20 +218,20 @@ class Packet:
 
     @property
     def sender(self) -> str:
-        """Sending actor."""
+        """Name of the sending actor."""
         return self.link.server if self.reply else self.link.client
 
     @property
     def receiver(self) -> str:
-        """Receiving actor."""
+        """Name of the receiving actor."""
         return self.link.client if self.reply else self.link.server
 
 
 class Rule:
-    """A fault of the network. While the fault is installed, it judges each packet and counts its verdicts.
+    """A fault of the network. An installed rule judges each packet, and counts its verdicts.
 
-    The first rule that drops or holds a packet decides; delays add up. A packet that was held is judged again on
-    release, by the rules installed at that time.
+    The first rule that drops or holds a packet decides; delays add up. A held packet is judged again on release, by the
+    rules that are installed at the release.
     """
 
     def __init__(self) -> None:
@@ -242,7 +244,9 @@ class Rule:
 
 
 class Network:
-    """Links, latency and rules. ``tell`` reports later verdicts on packets, with the time of arrival (-1: none)."""
+    """Links, latency and rules. ``tell`` reports later verdicts on packets, with the time of arrival (-1 for no
+    arrival).
+    """
 
     def __init__(
         self,
@@ -257,15 +261,16 @@ class Network:
     ) -> None:
         """
         Args:
-            drawn: distribution of latency for hosts without bounds of their own; None: uniform within ``latency_us``.
-            retransmit: draws TCP's first retransmission time-out (us); None: TCP retransmits nothing.
+            drawn: distribution of latency for hosts without bounds of their own; None for a uniform distribution within
+            ``latency_us``.
+            retransmit: draws TCP's first retransmission time-out (us); None if TCP retransmits nothing.
         """
         self.agenda = agenda
         self._choices = choices
         self.hosts = hosts
         self.latency_us = latency_us
         self.links_us = links_us
-        """Pair of hosts -> least and most latency, for pairs that differ from the rest."""
+        """Pair of hosts -> (least, most) latency, for pairs with latencies of their own."""
         self._drawn = drawn
         self._retransmit = retransmit
         self.rules: list[Rule] = []
@@ -274,23 +279,23 @@ class Network:
         self.watch_arrivals: Callable[[Packet, Any], None] | None = None
         self._tell = tell
         self.bandwidth: Bandwidth[Packet] | None = None
-        """Limited network cards, if there are any."""
+        """The limited network cards; None without limits."""
         self.weigh: Callable[[Any], int] = _weightless
-        """Returns the size of a message's records in bytes; used with limited network cards."""
+        """Function that returns the size of a message's records in bytes; called only with limited network cards."""
         self._large = LargeReplies()
         self._hands_over = not Decoding.always
         self._links = 0
         self._connections: dict[int, Link] = {}
         self._last_connection = 0
         self.arrived: Packet
-        """Packet that was delivered in the current turn."""
+        """The packet whose arrival caused the current turn."""
         self.grain_us = 0
-        """While rules are installed, arrivals are rounded up to multiples of this time; 0: not at all."""
+        """While rules are installed, arrivals are rounded up to multiples of this time, in us; 0 for no rounding."""
 
     # --- sending -----------------------------------------------------------------------------------------------
 
     def send(self, actor: Actor, send: Send) -> tuple[Packet, PacketRow]:
-        """Encode and dispatch a message; return the packet, and its row in the trace with its fate."""
+        """Encode and dispatch a message; return the packet, and the packet's row for the trace with its fate."""
         self.packets = number = self.packets + 1
         to, connection, request_id, version, message = send[:]
         if connection:
@@ -338,7 +343,7 @@ class Network:
         return packet, (number, self.now_us, sender, receiver, connection, api, len(data), verdict, due_us)
 
     def _send_judged(self, packet: Packet, actor: Actor, message: Any) -> tuple[Verdict, int]:
-        """Dispatch a packet under rules and limited cards; return its fate and time of arrival (-1: never)."""
+        """Dispatch a packet under rules and limited cards; return the fate and the time of arrival (-1 for never)."""
         link, extra_us = packet.link, 0
         if self.bandwidth is not None and not link.local:
             packet.records_bytes, packet.sender_life = self.weigh(message), actor.life
@@ -359,7 +364,7 @@ class Network:
         return _SENT, self._dispatch(packet, extra_us)
 
     def round_arrivals(self, grain_us: int) -> None:
-        """Round arrivals up to multiples of ``grain_us`` while rules are installed; 0 ends that."""
+        """Round arrivals up to multiples of ``grain_us`` while rules are installed; 0 ends the rounding."""
         self.grain_us = grain_us
 
     def limit_bandwidth(self, host: str, bytes_per_s: int) -> None:
@@ -378,7 +383,7 @@ class Network:
         return self.bandwidth.takes(packet, way, (sender, receiver), extra_us, self.now_us, bulk=bulk)
 
     def _departs(self, packet: Packet, extra_us: int) -> None:
-        """Act on a packet that has passed the network cards, or whose connection has broken."""
+        """Dispatch a packet that has passed the network cards, or drop a packet whose connection has broken."""
         if packet.is_alive:
             self._tell(packet, Verdict.SENT, self._dispatch(packet, extra_us))
         else:
@@ -435,7 +440,7 @@ class Network:
         return due_us
 
     def _link_of(self, actor: Actor, label: str) -> Link:
-        """Return the link of a client to a server; ``label`` tells which part of the actor is the client."""
+        """Return the link of a client to a server. ``label``: the client part of the actor, and the server."""
         path, server = path_and_peer(label)
         link = self._link(part_on(actor.name, path), server, actor.life)
         link.actor, link.label = actor.name, label
@@ -455,7 +460,7 @@ class Network:
         return Link(client, server, hosts, latency_us, stream, drawn, self._links)
 
     def _open(self, link: Link, actor: Actor) -> None:
-        """Open a connection: the handshake takes a round trip before the first packet leaves."""
+        """Open a connection. The handshake takes a round trip before the first packet leaves."""
         self._last_connection = link.connection = self._last_connection + 1
         self._connections[link.connection] = link
         link.broken = False
@@ -527,14 +532,14 @@ class Network:
     # --- connections -------------------------------------------------------------------------------------------
 
     def hang_up(self, actor: Actor, peer: str) -> None:
-        """Close a client's connection; the server learns of it after the packets in flight."""
+        """Close a client's connection. The server learns of the end after the packets in flight."""
         link = actor.links.get(peer)
         if link is not None and link.connection:
             self._forget(link)
             self._tell_server(link)
 
     def break_link(self, link: Link) -> None:
-        """Break a connection; each end learns of it after the packets in flight to that end."""
+        """Break a connection. Each end learns of the break after the packets in flight to the same end."""
         if not link.connection or link.broken:
             return
         link.broken = True
@@ -543,7 +548,7 @@ class Network:
         self._tell_server(link)
 
     def break_between(self, first: str, second: str) -> int:
-        """Break every connection between two hosts; return how many."""
+        """Break every connection between two hosts; return the number of broken connections."""
         links = [
             link
             for link in self._connections.values()
@@ -554,7 +559,7 @@ class Network:
         return len(links)
 
     def host_down(self, host: Host, silent: bool) -> None:
-        """Act on the end of a host's process: its connections are reset, or, if ``silent``, just dead."""
+        """End a host's connections after the end of its process. Peers receive resets, or nothing if ``silent``."""
         for link in [link for link in self._connections.values() if link.client_host is host]:
             self._forget(link)
             if not silent:
@@ -565,7 +570,7 @@ class Network:
         self._drop_dead()
 
     def host_up(self, host: Host) -> None:
-        """Act on a host's start: TCP retransmits unacknowledged packets to the former process, and they are reset."""
+        """Reset the connections to a started host's former process when TCP retransmits unacknowledged packets."""
         if self._retransmit is None:
             return
         for link in self._connections.values():
@@ -640,11 +645,11 @@ class Network:
     # --- rules -------------------------------------------------------------------------------------------------
 
     def install(self, rule: Rule) -> None:
-        """Add a rule after the others."""
+        """Add a rule after the installed rules."""
         self.rules.append(rule)
 
     def remove(self, rule: Rule) -> None:
-        """Remove a rule, and release the packets that it held, in the order of sending."""
+        """Remove a rule, and release the packets that the rule held, in the order of sending."""
         self.rules.remove(rule)
         waiting, rule.waiting = rule.waiting, []
         for packet in waiting:
@@ -657,10 +662,11 @@ class Network:
             self._release(packet)
 
     def deliver(self, rule: Rule, wanted: Callable[[Packet], bool], most: int) -> int:
-        """Release the first ``most`` wanted packets that a rule holds (0: all of them); return how many.
+        """Release the first ``most`` wanted packets that a rule holds (0 for all); return the number of released wanted
+        packets.
 
-        Other packets that wait on the same connections are released, too, up to the next wanted packet that stays, so
-        that each connection keeps its order. The rule stays installed.
+        Other packets on the same connections are released, too, up to the next wanted packet that stays. So each
+        connection keeps its order. The rule stays installed.
         """
         going: list[Packet] = []
         staying: list[Packet] = []
@@ -691,7 +697,7 @@ class Network:
         return delivered
 
     def _release_later(self, waiting: list[Packet]) -> None:
-        """Release packets at TCP's next retransmission, connection by connection, each in order."""
+        """Release packets at TCP's next retransmission. The packets of a connection keep their order."""
         backlogs: dict[tuple[int, int], Rule] = {}
         for packet in waiting:
             way = packet.connection, packet.reply

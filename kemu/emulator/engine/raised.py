@@ -1,4 +1,4 @@
-"""Texts that say why a run stopped early: the owner of the code that raised, or the events that repeat endlessly."""
+"""Texts about runs that stopped early: the owner of the code that raised, or the events that repeat endlessly."""
 
 import os
 import traceback
@@ -8,9 +8,9 @@ from types import TracebackType
 from kemu.actors.machine import Event, Received, TimerFired, Told
 
 LIVELOCK = "livelock: "
-"""First word of the text about a livelock."""
+"""Beginning of the text about a livelock."""
 USER_CODE = (("listener", "on_revoked"), ("application", "polled"), ("assignor", "assign"))
-"""Roles of the user's code, each with the method by which it is recognised in a traceback."""
+"""(role of the user's code, method by which the role is recognised in a traceback)."""
 
 
 def clock_text(at_us: int) -> str:
@@ -46,7 +46,9 @@ def user_code_of(error: BaseException) -> str:
 
 
 def owner_among(error: BaseException, owners: Sequence[object]) -> object | None:
-    """Return the first of these objects whose method was running when ``error`` was raised; None if there is none."""
+    """Return the first of these objects whose method was running when ``error`` was raised; None without such an
+    object.
+    """
     found: TracebackType | None = error.__traceback__
     while found is not None:
         owner = found.tb_frame.f_locals.get("self")
@@ -57,9 +59,9 @@ def owner_among(error: BaseException, owners: Sequence[object]) -> object | None
 
 
 def outcome_of_test(broke: BaseException) -> BaseException | None:
-    """Return the exception of ``pytest.fail`` or ``pytest.skip`` that stopped a machine in a test of pytest; else None.
+    """Return the exception of ``pytest.fail`` or ``pytest.skip`` that stopped a machine, or None.
 
-    Pytest must receive that exception itself: a skipped test is not a failed one.
+    Pytest must receive the original exception: a skipped test is no failed test.
     """
     cause = broke.__cause__
     outcome = any(base.__module__ == "_pytest.outcomes" for base in type(cause).__mro__)
@@ -67,7 +69,7 @@ def outcome_of_test(broke: BaseException) -> BaseException | None:
 
 
 def event_words(event: Event) -> str:
-    """Return an event in words: "timer heartbeat", "Fetch received"."""
+    """Return a short description of an event, such as "timer heartbeat" or "Fetch received"."""
     match event:
         case TimerFired(key=key):
             return f"timer {' '.join(key)}"

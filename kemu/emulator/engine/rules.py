@@ -13,12 +13,14 @@ Side = Callable[[str], bool]
 
 
 def side_of(hosts: tuple[str, ...]) -> Side:
-    """Return the side with these hosts; without hosts, the side of all hosts."""
+    """Return the side with these hosts; the side of all hosts if ``hosts`` is empty."""
     return (lambda _: True) if not hosts else frozenset(hosts).__contains__
 
 
 class SplitRule(Rule):
-    """A network partition: packets between the sides wait until it heals or their connection is closed."""
+    """A network partition: packets between the sides wait until the partition heals or the packets' connection is
+    closed.
+    """
 
     def __init__(self, side: tuple[str, ...], other: tuple[str, ...], one_way: bool) -> None:
         super().__init__()
@@ -53,7 +55,7 @@ class LinkRule(Rule):
 
 
 class SlowRule(LinkRule):
-    """Delay packets by a fixed time plus a drawn one."""
+    """Delay packets by a fixed time plus a drawn time."""
 
     def __init__(self, sender: str, receiver: str, add_us: int, jitter_us: int, chance: Stream) -> None:
         super().__init__(sender, receiver)
@@ -62,7 +64,7 @@ class SlowRule(LinkRule):
         self._chance = chance
 
     def judge(self, packet: Packet) -> Judgement:
-        """Delay packets of this direction."""
+        """Delay packets in the direction of the rule."""
         if not self.concerns(packet):
             return PASS
         return Delay(self._add_us + self._chance.between(0, self._jitter_us))
@@ -77,12 +79,14 @@ class LossyRule(LinkRule):
         self._chance = chance
 
     def judge(self, packet: Packet) -> Judgement:
-        """Drop some packets of this direction."""
+        """Drop a share of the packets in the direction of the rule."""
         return DROP if self.concerns(packet) and self._chance.below(1000) < self._per_mille else PASS
 
 
 class HoldRule(LinkRule):
-    """Hold packets until the rule is removed; with ``api``, from the first packet of that API on."""
+    """Hold packets until the rule is removed. With ``api``, hold packets of this API and all later packets of a
+    connection.
+    """
 
     def __init__(self, sender: str, receiver: str, api: str) -> None:
         super().__init__(sender, receiver)
@@ -96,12 +100,12 @@ class HoldRule(LinkRule):
         return self.concerns(packet) and (not self._api or said_api(packet) == self._api)
 
     def judge(self, packet: Packet) -> Judgement:
-        """Hold packets of this direction."""
+        """Hold packets in the direction of the rule."""
         return HOLD if self._meant(packet) else PASS
 
 
 class BarrierRule(HoldRule):
-    """Hold messages until so many senders have sent one, then call ``open``."""
+    """Hold messages until ``senders`` senders have sent a message, and call ``come`` at the last message."""
 
     def __init__(self, sender: str, receiver: str, api: str, senders: int, come: Callable[[], object]) -> None:
         super().__init__(sender, receiver, api)
@@ -109,7 +113,7 @@ class BarrierRule(HoldRule):
         self._come = come
 
     def judge(self, packet: Packet) -> Judgement:
-        """Hold packets of this direction."""
+        """Hold packets in the direction of the rule."""
         if not self._meant(packet):
             return PASS
         there = {each.sender for each in self.waiting if self.holds(each)} | {packet.sender}
@@ -119,7 +123,7 @@ class BarrierRule(HoldRule):
 
 
 class NthRule(LinkRule):
-    """Base of rules for one message: the nth of an API in this direction, counted from the installation."""
+    """Base of rules for one message: the nth message of an API in one direction, counted from the installation."""
 
     def __init__(self, sender: str, receiver: str, api: str, nth: int) -> None:
         super().__init__(sender, receiver)
@@ -129,7 +133,7 @@ class NthRule(LinkRule):
         self._found = 0
 
     def is_it(self, packet: Packet) -> bool:
-        """Whether a packet is that message. A packet that was held and is judged again counts once."""
+        """Whether a packet is the nth message. A held packet that is judged again is counted once."""
         if packet.id > self._last and self._left and said_api(packet) == self._api and self.concerns(packet):
             self._last = packet.id
             self._left -= 1
@@ -139,30 +143,30 @@ class NthRule(LinkRule):
 
 
 class LateRule(NthRule):
-    """Delay one message, and all later ones of its connection."""
+    """Delay one message, and all later messages of its connection."""
 
     def __init__(self, sender: str, receiver: str, api: str, nth: int, by_us: int) -> None:
         super().__init__(sender, receiver, api, nth)
         self._late = Delay(by_us)
 
     def judge(self, packet: Packet) -> Judgement:
-        """Delay that message."""
+        """Delay the nth message."""
         return self._late if self.is_it(packet) else PASS
 
 
 class LoseRule(NthRule):
-    """Lose one message, and break its connection."""
+    """Lose one message and break its connection."""
 
     def judge(self, packet: Packet) -> Judgement:
-        """Drop that message."""
+        """Drop the nth message."""
         return DROP if self.is_it(packet) else PASS
 
 
 class PriorityRule(Rule):
-    """Delay the messages of a link, or of a host, by its priority: the lower the priority, the longer the delay.
+    """Delay the messages of a link or a host by a drawn priority: the lower the priority, the longer the delay.
 
-    Drawn priorities use the first half of the longest delay. A link that loses its priority at a change point is
-    delayed by more than that. Source: PCT (Burckhardt et al., "A randomized scheduler with probabilistic guarantees of
+    Initial priorities give delays up to half of the longest delay. A link that loses its priority at a change point has
+    a delay above this half. Source: PCT (Burckhardt et al., "A randomized scheduler with probabilistic guarantees of
     finding bugs", 2010), with links as threads and sent messages as steps.
     """
 
@@ -172,7 +176,7 @@ class PriorityRule(Rule):
         self._half_us = within_us // 2
         self._count = changes
         self._changes = {chance.between(1, messages): rank for rank in range(1, changes + 1)}
-        """Number of a message -> rank, among changed links, that the link of the message gets."""
+        """Number of a message -> rank of the message's link after this change point."""
         self._chance = chance
         self._late_us: dict[tuple[str, str], int] = {}
         self._messages = self._last = 0
@@ -193,10 +197,10 @@ class PriorityRule(Rule):
 
 
 class GrainRule(Rule):
-    """Pass all packets; while it is installed, the network rounds arrivals to its grain."""
+    """Pass all packets. While the rule is installed, the network rounds arrivals to ``grain_us``."""
 
     def judge(self, packet: Packet) -> Judgement:
-        """Let the packet pass."""
+        """Pass the packet."""
         return PASS
 
 
@@ -210,7 +214,7 @@ class DuplicateRule(Rule):
         self._left = nth
 
     def judge(self, packet: Packet) -> Judgement:
-        """Drop that reply."""
+        """Drop the reply to the nth request."""
         if not packet.reply or packet.api != self._api or not self._is_sender(host_of(packet.receiver)):
             return PASS
         self._left -= 1
@@ -218,6 +222,6 @@ class DuplicateRule(Rule):
 
 
 def said_api(packet: Packet) -> str:
-    """Return Kafka's name of a packet's API, with "Reply" for a reply; watch events of the store have none."""
+    """Return Kafka's name of a packet's API, with "Reply" for a reply; "" for watch events of the store."""
     answer = packet.api + "Reply"
     return answer if packet.reply and answer in _NAMES else packet.api

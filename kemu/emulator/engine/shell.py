@@ -1,13 +1,13 @@
-"""The shell: a Trio task that runs any machine."""
+"""The Trio task of an actor; the same function runs any machine."""
 
 from kemu.emulator.engine.ports import Port
 
 
 async def run_actor(port: Port) -> None:
-    """Take events until cancelled.
+    """Wait for events and take turns until cancelled.
 
-    There is no await between a step and its effects, so a crash comes before or after a turn, never within. A crash is
-    a power cut: no ``finally`` may send a message.
+    No ``await`` separates a step from its effects, so a crash occurs before or after a turn, never within a turn. After
+    a crash, no ``finally`` may send a message.
     """
     while True:
         event = await port.next_event()

@@ -1,7 +1,8 @@
 """End a step that loops for ever in a machine, or in the user's assignor or application.
 
-``StepWatch`` costs a run nothing: a thread checks from time to time whether the same step is still running, and how
-much CPU time the process has used since. A step within its time is never disturbed, so no trace depends on the watch.
+``StepWatch`` adds no work to the steps of a run. A thread checks regularly whether the same step is still running, and
+how much CPU time the process has used since the step began. Shorter steps are never disturbed, so no trace depends on
+the watch.
 """
 
 import ctypes
@@ -14,12 +15,12 @@ from typing import Protocol
 STEP_CPU_S = 60.0
 """Longest CPU time of one step in seconds, far beyond the longest search of an assignor."""
 LOOKS_A_STEP = 20
-"""Number of checks within that time."""
+"""Number of checks within ``STEP_CPU_S``."""
 THREAD_NAME = "kemu step watch"
 
 
 class EndlessStep(BaseException):
-    """Raised inside a step that has used ``STEP_CPU_S``."""
+    """Raised inside a step that has used more CPU time than ``STEP_CPU_S``."""
 
 
 class Steps(Protocol):

@@ -1,8 +1,8 @@
 """The world: virtual time, hosts, and the effects of machines.
 
-The agenda's next entry results in at most one turn, which is one event for one actor. A loop takes turns one after the
-other. In a turn the machine steps, the step is recorded, its effects are performed, and observers see its notes. No
-other code runs in between, so the trace is a function of the scenario and the seed.
+The agenda's next entry results in at most one turn: one event for one actor. A loop takes the turns in sequence. In a
+turn the machine steps, the step is recorded, its effects are performed, and observers see its notes. No other code runs
+in between, so the trace is a function of the scenario and the seed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -77,7 +77,7 @@ class Observer(Protocol):
     """
 
     def see(self, seen: facts.Seen) -> None:
-        """Observe one fact."""
+        """Take one fact."""
         ...
 
 
@@ -85,34 +85,33 @@ SPAN_US = 100_000
 """Span of virtual time over which steps are counted to detect a livelock."""
 STEPS_OF_A_SPAN = 50_000
 STEPS_OF_AN_ACTOR = 500
-"""Largest number of steps in one span, per running actor and for the run as a whole.
-
-The largest number in any preset is below 3,000, when all hosts start at once or all timers of a broker fire at once.
+"""Steps in one span beyond which a livelock is suspected: ``STEPS_OF_AN_ACTOR`` per running actor, at least
+``STEPS_OF_A_SPAN`` in all. No preset takes 3,000 steps in a span, even if all hosts start at once.
 """
 STEPS_LOOKED_AT = 400
-"""Number of further steps after the limit, to find the events that repeat."""
+"""Number of further steps after the limit, in which the repeating events are searched."""
 
 _new = tuple.__new__
-_PAUSED, _NO_ERROR = Condition.PAUSED, ErrorCode.NONE  # the lookup of an enum member is slow on CPython 3.11
+_PAUSED, _NO_ERROR = Condition.PAUSED, ErrorCode.NONE  # an enum member is slow to look up on CPython 3.11
 
-# Rows of these effects are their fields after a number.
+# The row of such an effect is the effect's number, followed by its fields.
 _START_TIMER_ROW, _STOP_TIMER_ROW, _HANGUP_ROW = (START_TIMER,), (STOP_TIMER,), (HANGUP,)
 _APPEND_ROW, _WRITE_ONLY_ROW, _FLUSH_ROW = (APPEND,), (WRITE_ONLY,), (FLUSH,)
 
 
 class MachineBroke(Exception):
-    """A machine or the user's code in it raised. The machine's event is the last step of the trace.
+    """A machine, or the user's code in a machine, raised an exception. The failed step is the last step of the trace.
 
     ``__cause__`` is the original exception. The first line of the text names the owner of the code.
     """
 
 
 class Livelock(MachineBroke):
-    """Virtual time makes no progress: too many steps in a span, or a step that does not end."""
+    """Virtual time makes no progress: a span has too many steps, or a step does not end."""
 
 
 class World:
-    """Hosts in virtual time. ``Cluster`` builds the world and ``Injector`` applies faults to it."""
+    """The hosts of a run in virtual time. ``Cluster`` adds the hosts, and ``Injector`` applies faults."""
 
     def __init__(
         self,
@@ -142,18 +141,18 @@ class World:
         self._observers = tuple(observers)
         self._wire_is_watched = facts.watches_the_wire(self._observers)
         self._watching: dict[type, tuple[facts.Handler, ...]] = {}
-        """Type of fact -> its handlers; filled on first use."""
+        """Type of a fact -> handlers; filled on first use."""
         self._watching_sent: dict[type, tuple[facts.Handler, ...]] = {}
-        """Type of message -> handlers of its sending; filled on first use."""
+        """Type of a message -> handlers of sent messages of this type; filled on first use."""
         self._watching_received: dict[type, tuple[facts.Handler, ...]] = {}
         self.append_us = append_us
         self.weigh_write: Callable[[str, tuple[Record, ...]], int] = _bytes_of
-        """Returns the size of a write in bytes; used with disks of limited speed."""
+        """Function that returns the size of a write in bytes; called only for disks of limited speed."""
         self.page_cache = PageCache()
         self.end_offset_of: Callable[[str, Sequence[Record]], int] = _no_offsets
-        """Returns the end offset of a log with these records; -1 for a log without offsets of its own."""
+        """Function that returns the end offset of a log with these records; -1 for a log without offsets of its own."""
         self.logs_found: Callable[[Host], facts.DiskFound | None] = _no_logs
-        """Returns the partition logs on the disk of a starting broker."""
+        """Function that returns the partition logs on the disk of a starting broker."""
         self.append_of: Callable[[str, str], int] | None = None
         """(host, log) -> time of an append in us; None if all appends take ``append_us``."""
         self._span_ends_us = SPAN_US
@@ -162,15 +161,15 @@ class World:
         self._most_steps = STEPS_OF_A_SPAN
         """Total number of steps at which the present span is checked for a livelock."""
         self._looked_at: list[str] = []
-        """Events of this span after the limit of steps."""
+        """Descriptions of the span's events after the limit of steps."""
         self.stopped = ""
         """Reason of the end of the run; "" while it continues."""
         self.watch_sends: Callable[[Packet, Any], None] | None = None
         self.started: Callable[[Host], None] = _ignore
-        """Called when a host starts; the cluster then informs the host."""
+        """Function called when a host starts; the cluster informs the host."""
         self.went_down: Callable[[Host], None] = _ignore
         self.actor_came: Callable[[Actor], None] = _ignore
-        """Called at the start of an actor's life; the Trio loop then starts a task."""
+        """Function called at the start of an actor's life; the Trio loop starts a task."""
         self.actor_went: Callable[[Actor], None] = _ignore
 
     # --- time --------------------------------------------------------------------------------------------------
@@ -221,7 +220,7 @@ class World:
         raise Livelock(text)
 
     def next_due_us(self) -> int | None:
-        """Return the due time of the next entry."""
+        """Return the due time of the agenda's next entry; None without entries."""
         return self.agenda.heap[0][0] if self.agenda.heap else None
 
     def at(self, due_us: int, action: Callable[[], object]) -> None:
@@ -328,7 +327,7 @@ class World:
         return MachineBroke(f"{actor.name} at {now_us} us, step {seq}: {text}")
 
     def watch(self, observers: Sequence[Observer]) -> None:
-        """Set the observers; they see each fact in this order."""
+        """Set the observers. Each fact is shown to the observers in this order."""
         self._observers = tuple(observers)
         self._wire_is_watched = facts.watches_the_wire(self._observers)
         self._watching, self._watching_sent, self._watching_received = {}, {}, {}
@@ -375,7 +374,7 @@ class World:
             take(seen, event)
 
     def _tell_of_link(self, actor: Actor, said: Note | Send | Hangup | LinkDown, seq: int) -> None:
-        """Show observers a sent message, or the end of a connection, of an actor or a part of it."""
+        """Show observers a sent message, or the end of a connection, of an actor or a part of the actor."""
         watchers = self._watching_sent[type(said[4])] if isinstance(said, Send) else self._watchers_of(type(said))
         by, told = facts.of_part(actor.name, said) if THROUGH in said[0] else (actor.name, said)
         seen = facts.Seen(seq, self.now_us, by, actor.life, told)
@@ -458,7 +457,7 @@ class World:
             self._durable_from(write, self.now_us + took_us)
 
     def _durable_from(self, write: DiskWrite, least_us: int) -> None:
-        """Schedule the end of an append: not before ``least_us``, nor before earlier appends to its log."""
+        """Schedule the end of an append: not before ``least_us``, and not before earlier appends to the same log."""
         disk = write.actor.host.disk
         disk.due_us[write.log] = due_us = max(least_us, disk.due_us.get(write.log, 0) + 1)
         self.agenda.push(due_us, self._append_done, write)
@@ -470,7 +469,7 @@ class World:
         host.disk_speed.limit(bytes_per_s, self.now_us)
 
     def _taken(self, limited: LimitedWrite) -> None:
-        """Act on a write that a disk of limited speed has finished."""
+        """Answer a write that a disk of limited speed has finished, or make the write durable."""
         if limited.append is not None:
             self._durable_from(limited.append, max(limited.due_us, self.now_us))
         else:
@@ -496,7 +495,7 @@ class World:
             disk.finish(write)
 
     def lose_tail(self, host: Host, log: str, records: int) -> int:
-        """Remove the last records of a log of a host that is down; return how many."""
+        """Remove the last records of a log of a host that is down; return the number of removed records."""
         lost = host.disk.lose_tail(log, records)
         if lost:
             end = self.end_offset_of(log, host.disk.logs[log])
@@ -535,7 +534,7 @@ class World:
     # --- hosts -------------------------------------------------------------------------------------------------
 
     def add_host(self, name: str, factories: dict[str, MachineFactory]) -> Host:
-        """Add a host; it does not run yet."""
+        """Add a host that does not run yet."""
         assert name not in self.hosts, f"host {name} exists"
         host = self.hosts[name] = Host(name, factories)
         host.disk.cache = self.page_cache
@@ -570,7 +569,9 @@ class World:
         self.started(host)
 
     def take_down(self, host: Host, how: Condition) -> None:
-        """End a host's life: by power cut (SILENT), by a dying process (CRASHED), or because it ended (CLOSED)."""
+        """End a host's life: by a power cut (SILENT), by the death of its process (CRASHED), or by a clean end
+        (CLOSED).
+        """
         assert host.running, f"{host.name} is down already"
         lost: dict[str, int] = {}
         if how is Condition.SILENT:

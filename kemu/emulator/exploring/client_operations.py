@@ -1,10 +1,11 @@
 """Operations of applications and admin clients, and a Kafka Streams group, drawn by an operated swarm.
 
-Applications seek, pause, change subscriptions and enforce rebalances. Admin clients reset, delete and describe
-offsets, groups and records, remove members and elect leaders. The groups have members then, or have just been closed.
-Brokers may limit the size of groups. A Streams group reads the first topic; its instances lose their network and stop.
+Applications seek, pause, change subscriptions and enforce rebalances. Admin clients reset, delete and describe offsets,
+groups and records, remove members and elect leaders. The groups have members at these operations, or the members have
+just closed. Brokers may limit the size of groups. A Streams group reads the first topic; its instances lose their
+network and stop.
 
-These draws come from streams of their own, so the other draws of a seed do not change.
+These draws use separate random streams, so the other draws of a seed do not change.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,10 +49,10 @@ from kemu.emulator.scenario.topics import TopicSpec
 
 MOST_CLIENT_OPERATIONS = 4
 SMALLEST_GROUPS = (2, 4)
-"""Range of ``group.max.size``, where a seed sets it."""
+"""Range of the drawn ``group.max.size``."""
 STREAMS_GROUP, CHANGELOG = "app", "app-changelog"
 RESTORE_US = (100, 2_000, 20_000)
-"""Times that an instance takes to apply a record of a changelog, in us."""
+"""Times that an instance needs to apply one changelog record, in us."""
 
 # --- groups and their offsets ----------------------------------------------------------------------------------------
 
@@ -65,8 +66,8 @@ def _topic_of(site: Site, group: str) -> str:
 
 
 def _while_empty(site: Site, group: str, action: Action) -> list[Later]:
-    """In half of the cases close the group's members before the action, and start them after it, perhaps at the same
-    moment.
+    """The action; in half of the cases the group's members close before the action and start after the action, or at
+    the same moment.
     """
     members = _members_of(site, group)
     if not site.chance.below(2):
@@ -110,7 +111,7 @@ def _described(site: Site) -> list[Later]:
 
 
 def _subscribed(site: Site) -> list[Later]:
-    """A member subscribes to other topics, by name or pattern, or to none. Half of the changes are reverted later."""
+    """Subscribe a member to other topics, by name or pattern, or to no topic. Revert half of the changes later."""
     group, topics = site.group(), tuple(site.scenario.topics)
     host = site.member_of(group)
     match site.chance.below(3):
@@ -168,7 +169,7 @@ def _elected(site: Site) -> list[Later]:
 
 
 def _configured(site: Site) -> list[Later]:
-    """Change a topic's min.insync.replicas, or allow its unclean elections. In half of the cases revert that later."""
+    """Change a topic's min.insync.replicas, or allow unclean elections. Revert half of the changes later."""
     topic = site.topic()
     key, value = one_of(site.chance, (("min.insync.replicas", "1"), ("unclean.leader.election.enable", "true")))
     later_us = site.span(3 * SECOND, 12 * SECOND)
@@ -190,7 +191,7 @@ CLIENT_OPERATIONS: dict[str, Callable[[Site], list[Later]]] = {
     "elect": _elected,
     "configure": _configured,
 }
-"""Family name, as a seed reports it -> the operation."""
+"""Name of a family of operations, as in the report of a seed -> the function that draws an operation."""
 OF_REPLICATED_BROKERS = ("delete-records", "elect", "configure")
 
 
@@ -203,7 +204,7 @@ def client_families(scenario: Scenario) -> tuple[str, ...]:
 def drawn_client_operations(
     scenario: Scenario, chance: Stream, moments_us: Sequence[int]
 ) -> tuple[tuple[str, ...], Plan]:
-    """The enabled families, and plan lines of them around the moments; none in about half of the seeds."""
+    """The enabled families, and their plan lines around the moments; no families in about half of the seeds."""
     if not chance.below(2) or not scenario.member_names():
         return (), ()
     families = tuple(name for name in client_families(scenario) if chance.below(2))
@@ -228,7 +229,7 @@ def _within(scenario: Scenario, found: Sequence[tuple[int, Action]]) -> Plan:
 def with_group_limit(scenario: Scenario, chance: Stream) -> Scenario:
     """The scenario; in one of eight seeds with a ``group.max.size`` that some groups reach.
 
-    Members may then fail for good: GROUP_MAX_SIZE_REACHED is fatal (``JoinGroupResponseHandler``).
+    In such a seed members may fail permanently: GROUP_MAX_SIZE_REACHED is fatal (``JoinGroupResponseHandler``).
     """
     if chance.below(8):
         return scenario
@@ -243,7 +244,8 @@ def with_group_limit(scenario: Scenario, chance: Stream) -> Scenario:
 def with_streams(scenario: Scenario, chance: Stream, moments_us: Sequence[int]) -> tuple[Scenario, Plan]:
     """The scenario; in one of four seeds with a Streams group, and with plan lines for its instances.
 
-    The group is the last one, and all its instances are healed, so names and draws of other groups do not change.
+    The Streams group is the last group, and all its instances are healed. So names and draws of other groups do not
+    change.
     """
     if chance.below(4) or "group_max_size" in dict(scenario.brokers.config):
         return scenario, ()
@@ -278,7 +280,7 @@ def with_streams(scenario: Scenario, chance: Stream, moments_us: Sequence[int]) 
     for _ in range(chance.between(1, MOST_CLIENT_OPERATIONS)):
         at_us = near(chance, moments_us, scenario)
         found += [(at_us + later_us, action) for later_us, action in _of_instances(site)]
-    if not chance.below(4):  # instances join, and the host of a role crashes while they restore
+    if not chance.below(4):  # instances join, and the host of a role crashes while the instances restore
         at_us, role = near(chance, moments_us, scenario), one_of(chance, ("coordinator", "leader"))
         crash = Crash(host=f"{role} of {STREAMS_GROUP}", mode="process", for_us=site.span(SECOND, 12 * SECOND))
         found += [(at_us, AddMembers(group=STREAMS_GROUP)), (at_us + site.span(0, 8 * SECOND), crash)]
@@ -286,7 +288,9 @@ def with_streams(scenario: Scenario, chance: Stream, moments_us: Sequence[int]) 
 
 
 def _of_instances(site: Site) -> list[Later]:
-    """An instance is isolated for less or more than its session, its host stops, or the group's size changes."""
+    """An instance is isolated for less or more than its session timeout, or an instance's host stops, or the group's
+    size changes.
+    """
     host, chance = site.member_of(STREAMS_GROUP), site.chance
     match chance.below(7):
         case 0 | 1:

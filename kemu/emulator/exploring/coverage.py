@@ -1,6 +1,6 @@
 """Coverage of runs: messages by role, state and outcome; transitions of the declared tables; probes.
 
-Coverage listens as a ``Recorder``, so a run without coverage pays nothing, and it works on every scenario.
+Coverage is a ``Recorder``, so a run without coverage pays nothing. Coverage works for every scenario.
 """
 
 from collections import Counter
@@ -41,7 +41,7 @@ ROLES = ("member", "coordinator", "producer", "admin", "broker", "controller", "
 
 
 class Point(NamedTuple):
-    """A message that a machine received: role, state, and outcome.
+    """A received message with the receiver's role, its state, and the outcome.
 
     ``message``: "JoinGroup", or "JoinGroup reply". ``outcome``: the error of a reply, or of the answer to a request;
     ``UNANSWERED`` for a request without an answer.
@@ -88,11 +88,11 @@ _OF_KIND: Mapping[str, tuple[Probe, ...]] = MappingProxyType(
     }
 )
 _READ = frozenset({*_OF_KIND, *(kind.__name__ for kind in _TABLES), "BecameController", "ControllerResigned"})
-"""Names of the facts that are read; others are skipped unread."""
+"""Names of the facts that coverage reads; other facts are skipped."""
 
 
 class Coverage:
-    """Coverage of any number of runs, each watched by its own ``RunCoverage``."""
+    """The coverage of any number of runs, each recorded by its own ``RunCoverage``."""
 
     def __init__(self) -> None:
         self.points: Counter[Point] = Counter()
@@ -128,14 +128,14 @@ class RunCoverage:
         self._coverage = coverage
         self._packets = Packets()
         self._parts: dict[int, ActorName] = {}
-        """Packet -> its receiver, which may be a part of the actor that steps."""
+        """Packet -> receiver; the receiver may be a part of the actor whose machine steps."""
         self._states: dict[tuple[ActorName, str], str] = {}
         """(actor, group or "") -> state."""
         self._asked: dict[tuple[ActorName, ActorName, int, int], Point] = {}
-        """(receiver, sender, connection, request id) -> the request as it was received."""
+        """(receiver, sender, connection, request id) -> the point of the received request."""
 
     def step(self, row: StepRow) -> None:
-        """Take one step of one machine: its event in the state before, then its effects."""
+        """Count one step of a machine: the event in the state before the step, and the effects."""
         _, _, actor, _, _, event, effects = row
         if event[0] == rows.RECEIVED:
             self._received(actor, event[1])
@@ -148,7 +148,7 @@ class RunCoverage:
                 self._answer(actor, effect)
 
     def packet(self, row: PacketRow) -> None:
-        """Take the network's verdict on a packet."""
+        """Note the network's verdict on a packet."""
         number, to, connection, verdict = row[0], row[3], row[4], row[7]
         if verdict in UNDER_WAY:
             self._packets.routed(number, connection)
@@ -158,19 +158,19 @@ class RunCoverage:
             self._parts.pop(number, None)
 
     def fact(self, seq: int, at_us: int, fact: Any) -> None:
-        """Take a fact of the world. A process that starts has no state yet."""
+        """Note a fact of the world. A process that starts has no state yet."""
         if isinstance(fact, HostStarted):
             self._states = {at: state for at, state in self._states.items() if host_of(at[0]) != fact.host}
         self._probe(fact)
 
     def broken(self, row: BrokenRow) -> None:
-        """Take a step in which an assertion failed. The step's message counts as received."""
+        """Count the received message of a step in which an assertion failed."""
         _, _, actor, _, _, event, _ = row
         if event[0] == rows.RECEIVED:
             self._received(actor, event[1])
 
     def finish(self) -> None:
-        """End the run."""
+        """Count the requests that have no answer at the end of the run."""
         for point in self._asked.values():
             self._coverage.points[point._replace(outcome=UNANSWERED)] += 1
         self._asked.clear()
@@ -229,7 +229,7 @@ class RunCoverage:
 
 
 def error_of(message: object) -> ErrorCode:
-    """The error of a message, or the first error of its parts; NONE if there is none."""
+    """The error of a message, or the first error of its parts; NONE for a message without an error."""
     error = getattr(message, "error", ErrorCode.NONE)
     if error is not ErrorCode.NONE:
         return ErrorCode(error)

@@ -1,7 +1,7 @@
 """The explorer: run a scenario under many schedules until a run breaks a rule.
 
-Seeds take turns. A run's coverage guides the search: strategies learn how much of it was new. The result is a scenario
-with the schedule at the end of its plan.
+Seeds take turns. Strategies learn how much new coverage a run brought, and choose the next schedule by that amount. The
+result is a scenario with the schedule at the end of its plan.
 """
 
 from collections import deque
@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.exploring.coverage import Coverage
 from kemu.emulator.exploring.schedules import STRATEGIES, OrderStrategy, Ran, SentMessage, SentMessages, StrategyOptions
@@ -18,14 +17,15 @@ from kemu.emulator.findings import STAYS_BLOCKED, Violation
 from kemu.emulator.plan.entries import Plan
 from kemu.emulator.scenario.scenario import Scenario, known_names
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
+from kemu.protocol.frozen import frozen
 
 DEFAULT_EXPLORATION = 100
-"""Default number of runs."""
+"""Most runs of an exploration, by default."""
 
 
 @frozen(kw_only=True)
 class ExploredRun:
-    """One run: number, seed, schedule, amount of new coverage, and the violation it found."""
+    """One run: number, seed, schedule, amount of new coverage, and the violation."""
 
     number: int
     seed: int
@@ -33,18 +33,19 @@ class ExploredRun:
     new: int
     digest: str
     scenario: Scenario
-    """The scenario, with the schedule at the end of its plan."""
+    """The explored scenario with the schedule at the end of its plan."""
     found: Signature | None
-    """The wanted violation; None: not found."""
+    """The signature of the wanted violation; None if the run did not show the wanted violation."""
     violation: Violation | None
 
 
 @frozen(kw_only=True)
 class Explored:
-    """The result of an exploration. ``found``: the first run that breaks a rule; None: no run did.
+    """The result of an exploration. ``found``: the first run that breaks a rule; None if no run breaks a rule.
 
     ``exhausted``: the strategy had no more schedules. ``reached``: number of points (role, state, message, outcome),
-    transitions and probes that the runs covered; ``by_plain``: those covered in the seeds' own orders.
+    transitions and probes that the runs covered; ``by_plain``: number of these that runs in the seeds' own orders
+    covered.
     """
 
     runs: int
@@ -53,7 +54,7 @@ class Explored:
     reached: int
     by_plain: int
     kept: int
-    """Number of runs with new coverage, except plain ones."""
+    """Number of runs with new coverage, without runs in the seeds' own orders."""
 
 
 @frozen
@@ -67,7 +68,7 @@ class Scheduled:
 
 @frozen
 class TriedSchedule:
-    """A run under a schedule: its violations, its coverage (points, transitions, probes), and its messages."""
+    """The result of a run under a schedule: violations, coverage (points, transitions, probes), and messages."""
 
     tried: Tried
     covered: frozenset[object]
@@ -78,7 +79,7 @@ class ScheduleRuns(Protocol):
     """Makes the runs of an exploration, perhaps in other processes."""
 
     def run(self, one: Scheduled, ahead: Callable[[int], list[Scheduled]]) -> TriedSchedule:
-        """Make a run. ``ahead`` returns up to so many runs that probably follow."""
+        """Make a run. ``ahead(n)`` returns at most n runs that probably follow."""
         ...
 
 
@@ -97,11 +98,11 @@ class Explorer:
     Args:
         scenario: the scenario.
         strategy: a name of ``STRATEGIES``.
-        seeds: they take turns.
+        seeds: the seeds, used in turns.
         trials: runs the scenario.
-        keep: the wanted "CHECKER" or "CHECKER:KIND"; "": any but those in ``STAYS_BLOCKED``.
+        keep: the wanted "CHECKER" or "CHECKER:KIND"; "" for any violation except ``STAYS_BLOCKED``.
         tell: called after each run.
-        schedule_runs: makes the runs instead of ``trials``; the same runs are made, and in the same order.
+        schedule_runs: makes the runs instead of ``trials``; the runs and their order are the same.
 
     Raises:
         ScenarioError: the strategy does not exist.
@@ -141,7 +142,7 @@ class Explorer:
             if schedule is None:
                 continue
             one = self._scheduled(seed, schedule)
-            following = [*waiting, (seed, strategy)] if schedule else [*waiting]  # a plain run shapes what follows
+            following = [*waiting, (seed, strategy)] if schedule else [*waiting]  # a plain run shapes later schedules
             tried = self._try(one, lambda most: self._ahead(following, min(most, runs - self._runs - 1)))  # noqa: B023
             waiting.append((seed, strategy))
             ran = self._took(one, strategy, tried)
@@ -176,7 +177,7 @@ class Explorer:
         return self._schedule_runs.run(one, ahead)
 
     def _ahead(self, following: list[tuple[int, OrderStrategy]], most: int) -> list[Scheduled]:
-        """The next runs if the present run and these bring nothing new."""
+        """The next runs, provided that the present run and these next runs bring no new coverage."""
         copies = deque((seed, strategy.copy()) for seed, strategy in following)
         found: list[Scheduled] = []
         while copies and len(found) < most:
@@ -190,7 +191,7 @@ class Explorer:
         return found
 
     def _took(self, one: Scheduled, strategy: OrderStrategy, made: TriedSchedule) -> ExploredRun:
-        """Take the result of a run."""
+        """Count the result of a run and report the run to the strategy."""
         self._runs += 1
         seed, schedule, scenario, tried = one.seed, one.schedule, one.scenario, made.tried
         new = len(made.covered - self._reached)

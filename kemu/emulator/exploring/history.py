@@ -1,25 +1,24 @@
 """The history of a run as clients saw it: anomalies by the names of Jepsen's Kafka tests, with their explanations.
 
 The names are those of ``jepsen.tests.kafka`` (lost write, unseen, poll skip, internal poll skip, nonmonotonic poll,
-internal nonmonotonic poll, duplicate). The history listens to a run live or over a trace, after the panel. A run
-without it pays nothing.
+internal nonmonotonic poll, duplicate). ``History`` reads the facts of a live run or of a trace, after the panel. A run
+without a ``History`` pays nothing.
 
-A *poll* is one unit of finished work: the records of one partition (``Processed``, ``RangeProcessed``). Records that a
-poll returned and a crash interrupted do not count. Units that a member finished in one step belong to one poll
-(*internal*); where work takes time, each unit is a poll. Readers without a group report no positions and are left out.
+A *poll* is one unit of finished work: the records of one partition (``Processed``, ``RangeProcessed``). Records whose
+processing a crash interrupted are not polled records. Units that a member finished in one step belong to one poll
+(*internal*); where processing takes time, each unit is a poll. Readers without a group report no positions, so the
+history omits these readers.
 
-A record is an offset and the leader epoch that wrote it. Each group must read every record, so a write is lost to a
-group. ``EXPLANATIONS`` lists the facts that explain an anomaly; Kafka's allowed losses explain one, too
-(``emulator.findings``). A record that a group processes twice is no anomaly but at-least-once delivery; the figure
-``reprocessed`` counts it.
+A record is identified by its offset and its leader epoch. Each group must read every record, so a lost write is lost
+for one group. ``EXPLANATIONS`` lists the facts that explain an anomaly. Kafka's allowed losses explain anomalies, too
+(``emulator.findings``). A record that a group processes twice is at-least-once delivery and no anomaly; the figure
+``reprocessed`` counts such records.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
-
-from attrs import frozen
 
 from kemu.emulator.facts import Handler, Healed, Seen
 from kemu.emulator.findings import LOSS_REASONS, Loss
@@ -37,6 +36,7 @@ from kemu.emulator.watching.progress import (
     GroupProgress,
 )
 from kemu.emulator.watching.ranges import Ranges
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of, part_on
 from kemu.protocol.notes.groups import (
     COMMITTED,
@@ -56,7 +56,7 @@ from kemu.protocol.notes.replication import LogStartMoved, NodeWritten
 from kemu.protocol.notes.streams import ThreadReplaced
 
 IDLE_US = 60_000_000
-"""Time without progress, up to the end of a run that was healed before, after which a group reads no more."""
+"""A group has stopped reading if it makes no progress for this time until the end of a healed run, in us."""
 
 
 class Anomaly(StrEnum):
@@ -67,15 +67,16 @@ class Anomaly(StrEnum):
     UNSEEN = "unseen"
     """An acknowledged record that no group had read, or read past, at the end of the run."""
     POLL_SKIP = "poll skip"
-    """A member continued after records that exist."""
+    """A member continued after records that it had not polled."""
     INTERNAL_POLL_SKIP = "internal poll skip"
-    """The same within one poll."""
+    """A poll skip within one poll."""
     NONMONOTONIC_POLL = "nonmonotonic poll"
-    """A member went back."""
+    """A member polled records again that it had polled before."""
     INTERNAL_NONMONOTONIC_POLL = "internal nonmonotonic poll"
-    """The same within one poll."""
+    """A nonmonotonic poll within one poll."""
     DUPLICATE = "duplicate"
-    """A batch of an idempotent producer at two offsets of a log. Batches of other producers cannot be identified."""
+    """A batch of an idempotent producer that is at two offsets of a log. Batches of other producers have no
+    identity."""
 
 
 REBALANCE = "rebalance"
@@ -89,17 +90,17 @@ NO_READER = "no reader"
 EXPLANATIONS: Mapping[str, str] = MappingProxyType(
     {
         REBALANCE: "the partition was assigned, revoked or lost in between",
-        BY_HAND: "the member has manually assigned partitions, and began again",
+        BY_HAND: "the member has manually assigned partitions and restarted",
         SOUGHT: "the application chose the position",
         RESET: "the member had no valid position (auto.offset.reset)",
-        TRUNCATION: "the log lost its end, and a leader reported that to the member (KIP-320)",
+        TRUNCATION: "the log lost its end, and a leader reported the loss to the member (KIP-320)",
         SECOND_READER: "the second consumer processes the records in between (KIP-333)",
-        TRIMMED: "retention or delete-records deleted them before they were read",
-        RECREATED: "the topic was deleted, and another topic of that name is read",
+        TRIMMED: "retention or DeleteRecords deleted the records before the group read them",
+        RECREATED: "the topic was deleted, and the group reads a new topic of the same name",
         OPERATOR: "an offset was committed from outside the group",
-        BEGAN: "the group had committed an offset after them before it read anything",
-        UNCLEAN_ELECTION: "a replica outside the ISR was elected in between, and no leader knows its batches",
-        STILL_TO_READ: "the next reader begins before them: the run ended too early to tell",
+        BEGAN: "the group had committed an offset after these records before the group read any record",
+        UNCLEAN_ELECTION: "a replica outside the ISR was elected in between, and no leader knows the lost batches",
+        STILL_TO_READ: "the next reader begins before these records: the run ended too early",
         NO_READER: "no group reads the partition",
         **{f"expected loss: {why}": text for why, text in LOSS_REASONS.items()},
     }
@@ -109,9 +110,11 @@ EXPLANATIONS: Mapping[str, str] = MappingProxyType(
 
 @frozen
 class Occurrence:
-    """An anomaly: records ``first .. last`` of a partition (after going back: the records returned again).
+    """An anomaly of the records ``first .. last`` of a partition. For a nonmonotonic poll, the records are those that
+    were polled again.
 
-    ``explained``: a key of ``EXPLANATIONS``; "" if nothing explains it. ``who``: its member, group or broker.
+    ``explained``: a key of ``EXPLANATIONS``; "" for an unexplained anomaly. ``who``: the member, group or broker with
+    the anomaly.
     ``at_us``: time of the poll, the acknowledgement, or the second append.
     """
 
@@ -153,13 +156,13 @@ class _Reader:
     def __init__(self, life: int) -> None:
         self.life = life
         self.polled_to: int | None = None
-        """The offset after the last poll."""
+        """The offset after the last polled record; None before the first poll."""
         self.polled_seq = -1
-        """The step of the last poll."""
+        """Number of the step in which the reader last polled; -1 before the first poll."""
         self.position: int | None = None
-        """The position set since the last poll."""
+        """The position that the reader set after the last poll; None without such a position."""
         self.why = ""
-        """Why the member may continue elsewhere than after the last poll."""
+        """The explanation for which the reader may continue at another offset than ``polled_to``, or ""."""
 
 
 class _Reading:
@@ -170,7 +173,7 @@ class _Reading:
     def __init__(self, account: GroupProgress) -> None:
         self.account = account
         self.deleted = Ranges()
-        """Records that were deleted before the group read them."""
+        """Unread records that were deleted."""
         self.polled_us = 0
 
     def explanations(self, term: Term) -> list[tuple[int, int, str]]:
@@ -180,15 +183,15 @@ class _Reading:
         return [*[(*piece, TRIMMED) for piece in self.deleted], *found]
 
     def read_to(self, term: Term) -> int:
-        """The offset after the last record that it read of this term or a later one."""
+        """The offset after the last record of this term, or of a later term, that the group read."""
         read = self.account.done.by_term.items()
         written = [ranges for writer, ranges in read if writer >= term or writer == ANY]
         return max((last for ranges in written for _, last in ranges), default=0)
 
 
 class History:
-    """The anomalies of a run; see the module docstring. Show this object every fact after the panel, then call
-    ``finish``.
+    """Finds the anomalies of a run. Call ``see`` with every fact in order, after the panel has taken the fact. Call
+    ``finish`` at the end of the run.
     """
 
     def __init__(self, panel: Panel) -> None:
@@ -224,7 +227,7 @@ class History:
         return () if handler is None else (handler,)
 
     def see(self, seen: Seen) -> None:
-        """Take one fact."""
+        """Look for anomalies in this fact."""
         for handler in self.handlers_of(type(seen.fact)):
             handler(seen, seen.fact)
 
@@ -262,7 +265,7 @@ class History:
     def _skipped(
         self, seen: Seen, who: str, at: TopicPartition, due: int, found: int, why: str, *, inside: bool
     ) -> None:
-        """Judge a poll that began at ``found`` instead of ``due``."""
+        """Report a poll that began at offset ``found`` instead of ``due``."""
         name = f"{at[0]}-{at[1]}"
         if found < due:
             kind = Anomaly.INTERNAL_NONMONOTONIC_POLL if inside else Anomaly.NONMONOTONIC_POLL
@@ -280,7 +283,7 @@ class History:
     def _parts(
         self, who: str, at: TopicPartition, first: int, kept_to: int, last: int, why: str
     ) -> Iterable[tuple[int, int, str]]:
-        """The skipped records by explanation: deleted ones, and those outside the second consumer's ranges."""
+        """The skipped records by explanation: deleted records, and records outside the second consumer's ranges."""
         yield first, kept_to, why or TRIMMED
         if why or not who.endswith(f"/{SECOND}"):
             yield kept_to, last, why
@@ -290,7 +293,7 @@ class History:
         yield from _explained((kept_to, last), [*open_ranges, (kept_to, last, SECOND_READER)])
 
     def _owner_changed(self, seen: Seen, partitions: tuple[TopicPartition, ...]) -> None:
-        """A rebalance assigned or revoked these partitions. The second consumer reads the partitions of its member."""
+        """Note that a rebalance assigned or revoked these partitions of a member and its second consumer."""
         for at in partitions:
             for name in (seen.actor, part_on(seen.actor, SECOND)):
                 reader = self._readers.get((name, at))
@@ -306,7 +309,7 @@ class History:
         else:
             reader.why = {SEEK: SOUGHT, TRUNCATED: TRUNCATION, JUMPED: SECOND_READER}.get(fact.why, RESET)
             second = self._readers.get((part_on(seen.actor, SECOND), at))
-            if second is not None and fact.why == TRUNCATED:  # the ranges end at the end of the log
+            if second is not None and fact.why == TRUNCATED:  # the second consumer's ranges end at the end of the log
                 second.position, second.why = None, TRUNCATION
         self._reading(fact.group, at)
 
@@ -315,7 +318,7 @@ class History:
         reader.position, reader.why = fact.offset, SECOND_READER
 
     def _new_reader(self, actor: ActorName) -> None:
-        """A new reader of this name has read nothing yet."""
+        """Forget the polls of the former reader with this name."""
         for key in [key for key in self._readers if key[0] == actor]:
             del self._readers[key]
 
@@ -436,13 +439,13 @@ class History:
             self._report(Anomaly.UNSEEN, at, "", ack, piece, explanations)
 
     def _idle(self, at: TopicPartition, ended_us: int) -> bool:
-        """Whether reading had ended: the run was healed, and no group of the partition reads anything any more."""
+        """Whether reading had ended: the run was healed, and no group has read the partition for ``IDLE_US``."""
         groups = self._readings[at]
         polled = [each.polled_us for all_of in self._readings.values() for g, each in all_of.items() if g in groups]
         return self._healed_us is not None and max(self._healed_us, *polled, 0) < ended_us - IDLE_US
 
     def _begins(self, group: GroupId, reading: _Reading, at: TopicPartition) -> int:
-        """The group's next offset: the lowest position of a member that owns the partition, or else the committed
+        """The group's next offset: the lowest position of the partition's owners. Without an owner, the committed
         offset.
         """
         panel = self._panel
@@ -492,7 +495,7 @@ def _joined(acks: list[_Ack]) -> list[_Ack]:
 
 
 def _explained(piece: tuple[int, int], explanations: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
-    """Divide these offsets by the first explanation that covers each; "" where none does."""
+    """Divide these offsets by the first explanation that covers an offset; "" for unexplained offsets."""
     left = Ranges()
     left.add(*piece)
     for first, last, why in explanations:

@@ -1,17 +1,16 @@
 """Operations on a cluster, and unusual settings, drawn by an operated swarm.
 
-Faults alone hit a cluster that nobody operates and whose settings are all usual. Here members join and leave, brokers
-are shut down, partitions move, topics get no records, and single requests of a rebalance hang. Clusters have racks,
-short retention and unclean elections. Operations come in bursts around a few moments, so that they meet.
+Faults alone test a cluster without operators and with usual settings. An operated swarm also lets members join and
+leave, shuts brokers down, moves partitions, silences topics, and delays single requests of a rebalance. Clusters have
+racks, short retention and unclean elections. Operations occur around a few moments, so that operations overlap.
 
-These draws come from a stream of their own, so the other draws of a seed do not change.
+These draws use a separate random stream, so the other draws of a seed do not change.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.chance import Stream
 from kemu.emulator.plan.action import Action
@@ -36,14 +35,15 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import Settings, settings_dict
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.config import BrokerConfig, ReplicaConfig
+from kemu.protocol.frozen import frozen
 
 T = TypeVar("T")
 
 MOST_OPERATIONS = 6
 SETTLES_US = 20 * SECOND
-"""Duration of the load after the last moment, in us."""
+"""Time for which producers send after the last moment, in us."""
 BEFORE_US, BEHIND_US = 2 * SECOND, 12 * SECOND
-"""Range of times around a moment, in us."""
+"""Operations occur at most this long before and after a moment, in us."""
 RACKS = (("north", "south"), ("north", "south", "east"))
 OF_REBALANCES = ("JoinGroup", "JoinGroup", "SyncGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch")
 BETWEEN_BROKERS = ("Fetch", "Fetch", "OffsetForLeaderEpoch")
@@ -58,7 +58,7 @@ SHORT_SESSIONS_MS = (6_000, 10_000)
 
 
 def drawn_settings(scenario: Scenario, chance: Stream) -> Scenario:
-    """The same cluster and load, with some unusual settings."""
+    """The scenario with some unusual settings."""
     brokers = scenario.brokers
     of_brokers = dict(brokers.config)
     groups = dict(scenario.groups)
@@ -118,7 +118,7 @@ def in_order(settings: dict[str, Any]) -> Settings:
 
 @frozen
 class Site:
-    """The scenario and the chance that operations are drawn from."""
+    """A scenario and a random stream, from which operations are drawn."""
 
     scenario: Scenario
     chance: Stream
@@ -147,7 +147,7 @@ class Site:
 
 
 Later = tuple[int, Action]
-"""(delay after its moment in us, action)."""
+"""(delay of the action after a moment in us, action)."""
 
 
 def _resized(site: Site) -> list[Later]:
@@ -156,14 +156,14 @@ def _resized(site: Site) -> list[Later]:
 
 
 def _bounced(site: Site) -> list[Later]:
-    """Close a member, or a replicated broker, and start it again."""
+    """Close a member or a replicated broker, and start the closed host again."""
     replicated = site.scenario.brokers.replication is not None
     host = site.broker() if replicated and site.chance.below(2) else site.member()
     return [(0, CloseHost(host=host)), (site.span(SECOND, 10 * SECOND), StartHost(host=host))]
 
 
 def _quick_restart(site: Site) -> list[Later]:
-    """A process dies and restarts within its session."""
+    """Crash the process of a member or a replicated broker, and restart the process within 3 seconds."""
     replicated = site.scenario.brokers.replication is not None
     host = site.broker() if replicated and site.chance.below(2) else site.member()
     return [(0, Crash(host=host, mode="process", for_us=site.span(SECOND // 10, 3 * SECOND)))]
@@ -176,7 +176,7 @@ def _restarted_one_by_one(site: Site) -> list[Later]:
 
 
 def _silent(site: Site) -> list[Later]:
-    """A topic gets no records for a while, or for the rest of the load."""
+    """Stop the producers of a topic for some seconds, or until the end of the load."""
     topic = site.topic()
     found: list[Later] = [(0, SetRateOf(topic=topic, records_per_s=0))]
     if site.chance.below(2):
@@ -187,7 +187,7 @@ def _silent(site: Site) -> list[Later]:
 
 
 def _hangs(site: Site) -> list[Later]:
-    """Hold the messages of a member, a broker or the controller, from one request on, for a while."""
+    """Hold the messages of a member, a broker or the controller for some seconds, from one request on."""
     chance, for_us = site.chance, site.span(3 * SECOND, 20 * SECOND)
     replicated = site.scenario.brokers.replication is not None
     if replicated and chance.below(2):
@@ -248,7 +248,7 @@ def _moved(site: Site) -> list[Later]:
 
 
 def _in_turns(site: Site) -> list[Later]:
-    """Two brokers crash in turns, each for a while, around the restart of the other."""
+    """Crash two brokers in turns, each around the restart of the other."""
     chance, names = site.chance, list(site.scenario.broker_names())
     pair = [names.pop(chance.below(len(names))) for _ in range(2)]
     mode, at_us = one_of(chance, ("process", "process", "power")), 0
@@ -271,7 +271,7 @@ OPERATIONS: dict[str, Callable[[Site], list[Later]]] = {
     "move": _moved,
     "turns": _in_turns,
 }
-"""Family name, as a seed reports it -> the operation."""
+"""Name of a family of operations, as in the report of a seed -> the function that draws an operation."""
 OF_REPLICATION = ("move", "turns")
 
 
@@ -282,7 +282,7 @@ def operation_families(scenario: Scenario) -> tuple[str, ...]:
 
 
 def drawn_operations(scenario: Scenario, chance: Stream, moments_us: Sequence[int]) -> tuple[tuple[str, ...], Plan]:
-    """The enabled families (about half of them), and plan lines of them around the moments."""
+    """The enabled families (about half of all), and their plan lines around the moments."""
     families = tuple(name for name in operation_families(scenario) if chance.below(2))
     if not families or not scenario.member_names():
         return (), ()
@@ -301,8 +301,8 @@ def forgets_offsets(scenario: Scenario) -> bool:
 
 
 def drawn_silence(scenario: Scenario, chance: Stream, from_us: int) -> tuple[Scenario, Plan]:
-    """Silence for a scenario that keeps offsets for only one minute: most topics are silent for longer, more groups
-    commit manually (auto-commit also repeats old offsets), and some groups are closed for a moment.
+    """Silence most topics of a scenario that keeps offsets for only one minute. More groups commit manually
+    (auto-commit also commits unchanged offsets), and some groups close for some seconds.
     """
     groups = {
         name: attrs.evolve(group, config=in_order({**dict(group.config), **BY_HAND})) if chance.below(2) else group
@@ -326,26 +326,26 @@ def drawn_silence(scenario: Scenario, chance: Stream, from_us: int) -> tuple[Sce
 
 
 def drawn_moments(scenario: Scenario, chance: Stream) -> tuple[int, ...]:
-    """One or two moments for all events, when groups have begun to work."""
+    """One or two times around which all operations and faults occur, after the groups have started to process."""
     latest_ms = max(15_000, min(30_000, scenario.heal_at_us // 1_000 - 15_000))
     return tuple(sorted(chance.between(8_000, latest_ms) * 1_000 for _ in range(chance.between(1, 2))))
 
 
 def no_longer_than_needed(scenario: Scenario, moments_us: Sequence[int]) -> Scenario:
-    """End the load soon after the last moment, unless it needs a long silence."""
+    """The scenario, whose load ends soon after the last moment unless a long silence needs more time."""
     if forgets_offsets(scenario):
         return scenario
     return attrs.evolve(scenario, duration_us=min(scenario.duration_us, max(moments_us) + SETTLES_US))
 
 
 def near(chance: Stream, moments_us: Sequence[int], scenario: Scenario) -> int:
-    """A time around one of the moments, in us."""
+    """A drawn time around one of the moments, in us."""
     at_us = one_of(chance, moments_us) + chance.between(-BEFORE_US // 1_000, BEHIND_US // 1_000) * 1_000
     return max(SECOND, min(at_us, scenario.heal_at_us - SECOND))
 
 
 def in_bursts(scenario: Scenario, plan: Plan, chance: Stream, moments_us: Sequence[int]) -> Plan:
-    """The same faults around the moments, by time."""
+    """The faults of the plan, moved around the moments and sorted by time."""
     moved = [
         At(at_us=near(chance, moments_us, scenario), action=entry.action) for entry in plan if isinstance(entry, At)
     ]
@@ -353,7 +353,9 @@ def in_bursts(scenario: Scenario, plan: Plan, chance: Stream, moments_us: Sequen
 
 
 def settings_text(scenario: Scenario) -> str:
-    """The brokers' settings of ``drawn_settings``, for people. Members' settings are listed with their groups."""
+    """The brokers' settings of ``drawn_settings`` in one line. ``SwarmCase.drawn`` lists members' settings with the
+    groups.
+    """
     brokers, replication = scenario.brokers, scenario.brokers.replication
     parts = [f"racks {' '.join(brokers.racks)}"] if brokers.racks else []
     settings = settings_dict(BrokerConfig, brokers.config)

@@ -13,7 +13,7 @@ QUOTES = '"' * 3
 
 
 def violation_line(violation: Violation) -> str:
-    """A violation in one line: "one-owner two-owners at 22.022 s: ..."."""
+    """One line for a violation: "one-owner two-owners at 22.022 s: ..."."""
     return f"{violation.checker} {violation.kind}".rstrip() + f" at {violation.at_us / 1e6:.3f} s: {violation.text}"
 
 

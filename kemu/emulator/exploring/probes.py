@@ -1,20 +1,19 @@
-"""Probes: rare events in runs, by name. A sweep that never hits a probe has not tested that event.
+"""Probes: rare events in runs, by name. A sweep that never hits a probe has not tested the event of the probe.
 
-A probe looks at one fact (a machine's note or the world's). A probe keeps no state and judges nothing; that is a
-checker's task.
+A probe looks at one fact: a machine's note, or a fact of the world. A probe keeps no state. Judging is the checkers'
+task.
 """
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from attrs import frozen
-
 from kemu.actors.consumer.reasons import POLL_TIMEOUT
 from kemu.actors.controller.elections import Strategy
 from kemu.actors.coordinator.state import GroupState
 from kemu.emulator import facts
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.group import JoinGroup, OffsetCommit, SyncGroup
 from kemu.protocol.notes import groups, ranges, replication, streams
 
@@ -25,7 +24,9 @@ def _always(fact: Any) -> bool:
 
 @frozen
 class Probe:
-    """An event: ``says`` describes it, ``kind`` is its type of fact, ``shows`` tells whether a fact is the event."""
+    """A rare event. ``says`` describes the event, ``kind`` is its type of fact, ``shows`` tells whether a fact is the
+    event.
+    """
 
     name: str
     says: str
@@ -101,49 +102,49 @@ _ROWS = (
     ),
     Probe(
         "commit-of-old-generation",
-        "a commit came after its generation",
+        "a coordinator refused a commit of a past generation",
         groups.RequestRefused,
         _refused(OffsetCommit, _E.ILLEGAL_GENERATION),
     ),
     Probe(
         "commit-of-stranger",
-        "a commit came from a member that was removed",
+        "a coordinator refused a commit of a removed member",
         groups.RequestRefused,
         _refused(OffsetCommit, _E.UNKNOWN_MEMBER_ID),
     ),
     Probe(
         "commit-between-join-and-sync",
-        "a commit came while the leader was assigning",
+        "a coordinator refused a commit while the leader was assigning",
         groups.RequestRefused,
         _refused(OffsetCommit, _E.REBALANCE_IN_PROGRESS),
     ),
     Probe(
         "sync-of-old-generation",
-        "a SyncGroup came after its generation",
+        "a coordinator refused a SyncGroup of a past generation",
         groups.RequestRefused,
         _refused(SyncGroup, _E.ILLEGAL_GENERATION),
     ),
     Probe(
         "sync-in-next-join-phase",
-        "a SyncGroup came after the next join phase had begun",
+        "a coordinator refused a SyncGroup after the next join phase had begun",
         groups.RequestRefused,
         _refused(SyncGroup, _E.REBALANCE_IN_PROGRESS),
     ),
     Probe(
         "join-with-lost-id",
-        "a member joined with an id that its group no longer has",
+        "a member joined with a member id that the group no longer has",
         groups.RequestRefused,
         _refused(JoinGroup, _E.UNKNOWN_MEMBER_ID),
     ),
     Probe(
         "group-is-full",
-        "a member was refused for group.max.size",
+        "a coordinator refused a member because of group.max.size",
         groups.RequestRefused,
         _refused(JoinGroup, _E.GROUP_MAX_SIZE_REACHED),
     ),
     Probe(
         "join-while-loading",
-        "a member asked a coordinator that was still reading its log",
+        "a member joined while the coordinator was still reading its log",
         groups.RequestRefused,
         _refused(JoinGroup, _E.COORDINATOR_LOAD_IN_PROGRESS),
     ),
@@ -175,9 +176,13 @@ _ROWS = (
         )
         for strategy in (Strategy.OFFLINE, Strategy.PREFERRED, Strategy.REASSIGN, Strategy.CONTROLLED_SHUTDOWN)
     ),
-    Probe("isr-of-one", "an ISR shrank to its leader", replication.IsrChanged, lambda fact: len(fact.isr) == 1),
+    Probe("isr-of-one", "an ISR shrank to the leader alone", replication.IsrChanged, lambda fact: len(fact.isr) == 1),
     Probe("isr-change-fails", "a leader could not change its ISR", replication.IsrChangeFailed),
-    Probe("isr-write-refused", "the store's ISR was not the controller's", replication.IsrWriteRefused),
+    Probe(
+        "isr-write-refused",
+        "the controller's ISR differed from the store's",
+        replication.IsrWriteRefused,
+    ),
     Probe("log-truncated", "a replica truncated its log", replication.Truncated),
     Probe("log-start-moves", "the first records of a log were deleted", replication.LogStartMoved),
     Probe("replica-deleted", "a broker deleted a replica's log", replication.ReplicaStopped, lambda fact: fact.deleted),
@@ -197,9 +202,13 @@ _ROWS = (
     Probe("topic-deletion-halted", "the deletion of a topic had to wait", replication.TopicDeletionHalted),
     # --- Streams, KIP-333 -----------------------------------------------------------------------------------------
     Probe("learner-ready", "a learner task had caught up", streams.LearnerReady),
-    Probe("thread-replaced", "a stream thread died and another took its place (KIP-671)", streams.ThreadReplaced),
+    Probe(
+        "thread-replaced",
+        "a new thread replaced a dead stream thread (KIP-671)",
+        streams.ThreadReplaced,
+    ),
     Probe("range-opened", "a second consumer got a range to process (KIP-333)", ranges.RangeOpened),
-    Probe("range-trimmed", "the first records of such a range were deleted", ranges.RangeTrimmed),
+    Probe("range-trimmed", "the first records of a second consumer's range were deleted", ranges.RangeTrimmed),
     Probe("child-consumer-dies", "the second consumer of a member died (KIP-333)", ranges.ChildConsumerDied),
     # --- the world ------------------------------------------------------------------------------------------------
     Probe("disk-tail-lost", "a disk lost the end of a log", facts.DiskTailLost),
@@ -208,4 +217,4 @@ _ROWS = (
 )
 
 PROBES: Mapping[str, Probe] = MappingProxyType({row.name: row for row in _ROWS})
-"""Name -> probe."""
+"""Name of a probe -> the probe."""

@@ -1,14 +1,13 @@
 """A scenario as Python code from the public names: ``kemu.Scenario(...)``, without defaults.
 
-The evaluated code equals the scenario, and type checkers accept it. Durations are texts where the class converts them,
-and ``kemu.duration_us("20s")`` where a field is an integer in microseconds.
+The value of the code equals the scenario, and type checkers accept the code. A duration is a text if the class converts
+texts, and ``kemu.duration_us("20s")`` if the field is an integer in microseconds.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.draws import DrawSet
 from kemu.emulator.plan.action import Action, keys_of
@@ -19,6 +18,7 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import settings_dict
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 
 WIDTH = 110
 STEP = "    "
@@ -38,12 +38,12 @@ _Node: TypeAlias = str | _Call
 
 
 def python_text(scenario: Scenario, *, before: str = "") -> str:
-    """The expression; ``before`` is the text before it on its first line ("SCENARIO = ")."""
+    """The scenario as an expression. ``before``: the text before the expression on the first line ("SCENARIO = ")."""
     return _laid_out(before, _spec(scenario), 0)
 
 
 def entry_text(entry: Entry) -> str:
-    """One plan entry, as an expression on one line."""
+    """The plan entry as an expression on one line."""
     return _on_one_line(_entry(entry))
 
 
@@ -59,7 +59,7 @@ def _on_one_line(node: _Node) -> str:
 
 
 def _laid_out(before: str, node: _Node, depth: int) -> str:
-    """The lines of a node, the first without its indentation."""
+    """The lines of a node; the first line has no indentation."""
     line = before + _on_one_line(node)
     if isinstance(node, str) or len(line) + len(STEP) * depth < WIDTH:
         return line
@@ -81,7 +81,7 @@ def _dict(items: Mapping[str, _Node]) -> _Call:
 
 
 def _literal(value: Any) -> str:
-    """A literal as people write it: strings in double quotes, large numbers in groups."""
+    """The value as a literal: strings in double quotes, large numbers with underscores."""
     if isinstance(value, str):
         text = repr(value)
         return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in value else text

@@ -1,8 +1,9 @@
 """Schedules: orders of messages, as the last lines of a plan, and strategies that draw or enumerate them.
 
-A run has the order of its seed. A schedule changes only that order: of events at one instant (``ties``), of slow links
-(``priorities``), of single messages that arrive later (``delay``). Because it is a few plan lines, its run is
-repeated, recorded, replayed and shrunk like any other. No line lets a packet overtake another on the same connection.
+The seed of a run determines the order of its messages. A schedule changes only the order: of events at one instant
+(``ties``), of slow links (``priorities``), of single delayed messages (``delay``). A schedule is a few plan lines, so
+its run is repeated, recorded, replayed and shrunk like any other run. A schedule never lets a packet overtake another
+packet on the same connection.
 
 Sources: priorities: Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs", 2010.
 Delays: Emmi et al., "Delay-bounded scheduling", 2011 (most ordering bugs need only a few late messages).
@@ -14,22 +15,22 @@ from copy import copy
 from typing import Any, Protocol
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.engine.network import PASS, Judgement, Packet, Rule
 from kemu.emulator.engine.rules import said_api
 from kemu.emulator.plan.action import Action
 from kemu.emulator.plan.actions import LateMessage, LinkPriorities, TieOrder
 from kemu.emulator.plan.entries import At, Plan, entry_to_dict
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 
 SEED_ORDER: Plan = ()
-"""The schedule of a plain run."""
+"""The schedule of a plain run: the seed's own order."""
 
 
 @frozen
 class SentMessage:
-    """A message between two hosts, as a plan names it: the ``nth`` of its API between them."""
+    """A message as a plan names it: the ``nth`` message of an API from one host to another."""
 
     api: str
     sender: str
@@ -38,7 +39,7 @@ class SentMessage:
 
 
 class SentMessages(Rule):
-    """A rule that passes all packets and keeps their messages, in order, until ``stop``."""
+    """A rule of the network that passes all packets and records their messages, in order, until ``stop``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,11 +49,11 @@ class SentMessages(Rule):
         self._last = 0
 
     def stop(self) -> None:
-        """Keep no more messages."""
+        """Record no more messages."""
         self.counting = False
 
     def judge(self, packet: Packet) -> Judgement:
-        """Pass the packet."""
+        """Record the packet's messages and pass the packet."""
         if packet.id > self._last and self.counting:
             self._last = packet.id
             kind = said_api(packet), host_of(packet.sender), host_of(packet.receiver)
@@ -72,18 +73,18 @@ class Ran:
 
 
 class OrderStrategy(Protocol):
-    """Chooses the next run of one seed. ``next`` and ``learn`` take turns."""
+    """Chooses the schedules of one seed's runs. Callers call ``next`` and ``learn`` in turns."""
 
     def next(self) -> Plan | None:
-        """The next schedule; None: no schedule is left."""
+        """The next schedule; None if no schedule is left."""
         ...
 
     def learn(self, ran: Ran) -> None:
-        """Take the result of a run."""
+        """Learn from the result of a run."""
         ...
 
     def copy(self) -> "OrderStrategy":
-        """Another strategy in the same state."""
+        """An independent copy of this strategy, in the same state."""
         ...
 
 
@@ -91,9 +92,10 @@ class OrderStrategy(Protocol):
 class StrategyOptions:
     """Options of all strategies.
 
-    ``grain_us``: instant of ties. ``within_us``, ``depth``: longest delay of a link, and number of change points plus
-    one (a bug of depth d needs d - 1 of them). ``bound``: most delayed messages; ``spans_us``: their delays;
-    ``messages``: only these APIs ("SyncGroup", "SyncGroupReply"; () = all).
+    ``grain_us``: events within this time are ties. ``within_us``: longest delay of a link. ``depth``: number of change
+    points plus one (a bug of depth d needs d - 1 change points). ``bound``: most delayed messages. ``spans_us``:
+    possible delays of a message. ``messages``: only these APIs are delayed ("SyncGroup", "SyncGroupReply"; () for all
+    APIs).
     """
 
     grain_us: int = 10_000
@@ -103,11 +105,11 @@ class StrategyOptions:
     spans_us: tuple[int, ...] = (1_000_000, 10_000_000)
     messages: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
-    """Hosts that a plan can name. Messages of others are not delayed."""
+    """Hosts that a plan can name. Messages of other hosts are not delayed."""
 
 
 class _Plain:
-    """The seed's own order, once."""
+    """A strategy with one schedule: the seed's own order."""
 
     def __init__(self, options: StrategyOptions) -> None:
         self._left: list[Plan] = [SEED_ORDER]
@@ -125,9 +127,9 @@ class _Plain:
 
 
 class _Numbered:
-    """The seed's own order, then one plan line with the orders 1, 2, ...
+    """A strategy with the seed's own order first, and afterwards one plan line per order 1, 2, ...
 
-    ``line_of``: (order, number of messages in the plain run) -> the line.
+    ``line_of``: (order, number of messages in the plain run) -> plan line.
     """
 
     def __init__(self, line_of: Callable[[int, int], Action]) -> None:
@@ -148,12 +150,12 @@ class _Numbered:
 
 
 def _ties(options: StrategyOptions) -> _Numbered:
-    """Other orders of events at one instant."""
+    """A strategy that changes the order of events at one instant."""
     return _Numbered(lambda order, _: TieOrder(order=order, grain_us=options.grain_us))
 
 
 def _priorities(options: StrategyOptions) -> _Numbered:
-    """PCT: other priorities of links, with depth - 1 change points among the messages of a plain run."""
+    """The strategy PCT: drawn priorities of links, with depth - 1 change points among the messages of a plain run."""
     within_us, changes = options.within_us, options.depth - 1
     return _Numbered(
         lambda order, sent: LinkPriorities(order=order, within_us=within_us, changes=changes, messages=sent)
@@ -161,7 +163,8 @@ def _priorities(options: StrategyOptions) -> _Numbered:
 
 
 class _Delays:
-    """Delayed messages: none, each single one, each pair, and so on up to the bound; rare messages first.
+    """A strategy that delays no message, each single message, each pair, and so on up to the bound; rare messages
+    first.
 
     Two lists take turns. The systematic list has the smallest schedules first. The other list has variants of
     schedules with new coverage: other delays, and one more delay. With enough runs every systematic schedule is tried.
@@ -223,7 +226,7 @@ class _Delays:
         return found
 
     def _grown(self, ran: Ran) -> list[Plan]:
-        """The schedule with one more delay, of a message that is sent after those it delays already."""
+        """The run's schedule with one more delay: of a message that is sent after all delayed messages."""
         late = {_message(entry) for entry in ran.schedule}
         after = max((index for index, sent in enumerate(ran.sent) if sent in late), default=-1)
         candidates = [sent for sent in ran.sent[after + 1 :] if self._concerns(sent)]
@@ -247,7 +250,7 @@ class _Delays:
         return known and (not options.messages or sent.api in options.messages)
 
     def _respanned(self, schedule: Plan) -> list[Plan]:
-        """The last delay doubled and halved."""
+        """The schedule with its last delay doubled, and with its last delay halved."""
         *before, last = schedule
         action = last.action
         assert isinstance(action, LateMessage)
@@ -271,11 +274,11 @@ STRATEGIES: Mapping[str, Callable[[StrategyOptions], OrderStrategy]] = {
     "pct": _priorities,
     "delays": _Delays,
 }
-"""Name, as in ``kemu explore --strategy``, -> the strategy; each seed gets a new one."""
+"""Name for ``kemu explore --strategy`` -> the constructor of the strategy. Each seed has its own strategy object."""
 
 
 def as_do(entry: Any) -> str:
-    """A schedule's line as ``--do`` takes it: "delay at=0us api=SyncGroup ..."."""
+    """A line of a schedule as an argument of ``--do``: "delay at=0us api=SyncGroup ..."."""
     row = entry_to_dict(entry)
     kind = row.pop("do")
     return " ".join([kind, *(f'{key}="{item}"' if " " in str(item) else f"{key}={item}" for key, item in row.items())])

@@ -2,12 +2,12 @@
 
 The method is delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002). The
 search removes plan lines, groups, members, topics, partitions, records, brokers, settings and time, and rounds numbers.
-Each
-attempt is a run, and is kept if it shows the same violation (``trial.Signature``). The passes repeat until none finds
-anything, within the allowed number of runs. Shrinking uses no clock and no chance: equal inputs give equal results.
+Each attempt is a run. Shrinking keeps an attempt that shows the same violation (``trial.Signature``). The passes repeat
+until no pass makes the scenario smaller, or until the allowed number of runs is used up. Shrinking uses no clock and no
+random numbers: equal inputs give equal results.
 
-A failure that needs its plan keeps needing it. Otherwise a group that "did not come to rest" would soon be a group
-without enough time.
+If the violation needs a plan, an attempt that shows the violation without its plan is refused. Otherwise a group that
+"did not come to rest" would end as a group without enough time.
 """
 
 import json
@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.exploring.trial import Signature, Trials, Tried
 from kemu.emulator.findings import Violation
@@ -25,28 +24,29 @@ from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.text.units import duration_text, duration_us
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import consumer_host
 
 T = TypeVar("T")
 Data: TypeAlias = dict[str, Any]
-"""The plain form of a scenario."""
+"""A scenario as plain data, as in a TOML file."""
 
 DEFAULT_RUNS = 600
 SECOND_US = 1_000_000
 ROUND_US = (60_000_000, 30_000_000, 10_000_000, 5_000_000, SECOND_US, 500_000, 100_000, 10_000, 1_000)
-"""Durations become multiples of the first of these that works."""
+"""A duration is rounded to a multiple of the first of these steps that works, in us."""
 ASSUMED: Mapping[str, Any] = {"factor": 3}
-"""Settings that stay written even if they equal the default."""
+"""Settings that remain in the shrunk scenario even if the value equals the default."""
 HOST_KEYS = frozenset({"host", "hosts", "by", "to", "from", "sender", "receiver", "a", "b", "side", "other"})
 
 
 class NothingToShrink(Exception):
-    """The run holds, or does not show the wanted violation."""
+    """Raised if the run holds, or does not show the wanted violation."""
 
 
 @frozen(kw_only=True)
 class ScenarioSize:
-    """The size of a scenario, in units that people count."""
+    """The size of a scenario: numbers of groups, members, brokers, plan lines and so on."""
 
     plan: int
     groups: int
@@ -57,10 +57,10 @@ class ScenarioSize:
     records_per_s: int
     duration_us: int
     settings: int
-    """Number of optional keys that are set."""
+    """Number of optional keys that the scenario sets."""
 
     def rows(self) -> tuple[tuple[str, str], ...]:
-        """(unit, count) of each."""
+        """(unit, count) for each unit."""
         plain = ("plan", "groups", "members", "topics", "partitions", "brokers", "settings")
         names = {"plan": "lines of the plan"}
         counts = [(names.get(name, name), str(getattr(self, name))) for name in plain]
@@ -91,7 +91,7 @@ def size_of(scenario: Scenario) -> ScenarioSize:
 class Shrunk:
     """The result of shrinking: the small scenario with its own seed, and the sizes before and after.
 
-    ``complete``: False if shrinking was interrupted or used up its runs; the scenario may then get smaller still.
+    ``complete``: False if shrinking was interrupted or used up its runs; a longer search may find a smaller scenario.
     """
 
     scenario: Scenario
@@ -105,7 +105,7 @@ class Shrunk:
 
 @frozen
 class ShrinkProgress:
-    """Progress: the present pass, the number of runs, the smallest size so far."""
+    """The progress of shrinking: present pass, number of runs, smallest size so far."""
 
     step: str
     runs: int
@@ -113,7 +113,8 @@ class ShrinkProgress:
 
 
 def choose(tried: Tried, wanted: str = "") -> Signature:
-    """Choose the violation to keep: the one that decides the verdict, or the first of "CHECKER" or "CHECKER:KIND".
+    """Choose the violation to keep: the violation that decides the verdict, or the first of "CHECKER" or
+    "CHECKER:KIND".
 
     Raises:
         NothingToShrink: the run has no such violation.
@@ -133,14 +134,14 @@ def choose(tried: Tried, wanted: str = "") -> Signature:
 
 
 class Shrinker:
-    """Makes one failing scenario smaller. ``best`` and ``shrunk`` are valid at any time, even after an interruption.
+    """Makes a failing scenario smaller. ``best`` and ``shrunk`` are valid at any time, even after an interruption.
 
     Args:
         scenario, seed: the failing run.
         trials: runs the attempts.
-        keep: see ``choose``.
-        runs: most attempts.
-        tries: seeds per attempt before it counts as holding.
+        keep: the violation to keep (see ``choose``).
+        runs: the largest number of attempts.
+        tries: number of seeds that must hold before an attempt is refused.
         tell: called before each attempt.
 
     Raises:
@@ -165,7 +166,7 @@ class Shrinker:
         self._tell = tell
         self._step = ""
         self._known: set[str] = set()
-        """Attempts that were made, by scenario: none is made twice."""
+        """The scenarios of past attempts, as text; no scenario is tried twice."""
         first = trials.run(scenario, seed)
         self.signature = choose(first, keep)
         self.violation = first.found[self.signature]
@@ -179,7 +180,7 @@ class Shrinker:
         self._plan_matters = bool(bare.plan) and not self._fails_anyway(bare, seed)
 
     def shrink(self) -> Shrunk:
-        """Shrink until nothing gets smaller or the runs are used up."""
+        """Shrink until no pass makes the scenario smaller, or until the runs are used up."""
         try:
             while self._go_round():
                 pass
@@ -212,7 +213,7 @@ class Shrinker:
     # --- attempts ------------------------------------------------------------------------------------------------
 
     def works(self, data: Data) -> bool:
-        """Whether this scenario shows the violation, too. If so, it becomes the best so far."""
+        """Whether this scenario shows the violation, too. A scenario that shows the violation becomes ``best``."""
         try:
             scenario = scenario_from_dict(data)
         except ScenarioError:
@@ -246,7 +247,9 @@ class Shrinker:
         self.best = {"plan": [], **scenario.to_dict()}
 
     def minimize(self, items: Sequence[T], with_items: Callable[[Sequence[T]], Data]) -> None:
-        """Keep as few of these items as possible (ddmin). ``with_items``: the scenario with only some of them."""
+        """Keep as few of these items as possible (ddmin). ``with_items``: items to keep -> scenario with only these
+        items.
+        """
         left, parts = list(items), 2
         if left and self.works(with_items([])):
             return
@@ -263,7 +266,7 @@ class Shrinker:
                 parts = min(2 * parts, len(left))
 
     def lower(self, value: int, least: int, with_value: Callable[[int], Data], unit: int = 1) -> None:
-        """Lower a number as far as possible in steps of ``unit``: first to the least value, else by bisection."""
+        """Lower a number as far as possible in steps of ``unit``: first try the least value, otherwise bisect."""
         if value <= least or self.works(with_value(least)):
             return
         low, high = least, value
@@ -278,14 +281,14 @@ class Shrinker:
 
 
 class _OutOfRuns(Exception):
-    """No more attempts are allowed."""
+    """Raised when the allowed number of attempts is used up."""
 
 
 # --- passes ----------------------------------------------------------------------------------------------------------
 
 
 def _with(data: Data, path: Sequence[str | int], value: Any) -> Data:
-    """A copy with another value at a path."""
+    """A copy of the scenario with another value at this path."""
     copy: Data = json.loads(json.dumps(data))
     place: Any = copy
     for part in path[:-1]:
@@ -295,7 +298,7 @@ def _with(data: Data, path: Sequence[str | int], value: Any) -> Data:
 
 
 def _without(data: Data, paths: Iterable[Sequence[str | int]]) -> Data:
-    """A copy without the values at these paths."""
+    """A copy of the scenario without the values at these paths."""
     copy: Data = json.loads(json.dumps(data))
     for path in paths:
         place: Any = copy
@@ -323,7 +326,7 @@ def _groups(shrinker: Shrinker) -> None:
 
 
 def _only_groups(data: Data, names: Sequence[str]) -> Data:
-    """Keep only these groups; renumber the members."""
+    """The scenario with only these groups; the members have new numbers."""
     hosts = list(_hosts(data))
     kept = [host for host, group in hosts if group in names]
     return _renumbered({**data, "groups": {name: data["groups"][name] for name in names}}, kept)
@@ -355,12 +358,13 @@ def _hosts(data: Data) -> Iterable[tuple[str, str]]:
 
 
 def _renumbered(data: Data, kept: Sequence[str]) -> Data:
-    """Rename the members ``kept`` to c1, c2, ... and remove optional settings of the others."""
+    """Rename the members ``kept`` to c1, c2, ..., and remove the optional settings of other members."""
     names = {host: consumer_host(number) for number, host in enumerate(kept, start=1)}
 
     def renamed(item: Any) -> Any:
         if isinstance(item, str):
-            # A removed member gets a name that no host has: its plan line is refused and removed with it.
+            # A removed member gets a name that no host has, so that its plan lines are refused and removed with the
+            # member.
             return names.get(item, "gone" if re.fullmatch(r"c\d+", item) else item)
         return [renamed(each) for each in item] if isinstance(item, list) else item
 
@@ -391,7 +395,7 @@ def _away(shrinker: Shrinker) -> None:
 
 
 def _with_away(data: Data, hosts: Sequence[str]) -> Data:
-    """Let only these hosts stay away; without hosts, heal everything."""
+    """The scenario in which only these hosts stay away; without hosts, everything is healed."""
     copy: Data = json.loads(json.dumps(data))
     if hosts:
         copy["checks"]["away"]["hosts"] = list(hosts)
@@ -456,10 +460,10 @@ def _brokers(shrinker: Shrinker) -> None:
 
 
 def _settings(data: Data) -> list[tuple[str | int, ...]]:
-    """Paths of all optional keys, each table before its contents.
+    """The paths of all optional keys; a table's path is before the paths of its keys.
 
-    Parts with a pass of their own are left out, and ``checks`` too, which defines the failure. Hosts that stay away
-    have a pass.
+    Parts with a pass of their own (such as hosts that stay away) are left out. ``checks`` is left out, too, because the
+    table defines the failure.
     """
     found: list[tuple[str | int, ...]] = []
 
@@ -487,7 +491,7 @@ def _left_out(shrinker: Shrinker) -> None:
 
 
 def _time(shrinker: Shrinker) -> None:
-    """Move everything earlier, and end sooner."""
+    """Move all events earlier, and shorten the run."""
     best = shrinker.best
     timed = [duration_us(row["at"]) for row in best["plan"] if "at" in row]
     earliest_us = min(timed, default=0) // SECOND_US * SECOND_US
@@ -511,7 +515,7 @@ def _time(shrinker: Shrinker) -> None:
 
 
 def _rounder(shrinker: Shrinker) -> None:
-    """Round each duration of the plan as far as it works; set ranks and counts to 1."""
+    """Round each duration of the plan as coarsely as possible; lower ranks and counts toward 1."""
     for index in range(len(shrinker.best["plan"])):
         row = shrinker.best["plan"][index]
         for key, item in row.items():
@@ -552,4 +556,4 @@ PASSES: tuple[tuple[str, Callable[[Shrinker], None]], ...] = (
     ("time", _time),
     ("round numbers", _rounder),
 )
-"""Passes, in this order, repeated until a whole round finds nothing."""
+"""The passes in their order. All passes repeat until a whole round makes nothing smaller."""

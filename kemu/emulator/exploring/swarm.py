@@ -1,24 +1,23 @@
 """The swarm: a cluster, a load and a plan of faults drawn from a seed, with about half of the fault families disabled.
 
-A fault that is always a little present hides failures that only another fault shows alone (Groce et al., "Swarm
-testing", 2012). So each seed first decides which kinds of faults it has, then draws from those. Everything is drawn
-from named streams of the seed. The draws use a ``Stream``, so that other choosers (``kemu.strategies``) draw the same
-things.
+A fault that is present in every run may hide failures that only another fault shows (Groce et al., "Swarm testing",
+2012). So each seed first enables some kinds of faults, and draws only faults of these kinds. All draws use named random
+streams of the seed. The functions take a ``Stream``, so ``kemu.strategies`` can draw the same values with Hypothesis.
 
-Half of the seeds also have another order than their own (``drawn_orders``): the family "orders", the last plan lines.
+Half of the seeds also change the order of messages (``drawn_orders``): the family "orders", in the last plan lines.
 
-After the faults everything is healed, or only a core of the cluster while the other hosts stay away (``drawn_core``).
+After the faults, the whole cluster is healed, or only a core of the cluster while the other hosts stay away
+(``drawn_core``).
 
-A swarm needs many seeds. So loads are small, most producers collect records for longer than Kafka's clients do by
-default (each batch costs an append, its replication and an answer), and a run ends as soon as everything has
-recovered.
+A swarm needs many seeds, so runs must be cheap. Loads are small, and a run ends as soon as all hosts and groups have
+recovered. Most producers collect records for longer than ``linger.ms``'s default, because each batch costs an append,
+its replication and an answer.
 """
 
 from collections.abc import Container, Sequence
 from typing import Any, TypeVar
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.chance import Seeded, Stream
 from kemu.emulator.exploring.client_operations import drawn_client_operations, with_group_limit, with_streams
@@ -39,12 +38,13 @@ from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.away import WAYS, AwaySpec
 from kemu.emulator.scenario.checks import ChecksSpec
-from kemu.emulator.scenario.expectations import OF_KAFKAS_OWN
+from kemu.emulator.scenario.expectations import of_kafkas_own
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import settings_dict
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.config import ConsumerConfig, ProducerConfig
+from kemu.protocol.frozen import frozen
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ SESSIONS_MS = (6_000, 10_000, 30_000, 45_000)
 POLL_INTERVALS_MS = (20_000, 60_000, 300_000)
 BATCHES_MS = (100, 250, 500, 1_000)
 ORDERS = "orders"
-"""The family of other message orders, besides the kinds of faults."""
+"""The family of changed message orders, besides the kinds of faults."""
 GRAINS_US = (1_000, 10_000, 100_000)
 WITHIN_US = (10_000, 100_000, 1_000_000)
 SPANS_US = (200_000, 1_000_000, 5_000_000, 12_000_000)
@@ -85,8 +85,9 @@ OF_BROKERS = (
 class SwarmCase:
     """The case that a seed draws. ``on``, ``off``: families of faults, by the kinds of their actions, and ``ORDERS``.
 
-    ``orders``: the last plan lines, which change the seed's order; () = its own. ``moments_us``: the moments around
-    which everything happens in an operated cluster (``emulator.exploring.operations``); () = not operated.
+    ``orders``: the last plan lines, which change the seed's order; () for the seed's own order. ``moments_us``: the
+    times around which operations and faults occur in an operated cluster (``emulator.exploring.operations``); () for
+    other clusters.
     ``operations``: the enabled families of operations.
     """
 
@@ -99,7 +100,7 @@ class SwarmCase:
     operations: tuple[str, ...] = ()
 
     def drawn(self) -> tuple[tuple[str, str], ...]:
-        """Every draw, for people: (name, value)."""
+        """Every draw of the case, as texts (name, value) for a report."""
         scenario = self.scenario
         replication = scenario.brokers.replication
         rows = [
@@ -154,15 +155,16 @@ def swarm_case(
 ) -> SwarmCase:
     """The case that a seed draws.
 
-    Conditions of Kafka's own (``STAYS_BLOCKED``) are expected of its run.
+    The case's scenario expects conditions that Kafka itself does not leave (``STAYS_BLOCKED``).
 
     Args:
-        seed: of all draws, and of the run.
-        scenario: the cluster and the load; None: drawn.
-        profile: of a drawn scenario; None: the default.
-        replicated: whether a drawn cluster replicates; None: drawn.
-        cores: whether to heal only a core in half of the seeds (``drawn_core``), unless the scenario sets that itself.
-        orders: whether half of the seeds get another order (``drawn_orders``).
+        seed: the seed of all draws and of the run.
+        scenario: the cluster and the load; None to draw both.
+        profile: the release of a drawn scenario; None for the default release.
+        replicated: whether a drawn cluster replicates; None to draw the answer.
+        cores: whether to heal only a core in half of the seeds (``drawn_core``), unless the scenario sets hosts that
+        stay away.
+        orders: whether half of the seeds get a changed order of messages (``drawn_orders``).
         operated: whether a drawn cluster gets unusual settings and operations (``emulator.exploring.operations``).
     """
     seeded = Seeded(seed)
@@ -197,7 +199,7 @@ def swarm_case(
         operations, plan = (*operations, *families), (*plan, *done)
         scenario, done = with_streams(scenario, seeded.stream("swarm/streams"), moments_us)
         plan = (*plan, *done)
-    expect = (*scenario.expect, *(each for each in OF_KAFKAS_OWN if each not in scenario.expect))
+    expect = (*scenario.expect, *(each for each in of_kafkas_own() if each not in scenario.expect))
     scenario = attrs.evolve(scenario, seed=seed, plan=(*scenario.plan, *plan, *lines), expect=expect)
     on, off = ((*on, ORDERS), off) if lines else (on, (*off, ORDERS))
     return SwarmCase(
@@ -221,14 +223,14 @@ def fault_families(scenario: Scenario) -> tuple[str, ...]:
 
 
 def families_of(scenario: Scenario, chance: Stream) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(enabled families, disabled families): each is enabled with probability one half."""
+    """(enabled families, disabled families); a family is enabled with probability one half."""
     families = fault_families(scenario)
     on = tuple(kind for kind in families if chance.below(2))
     return on, tuple(kind for kind in families if kind not in on)
 
 
 def drawn_plan(scenario: Scenario, chance: Stream, families: Sequence[str], *, at_most: int) -> Plan:
-    """At most so many faults of these families during the load, by time."""
+    """At most ``at_most`` faults of these families during the load, in order of time."""
     if not families or not scenario.member_names():
         return ()
     draw = Draw(
@@ -294,11 +296,11 @@ def _drawn_late(scenario: Scenario, chance: Stream) -> LateMessage:
 
 
 def drawn_core(scenario: Scenario, chance: Stream) -> ChecksSpec:
-    """The part that is healed after the faults, and its deadline: everything, or a core.
+    """The scenario's checks: after the faults everything is healed, or only a core, which gets its own deadline.
 
-    Each group keeps at least one member. Each partition keeps ``min.insync.replicas`` of its replicas, whatever its
-    assignment. The ISR is known only when the faults end; brokers are then recalled, as a rule. A core has a longer
-    deadline than the whole cluster: it learns of missing hosts only by timeouts.
+    Each group keeps at least one member. Each partition keeps ``min.insync.replicas`` replicas under any assignment.
+    The ISR is unknown before the faults end, so in three of four cases brokers that stay away may be recalled. A core
+    has a longer deadline than the whole cluster, because the core detects missing hosts only by timeouts.
     """
     checks = scenario.checks
     if not chance.below(2):
@@ -324,7 +326,7 @@ def drawn_core(scenario: Scenario, chance: Stream) -> ChecksSpec:
 
 
 def _spare_brokers(scenario: Scenario) -> int:
-    """Number of brokers that can stay away whatever replicas they have."""
+    """Number of brokers that can stay away under any assignment of replicas."""
     replication = scenario.brokers.replication
     if replication is None:
         return 0
@@ -371,7 +373,7 @@ def drawn_scenario(
 
 
 def _drawn_group(chance: Stream, topics: Sequence[str], assignors: Container[str]) -> dict[str, Any]:
-    """A group. ``assignors``: the assignors of its release; instead of another assignor it gets "sticky"."""
+    """A drawn group. ``assignors``: the assignors of the release; any other drawn assignor is replaced by "sticky"."""
     config = drawn_config(chance)
     return {
         "topics": [topic for number, topic in enumerate(topics) if number == 0 or chance.below(2)],

@@ -1,16 +1,14 @@
-"""One trial of a search: does this scenario, with this seed, still break the same rule?
+"""One trial of a search: a run that shows whether a scenario with a seed still breaks the same rule.
 
 Violations are the same if the same checker finds the same kind, about entities with the same roles. A role is the
-group, a member of the group, a partition of the topic, or a broker. So members and partitions may be renumbered when
-others are removed.
+group, a member of the group, a partition of the topic, or a broker. So shrinking may renumber the remaining members and
+partitions.
 """
 
 import re
 import time
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
-
-from attrs import frozen
 
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
@@ -21,19 +19,20 @@ from kemu.emulator.runner import Run, result_of
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.trace.recorder import Recorder
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 
 T = TypeVar("T")
 
 BROKEN = "broken"
-"""In place of a checker's name: an assertion of a machine failed."""
+"""Stands for a checker's name if an assertion of a machine failed."""
 LOOK_US = 500_000
-"""Interval at which a run is checked for the wanted violation, in us."""
+"""Interval between two looks for the wanted violation during a run, in us."""
 
 
 @frozen
 class Signature:
-    """The identity of equal violations."""
+    """Identifies equal violations."""
 
     checker: str
     kind: str
@@ -83,17 +82,19 @@ def signature_of_broken(broke: str) -> Signature:
 
 @frozen
 class Tried:
-    """The violations of a run and their signatures. A failed assertion counts as one."""
+    """The violations of a run and their signatures. A failed assertion is a violation, too."""
 
     found: Mapping[Signature, Violation]
-    """Signature -> its first violation, by time."""
+    """Signature -> the first violation with this signature."""
     expected: frozenset[Signature]
-    """Signatures that the scenario expects."""
+    """The signatures of violations that the scenario expects."""
     digest: str = ""
     """Digest of the trace; "" if the run was ended early."""
 
     def worst(self) -> Signature | None:
-        """The signature that decides the verdict: forbidden events before late ones; None: the run holds."""
+        """The signature of the violation that decides the verdict; None if the run holds. Forbidden events precede late
+        events.
+        """
         new = [(signature, each) for signature, each in self.found.items() if signature not in self.expected]
         bad = [signature for signature, each in new if not each.liveness]
         return next(iter([*bad, *(signature for signature, _ in new)]), None)
@@ -123,11 +124,11 @@ class Trials:
         recorder: Recorder | None = None,
         sent: SentMessages | None = None,
     ) -> Tried:
-        """Run once, until the run has shown ``until`` (unless that is a liveness violation).
+        """Run once, until the run has shown ``until`` (unless ``until`` is a liveness violation).
 
         Args:
-            recorder: takes the whole run.
-            sent: keeps the messages between hosts until the faults end.
+            recorder: records the whole run.
+            sent: records the messages between hosts until the faults end.
 
         Raises:
             ScenarioError: a machine refuses its configuration.
@@ -190,5 +191,5 @@ def _shows(violations: Iterable[Violation], roles: Roles, wanted: Signature) -> 
 
 
 def _of_hosts(given: Mapping[str, T] | None, hosts: set[str]) -> dict[str, T]:
-    """The caller's code for members that still exist."""
+    """The caller's code for members that the shrunk scenario still has."""
     return {host: each for host, each in (given or {}).items() if host in hosts}

@@ -1,28 +1,28 @@
-"""The core of a cluster: whether it can recover while the other hosts stay faulty, and which of these it needs.
+"""The core of a cluster: whether the core can recover while the other hosts stay faulty, and the faulty brokers that
+the core needs.
 
-The idea comes from TigerBeetle's VOPR. Before its liveness phase VOPR chooses a core, heals it, leaves the rest faulty,
-and first decides whether the cluster can recover.
+The idea is TigerBeetle's VOPR. Before its liveness phase, VOPR chooses a core, decides whether the core can recover,
+heals the core, and leaves other hosts faulty.
 
-``[checks.away]`` of the scenario lists the hosts that stay faulty; all others form the core. ISRs change during a run,
-so the decision is made at the time of healing, from the contents of the metadata store. The decision is reported as
-``CoreHealed``. A broker with a lost disk or a failed log directory has left the ISRs by then, unless it was the last
-in-sync replica. A partition can be used with a core that contains
+``[checks.away]`` of the scenario lists the hosts that stay faulty; all other hosts form the core. ISRs change during a
+run, so the decision is made at the time of healing, from the contents of the metadata store. The decision is reported
+as ``CoreHealed``. A broker with a lost disk or a failed log directory has left the ISRs before the decision, unless the
+broker was the last in-sync replica. A partition is usable with a core that contains
 
 * a member of its ISR, or any replica if the topic allows unclean elections; otherwise no broker of the core may lead;
-* at least ``min.insync.replicas`` of its replicas, or all of them; otherwise writes with acks=all fail, so that there
-  are no records, no commits and no new generations. The topic's settings at its creation count.
+* at least ``min.insync.replicas`` of the partition's replicas, or all its replicas; otherwise writes with acks=all
+  fail, and the topic gets no records, commits or generations. The decision uses the topic's settings at its creation.
 
-The decision is made again once session and lag timeouts from before the healing have passed. Until then a broker that
-was down or unreachable may leave an ISR, so that only a broker that stays faulty remains in it. Later changes of ISRs
-are made by the core itself, and no broker is healed for them.
+The decision is repeated after the session and lag timeouts from before the healing. Before these timeouts, a broker
+that was down or unreachable may leave an ISR, so that only a faulty broker remains in the ISR. Later changes of ISRs
+are the core's own, and no broker is healed for such a change.
 """
 
 from collections.abc import Iterable, Sequence
 
-from attrs import frozen
-
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.watching.panel import Panel
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition, broker_host
 
 
@@ -43,13 +43,15 @@ class PartitionStanding:
 
     @property
     def needed(self) -> int:
-        """Number of replicas that acks=all needs."""
+        """Number of in-sync replicas that a write with acks=all needs."""
         return min(self.min_isr, len(self.replicas))
 
 
 @frozen
 class CoreDecision:
-    """Hosts that stay faulty, brokers that are healed after all, and a reason per partition that cannot recover."""
+    """The decision: hosts that stay faulty, brokers that are healed, too, and a reason for each partition that cannot
+    recover.
+    """
 
     away: tuple[str, ...]
     recalled: tuple[str, ...]
@@ -57,7 +59,9 @@ class CoreDecision:
 
 
 def decided(standings: Sequence[PartitionStanding], away: Iterable[str], *, recalled: bool) -> CoreDecision:
-    """Decide about the core; with ``recalled`` heal brokers, lowest id first, until every partition can be used."""
+    """Decide whether the core can recover. With ``recalled``, brokers are healed, lowest id first, until every
+    partition is usable.
+    """
     out = dict.fromkeys(away)
     back: list[str] = []
     reasons: list[str] = []
@@ -73,7 +77,7 @@ def decided(standings: Sequence[PartitionStanding], away: Iterable[str], *, reca
 
 
 def _lacking(standing: PartitionStanding, away: dict[str, None]) -> tuple[str, tuple[int, ...]] | None:
-    """Return (missing condition of a partition, brokers that could meet it); None if the partition can be used."""
+    """Return (unmet condition, brokers that could meet the condition); None if the partition is usable."""
     name = f"{standing.at[0]}-{standing.at[1]}"
     if not any(broker_host(broker) not in away for broker in standing.able):
         what = "its replicas" if standing.unclean else "its ISR"

@@ -1,5 +1,5 @@
-"""The injector carries out a plan: each entry at its time or on its trigger. The injector counts the effects of each
-entry.
+"""The injector carries out a plan: each entry at its time or on its trigger. The injector also counts the effects of
+each entry.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ EXACT = DrawSet(CALM_SET)
 
 
 class _Watch:
-    """A trigger that waits, and the number of occurrences that are missing."""
+    """A trigger that has not fired, and the number of missing occurrences."""
 
     def __init__(self, index: int, entry: When) -> None:
         self.index = index
@@ -36,7 +36,7 @@ class _Watch:
 
 
 class Injector:
-    """The plan of a run: times, triggers, and number of effects of each entry."""
+    """Carries out the plan of a run, and counts the effects of each entry."""
 
     def __init__(self, world: World, cluster: Operators, plan: Plan, draws: DrawSet = EXACT) -> None:
         self._draws = draws
@@ -45,7 +45,7 @@ class Injector:
         self.plan = plan
         self._ongoing = Ongoing(world, cluster, len(plan))
         self._cut: SplitRule | None = None
-        """Rule that isolates the hosts that stay faulty."""
+        """Rule that isolates the hosts that stay faulty; None without such hosts."""
         self._on_send: list[_Watch] = []
         self._on_arrival: list[_Watch] = []
         self._on_note: list[_Watch] = []
@@ -77,7 +77,7 @@ class Injector:
         self._ongoing.end(index)
 
     def rule_of(self, index: int) -> Rule | None:
-        """Return the network rule that an entry installed, if any."""
+        """Return the network rule that an entry installed; None for an entry without a rule."""
         return self._ongoing.rules.get(index)
 
     def heal(self) -> None:
@@ -87,7 +87,7 @@ class Injector:
         self.cluster.revive()
 
     def heal_core(self, away: Sequence[str], how: str) -> None:
-        """Heal all hosts except these, which stay down or fail as ``how`` says."""
+        """Heal all hosts except ``away``, which stay down or faulty as ``how`` says."""
         world = self.world
         self.cluster.keep_away(away)
         self.heal()
@@ -101,7 +101,7 @@ class Injector:
             self._cut_off(tuple(host.name for host in left))
 
     def recall(self, names: Sequence[str], away: Sequence[str]) -> None:
-        """Heal these hosts, too; those in ``away`` stay faulty."""
+        """Heal these hosts, too; the hosts in ``away`` stay faulty."""
         world = self.world
         self.cluster.keep_away(away)
         if self._cut is not None:
@@ -111,32 +111,32 @@ class Injector:
             self.cluster.start(name)
 
     def _cut_off(self, names: tuple[str, ...]) -> None:
-        """Isolate exactly these hosts from all others."""
+        """Isolate exactly these hosts from all other hosts."""
         before, self._cut = self._cut, SplitRule(names, (), one_way=False)
         self.world.network.install(self._cut)
         if before is not None:
             self.world.network.remove(before)
 
     def counts(self) -> list[int]:
-        """Return how often each entry of the plan took effect; 0 for a fault that never fired."""
+        """Return the number of effects of each entry; 0 for a fault that never took effect."""
         return self._ongoing.counts()
 
     def parts(self, index: int) -> tuple[int, int]:
-        """Return (finished parts, parts) of an entry with parts, such as a rolling restart; else (0, 0)."""
+        """Return (finished parts, parts) of an entry such as a rolling restart; (0, 0) for entries without parts."""
         done, count = self._ongoing.parts.get(index, (0, 0))
         return done, count
 
     # --- triggers ----------------------------------------------------------------------------------------------
 
     def wants(self, kind: type) -> bool:
-        """Whether a fact of this type may trigger an entry, or show its effect."""
+        """Whether a fact of this type may trigger an entry, or show an effect of an entry."""
         notes = {
             entry.trigger.note for entry in self.plan if isinstance(entry, When) and isinstance(entry.trigger, Noted)
         }
         return kind in (AnswerInjected, StoreFaultHit) or kind.__name__ in notes
 
     def see(self, seen: Seen) -> None:
-        """Carry out the entries that a fact triggers, and count the effects that it shows."""
+        """Carry out the entries that a fact triggers, and count the effects that the fact shows."""
         fact = seen.fact
         if type(fact) is AnswerInjected:
             self._ongoing.count_injected(fact)
@@ -183,7 +183,7 @@ class Injector:
     # --- doing -------------------------------------------------------------------------------------------------
 
     def _later_us(self, index: int) -> int:
-        """Return the drawn delay of an entry in us: from its own jitter, or from the draw for all entries."""
+        """Return the drawn delay of an entry in us: from the entry's jitter, or from the draw for all entries."""
         draws, jitter_us = self._draws, self.plan[index].jitter_us
         if jitter_us:
             draws = DrawSet(draws.name, ((DrawName.PLAN_JITTER.value, f"uniform 0us {jitter_us}us"),))

@@ -1,4 +1,4 @@
-"""Faults of a plan that last: how they end, and how often each entry took effect."""
+"""The lasting faults of a plan, their ends, and the number of effects of each entry."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -18,35 +18,37 @@ End: TypeAlias = Callable[[], object]
 
 
 class Ongoing:
-    """``fired[i]`` counts the effects of entry i of the plan, except for network rules, which count their own."""
+    """The lasting faults of a plan. ``fired[i]`` is the number of effects of entry i, except for entries with a network
+    rule, whose rule counts.
+    """
 
     def __init__(self, world: World, cluster: Operators, entries: int) -> None:
         self.cluster = cluster
         self.world = world
         self.fired = [0] * entries
         self.rules: dict[int, Rule] = {}
-        """Entry -> network rule that it installed."""
+        """Index of an entry -> network rule that the entry installed."""
         self._armed: set[int] = set()
-        """Entries that arm a fault; a note shows when the fault takes effect."""
+        """Indexes of entries that arm a fault; a note shows when the fault takes effect."""
         self._injected: list[tuple[int, AnswerNext]] = []
-        """(entry, error to answer) of requests that have not come yet."""
+        """(index of an entry, error to answer) for requests that have not arrived yet."""
         self.parts: dict[int, list[int]] = {}
-        """Entry with parts -> [finished parts, parts]."""
+        """Index of an entry with parts -> [finished parts, parts]."""
         self._endings: dict[int, tuple[str, End]] = {}
         self._put: dict[tuple[str, str], tuple[End, dict[int, End]]] = {}
-        """(kind of entry, setting) -> (action that restores the setting, entry -> action that sets it, in order)."""
+        """(kind of entry, setting) -> (action that restores the setting, entry -> action that sets the setting)."""
 
     def counts(self) -> list[int]:
-        """Return how often each entry of the plan took effect."""
+        """Return the number of effects of each entry of the plan."""
         return [self.rules[index].hits if index in self.rules else count for index, count in enumerate(self.fired)]
 
     def count_done(self, index: int) -> None:
-        """Count an entry that was carried out, unless a later note will show its effect."""
+        """Count an effect of an entry that was carried out, unless a later note will show the effect."""
         if index not in self.rules and index not in self._armed:
             self.fired[index] += 1
 
     def count_injected(self, fact: AnswerInjected) -> None:
-        """Count an injected error for its entry, now that a server has answered with it."""
+        """Count an effect of the entry whose injected error a server has sent."""
         for position, (index, command) in enumerate(self._injected):
             if command.api == fact.api and command.error == fact.error and means(command.sender, fact.sender):
                 self.fired[index] += 1
@@ -54,14 +56,14 @@ class Ongoing:
                 return
 
     def count_hit(self, fact: StoreFaultHit) -> None:
-        """Count a fault of the store that took effect."""
+        """Count an effect of the entry whose fault of the store took effect."""
         if fact.number >= 0:
             self.fired[fact.number] += 1
 
     # --- beginning and ending ----------------------------------------------------------------------------------
 
     def lasts(self, index: int, kind: str, for_us: int, end: End) -> None:
-        """Schedule the end of a fault after ``for_us`` (0: when all faults end)."""
+        """Schedule the end of a fault after ``for_us`` (0 for the end of all faults)."""
         self._endings[index] = (kind, end)
         if for_us:
             self.world.at(self.world.now_us + for_us, lambda: self.end(index))
@@ -98,7 +100,7 @@ class Ongoing:
         return end
 
     def install(self, index: int, kind: str, for_us: int, rule: Rule) -> None:
-        """Install a network rule; its verdicts count as effects."""
+        """Install a network rule; the rule's verdicts are the effects of the entry."""
         self.rules[index] = rule
         self.world.network.install(rule)
         self.lasts(index, kind, for_us, lambda: self.world.network.remove(rule))
@@ -116,7 +118,7 @@ class Ongoing:
 
 
 class EntryStage:
-    """An entry of the plan while it is carried out; see ``emulator.plan.stage.Stage``."""
+    """The ``emulator.plan.stage.Stage`` of an entry that is being carried out."""
 
     def __init__(self, ongoing: Ongoing, index: int, kind: str) -> None:
         self.world = ongoing.world
@@ -126,7 +128,7 @@ class EntryStage:
         self._kind = kind
 
     def host(self, name: str) -> Host | str:
-        """Return the host of a name or role, or the reason why there is none."""
+        """Return the host with a name or role, or the reason of a refusal."""
         resolved = self.cluster.resolve(name)
         host = self.world.hosts.get(resolved) if resolved else None
         return host if host is not None else f"there is no {name} now"
@@ -162,11 +164,11 @@ class EntryStage:
         return self._ongoing.tell_store(self.index, command)
 
     def parts(self, count: int) -> None:
-        """Set the number of parts of this effect."""
+        """Set the number of parts of this entry."""
         self._ongoing.parts.setdefault(self.index, [0, 0])[1] += count
 
     def part_done(self) -> None:
-        """Count a finished part."""
+        """Count a finished part of this entry."""
         self._ongoing.parts[self.index][0] += 1
 
     def chance(self) -> Stream:

@@ -1,8 +1,8 @@
-"""Orders to a live run: actions from outside of the plan, with the same checks as those of a scenario.
+"""Orders to a live run: actions that are not in the plan, with the same checks as actions of a scenario.
 
 A line is an action as JSON without a time: ``{"do": "scale-down", "group": "app", "to": "80%"}``. The answer is
 ``{"done": description, "at_us": time, "hosts": affected hosts}`` or ``{"error": reason}``. A refused order changes
-nothing.
+nothing. No order ends the run: an unexpected exception is the answer, too.
 """
 
 import json
@@ -23,7 +23,7 @@ from kemu.protocol.notes.streams import InstanceLeaving
 
 
 class Orders:
-    """Carries out orders; it observes the run to find the affected hosts."""
+    """Carries out orders, and observes the run to find the affected hosts."""
 
     def __init__(self, scenario: Scenario, injector: Injector) -> None:
         self._scenario = scenario
@@ -35,16 +35,19 @@ class Orders:
         return kind is InstanceLeaving or kind is MemberHostAdded
 
     def see(self, seen: Seen) -> None:
-        """Observe a fact."""
+        """Note the host that a fact names."""
         fact = seen.fact
         self._heard.append(fact.instance if type(fact) is InstanceLeaving else fact.host)
 
     def take(self, line: bytes, answer: Callable[[bytes], None]) -> None:
-        """Carry out an order between two turns; answer it once the affected hosts have received it."""
+        """Carry out an order between two turns; answer the order after the affected hosts have received the action."""
         try:
             text = self._do(line)
         except ScenarioError as error:
             answer(_as_line({"error": "; ".join(str(error).splitlines())}))
+            return
+        except Exception as error:
+            answer(_as_line({"error": f"a bug of kemu: {type(error).__name__}: {error}"}))
             return
         world = self._injector.world
 
@@ -56,7 +59,7 @@ class Orders:
     def _do(self, line: bytes) -> str:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
             raise _refused("an order is one JSON object on a line, with the keys of a plan's entry")
@@ -71,7 +74,7 @@ class Orders:
         return entry.action.words()
 
     def _with(self, row: Mapping[str, Any]) -> Scenario:
-        """Return the scenario with this entry in its plan; ``group`` defaults to the only group."""
+        """Return the scenario with this order as an entry of its plan; ``group`` defaults to the only group."""
         for key in ("at", "when", "after", "jitter"):
             if key in row:
                 raise _refused(f'"{key}" is not for orders: they are carried out now')

@@ -17,15 +17,17 @@ from kemu.protocol.names import STORE
 
 EVERY_LINK: tuple[Link, ...] = (("", ""),)
 MATERIAL_DRIFT_PPM = 10_000
-"""Smallest drift that counts as a disturbance: checkers' bounds allow for a clock error of one per cent."""
+"""Smallest drift that is a disturbance; checkers' bounds allow for a clock error of one per cent."""
 _TOLD_BY_THE_HOST = (FailedLogDir, KillCoordinator, LoseDiskTail, Pause, Restart)
-"""Actions whose effects other facts report: hosts that are down or paused, replicas in failed log directories."""
+"""Actions whose effects other facts report: facts about hosts that are down or paused, or about failed log
+directories."""
 _OF_A_SESSION = (ExpiredSession, FrozenSession, LateWatches, LostStoreAnswer)
 _SIDES = ("side", "other")
 
 
 def links_hit(action: Action, cluster: Operators) -> tuple[Link, ...]:
-    """Return the links that a fault disturbs; () if it disturbs none, or if facts about hosts report it.
+    """Return the links that a fault disturbs; () if the fault disturbs no link, or if facts about hosts report the
+    fault.
 
     The link ("c1", "") stands for every link of c1. Actions of operators and users disturb no link.
     """

@@ -2,7 +2,7 @@
 
 A broker transfers its leaderships before it ends (controlled shutdown). Partitions that the broker still leads at its
 end have no leader until the controller notices. A member commits its processed records before it revokes their
-partitions; the next owner reprocesses the uncommitted ones. With the draws ``calm``, closing takes no time and no
+partitions; the next owner reprocesses uncommitted records. With the draws ``calm``, closing takes no time and no
 ``HostClosed`` is reported.
 """
 
@@ -19,17 +19,17 @@ from kemu.protocol.notes.groups import PartitionsRevoked
 
 
 class Closing:
-    """Takes the facts of ``on``, after ``Progress``."""
+    """Counts the work that closed hosts left undone. Show it each fact after ``Progress`` has taken the fact."""
 
     def __init__(self, panel: Panel, progress: Progress) -> None:
         self._panel = panel
         self._progress = progress
         self._revoked: dict[str, dict[tuple[GroupId, TopicPartition], int]] = {}
-        """Host -> the partitions that its members revoked, and the times."""
+        """Host -> the partitions that members on the host revoked, and the times of the revocations."""
         self._still_led: dict[str, int] = {}
-        """Host -> number of partitions that it led when its process ended."""
+        """Host of a broker -> number of partitions that the broker led when its process ended."""
         self.all: list[ClosingFigures] = []
-        """In the order in which the hosts ended."""
+        """One row per host that was closed, in the order in which the hosts ended."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             PartitionsRevoked: self._partitions_revoked,
             HostDown: self._down,

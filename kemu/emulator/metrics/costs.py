@@ -1,23 +1,20 @@
-"""The figures of a run, declared once each, and the episodes that some of them count.
+"""The declarations of a run's figures, and the episodes that some figures count.
 
 All times are microseconds of the world's clock. A figure is a sum over the groups unless its meaning says otherwise. A
-figure that counts facts of its own is declared beside its counter (``emulator.metrics.figure.FactCounter``).
+figure of a ``FactCounter`` is declared in the module of its class (``emulator.metrics.figure.FactCounter``).
 
 *Episode*: the time from an external event to lasting balance. External events are faults, operators' actions, growing
 topics, and hosts of members that start, go down, pause or resume. Balance lasts if no rebalance follows before the next
-event. Events that occur before lasting balance belong to the same episode. The first formation of a group is no
-episode.
+event. Events before lasting balance belong to the same episode. The first formation of a group is no episode.
 
 *Balance*: a group is Stable, every partition of its topics is owned, and no running member owns two more partitions
 than another. A group without running members is balanced too. A member that closes revokes its partitions before its
-host goes down: the event begins with the revocation, and balance until then ended the previous episode. Streams
+host goes down. The event begins with the revocation, and balance at the revocation ends the previous episode. Streams
 applications have episodes of their own (``emulator.metrics.task_moves``).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-from attrs import frozen
 
 from kemu.actors.coordinator.state import GroupState
 from kemu.emulator.engine.hosts import Condition
@@ -45,6 +42,7 @@ from kemu.emulator.metrics.figures import (
     ReplicationFigures,
 )
 from kemu.emulator.watching.panel import Panel
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import ActorName, host_of
 from kemu.protocol.notes.groups import (
     GroupBecame,
@@ -60,10 +58,10 @@ from kemu.protocol.topic_pattern import TopicPattern
 
 @frozen
 class Episodes:
-    """The sums over episodes that ``Costs`` counts."""
+    """Sums over the episodes of all groups."""
 
     generations: int
-    """Join phases that completed after their group had formed."""
+    """Number of join phases that completed after the first formation of the group."""
     longest_us: int
     """The longest time from an event to balance; the rest of the run if balance never came."""
     unfinished: int
@@ -74,21 +72,21 @@ class _Group:
         self.topics = topics
         self.formed = False
         self.rounds = 0
-        """Join phases that completed after the group had formed."""
+        """Number of join phases that completed after the group was first balanced."""
         self.began_us = -1
-        """Start of the current episode; -1 between two."""
+        """Start of the current episode; -1 between two episodes."""
         self.balanced_us = -1
         """Start of the current balance; -1 without balance."""
         self.last_revocation: tuple[ActorName, int, int] | None = None
-        """The last revocation that ended a balance: its member, the start of that balance, and its end."""
+        """The last revocation that ended a balance: (the revoking member, start of the balance, end of the balance)."""
         self.longest_us = 0
         self.unfinished = 0
         self.served = False
 
 
 class Costs:
-    """Observe the episodes of groups: show it every fact in order, each after its panel, then ``finish``, then
-    ``bill``.
+    """Computes the figures of a run, and the episodes of groups. Call ``see`` with every fact in order, after the panel
+    has taken the fact. Call ``finish`` and ``bill`` at the end of the run.
 
     ``topics``: the subscribed topics of each group, or their pattern.
     """
@@ -122,13 +120,13 @@ class Costs:
         return kind in self._on
 
     def see(self, seen: Seen) -> None:
-        """Take one fact."""
+        """Count this fact; the panel has already taken it."""
         handler = self._on.get(type(seen.fact))
         if handler is not None:
             handler(seen, seen.fact)
 
     def finish(self, at_us: int) -> None:
-        """End the run at this time."""
+        """Count unfinished episodes until the end of the run."""
         assert not self._finished, "a run ends once"
         self._finished = True
         for group in self._groups.values():
@@ -138,7 +136,7 @@ class Costs:
                 group.longest_us = max(group.longest_us, at_us - group.began_us)
 
     def bill(self, figures: Figures) -> dict[str, Value]:
-        """Every figure by name: those of the run's metrics, and those of episodes."""
+        """Every declared figure by name, computed from the run's metrics and from the episodes."""
         streams = figures.streams
         groups = [group for name, group in self._groups.items() if name not in streams]
         longest_us = [group.longest_us for group in groups] + [each.to_balance_us for each in streams.values()]
@@ -210,7 +208,7 @@ class Costs:
             group.balanced_us, group.last_revocation = at_us, None
 
     def _end_episode(self, group: _Group) -> None:
-        """End the episode at the start of the current balance, if there is one."""
+        """End the episode at the start of the current balance. Without balance, the episode stays open."""
         if group.began_us < 0 or group.balanced_us < 0:
             return
         if group.formed:
@@ -252,19 +250,19 @@ figure("unfinished", Unit.COUNT, "events after which balance never came", lambda
        of=Episodes, column="")
 figure("rebalances_in_all", Unit.COUNT, "rebalances, each counted once with its follow-ups",
        lambda figures: len(figures.rebalances), of=Figures, column="rebalances")
-figure("first_stable", _SECONDS, "time until the last group was first Stable", _last_first_stable_us, of=Figures)
-figure("moved", Unit.COUNT, "partitions whose assignment went to another member",
+figure("first_stable", _SECONDS, "time until every group had been Stable", _last_first_stable_us, of=Figures)
+figure("moved", Unit.COUNT, "partitions assigned to another member than before",
        lambda figures: sum(rebalance.moved for rebalance in figures.rebalances), of=Figures)
 # --- service -------------------------------------------------------------------------------------------------------
 figure("downtime_sum", _PARTITION_SECONDS, "time without service, summed over partitions",
        lambda figures: sum(figures.downtime_us.values()), of=Figures, column="downtime_us",
-       how="The downtime of a partition begins with the last record processed before an interruption. It ends with the"
+       how="A partition's downtime begins with the last record processed before an interruption, and ends with the"
        " first record processed after.")
 figure("downtime_max", _SECONDS, "time without service of the worst partition",
        lambda figures: max(figures.downtime_us.values(), default=0), of=Figures)
 figure("service_lost", _SECONDS, "share of partitions without service, integrated over time",
        lambda figures: sum(service.lost_us for service in figures.service.values()), of=Figures,
-       how="1 s stands for all partitions of a group without service for one second.")
+       how="All partitions of a group without service for one second are 1 s.")
 figure("service_lost_max", Unit.PERCENT, "largest share of partitions without service at any moment",
        lambda figures: max((service.lost_max_percent for service in figures.service.values()), default=0.0),
        of=Figures, column="service_lost_max_percent")
@@ -282,13 +280,13 @@ figure("lag_max", _SECONDS, "greatest age of the oldest waiting record, of any p
        lambda figures: max((row.max_lag_us for row in figures.lag), default=0), of=Figures, overall=Overall.MAX)
 figure("max_lag", Unit.COUNT, "most records between the committed offset and the log end, of any partition",
        lambda figures: max((row.max_lag for row in figures.lag), default=0), of=Figures)
-figure("newest_age", _SECONDS, "mean age of the newest processed record while a newer one waits",
+figure("newest_age", _SECONDS, "mean age of the newest processed record while a newer record waits",
        lambda fresh: fresh.newest_age_mean_us, of=FreshnessFigures, column="newest_age_mean_us")
-figure("newest_age_max", _SECONDS, "greatest age of the newest processed record while a newer one waits",
+figure("newest_age_max", _SECONDS, "greatest age of the newest processed record while newer records wait",
        lambda fresh: fresh.newest_age_max_us, of=FreshnessFigures)
 figure("fresh_after", _SECONDS, "longest time from a member's arrival until a newer record was processed",
        lambda fresh: fresh.fresh_after_max_us, of=FreshnessFigures, column="fresh_after_max_us",
-       how="Counted where records wait on a partition when the member takes its position.")
+       how="A member's arrival counts if records wait on the partition when the member sets its position.")
 figure("gap", _SECONDS, "longest time from a member's arrival until all waiting records were processed",
        lambda fresh: fresh.gap_max_us, of=FreshnessFigures, column="gap_max_us")
 figure("reordered", Unit.COUNT, "records processed for the first time after a record with a higher offset",
@@ -347,9 +345,9 @@ figure("task_downtime_max", _SECONDS, "time in which no instance could process t
        lambda apps: max(app.downtime_max_us for app in apps.all), of=Applications)
 figure("task_detect", _TASK_SECONDS, "part of task_downtime until the group prepared for a rebalance",
        lambda apps: apps.total(lambda app: app.detect_us), of=Applications)
-figure("task_barrier", _TASK_SECONDS, "part of task_downtime from there until the new owner had its assignment",
+figure("task_barrier", _TASK_SECONDS, "part of task_downtime from task_detect's end until the new owner's assignment",
        lambda apps: apps.total(lambda app: app.barrier_us), of=Applications)
-figure("task_restore", _TASK_SECONDS, "part of task_downtime from there until the task ran",
+figure("task_restore", _TASK_SECONDS, "part of task_downtime from the new owner's assignment until the task ran",
        lambda apps: apps.total(lambda app: app.restore_us), of=Applications)
 figure("task_pause", _TASK_SECONDS, "part of task_downtime of tasks that returned to their owner after a rebalance",
        lambda apps: apps.total(lambda app: app.pause_us), of=Applications)
@@ -357,13 +355,13 @@ figure("task_learning", _TASK_SECONDS, "time in which learners and warm-ups rest
        lambda apps: apps.total(lambda app: app.learner_us), of=Applications)
 figure("task_idle_ready", _TASK_SECONDS, "part of task_learning in which a learner was ready and waited for its task",
        lambda apps: apps.total(lambda app: app.idle_ready_us), of=Applications)
-figure("task_imbalance", _TASK_SECONDS, "tasks between the load of the worst instance and its share, over time",
+figure("task_imbalance", _TASK_SECONDS, "excess tasks of the most loaded instance, integrated over time",
        lambda apps: apps.total(lambda app: app.imbalance_us), of=Applications)
 figure("join_wait", Unit.MEMBER_SECONDS, "time in which threads waited for other members to join, summed over threads",
        lambda apps: apps.total(lambda app: sum(app.join_waits_us.values())), of=Applications)
 figure("join_wait_max", _SECONDS, "time in which the worst thread waited for other members to join",
        lambda apps: max((us for app in apps.all for us in app.join_waits_us.values()), default=0), of=Applications)
-figure("tasks_moved", Unit.COUNT, "tasks that went from one living instance to another",
+figure("tasks_moved", Unit.COUNT, "tasks that moved from one living instance to another",
        lambda apps: apps.total(lambda app: app.moved), of=Applications)
 figure("tasks_least", Unit.COUNT, "fewest moves of tasks that make loads even",
        lambda apps: apps.total(lambda app: app.min_moves), of=Applications, better=Better.NEITHER)
@@ -377,7 +375,7 @@ figure("rebalances_gone", Unit.COUNT, "generations after a member left or its se
        lambda apps: apps.generations("gone"), of=Applications, better=Better.NEITHER)
 figure("rebalances_ready", Unit.COUNT, "generations after a learner had caught up",
        lambda apps: apps.generations("ready"), of=Applications, better=Better.NEITHER)
-figure("rebalances_leaving", Unit.COUNT, "generations for an instance that leaves or stays, or whose time is over",
+figure("rebalances_leaving", Unit.COUNT, "generations for an instance that leaves, stays or is over its timeout",
        lambda apps: apps.generations("leaving", "expired"), of=Applications, better=Better.NEITHER)
 figure("rebalances_follow_up", Unit.COUNT, "generations after a member revoked partitions for other members",
        lambda apps: apps.generations("follow-up"), of=Applications, better=Better.NEITHER)

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from attrs import frozen
-
 from kemu.emulator.facts import Handler
 from kemu.emulator.watching.panel import Panel
+from kemu.protocol.frozen import frozen
 
 
 class Unit(StrEnum):
@@ -57,7 +56,8 @@ Value = int | float | None
 
 
 class FactCounter:
-    """An observer that counts for figures. ``Metrics`` makes one for each run if a figure is declared on its class.
+    """Base class of observers that count facts for figures. ``Metrics`` makes one observer per run and subclass, if a
+    figure names the subclass.
 
     ``on``: the handler of each type of fact. The panel takes each fact before the handlers.
     """
@@ -79,18 +79,20 @@ class Figure:
     value: Callable[[Any], Value]
     """Computes the figure from its source."""
     of: type
-    """The class of its source: ``Figures``, a part of them, or a ``FactCounter``. None in runs without the part."""
+    """The class of ``value``'s argument: ``Figures``, a part of ``Figures``, or a ``FactCounter``."""
     how: str
-    """The computation in a sentence, where the meaning does not say so; else ""."""
+    """The computation in a sentence; "" if ``meaning`` is clear alone."""
     better: Better
     overall: Overall | None
     """How the headline of a campaign combines runs. None: the headline omits the figure."""
     column: str
-    """The figure's column in the table ``runs``; "": none."""
+    """The figure's column in the table ``runs``; "" for a figure without a column."""
 
     @property
     def headline(self) -> str:
-        """The figure's column in the summary ``headline``, where times are in seconds; "": it has none."""
+        """The figure's column in the summary ``headline``, where times are in seconds; "" for a figure without a
+        column.
+        """
         if self.overall is None:
             return ""
         if not self.unit.is_time or not self.column:
@@ -127,7 +129,7 @@ def figure(
 ) -> None:
     """Declare a figure; the arguments are the fields of ``Figure``.
 
-    ``column`` None: the name, with "_us" if it is a time.
+    If ``column`` is None, the column is ``name``, with "_us" for a figure in time.
     """
     assert name not in DECLARED, f"two figures are called {name}"
     column = f"{name}_us" if column is None and unit.is_time else name if column is None else column
@@ -135,7 +137,7 @@ def figure(
 
 
 def values_of(sources: Mapping[type, Any]) -> dict[str, Value]:
-    """The figures of these sources, by name; a source that is None gives None."""
+    """The figures of these sources, by name. A figure is None if its source is None."""
     return {
         name: None if (source := sources[each.of]) is None else each.value(source)
         for name, each in DECLARED.items()

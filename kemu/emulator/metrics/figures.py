@@ -1,4 +1,5 @@
-"""A run's figures as typed values; ``plain`` gives them as JSON data. The modules that count these figures define them.
+"""A run's figures as typed values; ``plain`` gives these values as JSON data. The module that counts a figure also
+defines the figure.
 
 All times are microseconds of the world's clock.
 """
@@ -7,9 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attr
-from attrs import field, frozen
+from attrs import field
 
 from kemu.emulator.watching.interruptions import Piece
+from kemu.protocol.frozen import frozen
 
 
 @frozen
@@ -22,12 +24,12 @@ class RebalanceFigures:
     reason: str
     started_us: int
     ended_us: int | None
-    """None: the rebalance had not ended at the end of the run."""
+    """End of the rebalance; None if the run ended first."""
     members: int
     rounds: int
-    """Join phases."""
+    """Number of join phases."""
     moved: int
-    """Partitions assigned to another client than before."""
+    """Number of partitions that were assigned to another client than before."""
     stop_the_world_us: int
     """Time without any served partition, between the start of this rebalance and the start of the next."""
 
@@ -50,8 +52,8 @@ class DowntimeFigures:
     from_us: int
     until_us: int
     pieces: tuple[Piece, ...]
-    """The consecutive reasons for the wait; their durations add up to the interval
-    (``emulator.watching.interruptions``)."""
+    """The consecutive reasons for the wait (``emulator.watching.interruptions``). The durations of the pieces add up to
+    the interval."""
 
 
 @frozen
@@ -61,19 +63,22 @@ class ServiceFigures:
     partitions: int
     """Number of partitions that were ever served."""
     lost_us: int
-    """Integral of the share without service, in us of the whole service."""
+    """Integral over time of the share of partitions without service, in microseconds."""
     lost_max_percent: float
     stopped_us: int
-    """Time with a share of 100 %, in us."""
+    """Time in which no partition had service, in microseconds."""
     series: tuple[tuple[int, float], ...]
-    """(time, share without service in percent from then on)."""
+    """Changes of the share without service: (time of the change, new share in percent)."""
     members_us: Mapping[str, int]
-    """Member -> downtime of the partitions that it served last; the sum is the group's downtime."""
+    """Member -> downtime of partitions that the member served last. The sum over all members is the group's
+    downtime."""
 
 
 @frozen
 class DelayFigures:
-    """Time from append to processed, each record once (``emulator.metrics.waiting``); None without records."""
+    """Times from the append of a record to the end of its first processing (``emulator.metrics.waiting``); None without
+    records.
+    """
 
     records: int
     p50_us: int | None
@@ -86,16 +91,16 @@ class FreshnessFigures:
     """Age and order of processed records (``emulator.metrics.freshness``)."""
 
     newest_age_mean_us: int
-    """Mean age of the newest processed record while a newer one waits."""
+    """Mean age of the newest processed record while a newer record waits."""
     newest_age_max_us: int
     fresh_after_max_us: int
     """Longest time from a member's arrival until a newer record was processed."""
     gap_max_us: int
     """Longest time from a member's arrival until all waiting records were processed."""
     reordered: int
-    """Records processed for the first time after a record with a higher offset."""
+    """Number of records processed for the first time after a record with a higher offset."""
     reorder_max: int
-    """The largest difference between the offsets of two such records."""
+    """Most offsets between a reordered record and the highest record processed before."""
 
 
 @frozen
@@ -138,7 +143,9 @@ class ControllerTerm:
 
 @frozen
 class ReplicationFigures:
-    """Figures of controllers, leaders and ISRs (``emulator.metrics.leading``); ``..._us`` by "topic-partition"."""
+    """Figures of controllers, leaders and ISRs (``emulator.metrics.leading``). The keys of ``..._us`` are
+    "topic-partition".
+    """
 
     controllers: tuple[ControllerTerm, ...]
     elections: Mapping[str, int]
@@ -155,8 +162,8 @@ class ReplicationFigures:
 class ReassignmentStepFigures:
     """One step of one partition (``emulator.metrics.reassigning``).
 
-    ``number``: of this partition, from 1. ``replicas``: the replicas after the step. ``committed_us`` is None if the
-    step was cancelled, or had not ended at the end of the run.
+    ``number``: number of the step among the partition's steps, from 1. ``replicas``: the replicas after the step.
+    ``committed_us`` is None if the step was cancelled, or had not ended at the end of the run.
     """
 
     topic: str
@@ -177,40 +184,42 @@ class ReassignmentFigures:
     """All reassignments of a run (``emulator.metrics.reassigning``)."""
 
     partitions: int
-    """Number of requested reassignments of partitions, repeated ones included."""
+    """Number of requested reassignments of partitions, including repeated requests."""
     finished: int
     unfinished: int
-    """Reassignments that had not ended at the end of the run."""
+    """Number of reassignments that had not ended at the end of the run."""
     waiting: Mapping[str, str]
-    """Partition of an unfinished reassignment -> its controller's last reason to wait; "": none."""
+    """Partition of an unfinished reassignment -> the controller's last reason to wait; "" if the controller gave no
+    reason."""
     blocked: int
     """Number of times that a partition found no broker to move to."""
     began_us: int
     took_us: int | None
-    """From the start of the first reassignment to the end of the last; None: the last one did not end."""
+    """Time from the start of the first reassignment to the end of the last; None if the last reassignment did not
+    end."""
     moved_bytes: int
     peak_extra_bytes_per_s: Mapping[str, int]
-    """Broker -> reassignment traffic received and sent in its worst second."""
+    """Broker -> bytes of reassignment traffic that the broker received and sent in the second with the most traffic."""
     isr_changes: int
     most_replicas: int
     """The most replicas of any partition at a time, adding replicas included."""
     emptied: Mapping[str, int]
-    """Broker without assigned partitions, from which replicas were moved -> number of logs still on its disk. A log
-    stays if the broker was down when its replica was removed."""
+    """Broker that lost all its replicas -> number of logs still on the broker's disk. A log stays on disk if the broker
+    was down when its replica was removed."""
     steps: tuple[ReassignmentStepFigures, ...]
 
 
 @frozen
 class TaskDowntimeFigures:
-    """One interval in which no instance could process a task (``emulator.metrics.task_downtime``). The parts of the
-    interval add up to its length.
+    """One interval in which no instance could process a task (``emulator.metrics.task_downtime``). The durations of the
+    parts add up to the length of the interval.
     """
 
     task: str
     instance: str
-    """The instance that processed the task before."""
+    """The instance that processed the task before the interval."""
     taken_by: str
-    """The instance that processed the task after; "": none."""
+    """The instance that processed the task after the interval; "" if no instance did."""
     cause: str
     from_us: int
     until_us: int
@@ -227,22 +236,22 @@ class RestoreFigures:
     task: str
     instance: str
     role: str
-    """active, learner, warm-up or standby."""
+    """The role of the copy: active, learner, warm-up or standby."""
     from_us: int
     until_us: int
-    """Time of the last record."""
+    """Time at which the copy read the last record."""
     ready_us: int | None
-    """Time at which a learner had caught up; None: never, or no learner."""
+    """Time at which a learner had caught up; None for other roles, and for learners that never caught up."""
     first: int
     last: int
-    """Offsets of the changelog, the last one exclusive."""
+    """End of the offsets read from the changelog, exclusive; ``first`` is their start."""
     records: int
     read_bytes: int
     wasted_bytes: int
     avoidable_bytes: int
-    """Part of ``wasted_bytes``."""
+    """Part of ``wasted_bytes`` that a better choice of the new owner would have avoided."""
     outcome: str
-    """used, discarded, kept (as a standby), or unfinished."""
+    """The fate of the copy: used, discarded, kept (as a standby), or unfinished."""
 
 
 @frozen
@@ -253,11 +262,11 @@ class EpisodeFigures:
     began_us: int
     last_event_us: int
     balanced_us: int | None
-    """None: the application never came to lasting balance."""
+    """Start of lasting balance; None if the application did not reach lasting balance."""
     rested_us: int | None
-    """None: the application did not come to rest before the end of the run."""
+    """Start of rest; None if the application did not come to rest before the end of the run."""
     rebalances: Mapping[str, int]
-    """Generations by reason."""
+    """Reason -> number of generations."""
     empty: int
     """Number of generations that changed no role."""
     moved: int
@@ -267,15 +276,15 @@ class EpisodeFigures:
 
 @frozen
 class StreamsFigures:
-    """Figures of a Streams application (``task_downtime``, ``restoring``, ``task_moves``). Sums are over tasks or over
-    episodes.
+    """Figures of a Streams application, summed over tasks or over episodes (``task_downtime``, ``restoring``,
+    ``task_moves``).
     """
 
     downtime_us: Mapping[str, int]
-    """By task, of tasks that ever ran."""
+    """Task -> downtime in microseconds, for each task that ever ran."""
     downtime_max_us: int
     downtime_p99_us: int
-    """99th percentile over the tasks, by nearest rank."""
+    """99th percentile of the tasks' downtimes, by nearest rank."""
     tasks_down: int
     """Number of tasks with any downtime."""
     detect_us: int
@@ -283,22 +292,22 @@ class StreamsFigures:
     restore_us: int
     pause_us: int
     learner_us: int
-    """Time of learners and warm-ups, summed (``task_work``)."""
+    """Time in which learners and warm-ups existed, summed over tasks (``task_work``)."""
     idle_ready_us: int
-    """Part of ``learner_us`` in which the learner was ready."""
+    """Part of ``learner_us`` in which a learner had caught up and was not yet the owner."""
     imbalance_us: int
-    """Integral over time of the distance between the load of the worst instance and its share, in tasks."""
+    """Integral over time of the number of tasks by which the most overloaded instance exceeds its share."""
     join_waits_us: Mapping[str, int]
-    """Thread -> time in which it waited for other members to join."""
+    """Thread -> time in which the thread waited for other members to join."""
     moved: int
     min_moves: int
     back_and_forth: int
     read_bytes: Mapping[str, int]
-    """By role."""
+    """Role of a copy -> bytes read from changelogs."""
     wasted_bytes: int
     avoidable_bytes: int
     rebalances: Mapping[str, int]
-    """Generations by reason, after the application had formed."""
+    """Reason -> number of generations after the first formation of the application."""
     empty_rebalances: int
     to_balance_us: int
     """The longest time to balance; the rest of the run if balance never came."""
@@ -311,7 +320,7 @@ class StreamsFigures:
 
 @frozen
 class Applications:
-    """All Streams applications of a run together."""
+    """The figures of all Streams applications of a run, and sums over the applications."""
 
     all: tuple[StreamsFigures, ...]
 
@@ -326,7 +335,7 @@ class Applications:
 
 @frozen
 class GroupFigures:
-    """The counts of one group; ``commits``: offsets of partitions that coordinators wrote."""
+    """The counts of one group. ``commits``: number of committed offsets that coordinators wrote."""
 
     first_stable_us: int | None
     rebalances: int
@@ -341,11 +350,13 @@ class GroupFigures:
     delay: DelayFigures
     freshness: FreshnessFigures
     metadata_max_bytes: int | None
-    """The largest record of a generation, with all members' metadata and assignments; None: there was none."""
+    """Bytes of the group's largest record with all members' metadata and assignments; None if no such record was
+    written."""
     margin_to_limit: int | None
-    """Bytes between that record and ``message.max.bytes``; negative if the coordinator refused a record."""
+    """Bytes between the group's largest record and ``message.max.bytes``; negative if the coordinator refused a
+    record."""
     generations_too_large: int
-    """Generations that failed because their record was refused."""
+    """Number of generations that failed because the coordinator refused the group's record."""
 
 
 @frozen
@@ -355,12 +366,11 @@ class ClosingFigures:
     host: str
     ended_us: int
     took_us: int
-    """From the request to close until the end of the process."""
+    """Time from the request to close until the end of the process."""
     still_led: int
-    """Partitions that a broker still led at its end, without another replica to lead them. 0 where brokers do not
-    replicate."""
+    """Number of partitions that a broker still led when its process ended; 0 where brokers do not replicate."""
     uncommitted: int
-    """Records that a member processed and could not commit before it revoked their partitions."""
+    """Number of records that a member processed and did not commit before the member revoked their partitions."""
 
 
 @frozen
@@ -374,40 +384,40 @@ class Figures:
     downtime_us: Mapping[str, int]
     """ "group/topic-partition" -> total time without service."""
     downtime: tuple[DowntimeFigures, ...]
-    """The intervals of ``downtime_us``."""
+    """The intervals without service that ``downtime_us`` sums."""
     service: Mapping[str, ServiceFigures]
-    """By group."""
+    """Group -> the service that the group's users missed."""
     delay: DelayFigures
     """Delays over the records of all groups."""
     freshness: FreshnessFigures
-    """Freshness over all groups: sums, largest values, and mean ages."""
+    """Freshness of all groups together: sums, largest values, and mean ages."""
     reprocessed: int
     """Repeated processings of records by a group."""
     lost: int
-    """Records committed and never processed, and acknowledged records in no log."""
+    """Number of records committed and never processed, plus acknowledged records that no log has."""
     expected_losses: int
-    """Records lost as Kafka's rules allow (``emulator.findings``), acknowledged or not."""
+    """Number of lost records that Kafka's rules allow to lose (``emulator.findings``), acknowledged or not."""
     acknowledged_lost: int
-    """Acknowledged records in no log."""
+    """Number of acknowledged records that no log has."""
     skipped: int
     zombie_records: int
     records: RecordFigures
     lag: tuple[LagFigures, ...]
     replication: ReplicationFigures | None
-    """None where no broker replicates."""
+    """Figures of controllers, leaders and ISRs; None where no broker replicates."""
     reassignment: ReassignmentFigures | None
-    """None without reassignments."""
+    """Figures of all reassignments; None for a run without reassignments."""
     closings: tuple[ClosingFigures, ...]
     """Closed hosts in the order in which they ended; empty with the draws ``calm``, where closing takes no time."""
     groups: Mapping[str, GroupFigures]
     streams: Mapping[str, StreamsFigures]
-    """By application; empty without Streams."""
+    """Application -> figures of the application; empty for a run without Streams."""
     values: Mapping[str, int | float | None] = field(factory=dict)
-    """Every figure that ``emulator.metrics.figure`` declares for runs, by name; None: the run has no such figure."""
+    """Every figure of ``metrics.FIGURES`` by name; None for a figure whose source the run lacks."""
 
 
 def plain(figures: Figures) -> dict[str, Any]:
-    """The figures as JSON data; {} for a missing replication or reassignment."""
+    """The figures as JSON data. ``replication`` and ``reassignment`` are {} for runs without them."""
     data: dict[str, Any] = attr.asdict(figures, retain_collection_types=False)
     data["replication"] = data["replication"] or {}
     data["reassignment"] = data["reassignment"] or {}

@@ -4,9 +4,9 @@ All figures are per partition.
 
 * The *age of the newest processed record* counts while a newer record waits. The mean age is over the time in which the
   group had a position.
-* *Fresh after*: the time from a member's arrival, while records wait, until a record appended since then was processed,
-  or no record waits.
-* *Gap*: the time from the same arrival until all records that waited then were processed.
+* *Fresh after*: the time from a member's arrival, while records wait, until the group processed a record appended after
+  the arrival, or until no record waits.
+* *Gap*: the time from a member's arrival until the group processed all records that waited at the arrival.
 * *Reordered*: records processed for the first time after a record with a higher offset. Only a second consumer reorders
   records (KIP-333). The distance is the difference of the two offsets.
 """
@@ -17,7 +17,7 @@ from kemu.emulator.metrics.figures import FreshnessFigures
 
 
 class Freshness:
-    """The freshness of one group on one partition."""
+    """Counts the freshness of one group on one partition."""
 
     __slots__ = (
         *("aged_max_us", "aged_us2", "arrived_us", "changed_us", "fresh_max_us", "fresh_since_us", "gap_end"),
@@ -28,30 +28,34 @@ class Freshness:
         self.highest = 0
         """The offset after the highest processed record."""
         self.newest_us = -1
-        """Append time of the highest processed record; -1: none, or its append was not observed."""
+        """Append time of the highest processed record; -1 if no record was processed, or if no fact reported the
+        append."""
         self.changed_us = 0
         """Time at which the newest record was processed."""
         self.aged_us2 = 0
-        """Integral of the newest record's age while a newer one waits, in square microseconds."""
+        """Integral over time of the newest processed record's age while a newer record waits, in square
+        microseconds."""
         self.aged_max_us = 0
         self.arrived_us = -1
-        """Arrival of a member, while records that waited then are not all processed; -1: no such member."""
+        """Arrival of a member, until the group processes all records that waited at the arrival; -1 without such a
+        member."""
         self.gap_end = 0
-        """Log end offset at that arrival."""
+        """Log end offset at the arrival of the member (``arrived_us``)."""
         self.gap_max_us = 0
         self.fresh_since_us = -1
-        """Arrival of a member, until a record appended since then is processed; -1: no such member."""
+        """Arrival of a member, until the group processes a record appended after the arrival; -1 without such a
+        member."""
         self.fresh_max_us = 0
         self.reordered_count = 0
         self.reorder_most = 0
 
     @property
     def waits(self) -> bool:
-        """Whether a member has not caught up since its arrival."""
+        """Whether ``gap`` or ``fresh after`` of a member's arrival is still unknown."""
         return self.arrived_us >= 0 or self.fresh_since_us >= 0
 
     def arrived(self, at_us: int, log_end: int) -> None:
-        """A member set its position while records wait."""
+        """Note that a member set its position while records wait."""
         if self.arrived_us < 0:
             self.arrived_us = at_us
         if self.fresh_since_us < 0:
@@ -59,7 +63,7 @@ class Freshness:
         self.gap_end = log_end
 
     def reached(self, at_us: int, frontier: int, log_end: int, behind: tuple[int, int] | None) -> None:
-        """The group's frontier advanced.
+        """Note that the group's frontier advanced.
 
         ``behind``: the first unprocessed range that a jump left behind.
         """
@@ -72,14 +76,16 @@ class Freshness:
             self.arrived_us = -1
 
     def advanced(self, at_us: int, newest_us: int, next_us: int | None, last: int) -> None:
-        """The group processed new records up to ``last``; the first of them was appended at ``next_us``."""
+        """Note that the group processed new records up to ``last``; the first of these records was appended at
+        ``next_us``.
+        """
         before_us = self.newest_us
         if before_us >= 0 and next_us is not None:
             self._age(at_us, next_us if next_us > self.changed_us else self.changed_us, before_us)
         self.newest_us, self.changed_us, self.highest = newest_us, at_us, last
 
     def _age(self, at_us: int, from_us: int, newest_us: int) -> None:
-        """Add the age of the newest record until now; a newer one has waited since ``from_us``."""
+        """Add the age of the newest processed record until now; a newer record has waited since ``from_us``."""
         if at_us > from_us:
             young, old = from_us - newest_us, at_us - newest_us
             self.aged_us2 += (old - young) * (old + young) // 2
@@ -92,7 +98,7 @@ class Freshness:
         self.reorder_most = max(self.reorder_most, distance)
 
     def finish(self, at_us: int, next_us: int | None) -> None:
-        """End the run; unfinished waits count until now."""
+        """End the run: count unfinished waits until now."""
         if self.newest_us >= 0 and next_us is not None:
             self._age(at_us, max(self.changed_us, next_us), self.newest_us)
         self.changed_us = at_us
@@ -103,7 +109,9 @@ class Freshness:
 
 
 def freshness_of(parts: Sequence[tuple[Freshness, int]]) -> FreshnessFigures:
-    """Figures over several partitions, each with the time (us) in which its group had a position."""
+    """The figures of several partitions together. The number beside each partition: time (us) in which the group had a
+    position.
+    """
     watched_us = sum(us for _, us in parts)
     return FreshnessFigures(
         newest_age_mean_us=sum(each.aged_us2 for each, _ in parts) // watched_us if watched_us else 0,
@@ -116,7 +124,7 @@ def freshness_of(parts: Sequence[tuple[Freshness, int]]) -> FreshnessFigures:
 
 
 def freshness_together(groups: Iterable[FreshnessFigures]) -> FreshnessFigures:
-    """Figures over several groups."""
+    """The figures of several groups together."""
     found = list(groups)
     return FreshnessFigures(
         newest_age_mean_us=sum(each.newest_age_mean_us for each in found) // len(found) if found else 0,

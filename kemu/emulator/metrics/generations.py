@@ -15,15 +15,15 @@ class Generations:
         self.begun_us: list[int] = []
 
     def begin(self, at_us: int) -> None:
-        """A join phase completed."""
+        """Note that a join phase completed."""
         self.prepared_us.append(self.preparing_us)
         self.begun_us.append(at_us)
 
     def within(self, from_us: int, until_us: int) -> list[tuple[int, int]]:
         """The join phases of generations that began in the interval, as disjoint spans in order.
 
-        A span begins when the group prepared for the generation, and not before the interval or the previous
-        generation. The span ends when the generation began.
+        A span begins when the group prepared for the generation, but never before the start of the interval or of the
+        previous generation. The span ends when the generation began.
         """
         low, high = bisect_right(self.begun_us, from_us), bisect_right(self.begun_us, until_us)
         spans: list[tuple[int, int]] = []

@@ -1,11 +1,11 @@
 """Figures of controllers, leaders and ISRs: terms, elections, and time without a leader or with too few replicas in
 sync.
 
-A part of ``emulator.metrics.metrics``. The metadata store decides: a leader or an ISR changes with its ``NodeWritten``,
-even if the writer crashes before it has the answer.
+A part of ``emulator.metrics.metrics``. The metadata store decides: a leader or an ISR changes with the ``NodeWritten``
+of the partition's state, even if the writer crashes before the answer arrives.
 
 * A partition is *led* from ``BecameLeader`` of the broker that the store names. The leadership ends when the store
-  names another broker, or when the broker follows, stops, goes down or pauses.
+  names another broker, or when the broker becomes follower, stops the replica, goes down or pauses.
 * A partition is *leaderless* at all other times, from its first leader until its deletion.
 * A partition is *under-replicated* while its ISR is smaller than its replica set, and *under min ISR* while its ISR is
   smaller than ``min.insync.replicas``.
@@ -34,7 +34,7 @@ from kemu.protocol.notes.replication import (
 
 
 class _Spans:
-    """Durations of a condition, by partition."""
+    """Sums the time in which a condition holds, by partition."""
 
     def __init__(self) -> None:
         self._since: dict[TopicPartition, int] = {}
@@ -55,12 +55,12 @@ class _Spans:
             self.put(at, False, now_us)
 
     def by_name(self) -> dict[str, int]:
-        """Microseconds by "topic-0", of partitions for which the condition ever held."""
+        """Microseconds by "topic-partition", for each partition for which the condition ever held."""
         return {f"{topic}-{number}": spent for (topic, number), spent in sorted(self._spent.items())}
 
 
 class Leaders:
-    """The figures of controllers, leaders and ISRs."""
+    """Counts the figures of controllers, leaders and ISRs."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
@@ -71,10 +71,11 @@ class Leaders:
         self.isr_expands = 0
         self._leaderless, self._under_min_isr, self._under_replicated = _Spans(), _Spans(), _Spans()
         self._min_isr: dict[str, int] = {}
-        """Topic -> min.insync.replicas at the start."""
+        """Topic -> min.insync.replicas at the start of the run."""
         self._own_min_isr: dict[str, int] = {}
         self._default_min_isr: int | None = None
-        """Changed values of min.insync.replicas: of topics, and the brokers' default."""
+        """The brokers' changed default of min.insync.replicas; None without a change. ``_own_min_isr``: the topics' own
+        values."""
         self._was_led: dict[TopicPartition, None] = {}
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
             TopicReplicated: self._topic,
@@ -91,7 +92,7 @@ class Leaders:
         }
 
     def finish(self, at_us: int) -> None:
-        """End the run at this time."""
+        """Count unfinished intervals until the end of the run."""
         for spans in (self._leaderless, self._under_min_isr, self._under_replicated):
             spans.finish(at_us)
 
@@ -120,7 +121,7 @@ class Leaders:
         return self._own_min_isr.get(topic, default)
 
     def _configured(self, fact: NodeWritten) -> None:
-        """A changed setting applies to partitions from their next state on."""
+        """Note a changed min.insync.replicas. The new value applies to a partition from its next written state on."""
         is_topic_s = fact.path.startswith(f"{TOPIC_CONFIGS}/")
         if fact.what == "deleted" or not (is_topic_s or fact.path == BROKER_DEFAULTS):
             return
@@ -145,7 +146,7 @@ class Leaders:
             return
         state, before = self._panel.states[at], self._panel.state_before
         in_sync = len(state.isr)
-        # Adding replicas do not count yet (KIP-455).
+        # The replica set excludes adding replicas (KIP-455).
         self._under_replicated.put(at, in_sync < len(self._panel.assigned[at].origin), seen.at_us)
         self._under_min_isr.put(at, in_sync < self._min_isr_of(at[0]), seen.at_us)
         if before is not None:

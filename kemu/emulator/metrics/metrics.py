@@ -1,6 +1,6 @@
 """The figures of a run, computed from its facts alone.
 
-``Metrics`` is an observer: live, over a trace, or inside Spark. Each part defines what it counts:
+``Metrics`` is an observer: live, over a trace, or inside Spark. Each module defines the figures that it counts:
 
 * ``rebalances``, ``closing``, ``reassigning``;
 * ``serving`` (downtime), ``service`` (lost service, stops);
@@ -36,11 +36,14 @@ from kemu.emulator.watching.panel import Panel
 FIGURES: Mapping[str, Figure] = MappingProxyType(
     dict(sorted(DECLARED.items(), key=lambda item: issubclass(item[1].of, FactCounter)))
 )
-"""Every figure, by name: the imports above declare them. Figures that count facts of their own come last."""
+"""Every declared figure, by name. The imports of this module declare all figures. Figures of a ``FactCounter`` are
+last."""
 
 
 class Metrics:
-    """Show it every fact in order, each after its panel, then call ``finish`` and ``figures``."""
+    """Computes the figures of a run. Call ``see`` with every fact in order, after the panel has taken the fact. At the
+    end of the run, call ``finish`` and ``figures``.
+    """
 
     def __init__(self, panel: Panel) -> None:
         self._rebalances = Rebalances(panel)
@@ -81,12 +84,12 @@ class Metrics:
         return self._on.get(kind, ())
 
     def see(self, seen: Seen) -> None:
-        """Take one fact; a fact without a handler costs one look-up."""
+        """Count this fact. A fact without a handler costs one look-up."""
         for handler in self._on.get(type(seen.fact), ()):
             handler(seen, seen.fact)
 
     def finish(self, at_us: int) -> None:
-        """End the run at this time."""
+        """Complete all figures at the end of the run."""
         assert not self._finished, "a run ends once"
         self._finished, self._ended_us = True, at_us
         self._serving.finish(at_us)

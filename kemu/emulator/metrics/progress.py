@@ -7,9 +7,11 @@
   records that the log no longer has.
 * *Skipped*: unprocessed records of the log that a seek, a legitimate reset or an operator's commit skipped. Skipped
   records include records from before the group's start.
-* *Zombie records*: records that a member processed after another one had received the partition in a later generation.
+* *Zombie records*: records that a member processed after another member had received the partition in a later
+  generation.
 * *Lag* of a partition: the log end offset minus the group's committed offset, or minus the group's first position while
-  no offset is committed. A group with two commit logs (KIP-333) has the committed offset that ``committed()`` computes.
+  the group has no committed offset. A group with two commit logs (KIP-333) has the committed offset that
+  ``committed()`` computes.
 """
 
 from collections.abc import Callable
@@ -38,7 +40,7 @@ from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
 
 class _GroupOnPartition:
-    """The work of one group on one partition."""
+    """Counts the work of one group on one partition."""
 
     __slots__ = ("log", "max_lag", "newest", "progress")
 
@@ -57,14 +59,14 @@ class _GroupOnPartition:
         return 0 if reached is None else max(0, self.log.end - reached)
 
     def look(self) -> None:
-        """Update the largest lag after a change."""
+        """Update the largest lag after a change of the log or of the committed offset."""
         lag = self.lag
         if lag > self.max_lag:
             self.max_lag = lag
 
 
 class _Log:
-    """One partition's records, as reported by its leader."""
+    """The records of one partition, as reported by the partition's leader."""
 
     __slots__ = ("end", "readings")
 
@@ -74,7 +76,7 @@ class _Log:
 
 
 class Progress:
-    """Counts of the whole run, by group and by partition."""
+    """Counts the records of a run, by group and by partition."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
@@ -130,28 +132,28 @@ class Progress:
         )
 
     def _sums(self, measure: Callable[[_GroupOnPartition, TopicPartition], int]) -> dict[str, int]:
-        """Group -> the sum of a measure over its partitions."""
+        """Group -> the sum of a measure over the group's partitions."""
         sums: dict[str, int] = {}
         for group, partition in sorted(self._readings):
             sums[group] = sums.get(group, 0) + measure(self._readings[group, partition], partition)
         return sums
 
     def uncommitted(self, group: str, at: TopicPartition) -> int:
-        """Processed records beyond the group's last commit."""
+        """Number of records that the group processed beyond its last commit."""
         progress = self._panel.progress.of(group, at)
         return progress.done_behind(progress.committed or 0)
 
     def lost(self) -> dict[str, int]:
-        """Group -> committed records that were neither processed nor skipped."""
+        """Group -> number of committed records that were neither processed nor skipped."""
         progress = self._panel.progress
         return self._sums(lambda reading, at: count(progress.to_be_passed(reading.progress, at)))
 
     def skipped(self) -> dict[str, int]:
-        """Group -> skipped records."""
+        """Group -> number of skipped records."""
         return self._sums(lambda reading, at: reading.progress.skipped_of(self._panel.logs.of(at).records))
 
     def lag(self) -> dict[str, int]:
-        """Group -> current lag of all its partitions."""
+        """Group -> current lag, summed over the group's partitions."""
         return self._sums(lambda reading, _: reading.lag)
 
     # --- logs --------------------------------------------------------------------------------------------------
@@ -176,7 +178,7 @@ class Progress:
         self.produce_failed += fact.count
 
     def _another_log(self, seen: Seen, fact: PartitionHosted | BecameLeader) -> None:
-        """The leader's log may be shorter or different: later records at the lost offsets are new."""
+        """Truncate the counts to the new leader's log. Later records at truncated offsets are new records."""
         at = (fact.topic, fact.partition)
         if type(fact) is BecameLeader:
             for group, partition in [key for key, _ in self._panel.commits.changed]:
@@ -184,7 +186,7 @@ class Progress:
         self._log(at).end = self._panel.logs.of(at).records.end
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
-        """A deleted partition starts empty if it is created again."""
+        """Forget a deleted partition: a partition with the same name that is created later starts empty."""
         at = self._panel.written
         if at is not None and at not in self._panel.states and at in self._logs:
             self._logs[at].end = 0

@@ -1,15 +1,14 @@
 """Figures of reassignments: steps, moved bytes and extra traffic of brokers (a part of the metrics).
 
 A *step* begins when the controller sends the partition to the adding replicas. The step ends when the store holds
-exactly the replicas of the step. A step that is cancelled or overridden has no end. A step that is sent again, by
-another
-controller or to a restarted broker, is the same step.
+exactly the replicas of the step. A cancelled or overridden step has no end. A step that another controller repeats, or
+that a restarted broker receives again, is the same step.
 
-*Moved* bytes are copied by an adding replica before it joins the ISR; afterwards the replica is an ordinary follower.
-The *extra load* of a broker is the moved bytes that it received and sent in one second of the run.
+*Moved* bytes: bytes that an adding replica copies before the replica joins the ISR.
+The *extra load* of a broker: the moved bytes that the broker received and sent in one second of the run.
 
-*ISR changes* are counted for partitions during their reassignment. A step that adds one replica and removes one makes
-two.
+*ISR changes* are counted for partitions during their reassignment. A step that adds one replica and removes another
+makes two changes.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +35,7 @@ from kemu.protocol.notes.replication import (
 
 SECOND_US = 1_000_000
 DEFAULT_RECORD_BYTES = 1_000
-"""Used for topics whose record size is unknown."""
+"""The assumed size of a record of a topic whose record size is unknown."""
 
 
 class _Step:
@@ -56,7 +55,7 @@ class _Step:
 
 
 class _Load:
-    """A broker's extra load: in the current second, and in the worst one."""
+    """Counts a broker's extra load in the current second and in the second with the most load."""
 
     __slots__ = ("bytes", "most", "second")
 
@@ -65,7 +64,7 @@ class _Load:
         self.bytes = self.most = 0
 
     def add(self, at_us: int, count: int) -> None:
-        """Add bytes at this time."""
+        """Add bytes that the broker received or sent at this time."""
         second = at_us // SECOND_US
         if second != self.second:
             self.second, self.bytes = second, 0
@@ -74,13 +73,13 @@ class _Load:
 
 
 class Reassigning:
-    """The figures of reassignments."""
+    """Counts the figures of reassignments."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
         self._sizes: dict[str, int] = {}
         self._moving: dict[TopicPartition, tuple[int, ...]] = {}
-        """Partition under reassignment -> its target replicas."""
+        """Partition under reassignment -> target replicas."""
         self._steps: list[_Step] = []
         self._running: dict[TopicPartition, _Step] = {}
         self._numbers: dict[TopicPartition, int] = {}
@@ -93,11 +92,11 @@ class Reassigning:
         self._churn = 0
         self._most_replicas = 0
         self._waits: dict[TopicPartition, str] = {}
-        """Partition -> its controller's last reason to wait."""
+        """Partition -> the controller's last reason to wait."""
         self._left: dict[int, None] = {}
         """Brokers from which steps removed replicas."""
         self._logs: dict[str, dict[TopicPartition, None]] = {}
-        """Broker -> partitions whose logs are on its disk."""
+        """Broker -> partitions whose logs are on the broker's disk."""
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
             RecordSizes: self._sized,
             BecameController: self._controls,
@@ -116,7 +115,7 @@ class Reassigning:
         }
 
     def figures(self) -> ReassignmentFigures | None:
-        """The figures; None without reassignments."""
+        """The figures of all reassignments; None for a run without reassignments."""
         if self._began_us is None:
             return None
         done = not self._moving and self._ended_us is not None
@@ -202,7 +201,9 @@ class Reassigning:
             self._ended_us = at_us
 
     def _controls(self, seen: Seen, fact: BecameController) -> None:
-        """Complete the steps of the former controller from the store's state."""
+        """Compare the unfinished steps of the former controller with the store, and end the steps that the store has
+        completed.
+        """
         self._waits = {}
         for at, target in list(self._moving.items()):
             stored = self._panel.assigned.get(at)

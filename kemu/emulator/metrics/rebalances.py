@@ -1,12 +1,11 @@
 """Rebalances as reported by the coordinators: time, reason, members and moved partitions (a part of the metrics).
 
 A rebalance lasts from the moment a calm group (Stable or Empty) prepares for one until the group is calm again. A
-rebalance may take several join phases (``rounds``). If the coordinator is lost meanwhile, the rebalance resumes at the
-next
-coordinator. A group that is loaded as Stable and stays so was calm from its load on.
+rebalance may take several join phases (``rounds``). If the coordinator fails during a rebalance, the rebalance
+continues at the next coordinator. A group that is loaded as Stable and stays Stable was calm from the time of the load.
 
-A partition *moved* if this rebalance assigned it to another client (actor) than the one before. A first assignment
-moves nothing. A client that restarts and gets its partitions again has not moved them.
+A partition *moved* if this rebalance assigned the partition to another client (actor) than the previous rebalance. A
+first assignment moves nothing. The partitions of a client that restarts and receives the same partitions did not move.
 """
 
 from collections.abc import Callable
@@ -32,7 +31,7 @@ CALM = (STABLE, GroupState.EMPTY.value)
 
 
 class Rebalance:
-    """One rebalance of a group. ``ended_us`` is None if it had not ended at the end of the run."""
+    """One rebalance of a group. ``ended_us`` is None until the rebalance ends."""
 
     __slots__ = ("ended_us", "generation", "group", "members", "moved", "reason", "rounds", "started_us", "stopped_us")
 
@@ -48,7 +47,7 @@ class Rebalance:
         self.stopped_us = 0
 
     def figures(self) -> RebalanceFigures:
-        """The figures of the rebalance."""
+        """The figures of this rebalance."""
         return RebalanceFigures(
             group=self.group,
             generation=self.generation,
@@ -70,13 +69,14 @@ class _Group:
         self.by_generation: dict[int, Rebalance] = {}
         self.first_stable_us: int | None = None
         self.loaded_us: int | None = None
-        """Time at which the group was loaded as calm during a rebalance; None after its next change."""
+        """Time at which the group was loaded as calm during a rebalance; None after the next change of the group's
+        state."""
         self.owners: dict[TopicPartition, tuple[int, str]] = {}
-        """Partition -> the generation and the client that last received it."""
+        """Partition -> (generation, client) that last received the partition."""
         self.size: int | None = None
-        """Bytes of the largest record of a generation."""
+        """Bytes of the group's largest record; None before the first record."""
         self.margin: int | None = None
-        """The smallest margin between such a record and the limit."""
+        """Fewest bytes between a record of the group and ``message.max.bytes``; None before the first record."""
         self.too_large = 0
 
 
@@ -87,7 +87,8 @@ class Rebalances:
         self._panel = panel
         self.all: list[Rebalance] = []
         self.incompatible: dict[str, int] = {}
-        """Client -> ``num.incompatible.rebalance`` (KIP-429's page): generations in which V0 and V1 members met."""
+        """Client -> ``num.incompatible.rebalance`` (KIP-429's page): generations with members of both protocol versions
+        V0 and V1."""
         self._groups: dict[str, _Group] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             GroupBecame: self._became,
@@ -99,7 +100,9 @@ class Rebalances:
         }
 
     def stopped(self, group: str, since_us: int, until_us: int) -> None:
-        """Charge an interval without any service to the rebalances, each from its start to the start of the next."""
+        """Add an interval without any service to the rebalances. A rebalance gets the part between its start and the
+        start of the next rebalance.
+        """
         mine = [row for row in self.all if row.group == group and row.started_us < until_us]
         for row in reversed(mine):
             if until_us <= since_us:
@@ -114,11 +117,11 @@ class Rebalances:
                 group.last.ended_us = group.loaded_us
 
     def first_stable_us(self) -> dict[str, int | None]:
-        """Group -> time at which it was first Stable."""
+        """Group -> time at which the group was first Stable; None if never."""
         return {name: group.first_stable_us for name, group in sorted(self._groups.items())}
 
     def record_of(self, name: str) -> tuple[int | None, int | None, int]:
-        """(bytes of the largest record of a generation, smallest margin to the limit, number of refused records)."""
+        """(largest record in bytes, smallest margin to ``message.max.bytes``, number of refused records) of a group."""
         group = self._groups.get(name)
         return (None, None, 0) if group is None else (group.size, group.margin, group.too_large)
 

@@ -1,14 +1,14 @@
-"""Changelog records read by copies of tasks, and the useless part of them (a part of the metrics).
+"""The changelog records that copies of tasks read, and the bytes that were read in vain (a part of the metrics).
 
-A row is the reading of one copy in one role: "active" (no instance processes the task meanwhile), "learner", "warm-up"
-(a standby beyond ``num.standby.replicas``) or "standby". Bytes are records times the size of the changelog's records;
-1,000 if the size is unknown.
+A row is the reading of one copy in one role. The roles are "active" (no instance processes the task during the
+reading), "learner", "warm-up" (a standby beyond ``num.standby.replicas``) and "standby". Bytes are the number of
+records times the size of the changelog's records. An unknown size is taken as 1,000 bytes.
 
 *Wasted* bytes are of three kinds:
-* read for a copy that was closed, or whose host went down, before it was active and running;
+* read for a copy that closed, or whose host went down, before the copy was active and running;
 * read by learners and warm-ups and unused at the end of the run;
-* *avoidable*: read by an active copy, more than its assignor's ready lag (``InstanceStarted``), although a copy on
-  another staying instance was within that lag when the reading began.
+* *avoidable*: read by an active copy beyond its assignor's ready lag (``InstanceStarted``), although another staying
+  instance had a copy within the ready lag when the reading began.
 
 Bytes read by standbys are never wasted.
 
@@ -48,20 +48,20 @@ class _CopyReading:
         self.records = 0
         self.ready_us: int | None = None
         self.best_elsewhere = best_elsewhere
-        """Position of the best copy elsewhere when the reading began; -1: none."""
+        """Highest position of a copy on another instance when the reading began; -1 without such a copy."""
         self.outcome = ""
         self.wasted = self.avoidable = False
 
 
 class Restoring:
-    """Changelog reading of all applications."""
+    """Counts the changelog reading of all applications."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
         self._sizes: dict[str, int] = {}
         self._all: list[_CopyReading] = []
         self._open: dict[int, list[_CopyReading]] = {}
-        """Number of a copy -> its readings with an unknown outcome."""
+        """Number of a copy -> readings of the copy with an unknown outcome."""
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
             RecordSizes: self._sized,
             TaskRestored: self._restored,
@@ -71,7 +71,7 @@ class Restoring:
         }
 
     def finish(self) -> None:
-        """End the run: readings without an outcome stay unused."""
+        """End the run: readings without an outcome become unfinished, and are wasted for learners and warm-ups."""
         for rows in list(self._open.values()):
             for row in rows:
                 row.outcome = UNFINISHED
@@ -129,7 +129,9 @@ class Restoring:
         row.last, row.until_us = fact.last, seen.at_us
 
     def _best_elsewhere(self, mine: WatchedCopy) -> int:
-        """The highest position of copies that are no owners, on instances that stay; -1: none."""
+        """The highest position of the task's standby, learner and warm-up copies on other staying instances; -1 without
+        such a copy.
+        """
         application = self._panel.applications.of(mine.application)
         found = [
             copy.position

@@ -1,24 +1,22 @@
 """The lost service of a group, computed from the downtime of its partitions.
 
-*Service lost*: the share of a group's partitions that are down, among those ever served until then; all weigh the same.
-The integral of the lost share over time is in seconds of the whole service: 1 s is all partitions for a second, or half
-of them for two.
-The share of a member is the downtime of the partitions that it served last. The members' shares add up to the group's
-downtime.
+*Service lost*: the share of a group's partitions that are down, among the partitions served so far; all partitions
+weigh the same. The integral of the lost share over time is in seconds. All partitions down for 1 s give 1 s, as do half
+of the partitions for 2 s. The part of a member is the downtime of partitions that the member served last. The members'
+parts add up to the group's downtime.
 
-*Stopped*: the time at 100 %, in which no partition is served ("stop of the world").
+*Stopped*: the time in which no partition of the group is served ("stop the world").
 """
 
 from collections.abc import Iterable, Sequence
 
-from attrs import frozen
-
 from kemu.emulator.metrics.figures import DowntimeFigures, ServiceFigures
+from kemu.protocol.frozen import frozen
 
 
 @frozen
 class ServiceLost:
-    """A group's figures, and the intervals without any served partition: (from, until)."""
+    """A group's figures, and the intervals (from, until) without any served partition."""
 
     figures: ServiceFigures
     stops: tuple[tuple[int, int], ...]

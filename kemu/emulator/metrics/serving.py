@@ -1,14 +1,14 @@
 """The time in which partitions are without service for users (a part of the metrics).
 
 A partition of a group is *down* from the last record processed before an interruption to the first record processed
-after it. If no record waited that long, downtime begins when the oldest waiting record was appended or when the
-interruption began: the earlier of the two. If no record waits, the partition is down from the loss of its owner to the
+after it. If no record waited since the last processing, downtime begins at the append of the oldest waiting record or
+at the interruption, whichever is earlier. If no record waits, the partition is down from the loss of its owner to the
 position of the new owner. So downtime includes callbacks, and a partition without records is down only without an
-owner. Counting begins with the group's first position. If service does not return, the partition is down until the end
-of the run.
+owner. Downtime is counted from the group's first position. If service does not return, the partition is down until the
+end of the run.
 
 The ``cause`` of an interruption:
-* the owner gave the partition up ("revoked", "lost"), failed for good ("failed") or closed ("closed");
+* the owner gave up the partition ("revoked", "lost"), failed permanently ("failed") or closed ("closed");
 * the owner is "paused", or its host is "down";
 * another member received the partition while an isolated owner keeps it ("taken over");
 * the owner keeps the partition and is busy with callbacks about other partitions ("callbacks");
@@ -16,11 +16,11 @@ The ``cause`` of an interruption:
 
 A slow application or network does not interrupt service; it shows in delays and lag.
 
-The panel determines the owner: by the member's own callbacks, while its host runs. Facts without positions (recorded
-from other systems) restore service with ownership, or with the first record if some wait. A Streams thread serves a
-partition while it also runs the task.
+A partition's owner is the member whose callbacks say so, while the member's host runs (``Panel``). In traces without
+positions (recorded from other systems), ownership restores service, or the first processed record if records wait. A
+Streams thread serves a partition while the thread runs the partition's task.
 
-Each interval is a chain of pieces, each with its reason to wait (``emulator.watching.interruptions``).
+Each interval consists of consecutive pieces; each piece has one reason to wait (``emulator.watching.interruptions``).
 """
 
 from collections.abc import Callable, Mapping
@@ -62,19 +62,20 @@ MOVERS: Mapping[type, str] = {
     HostDown: "down",
     **dict.fromkeys((HostStarted, HostResumed, AssignmentReceived, PartitionsAssigned), "down"),  # a new life
 }
-"""Facts that may begin or end a member's service, and the cause that they give an interruption."""
+"""Type of a fact that may begin or end a member's service -> the cause of an interruption that begins with the fact."""
 
 _LEADS = (BecameLeader, BecameFollower, ReplicaStopped, NodeWritten, PartitionHosted)
-"""Facts that may give a partition a leader or take its leader away, besides facts about hosts."""
+"""Facts that may change whether a partition has a running leader, besides facts about hosts."""
 _EVER = 1 << 62
 
 
 class _State(Enum):
     NEW = 1
-    """The group never had a position on the partition."""
+    """A partition on which the group never had a position."""
     UP = 2
     DOUBTFUL = 3
-    """Owned; interrupted if a record from before ``doubt_us`` waits until the owner's next processing."""
+    """A partition with an owner in callbacks. Service is interrupted if a record from before ``doubt_us`` waits until
+    the owner's next processing."""
     DOWN = 4
 
 
@@ -94,7 +95,7 @@ class _Served:
         self.owners = 0
         """Number of owners, zombies included."""
         self.owner: ActorName = ""
-        """The member that became owner last."""
+        """The member that last became owner."""
         self.owner_before: ActorName = ""
         """The owner at the interruption of service."""
         self.began_us = 0
@@ -111,7 +112,7 @@ class _Served:
 
 
 class Serving:
-    """Intervals of downtime. Takes each fact before ``waiting``."""
+    """Counts the intervals of downtime. Show it each fact before ``Waiting`` takes the fact."""
 
     def __init__(self, panel: Panel, waiting: Waiting) -> None:
         self._panel = panel
@@ -122,7 +123,7 @@ class Serving:
         self._of: dict[TopicPartition, list[Service]] = {}
         self._positions_told = False
         self._awaiting: dict[Service, Seen] = {}
-        """Positions of Streams threads that do not run the task yet."""
+        """Positions of Streams threads whose task does not run yet."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             **dict.fromkeys(MOVERS, self._moved),
             **dict.fromkeys(_LEADS, self._led),
@@ -133,7 +134,7 @@ class Serving:
         }
 
     def finish(self, at_us: int) -> None:
-        """End the run; downtime that has not ended counts until now."""
+        """End the run: count unfinished downtime until now."""
         for key, served in self._partitions.items():
             if served.state is _DOWN:
                 self._back(key, served, at_us)
@@ -142,14 +143,14 @@ class Serving:
         self.intervals.sort(key=lambda row: (row.group, row.from_us, row.topic, row.partition))
 
     def downtime_us(self) -> dict[str, int]:
-        """Microseconds by "group/topic-partition", for every partition that was ever owned."""
+        """Microseconds of downtime by "group/topic-partition", for every partition that ever had an owner."""
         return {
             f"{group}/{topic}-{number}": self._partitions[group, (topic, number)].down_us
             for group, (topic, number) in sorted(self._partitions)
         }
 
     def first_us(self) -> dict[GroupId, list[int]]:
-        """Group -> time at which each of its partitions was first served."""
+        """Group -> times at which the group's partitions were first served."""
         found: dict[GroupId, list[int]] = {}
         for group, partition in sorted(self._partitions):
             served = self._partitions[group, partition]
@@ -179,7 +180,7 @@ class Serving:
             self._led(seen, fact)
 
     def _led(self, seen: Seen, fact: object) -> None:
-        """Partitions lost their running leader, or have one again."""
+        """Interrupt partitions that lost their running leader; resume partitions that have a running leader again."""
         interruptions = self._panel.interruptions
         for at in interruptions.led_changed:
             is_led = interruptions.is_led(at)
@@ -196,7 +197,7 @@ class Serving:
         served.since_us = min(at_us, self._waiting_since_us(key, served, at_us))
 
     def _begin(self, at_us: int, key: Service, owner: ActorName) -> None:
-        """Begin service. ``owner`` "": the same owner resumes."""
+        """Begin service. If ``owner`` is "", the same owner resumes."""
         served = self._partitions.get(key)
         if served is None:
             served = self._partitions[key] = _Served()
@@ -229,12 +230,12 @@ class Serving:
         return self._waiting.queue(*key).oldest_us(offset)
 
     def _waiting_since_us(self, key: Service, served: _Served, otherwise_us: int) -> int:
-        """Start of the wait: records wait since then, and none was processed."""
+        """The time since which records wait and none was processed."""
         queue = self._waiting.queue(*key)
         oldest_us = queue.oldest_us()
         if oldest_us is None:
             return otherwise_us
-        if oldest_us < served.doubt_us:  # the record waited for callbacks that began before
+        if oldest_us < served.doubt_us:  # the record waited for the end of callbacks
             oldest_us = min(oldest_us, served.busy_us)
         return max(oldest_us, queue.last_us, served.up_us)
 
@@ -262,7 +263,7 @@ class Serving:
             served.state = _UP
             served.first_us = served.up_us = seen.at_us
         elif self._oldest_us(key, fact.offset) is not None or not self._panel.interruptions.is_led(key[1]):
-            return  # service returns with the first record, or with the leader
+            return  # service returns with the first processed record, or with the next leader
         elif served.state is _DOWN:
             self._back(key, served, seen.at_us)
         else:
@@ -285,7 +286,7 @@ class Serving:
             self._no_doubt(key, served, began_us)
 
     def _no_doubt(self, key: Service, served: _Served, at_us: int) -> None:
-        """The owner processes records: end the doubt, and the interruption if there was one."""
+        """The owner processes records: end the doubt, and an interruption if a record waited for the callbacks."""
         served.state = _UP
         oldest_us = self._oldest_us(key)
         if oldest_us is None or oldest_us >= served.doubt_us:

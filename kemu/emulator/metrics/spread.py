@@ -1,16 +1,16 @@
-"""A distribution of weighted values in bounded space, for quantiles of record delays."""
+"""A distribution of weighted values in bounded memory, for quantiles of record delays."""
 
 from collections.abc import Iterable
 
 _BITS = 11
-"""Number of binary digits kept of a value: a quantile is at most 1/1024 below the exact one."""
+"""Number of leading binary digits kept of a value. A quantile is at most 1/1024 below the exact quantile."""
 
 
 class WeightedSpread:
-    """Whole numbers from 0, each with its number of occurrences.
+    """A distribution of whole numbers from 0, each with its number of occurrences.
 
-    Values below 2048 are exact; of larger values the first eleven binary digits are kept, as in HdrHistogram. So there
-    are at most about ten thousand different values. The largest value is exact.
+    Values below 2048 are exact; larger values keep their first eleven binary digits, as in HdrHistogram. So at most
+    about ten thousand different values are stored. The largest value is exact.
     """
 
     __slots__ = ("_counts", "largest", "total")
@@ -22,7 +22,7 @@ class WeightedSpread:
         self.largest = 0
 
     def add(self, value: int, times: int) -> None:
-        """Add a value, ``times`` over."""
+        """Add ``times`` occurrences of a value."""
         assert value >= 0 and times > 0, (value, times)
         shift = value.bit_length() - _BITS
         kept = value >> shift << shift if shift > 0 else value

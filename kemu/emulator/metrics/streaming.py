@@ -21,7 +21,7 @@ P99 = 99
 
 
 class Streaming:
-    """The parts that count for Streams applications."""
+    """Computes the figures of Streams applications."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
@@ -33,11 +33,11 @@ class Streaming:
 
     @property
     def parts(self) -> tuple[Mapping[type, Callable[[Seen, Any], None]], ...]:
-        """The handlers of each part, by type of fact."""
+        """For each part: type of fact -> handler."""
         return (self._downtime.on, self._restoring.on, self._moves.on, self._work.on)
 
     def finish(self, at_us: int) -> None:
-        """End the run at this time."""
+        """Complete the figures of all parts at the end of the run."""
         self._ended_us = at_us
         self._downtime.finish(at_us)
         self._restoring.finish()

@@ -1,25 +1,25 @@
 """The time in which no instance can process a task of a Streams application (a part of the metrics).
 
-A task is *up* while an active copy of it is RUNNING on an instance that is not paused. The task is *down* from the end
-of the last such copy to the start of the next. The ``cause`` of the end:
+A task is *up* while one of its active copies is RUNNING on an instance that is not paused. The task is *down* from the
+end of the last such copy to the start of the next. The ``cause`` of the end:
 * "paused": the owner gave the task up for a join, and the same copy resumes afterwards (KIP-429's tasks with learners;
   every task under the eager protocol);
 * "given up": the owner gave the task up, and another copy takes over;
-* "down": the host of its instance went down, from the crash itself and not from its detection;
+* "down": the instance's host went down; downtime begins with the crash, not with its detection;
 * "closed": the instance closed itself;
 * "stands still": the host is paused.
 
 The parts of an interval add up to its length. If the same copy resumes, all of the interval is *pause*. Otherwise:
 * *detect*: until the group prepared for a rebalance;
-* *barrier*: from there until the new owner had its answer to SyncGroup;
-* *restore*: from there until the task runs.
+* *barrier*: from that preparation until the new owner had its answer to SyncGroup;
+* *restore*: from that answer until the task runs.
 
-The first generation that began in the interval ends the first two parts. The first assignment of the task to its final
-copy separates the last two. An interval without a generation is all detection. An interval that does not end has a
-barrier and no restore.
+The first generation that began in the interval ends detection. The first assignment of the task to its final copy ends
+the barrier. An interval without a generation is detection only. An interval that does not end has a barrier and no
+restore.
 
-Counting begins when a task first runs. A task that is down at the end of the run is down until then. Times are
-microseconds. A zombie counts as an owner; other figures count the records that it reprocesses.
+The downtime of a task is counted from its first start. The last downtime of a task may end with the run.
+Times are microseconds. A zombie is an owner, too; other figures count the records that the zombie reprocesses.
 
 Source: the downtime of KIP-429's page, task by task; Kafka's ``StreamTask`` processes in state RUNNING only.
 """
@@ -51,20 +51,20 @@ class _Task:
 
     def __init__(self) -> None:
         self.running: dict[int, WatchedCopy] = {}
-        """Number of a copy -> the copy, while it processes."""
+        """Number of a copy -> the copy, while the copy processes records."""
         self.started = False
         self.since_us = -1
-        """Start of the downtime; -1 while the task is up, or before it first was."""
+        """Start of the current downtime; -1 while the task is up, and before its first start."""
         self.cause = ""
         self.stopped: WatchedCopy | None = None
-        """The copy that processed last, while it may resume."""
+        """The last copy that processed records, while the copy may resume."""
         self.takers: dict[int, int] = {}
-        """Number of a copy -> time at which it learned that it is to process the task."""
+        """Number of a copy -> time at which the copy became active."""
         self.down_us = 0
 
 
 class TaskDowntime:
-    """Intervals of downtime of all applications."""
+    """Counts the intervals of downtime of all applications."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
@@ -86,7 +86,7 @@ class TaskDowntime:
         }
 
     def finish(self, at_us: int) -> None:
-        """End the run; downtime that has not ended counts until now."""
+        """End the run: unfinished downtime lasts until now."""
         for key, task in self._tasks.items():
             if task.since_us >= 0:
                 self._ends(key, task, at_us, None)
@@ -94,7 +94,7 @@ class TaskDowntime:
             rows.sort(key=lambda row: (row.from_us, row.task))
 
     def downtime_us(self, application: GroupId) -> dict[str, int]:
-        """Task -> downtime in us, of tasks that ever ran."""
+        """Task -> downtime in us, for each task that ever ran."""
         return {
             name: task.down_us
             for (group, name), task in sorted(self._tasks.items(), key=lambda item: _in_order(item[0]))
@@ -138,7 +138,7 @@ class TaskDowntime:
             return
         task.since_us, task.cause, task.stopped = at_us, cause, copy
         self._last[key] = copy.instance
-        # Copies that had the task before the owner stopped.
+        # Active copies that existed before the owner stopped.
         for other in self._panel.applications.of(key[0]).of(key[1]):
             if other is not copy and other.role == ACTIVE and other.state != TaskState.SUSPENDED.value:
                 task.takers.setdefault(other.number, at_us)
@@ -169,7 +169,7 @@ class TaskDowntime:
     def _parts(
         self, group: GroupId, task: _Task, from_us: int, until_us: int, copy: WatchedCopy | None
     ) -> tuple[int, int, int]:
-        """(detect, barrier, restore) in us; they add up to the interval."""
+        """(detect, barrier, restore) in us; the sum is the length of the interval."""
         generations = self._generations.get(group)
         joins = [] if generations is None else generations.within(from_us, until_us)
         if not joins:
@@ -179,7 +179,9 @@ class TaskDowntime:
         return prepared_us - from_us, taken_us - prepared_us, until_us - taken_us
 
     def _synced(self, copy: WatchedCopy, taken_us: int, from_us: int) -> int:
-        """Time of the assignment that gave the thread its copy; callbacks may lie between the two."""
+        """Time at which the thread received the assignment with this copy. Callbacks may follow before the copy becomes
+        active.
+        """
         times = self._synced_us.get(part_on(copy.instance, copy.thread), [])
         index = bisect_right(times, taken_us)
         generations = self._generations[copy.application]
@@ -198,7 +200,7 @@ class TaskDowntime:
                 self._stops(key, task, copy, seen.at_us, DOWN)
             if task.stopped is copy:
                 task.stopped = None
-        if fact.how == SHUT:  # the instance closed its tasks just before
+        if fact.how == SHUT:  # the instance closed its tasks just before this fact
             for key, task in self._tasks.items():
                 if task.since_us == seen.at_us and self._last[key] == fact.host:
                     task.cause = SHUT
@@ -243,6 +245,6 @@ class TaskDowntime:
 
 
 def _in_order(key: tuple[GroupId, str]) -> tuple[GroupId, int, int]:
-    """Sort by number: "0_9" before "0_10"."""
+    """Sort key by group and task number: "0_9" before "0_10"."""
     subtopology, _, partition = key[1].partition("_")
     return key[0], int(subtopology), int(partition)

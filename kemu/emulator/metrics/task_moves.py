@@ -3,25 +3,26 @@
 *Episode*: the time from an external event to *rest*. External events are faults, operators' actions, growing topics,
 and hosts that start, go down, pause or resume. At rest the group is Stable, every task runs, no task is paused,
 restored, learned or warmed up, and no other rebalance follows before the next event. Events within a second of each
-other, and events before rest, belong to one episode. An event without effect begins no episode; neither does an
-instance that closes after it has transferred all its tasks. An application forms until an event finds it Stable with
-every task running.
+other, and events before rest, belong to one episode. An event without effect begins no episode. An instance that closes
+after the transfer of all its tasks begins no episode, either. An application has formed when it is first Stable with
+every task running at an event.
 
 *Balance*: the group is Stable, every task has an owner, leaving instances have no tasks, and the loads of the others
 are as even as the assignor promises (``watching/balance.py``).
 
-*Time to balance*: from the start of an episode to the
-start of the balance that lasts until the next event. A rebalance that keeps the balance does not end it.
+*Time to balance*: from the start of an episode to the start of balance that lasts until the next event. A rebalance
+that keeps the balance does not end it.
 
-A task *moved* under two conditions. A decision that took effect gave the task to another instance than the last
-owner. The last owner took part in the rebalance, or in the one that took the task away. A task whose owner had left or
+A task *moved* under two conditions. A decision that took effect gave the task to another instance than the last owner.
+The last owner took part in this rebalance, or in the rebalance that revoked the task. A task whose owner had left or
 failed did not move.
 
-*Minimum*: the tasks beyond their quota, over the instances that were there from the start to the end of the episode.
-Quotas are as even as weights allow, rounded in favour of the instance with more tasks; 0 for an instance that leaves.
-An assignor that tolerates imbalance may move fewer tasks. *Back and forth*: a task went from x to y and back to x.
+*Minimum*: the tasks beyond the instances' quotas, summed over the instances that existed from the start to the end of
+the episode. Quotas are as even as weights allow, rounded up for the instances with more tasks. The quota of a leaving
+instance is 0. An assignor that tolerates imbalance may move fewer tasks. *Back and forth*: a task moved from x to y and
+back to x.
 
-Rebalances are counted per generation, under their coordinator's reason. *Empty*: a generation without any change of
+Rebalances are counted per generation, under the coordinator's reason. *Empty*: a generation without any change of
 roles.
 
 Source: Kafka's ``TaskAssignorConvergenceTest``, ``AssignmentTestUtils`` (definition of balance); KIP-429's page.
@@ -69,13 +70,13 @@ class Reason(StrEnum):
     """The reason for which a coordinator prepared for a rebalance."""
 
     JOINED = "joined"
-    """A new member."""
+    """A new member joined."""
     GONE = "gone"
     """A member left, or its session expired."""
     READY = "ready"
     """KIP-429's page: a learner has caught up."""
     LEAVING = "leaving"
-    """An instance is to leave, or to stay after all."""
+    """An operator asked an instance to leave, or cancelled the request."""
     EXPIRED = "expired"
     """``scale.down.timeout.ms`` has expired."""
     FOLLOW_UP = "follow-up"
@@ -110,10 +111,10 @@ class _Episode:
         self.first = ""
         """The first event of the episode, in words."""
         self.before = dict(before)
-        """Task -> its process at the start."""
+        """Task -> its process at the start of the episode."""
         self.balanced_us: int | None = None
         self.rested_us: int | None = None
-        """Start of the current rest."""
+        """Start of the current rest; None without rest."""
         self.reasons: Counter[str] = Counter()
         self.empty = 0
         self.moved = 0
@@ -122,7 +123,7 @@ class _Episode:
         self.owners: dict[str, list[str]] = {task: [process] for task, process in before.items()}
 
     def event(self, at_us: int, fact: object) -> None:
-        """Note an event: balance and rest have to be reached again."""
+        """Note an event: the application has to reach balance and rest after the event."""
         self.event_us, self.balanced_us, self.rested_us = at_us, None, None
         self.first = self.first or _in_words(fact)
         if isinstance(fact, FaultApplied):
@@ -130,7 +131,7 @@ class _Episode:
 
     @property
     def why(self) -> str:
-        """The episode's events, in words."""
+        """A short description of the episode's events."""
         return "; ".join(self.planned) or self.first
 
 
@@ -146,7 +147,7 @@ class _Application:
         self.taken: dict[str, bool] = {}
         """Task without an owner -> whether its last owner took part in the rebalance that took it."""
         self.decided: TasksDecided | None = None
-        """A decision that has not taken effect."""
+        """The leader's last decision, while the decision has not taken effect."""
         self.last: TasksDecided | None = None
         """The last decision that took effect."""
         self.preparing = Reason.OTHER
@@ -154,15 +155,15 @@ class _Application:
 
 
 class TaskMoves:
-    """The episodes of all applications."""
+    """Counts the episodes of all applications."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
         self._of: dict[GroupId, _Application] = {}
         self._why: dict[MemberId, str] = {}
-        """Member -> the reason for its last join."""
+        """Member -> the reason for the member's last join."""
         self._arrived: tuple[int, ActorName] | None = None
-        """(step, coordinator) of the last report of a new member."""
+        """(step, coordinator) of the last fact ``MemberAdded``."""
         self._removed: tuple[int, ActorName] | None = None
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
             HostStarted: self._event,
@@ -186,13 +187,13 @@ class TaskMoves:
         }
 
     def finish(self, at_us: int) -> None:
-        """End the run at this time."""
+        """End unfinished episodes at the end of the run."""
         for name, mine in self._of.items():
             if mine.episode is not None:
                 self._close(name, mine)
 
     def episodes(self, application: GroupId) -> tuple[EpisodeFigures, ...]:
-        """Episodes in order of time."""
+        """The application's episodes in order of time."""
         mine = self._of.get(application)
         return tuple(_told(episode) for episode in mine.episodes) if mine is not None else ()
 
@@ -354,7 +355,7 @@ class TaskMoves:
         return group is not None and group.state == STABLE and group.loaded
 
     def _serves(self, name: GroupId) -> bool:
-        """Whether every task runs."""
+        """Whether every task of the application runs."""
         decided = self._panel.applications.of(name).decided
         copies = self._panel.applications.of(name).copies
         if decided is None or len(copies) < len(decided.tasks) or not self._is_stable(name):
@@ -366,7 +367,7 @@ class TaskMoves:
 
 
 def _roles(decided: TasksDecided) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """Process -> its tasks by role, without processes that have none."""
+    """Process -> its tasks by role, for processes with tasks."""
     given = {row.process: (row.assigned, row.learning, row.standby) for row in decided.given}
     return {process: roles for process, roles in given.items() if any(roles)}
 
@@ -399,5 +400,5 @@ _WORDS: Mapping[type, str] = {
 
 
 def _in_words(fact: object) -> str:
-    """An event in a few words."""
+    """A short description of an event."""
     return _WORDS.get(type(fact), "all is healed").format(fact)

@@ -1,13 +1,13 @@
 """The cost of balancing a Streams application besides downtime, and its imbalance (a part of the metrics).
 
-*Learning*: the time of learners and warm-ups, summed; a task that one instance learns for a second is one task-second.
-This work is done twice. A warm-up counts from the decision that creates it to the next decision. *Idle*: the part of
-learning in which a learner is ready and not the owner yet.
+*Learning*: the time in which learners and warm-ups exist, summed; one learner for one second is one task-second. A
+warm-up exists from the decision that creates the warm-up to the next decision. *Idle*: the part of learning in which a
+learner is ready and not yet the owner.
 
-*Imbalance*: the distance between the load of the worst instance and its share, in tasks with state, integrated over
-time. The imbalance counts from the first moment at which all these tasks have owners. Shares are by weight, of the
-instances that
-stay. *Waiting to join*: by thread, the time from its JoinGroup until the answer to that request or to a later one.
+*Imbalance*: the largest difference between an instance's load and its share, in tasks with state, integrated over time.
+Imbalance is counted from the first moment at which all tasks with state have owners. Shares are by weight, over the
+instances that stay. *Waiting to join*: by thread, the time from a JoinGroup until the answer to the same or a later
+JoinGroup.
 
 Source: KIP-429's page, "double task processing"; ``stream.imbalance.percentage``.
 """
@@ -36,32 +36,32 @@ _JOINED, _JOINING = MemberState.COMPLETING.value, MemberState.PREPARING.value
 
 
 class _Held:
-    """An application's sums, and their present rates of growth."""
+    """The sums of one application, and the present rates of their growth."""
 
     def __init__(self) -> None:
         self.since_us = 0
         self.learners = 0
         self.warmups = 0
         self.ready_since_us: dict[tuple[str, str], int] = {}
-        """(task, instance)"""
+        """(task, instance) -> time at which the learner was ready."""
         self.loads: dict[str, int] = {}
         """Instance -> number of its tasks with state."""
         self.formed = False
         self.distance: Fraction = Fraction(0)
-        """Distance between the load of the worst instance and its share."""
+        """The largest difference between an instance's load and its share."""
         self.learner_us = self.idle_us = 0
         self.imbalance_us: Fraction = Fraction(0)
         self.waits_us: dict[ActorName, int] = {}
 
 
 class TaskWork:
-    """Learning, imbalance and waits of all applications."""
+    """Counts learning, imbalance and waits of all applications."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
         self._all: dict[GroupId, _Held] = {}
         self._joining: dict[ActorName, tuple[GroupId, int]] = {}
-        """Thread -> (application, start of its wait)."""
+        """Thread -> (application, start of the thread's wait)."""
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
             InstanceStarted: self._instances_changed,
             InstanceLeaving: self._instances_changed,
@@ -76,26 +76,26 @@ class TaskWork:
         }
 
     def finish(self, at_us: int) -> None:
-        """End the run at this time."""
+        """Add up all sums until the end of the run."""
         for held in self._all.values():
             self._add_up(held, at_us)
             held.idle_us += sum(at_us - since_us for since_us in held.ready_since_us.values())
             held.ready_since_us.clear()
 
     def learner_us(self, name: GroupId) -> int:
-        """Time of learners and warm-ups, summed."""
+        """Time in which learners and warm-ups existed, summed."""
         return self._of(name).learner_us
 
     def idle_us(self, name: GroupId) -> int:
-        """Time of learners that were ready and not the owner yet."""
+        """Time in which learners were ready and not yet owners, summed."""
         return self._of(name).idle_us
 
     def imbalance_us(self, name: GroupId) -> int:
-        """Imbalance in tasks, integrated over time."""
+        """Imbalance of the application, in tasks, integrated over time."""
         return round(self._of(name).imbalance_us)
 
     def waits_us(self, name: GroupId) -> dict[ActorName, int]:
-        """Thread -> time in which it waited for other members to join."""
+        """Thread -> time in which the thread waited for other members to join."""
         return dict(sorted(self._of(name).waits_us.items()))
 
     # --- sums ------------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class TaskWork:
             held.imbalance_us += held.distance * passed_us
 
     def _look(self, held: _Held, application: WatchedApplication) -> None:
-        """Update the distance between the load of the worst instance and its share."""
+        """Update the largest difference between an instance's load and its share."""
         decided = application.decided
         total = 0 if decided is None else len(decided.stateful)
         weights = {

@@ -1,11 +1,11 @@
 """The records that wait for a group, and their waiting times (a part of the metrics).
 
-Of each partition, the append times of its records are kept. Of each group on it, the *frontier* is kept: the offset up
-to which the group has advanced. Records from the frontier on wait, and also records that a jump left behind for a
-second consumer (KIP-333). Any other position beyond the frontier skips the records between (``progress`` counts them as
-skipped or lost). A position below the frontier changes nothing: reprocessed records have no second delay.
+A queue keeps the append times of a partition's records, and the *frontier* of each group: the offset up to which the
+group has advanced. Records from the frontier on wait. Records that a jump left behind for a second consumer (KIP-333)
+wait, too. Any other position beyond the frontier skips the records in between (``progress`` counts these records as
+skipped or lost). A position below the frontier changes nothing: a reprocessed record has no second delay.
 
-*Delay* of a record: from its append until the application first reports its part of a poll as processed.
+*Delay* of a record: from its append until the application first reports the record as processed.
 
 *Lag in seconds* of a partition: the age of the oldest waiting record. Both kinds of lag exclude records from before the
 group's first position on the partition. Where brokers replicate, the log is the log of the latest leader
@@ -28,7 +28,7 @@ from kemu.protocol.notes.ranges import RangeProcessed, RangeTrimmed
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
 _FORGET = 4096
-"""Number of batches that every group has passed, before they are dropped together."""
+"""Batches behind every group's frontier are dropped when their number reaches this value."""
 
 
 class _Log:
@@ -56,7 +56,7 @@ class _Log:
                 queue.behind.truncate(end)
 
     def forget(self) -> None:
-        """Drop the batches that every group has passed."""
+        """Drop the batches behind every group's frontier."""
         behind = min(queue.first_index() for queue in self.queues)
         del self.firsts[:behind], self.ends[:behind], self.times[:behind]
         for queue in self.queues:
@@ -74,13 +74,14 @@ class Queue:
         self.index = 0
         """Batches before this index end below the frontier."""
         self.since_us = -1
-        """Time of the group's first position on the partition; -1: none."""
+        """Time of the group's first position on the partition; -1 without a position."""
         self.last_us = -1
-        """Time of the last report of processed records; -1: none."""
+        """Time of the last report of processed records; -1 without a report."""
         self.largest_us = 0
         """The largest lag in seconds so far, in us."""
         self.behind: Ranges | None = None
-        """Unprocessed ranges below the frontier that jumps left behind; None: the group never jumped here."""
+        """Unprocessed ranges below the frontier that jumps left behind; None if the group never jumped on the
+        partition."""
         self.fresh = Freshness()
 
     def first_index(self) -> int:
@@ -89,22 +90,24 @@ class Queue:
         return self.index if first is None else bisect_left(self.log.ends, first[0] + 1)
 
     def time_of(self, offset: int) -> int | None:
-        """Append time of this record, or of the first known one after it; None: there is none yet."""
+        """Append time of the record at this offset, or of the first known record after the offset; None without such a
+        record.
+        """
         index = bisect_left(self.log.ends, offset + 1)
         return self.log.times[index] if index < len(self.log.ends) else None
 
     def oldest_behind_us(self) -> int | None:
-        """Append time of the oldest record that a jump left behind; None: there is none."""
+        """Append time of the oldest waiting record that a jump left behind; None without such a record."""
         first = next(iter(self.behind or ()), None)
         return None if first is None else self.time_of(first[0])
 
     def oldest_of_all_us(self) -> int | None:
-        """Append time of the oldest waiting record, left behind or not; None: there is none."""
+        """Append time of the oldest waiting record, left behind or not; None if no record waits."""
         behind, oldest = self.oldest_behind_us(), self.oldest_us()
         return oldest if behind is None else behind if oldest is None else min(behind, oldest)
 
     def oldest_us(self, offset: int = 0) -> int | None:
-        """Append time of the oldest record that waits at or above this offset; None: there is none."""
+        """Append time of the oldest record that waits at or above this offset; None without such a record."""
         ends, index, frontier = self.log.ends, self.index, self.frontier
         known = len(ends)
         while index < known and ends[index] <= frontier:
@@ -116,7 +119,7 @@ class Queue:
 
 
 class Waiting:
-    """Delays and lag of all groups. Takes a fact after the parts that ask about waiting records."""
+    """Counts delays and lag of all groups. Show it each fact after the parts that ask about waiting records."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
@@ -154,7 +157,7 @@ class Waiting:
         return {group: freshness_of(found) for group, found in parts.items()}
 
     def lag_us(self, group: GroupId, partition: TopicPartition, at_us: int) -> tuple[int, int]:
-        """(current lag, largest lag) in us. For a group that never came, records wait from their append."""
+        """(current lag, largest lag) in us. For a group without any position, records wait from their append."""
         queue = self.queue(group, partition)
         oldest = queue.oldest_of_all_us()
         now_us = 0 if oldest is None else at_us - oldest
@@ -178,9 +181,7 @@ class Waiting:
         log.times.append(seen.at_us)
 
     def _another_log(self, seen: Seen, fact: PartitionHosted | BecameLeader) -> None:
-        """Later records at lost offsets are new records. The append times of the new leader's own records are
-        unknown.
-        """
+        """Truncate the queue to the new leader's log. The append times of the new leader's own records are unknown."""
         at = (fact.topic, fact.partition)
         log, logs = self._log(at), self._panel.logs
         if logs.truncated_at is not None:
@@ -188,7 +189,7 @@ class Waiting:
         log.end = logs.of(at).records.end
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
-        """A deleted partition starts empty if it is created again."""
+        """Forget the queue of a deleted partition."""
         at = self._panel.written
         if at is not None and at not in self._panel.states and at in self._logs:
             log = self._logs[at]
@@ -218,7 +219,7 @@ class Waiting:
             queue.fresh.reached(at_us, queue.frontier, queue.log.end, next(iter(queue.behind or ()), None))
 
     def _aged(self, queue: Queue, at_us: int) -> None:
-        """The oldest waiting record is skipped: count its age."""
+        """Update the largest lag before the group skips the oldest waiting record."""
         oldest = queue.oldest_us()
         if oldest is not None and 0 <= queue.since_us <= oldest:
             queue.largest_us = max(queue.largest_us, at_us - oldest)
@@ -235,7 +236,7 @@ class Waiting:
                 self._first_processed(group, queue, max(first, queue.frontier), last, now_us)
 
     def _range_processed(self, seen: Seen, fact: RangeProcessed) -> None:
-        """Count records that a jump left behind; some of them may be reprocessed."""
+        """Count the processed records that a jump left behind, without reprocessed records."""
         queue = self.queue(fact.group, (fact.topic, fact.partition))
         behind = queue.behind
         if behind is None:

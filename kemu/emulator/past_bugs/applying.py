@@ -25,7 +25,8 @@ from kemu.protocol.rebalancing.rules import MemberRules, RulesOf
 from kemu.protocol.streams.releases import StreamsRelease
 
 _OF_PROTOCOLS = frozenset({"isr_path", "truncation"})
-"""Rules that follow from the protocol between brokers: a bug may need one, and mending a bug does not change them."""
+"""Rules that follow from the protocol between brokers. A bug may need such a rule; mending a bug never changes such a
+rule."""
 
 
 def replica_rules_of(release: Profile, protocol: Profile) -> ReplicaRules:
@@ -54,7 +55,7 @@ def controller_rules_of(release: Profile, protocol: Profile) -> ControllerRules:
 
 
 def replica_rules(rules: ReplicaRules, bugs: Iterable[str], mended: Iterable[str] = ()) -> ReplicaRules:
-    """A broker's rules with these bugs, and without the mended ones."""
+    """A broker's rules with these bugs, and without the mended bugs."""
     for issue in mended:
         wrong = {name: value for name, value in PAST_BUGS[issue].past.replica.items() if name not in _OF_PROTOCOLS}
         rules = evolve(rules, **_todays(ReplicaRules, wrong))
@@ -64,7 +65,7 @@ def replica_rules(rules: ReplicaRules, bugs: Iterable[str], mended: Iterable[str
 
 
 def controller_rules(rules: ControllerRules, bugs: Iterable[str], mended: Iterable[str] = ()) -> ControllerRules:
-    """A controller's rules with these bugs, and without the mended ones."""
+    """A controller's rules with these bugs, and without the mended bugs."""
     for issue in mended:
         rules = evolve(rules, **_todays(ControllerRules, PAST_BUGS[issue].past.controller))
     for issue in bugs:
@@ -73,7 +74,7 @@ def controller_rules(rules: ControllerRules, bugs: Iterable[str], mended: Iterab
 
 
 def group_rules(rules: GroupRules, bugs: Iterable[str], mended: Iterable[str] = ()) -> GroupRules:
-    """A coordinator's rules with these bugs, and without the mended ones."""
+    """A coordinator's rules with these bugs, and without the mended bugs."""
     for issue in mended:
         rules = evolve(rules, **_todays(GroupRules, PAST_BUGS[issue].past.coordinator))
     for issue in bugs:
@@ -82,7 +83,7 @@ def group_rules(rules: GroupRules, bugs: Iterable[str], mended: Iterable[str] = 
 
 
 def release_with(profile: Profile, bugs: Sequence[str], mended: Sequence[str] = ()) -> Profile:
-    """A release whose clients and Streams instances have these bugs, and not the mended ones."""
+    """A release whose clients and Streams instances have these bugs, and lack the mended bugs."""
     for issue in mended:
         past = PAST_BUGS[issue].past
         if past.of_releases:
@@ -108,9 +109,9 @@ def release_with(profile: Profile, bugs: Sequence[str], mended: Sequence[str] = 
 
 
 def bugs_of(profile: Profile) -> tuple[str, ...]:
-    """Past bugs of a release's clients, assignors, Streams instances, coordinators, brokers and controllers.
+    """The past bugs of a release's clients, assignors, Streams instances, coordinators, brokers and controllers.
 
-    Brokers belong to a cluster of this release alone, with its protocol.
+    The bugs of brokers are those of a cluster in which all brokers have this release.
     """
     broker, controller = replica_rules_of(profile, profile), controller_rules_of(profile, profile)
     coordinator = GROUP_RULES[profile.broker.coordinator_kind]
@@ -129,7 +130,7 @@ def bugs_of(profile: Profile) -> tuple[str, ...]:
 
 
 def bugs_of_releases() -> tuple[str, ...]:
-    """Past bugs that any release has."""
+    """The past bugs that at least one release has, by issue."""
     own = {issue for profile in PROFILES.values() for issue in bugs_of(profile)}
     return tuple(issue for issue in PAST_BUGS if issue in own)
 
@@ -139,7 +140,7 @@ def _has(rules: object, past: Mapping[str, Any]) -> bool:
 
 
 def _todays(rules: type[Any], past: Mapping[str, Any]) -> dict[str, Any]:
-    """Today's values of these fields."""
+    """The values that these fields have in today's rules."""
     return {name: fields_dict(rules)[name].default for name in past}
 
 

@@ -1,15 +1,17 @@
-"""A past bug: a rule that Kafka once had, beside the right rule, and the run that shows the difference.
+"""A past bug: a rule that Kafka once had, today's rule, and a scenario that shows the difference.
 
-Everything here is a value. Machines never ask whether a bug is enabled: they are given its rules (``Past``).
+Machines never ask whether a bug is enabled. The emulator builds a machine with the rules of the enabled bugs
+(``Past``).
 """
 
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 
 from kemu.protocol.assign.base import Assignor
+from kemu.protocol.frozen import frozen
 
 
 class Where(StrEnum):
@@ -27,10 +29,10 @@ class Where(StrEnum):
 class Past:
     """The rules of a bug that differ from today's: field -> the old value.
 
-    ``replica``: of ``ReplicaRules``; ``controller``: of ``ControllerRules``; ``coordinator``: of ``GroupRules``;
-    ``consumer``: of ``MemberRules``; ``metadata``: of ``MetadataRules``, of consumers and producers; ``streams``: of
-    ``StreamsRelease``. ``assignors``: replace those of the same name. ``of_releases``: pairs of a release's assignor
-    with the bug and the same assignor without it.
+    ``replica`` has fields of ``ReplicaRules``, ``controller`` of ``ControllerRules``, ``coordinator`` of
+    ``GroupRules``, ``consumer`` of ``MemberRules``, ``streams`` of ``StreamsRelease``. ``metadata`` has fields of
+    ``MetadataRules``, for consumers and producers. ``assignors`` replace the assignors of the same names.
+    ``of_releases``: pairs of a release's assignor with the bug and the same assignor without the bug.
     """
 
     replica: Mapping[str, Any] = field(factory=dict)
@@ -43,7 +45,7 @@ class Past:
     of_releases: tuple[tuple[Assignor, Assignor], ...] = ()
 
     def mended(self, assignor: Assignor) -> Assignor:
-        """A release's assignor without the bug; the same assignor if it does not have the bug."""
+        """A release's assignor without the bug; the given assignor itself if the assignor lacks the bug."""
         return next((without for own, without in self.of_releases if own == assignor), assignor)
 
     @property
@@ -56,10 +58,10 @@ class Past:
 class PastBug:
     """A past bug of Kafka.
 
-    ``issue``: the JIRA issue of Kafka; ``rule``: name of the past rule; ``fixed_in``: first release without it.
+    ``issue``: the JIRA issue of Kafka; ``rule``: name of the past rule; ``fixed_in``: first release without the bug.
         ``summary``: one line; ``story``: the failure and its cause; ``was``, ``today``: the two rules in words.
-    ``caught_by`` and ``kind``: the checker that detects it, and the kind of its violation. ``scenarios/ISSUE.toml`` has
-    its scenario, with a seed that shows the bug.
+        ``caught_by`` and ``kind``: the checker that detects the bug, and the kind of the checker's violation.
+        ``scenarios/ISSUE.toml`` has a scenario and a seed that show the bug.
     """
 
     issue: str

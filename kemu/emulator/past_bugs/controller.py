@@ -1,4 +1,4 @@
-"""Past bugs of controllers, and of orders and registrations after a restart.
+"""Past bugs of controllers, of their requests, and of registrations after a restart.
 
 Source: the issues named, in Apache Kafka's history; KIP-380.
 """
@@ -14,11 +14,11 @@ CONTROLLER = (
         summary="A broker carries out requests sent to its former process, and the controller misses a quick restart.",
         story=(
             "A broker restarted before the controller looked at the registrations. The controller believed that the"
-            " broker had never stopped: it sent no orders, and the broker hosted no partition. The new process also"
-            " carried out requests meant for the former one, such as stopping replicas for a shutdown."
+            " broker had never stopped, sent no requests, and so the broker hosted no partition. The new process also"
+            " executed requests for the former process, such as stopping replicas for a shutdown."
         ),
-        was="brokers are known by their ids; requests do not say which process they are for",
-        today="each registration has an epoch, which requests carry; a new epoch counts as a restart",
+        was="the controller knows a broker by its id; requests do not name the broker's process",
+        today="each registration has an epoch, which requests carry; a new epoch means a restart",
         past=Past(
             replica={"checks_broker_epoch": False},
             controller={
@@ -37,13 +37,16 @@ CONTROLLER = (
         rule="leadership-before-metadata",
         where=Where.CONTROLLER,
         fixed_in="0.10.2",
-        summary="A broker gets the order to follow a leader that it does not know to be alive, and does not follow it.",
+        summary=(
+            "A broker gets the request to follow a leader that the broker does not know to be alive, and does not"
+            " follow."
+        ),
         story=(
             "A new controller sent LeaderAndIsr before it sent the live brokers. A broker that did not know its"
-            " leader to be alive did not follow it, and got no second order."
+            " leader to be alive did not follow the leader, and got no second request."
         ),
-        was="LeaderAndIsr first, UpdateMetadata after",
-        today="brokers get the live brokers before they get orders",
+        was="a new controller sends LeaderAndIsr first and UpdateMetadata second",
+        today="a new controller sends the live brokers before LeaderAndIsr",
         past=Past(controller={"metadata_before_leadership": False}),
         caught_by="duties",
         kind="order-not-obeyed",
@@ -53,14 +56,11 @@ CONTROLLER = (
         rule="registration-conflict",
         where=Where.CONTROLLER,
         fixed_in="2.2.0",
-        summary=(
-            "After its session expired a broker finds its own old registration, gives up, and stays unregistered for"
-            " good."
-        ),
+        summary="After an expired session, a broker finds its own old registration, gives up, and stays unregistered.",
         story=(
             "A broker's registration ends with its session, but not always before the broker's next session begins."
-            " The broker found a registration with its own id, took it for that of another broker, and gave up. When"
-            " the old node was deleted the broker was registered nowhere, and continued to run."
+            " The broker found a registration with its own id, mistook the registration for another broker's, and gave"
+            " up. When the store deleted the old node, the broker was not registered, and continued to run."
         ),
         was="an existing registration is an error",
         today="a registration of the broker's own former session is deleted, and the broker registers again",

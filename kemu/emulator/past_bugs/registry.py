@@ -1,4 +1,4 @@
-"""The table of past bugs of Kafka: each by its JIRA issue, with the scenario that shows the bug.
+"""The table of Kafka's past bugs, by JIRA issue, and the scenarios that show the bugs.
 
 ``bugs = ["KAFKA-1211"]`` in a scenario, ``kemu bugs`` and ``kemu describe bugs`` read this table.
 """
@@ -19,11 +19,11 @@ from kemu.emulator.past_bugs.streams import STREAMS
 PAST_BUGS: Mapping[str, PastBug] = MappingProxyType(
     {bug.issue: bug for bug in (*COORDINATOR, *CONSUMER, *ASSIGNORS, *STREAMS, *CONTROLLER, *REPLICATION)}
 )
-"""Issue -> the bug."""
+"""JIRA issue -> past bug."""
 
 
 def bug_named(name: str) -> PastBug | None:
-    """The bug with this issue or rule, in any case; None if there is none."""
+    """The bug with this issue or rule, regardless of case; None for an unknown name."""
     wanted = name.lower()
     return next((bug for bug in PAST_BUGS.values() if wanted in (bug.issue.lower(), bug.rule)), None)
 
@@ -34,7 +34,7 @@ def names() -> tuple[str, ...]:
 
 
 def scenario_text(issue: str) -> str:
-    """The TOML of the scenario that shows a bug, with a ``seed`` that does."""
+    """The TOML text of the scenario that shows a bug, with a ``seed`` of a run that shows the bug."""
     return (files("kemu.emulator") / "past_bugs" / "scenarios" / f"{issue.lower()}.toml").read_text(encoding="utf-8")
 
 

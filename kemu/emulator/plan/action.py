@@ -1,9 +1,9 @@
 """The declaration of an action: one value class with its fields, check, words, effect and random form.
 
-``@action`` makes the class below it recordable and registers it. The type checker refuses a class without ``words``,
+``@action`` makes a class recordable and registers the class. The type checker refuses a class without ``words``,
 ``check``, ``apply`` or a random form. The type of a field declares the accepted values: ``host: AnyHost``, ``group:
-GroupName``, ``mode: Annotated[str, OneOf("power", "process")]``. The end of its name is the unit: ``for_us`` is in
-microseconds, and ``for = "20s"`` in a file; ``records_per_s`` is ``rate = "5/s"``.
+GroupName``, ``mode: Annotated[str, OneOf("power", "process")]``. The end of a field's name is the unit. ``for_us`` is
+in microseconds, and a file has ``for = "20s"``; for ``records_per_s`` a file has ``rate = "5/s"``.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,13 +11,13 @@ from functools import cache
 from typing import Annotated, Any, Protocol, TypeAlias, TypeVar, dataclass_transform, get_type_hints
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.plan.draw import Draw
 from kemu.emulator.plan.known import Known
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.tables import Table
 from kemu.emulator.text.units import duration_text
+from kemu.protocol.frozen import frozen
 from kemu.protocol.wire.schema import STRUCTS, since
 from kemu.protocol.wire.values import value
 
@@ -28,17 +28,17 @@ class Action(Protocol):
     """An operation on a running cluster, as a frozen, recordable value."""
 
     def words(self) -> str:
-        """The action in words that no other action has: "crash b0 (power) for 20s"."""
+        """A unique description of the action: "crash b0 (power) for 20s"."""
 
     def check(self, table: Table, known: Known) -> None:
-        """Report problems at the table that no single field shows."""
+        """Report problems of the fields' combination to the table."""
 
     def apply(self, stage: Stage) -> Outcome:
-        """Do the action now. Return None, or the reason for no effect."""
+        """Carry out the action now. Return None, or the reason for no effect."""
 
 
 def lasts(action: Action) -> bool:
-    """Whether the action lasts until ``FaultEnded``. A host that stays down for good has no end."""
+    """Whether the action lasts until a ``FaultEnded``. A crash without a restart has no ``FaultEnded``."""
     for_us: int | None = getattr(action, "for_us", None)
     return for_us is not None and (for_us > 0 or not hasattr(action, "mode"))
 
@@ -51,11 +51,11 @@ Drawn: TypeAlias = Callable[[Draw], Action]
 NEVER: tuple[Drawn, ...] = ()
 """The random form of actions that random plans never draw."""
 Given: TypeAlias = Mapping[str, Any]
-"""The plain form of an entry as written, unchecked."""
+"""The unchecked plain form of an entry, as in a file."""
 
 
 def nothing_new(known: Known, given: Given) -> Known:
-    """The ``brings`` of actions that add no names."""
+    """The ``brings`` of actions that create nothing."""
     return known
 
 
@@ -63,12 +63,12 @@ def nothing_new(known: Known, given: Given) -> Known:
 class ActionKind:
     """One row of ``ACTIONS``.
 
-    ``kind``: its name in scenario files. ``summary``: its effect in a line. ``drawn``: its random forms, all equally
-    likely. ``drawn_replicated``: forms drawn only where brokers replicate. ``workload``: an operation of operators and
-    users, not a fault.
+    ``kind``: name in scenario files. ``summary``: the effect in one line. ``drawn``: random forms, all equally likely.
+    ``drawn_replicated``: forms drawn only where brokers replicate. ``workload``: an operation of operators and users,
+    not a fault.
 
-    ``replicated``: True = only where brokers replicate ([brokers.replication]), False = only where they do not.
-    ``instead``: the action to use where this one is refused. ``brings``: adds the names that the action creates.
+    ``replicated``: True for an action only with ``[brokers.replication]``, False for an action only without; None for
+    both. ``instead``: the action to use where this action is refused. ``brings``: adds the created names to ``Known``.
     """
 
     cls: type[Action]
@@ -102,7 +102,7 @@ def action(
     instead: str = "",
     brings: Callable[[Known, Given], Known] = nothing_new,
 ) -> Callable[[type[AnyAction]], type[AnyAction]]:
-    """Declare an action; the arguments are those of its row, ``ActionKind``."""
+    """Declare an action; the arguments are the fields of its ``ActionKind``."""
 
     def declare(cls: type[AnyAction]) -> type[AnyAction]:
         made = value(cls)
@@ -124,7 +124,7 @@ def action(
 
 
 def kind_of(item: Action) -> str:
-    """The kind in scenario files: "crash" for a Crash."""
+    """The name of an action in scenario files: "crash" for a ``Crash``."""
     return KINDS[type(item)].kind
 
 
@@ -140,9 +140,10 @@ class HostNames:
 
 @frozen
 class NameOf:
-    """A name of the scenario; ``what``: "group", "topic", "profile", "API" (requests) or "message" (replies too).
+    """A name of the scenario. ``what``: "group", "topic", "profile", "API" (requests) or "message" (requests and
+    replies).
 
-    ``internal``: names of the brokers' own topics are accepted too.
+    ``internal``: whether names of internal topics are accepted, too.
     """
 
     what: str
@@ -151,7 +152,7 @@ class NameOf:
 
 @frozen(init=False)
 class OneOf:
-    """A value that is one of several words."""
+    """A value that must be one of these words."""
 
     words: tuple[str, ...]
 
@@ -161,7 +162,7 @@ class OneOf:
 
 @frozen
 class Bounds:
-    """A whole number from ``least`` to ``most`` (None: no upper bound)."""
+    """A whole number from ``least`` to ``most`` (None for no upper bound)."""
 
     least: int = 1
     most: int | None = None
@@ -178,19 +179,19 @@ BrokerHosts = Annotated[tuple[str, ...], HostNames("broker")]
 GroupName = Annotated[str, NameOf("group")]
 TopicName = Annotated[str, NameOf("topic")]
 AnyTopicName = Annotated[str, NameOf("topic", internal=True)]
-"""Also ``__consumer_offsets``."""
+"""The name of a topic, or ``__consumer_offsets``."""
 ProfileName = Annotated[str, NameOf("profile")]
 Api = Annotated[str, NameOf("API")]
 MessageName = Annotated[str, NameOf("message")]
-"""An API, or its answers: "SyncGroup", "SyncGroupReply"."""
+"""The name of a request or its reply: "SyncGroup", "SyncGroupReply"."""
 Count = Annotated[int, Bounds()]
 
 
 @frozen
 class Key:
-    """One field of an action as in scenario files: ``for_us`` is "for", ``records_per_s`` "rate".
+    """One field of an action and its key in scenario files: "for" for ``for_us``, "rate" for ``records_per_s``.
 
-    ``accepts``: the accepted values beyond ``annotation``; None: no restriction.
+    ``accepts``: the restriction of the values beyond ``annotation``; None without a restriction.
     """
 
     name: str
@@ -206,7 +207,7 @@ class Key:
 
     @property
     def duration(self) -> bool:
-        """Whether the key is a time, in microseconds."""
+        """Whether the key is a duration, in microseconds."""
         return self.name.endswith("_us")
 
     @property
@@ -235,5 +236,5 @@ def keys_of(cls: type) -> tuple[Key, ...]:
 
 
 def for_words(for_us: int, endless: str = " until healed") -> str:
-    """The duration in words."""
+    """The duration as text: " for 20s"; ``endless`` for 0."""
     return f" for {duration_text(for_us)}" if for_us else endless

@@ -7,7 +7,7 @@ LONGEST_US = 25 * SECOND
 
 
 class Draw:
-    """The draws of one seed, with the names of one scenario."""
+    """Draws names of one scenario, and durations, from the random stream of one seed."""
 
     def __init__(
         self, chance: Stream, members: tuple[str, ...], brokers: tuple[str, ...], groups: tuple[str, ...]
@@ -18,25 +18,25 @@ class Draw:
         self.groups = groups
 
     def one_of(self, names: tuple[str, ...]) -> str:
-        """Pick one of these names."""
+        """Draw one of these names."""
         return names[self.chance.below(len(names))]
 
     def member(self) -> str:
-        """A member's host."""
+        """Draw a member's host."""
         return self.one_of(self.members)
 
     def broker(self) -> str:
-        """A broker's host."""
+        """Draw a broker's host."""
         return self.one_of(self.brokers)
 
     def broker_or_controller(self) -> str:
-        """A broker's host, or the role "controller"."""
+        """Draw a broker's host or the role "controller"."""
         return self.one_of((*self.brokers, "controller"))
 
     def group(self) -> str:
-        """A group."""
+        """Draw a group."""
         return self.one_of(self.groups)
 
     def span(self, least_us: int = SECOND, most_us: int = LONGEST_US) -> int:
-        """A bounded duration in microseconds."""
+        """Draw a duration in microseconds between the bounds."""
         return self.chance.between(least_us, most_us)

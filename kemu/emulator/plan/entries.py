@@ -1,7 +1,7 @@
-"""The plan of a run: actions with their times or triggers. Pure data, written in a scenario or drawn from a seed.
+"""The plan of a run: actions with their times or triggers. A plan is pure data, written in a scenario or drawn from a
+seed.
 
-An entry is due at a time (``At``) or after a trigger (``When``), and fires at most once. A run is repeated from its
-plan; a failing plan is shrunk by removing entries.
+An entry is due at a time (``At``) or after a trigger (``When``), and takes effect at most once.
 
 The plain form, in files and traces::
 
@@ -13,13 +13,13 @@ The plain form, in files and traces::
 from typing import Any, TypeAlias, overload
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.plan.action import Action, Key, keys_of, kind_of
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text, microseconds
 from kemu.emulator.text.wrong_arguments import names_arguments
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 
 FieldValue: TypeAlias = tuple[str, str | int | bool | None]
 
@@ -28,8 +28,8 @@ FieldValue: TypeAlias = tuple[str, str | int | bool | None]
 class Sends:
     """The ``nth`` time that a host sends a message of this API.
 
-    ``api``: Kafka's name ("SyncGroup"); with "Reply" at its end, the replies. ``by``, ``to``: hosts, also by role; ""
-    is any. ``generation``: only messages of this generation.
+    ``api``: Kafka's name of a request ("SyncGroup") or of a reply ("SyncGroupReply"). ``by``, ``to``: hosts or roles;
+    "" for any host. ``generation``: only messages of this generation.
     """
 
     api: str
@@ -43,7 +43,8 @@ class Sends:
 class Receives:
     """The ``nth`` time that a message of this API is about to be delivered to a host.
 
-    The host receives the message if it still runs then. ``by`` is the receiver, ``to`` the sender (in files: ``from``).
+    The host receives the message if the host still runs after the action. ``by`` is the receiver, ``to`` the sender (in
+    files: ``from``).
     """
 
     api: str
@@ -55,7 +56,7 @@ class Receives:
 
 @frozen(kw_only=True)
 class Noted:
-    """The ``nth`` time that a machine reports this note, or the world this fact, with all of these field values.
+    """The ``nth`` time that a machine reports a note, or the world a fact, of this type with all of these field values.
 
     Error codes are given by name ("ILLEGAL_GENERATION").
     """
@@ -69,7 +70,7 @@ Trigger: TypeAlias = Sends | Receives | Noted
 
 
 SHORTEST_BARE_US = 1_000_000
-"""A smaller bare number is refused as the time of an entry: its author may have meant seconds or milliseconds."""
+"""``At`` refuses a smaller bare number as a time, because the author may have meant seconds or milliseconds."""
 
 
 @names_arguments
@@ -84,7 +85,7 @@ class At:
     at_us: int = attrs.field(converter=microseconds)
     action: Action
     jitter_us: int = attrs.field(default=0, converter=microseconds, kw_only=True)
-    """The largest delay of the action, drawn uniformly; 0: the draw ``plan.jitter`` decides."""
+    """The largest random delay of the action, drawn uniformly; 0 for the draw ``plan.jitter``."""
 
     @overload
     def __init__(self, at: str, action: Action, *, jitter_us: int | str = 0) -> None: ...
@@ -104,13 +105,13 @@ class At:
 @names_arguments
 @frozen
 class When:
-    """The action ``after`` the step that shows the trigger."""
+    """Perform an action ``after`` the step that shows the trigger."""
 
     trigger: Trigger
     action: Action
     after_us: int = attrs.field(default=0, converter=microseconds, kw_only=True)
     jitter_us: int = attrs.field(default=0, converter=microseconds, kw_only=True)
-    """As in ``At``."""
+    """The largest random delay of the action, as in ``At``."""
 
 
 Entry: TypeAlias = At | When
@@ -121,12 +122,12 @@ Plan: TypeAlias = tuple[Entry, ...]
 
 
 def plan_to_dicts(plan: Plan) -> list[dict[str, Any]]:
-    """The plain form, without default values."""
+    """The plain form of a plan, without default values."""
     return [entry_to_dict(entry) for entry in plan]
 
 
 def entry_to_dict(entry: Entry) -> dict[str, Any]:
-    """One entry as a plain dict."""
+    """The plain form of an entry, without default values."""
     given: dict[str, Any] = {}
     if isinstance(entry, At):
         given["at"] = _plain_time(entry.at_us)
@@ -163,7 +164,9 @@ def _plain_field(key: Key, item: Any) -> Any:
 
 
 def _plain_time(item: Any) -> Any:
-    """Times in plain form. Texts such as "20s" stay, and also invalid values, which the reader refuses."""
+    """A time in plain form. Texts such as "20s" and invalid values are returned unchanged; the reader refuses invalid
+    values.
+    """
     return duration_text(item) if isinstance(item, int) and item >= 0 else item
 
 

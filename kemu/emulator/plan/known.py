@@ -1,17 +1,16 @@
-"""The names a plan may use, and the roles by which it may call a host."""
+"""The names and roles that a plan may use."""
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import STORE
 
 ROLES = ("coordinator", "leader")
 """Roles in "ROLE of GROUP"."""
 
 MOST_BROKERS = 1_000
-"""A larger number is a typing error: such a run would not end in reasonable time."""
+"""A larger number of brokers is refused as a typing error, because its run would take too long."""
 
 REPLICATED_ROLES = ("controller", "partition leader")
-"""Roles where brokers replicate: "controller", and "partition leader of t-0"."""
+"""Further roles in a replicated cluster: "controller", and "partition leader of t-0"."""
 
 
 @frozen(kw_only=True)
@@ -23,11 +22,11 @@ class Known:
     producers: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     topics: tuple[tuple[str, int], ...] = ()
-    """(name, partitions)"""
+    """Topics as (name, number of partitions)."""
     internal: tuple[tuple[str, int], ...] = ()
-    """Movable topics of the brokers themselves: (name, partitions)."""
+    """Internal topics that a plan may reassign, as (name, number of partitions)."""
     replicated: bool = False
-    """Whether there is a metadata store and an elected controller."""
+    """Whether the cluster has a metadata store and an elected controller."""
     declared: tuple[str, ...] = ()
     """Topics that exist at the start."""
     created: tuple[str, ...] = ()
@@ -37,18 +36,18 @@ class Known:
     streams: tuple[str, ...] = ()
     """Groups whose members are Streams instances."""
     in_groups: tuple[tuple[str, str], ...] = ()
-    """(member, its group)"""
+    """Members as (member, group)."""
     log_dirs: tuple[tuple[str, int], ...] = ()
-    """(broker, number of log directories)"""
+    """Brokers as (broker, number of log directories)."""
     deleted: tuple[str, ...] = ()
     """Topics that the plan deletes."""
 
     def partitions_of(self, topic: str) -> int:
-        """The number of partitions of a topic after this plan; 0: no such topic."""
+        """The number of partitions of a topic after this plan; 0 for an unknown topic."""
         return dict((*self.topics, *self.internal)).get(topic, 0)
 
     def members_of(self, group: str) -> tuple[str, ...]:
-        """The members of one group."""
+        """The hosts of a group's members."""
         return tuple(host for host, of in self.in_groups if of == group)
 
     def hosts(self, kind: str = "any") -> tuple[str, ...]:
@@ -60,6 +59,6 @@ class Known:
 
 
 def role_of(host: str) -> tuple[str, str] | None:
-    """(role, group) of a host named by its role ("leader of g" gives ("leader", "g")), None for a plain name."""
+    """(role, group) of a role: ("leader", "g") for "leader of g"; None for a host's name."""
     role, of, group = host.partition(" of ")
     return (role, group) if of and role in (*ROLES, *REPLICATED_ROLES) and group else None

@@ -1,11 +1,11 @@
-"""Plans in words; two different entries never have the same text. Each action has its own words."""
+"""Descriptions of plans. Two different entries never have the same description."""
 
 from kemu.emulator.plan.entries import At, Entry, Noted, Sends, Trigger
 from kemu.emulator.text.units import duration_text
 
 
 def describe_entry(entry: Entry) -> str:
-    """An entry in words: "at 30s: crash b0 (power) for 20s"."""
+    """The description of an entry: "at 30s: crash b0 (power) for 20s"."""
     if isinstance(entry, At):
         return f"at {duration_text(entry.at_us)}: {entry.action.words()}"
     later = f", {duration_text(entry.after_us)} later" if entry.after_us else ""
@@ -13,7 +13,7 @@ def describe_entry(entry: Entry) -> str:
 
 
 def describe_trigger(trigger: Trigger) -> str:
-    """A trigger in words: "leader of g sends SyncGroup (time 2)"."""
+    """The description of a trigger: "leader of g sends SyncGroup (time 2)"."""
     times = "" if trigger.nth == 1 else f" (time {trigger.nth})"
     if isinstance(trigger, Noted):
         values = ", ".join(f"{name}={wanted}" for name, wanted in trigger.fields)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 from attrs.converters import optional
 
 from kemu.emulator.plan.known import MOST_BROKERS
@@ -14,6 +14,7 @@ from kemu.emulator.text.kafka_keys import Settings, lenient_settings
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import throughput, words
 from kemu.protocol.config import BrokerConfig
+from kemu.protocol.frozen import frozen
 from kemu.protocol.profiles import PROFILES
 
 
@@ -23,10 +24,10 @@ def _broker_settings(given: Mapping[str, Any] | Settings) -> Settings:
 
 @frozen(kw_only=True)
 class BrokerSpec:
-    """Settings of one broker that differ from those of ``BrokersSpec``; None or "" takes the value there.
+    """Settings of one broker. None or "" means the value of ``BrokersSpec``.
 
-    ``profile`` is the broker's release, a name of ``PROFILES``. The inter-broker protocol is that of the oldest release
-    until the action "upgrade-brokers" raises it, as with Kafka's ``inter.broker.protocol.version``.
+    ``profile`` is the broker's release, a name of ``PROFILES``. Until the action "upgrade-brokers" raises the
+    inter-broker protocol (``inter.broker.protocol.version``), all brokers use the oldest release's protocol.
 
     Raises:
         ScenarioError: lists every mistake in the values.
@@ -58,11 +59,11 @@ class BrokerSpec:
 class BrokersSpec:
     """The brokers b0, b1, and so on.
 
-    ``racks`` are assigned to brokers in turn. Without ``replication`` each partition lives on one broker.
-    ``bandwidth_bytes_per_s`` limits the network card of each broker, in each direction: appends and fetched batches,
-    at the record size of their topics, share it. ``disk_bytes_per_s`` limits the writes of each broker to its disk.
-    None means no limit. ``log_dirs`` is the number of directories in ``log.dirs``; each is on a disk of its own that
-    can fail (with ``replication``). ``overrides`` has settings of single brokers.
+    ``racks`` are assigned to brokers in turn. Without ``replication`` each partition has one replica.
+    ``bandwidth_bytes_per_s`` limits the network card of each broker, in each direction; appends and fetched batches
+    share the bandwidth. ``disk_bytes_per_s`` limits the writes of each broker to its disk. None means no limit.
+    ``log_dirs`` is the number of directories in ``log.dirs``. Each directory has its own disk, which can fail (with
+    ``replication``). ``overrides`` has settings of single brokers.
 
     Raises:
         ScenarioError: lists every mistake in the values.
@@ -74,7 +75,7 @@ class BrokersSpec:
     )
     racks: tuple[str, ...] = field(default=(), converter=words, metadata=key("racks, assigned to brokers in turn"))
     replication: ReplicationSpec | None = field(
-        default=None, metadata=key("replication, with a controller and a metadata store")
+        default=None, metadata=key("replication settings; the cluster gets a controller and a metadata store")
     )
     bandwidth_bytes_per_s: int | None = field(
         default=None,
@@ -128,7 +129,7 @@ class BrokersSpec:
         return (own.disk_bytes_per_s if own is not None else None) or self.disk_bytes_per_s or 0
 
     def profile_of(self, host: str) -> str:
-        """Return the name of a broker's release; "" stands for the scenario's."""
+        """Return the name of a broker's release; "" stands for the scenario's release."""
         own = self.overrides.get(host)
         return own.profile if own is not None else ""
 
@@ -138,7 +139,7 @@ class BrokersSpec:
 
 
 def _with_factor(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Set the replication factor, if none is given, to the number of brokers, but at most to the default."""
+    """Set a missing replication factor to the number of brokers, but at most to the default."""
     replication, count = given.get("replication"), given.get("count", BrokersSpec().count)
     if not isinstance(replication, Mapping) or "factor" in replication or type(count) is not int or count < 1:
         return given

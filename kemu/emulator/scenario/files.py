@@ -1,4 +1,4 @@
-"""Loading of scenarios: from a TOML file or a preset, with settings and actions of the command line."""
+"""Loads scenarios from TOML files or presets, and adds settings and actions of the command line."""
 
 import shlex
 import tomllib
@@ -7,8 +7,6 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-
-from attrs import frozen
 
 from kemu.emulator.past_bugs.registry import PAST_BUGS, scenario_text
 from kemu.emulator.plan.actions import ACTIONS, Heal
@@ -30,12 +28,13 @@ from kemu.protocol.config import (
     ReplicaConfig,
     StreamsConfig,
 )
+from kemu.protocol.frozen import frozen
 from kemu.protocol.wire.schema import STRUCTS
 
 
 @frozen
 class Preset:
-    """A scenario that comes with the package."""
+    """A scenario that the package contains."""
 
     name: str
     summary: str
@@ -106,7 +105,7 @@ def scenario_from_toml(text: str, *, source: str = "", name: str = "") -> Scenar
 
 
 def _short(cls: type) -> tuple[str, ...]:
-    """Return the keys that ``--set`` accepts without their table."""
+    """Return the keys that ``--set`` accepts without the path of a table."""
     return tuple(each.name for each in declared(cls) if each.key.short)
 
 
@@ -118,18 +117,18 @@ _REPLICATION_TABLES: Mapping[str, type] = {"config": ReplicaConfig, "controller"
 _KAFKAS_NAME: Mapping[str, tuple[str, str]] = {
     each.key.kafkas[0]: (each.name, each.key.kafkas[1]) for each in declared(ReplicationSpec) if each.key.kafkas[0]
 }
-"""Kafka's key -> (key of the scenario, unit of Kafka's values)."""
+"""Kafka's key -> (key of a scenario, unit of Kafka's values)."""
 _SECTIONS = tuple(each.name for each in declared(Scenario) if each.name not in _TOP_KEYS)
 
 
 def with_values(scenario: Scenario, given: Iterable[str]) -> Scenario:
-    """Return the scenario with ``KEY=VALUE`` settings on top, checked as a file is.
+    """Return the scenario with changed ``KEY=VALUE`` settings, checked like a file.
 
     A full key has a path (``groups.g.members``, ``brokers.config.group.max.size``, ``plan.0.for``). A short key is a
     Kafka key of a consumer, broker or producer, a key of every group (``members``, ``assignors``, ``static``) or topic
     (``partitions``, ``rate``), or ``duration``. With replication, keys of ``[brokers.replication]`` and its tables are
     short keys, too (``session``, ``lag``, ``min_isr``, and Kafka's names). ``brokers.replication.factor`` turns
-    replication on. A value is TOML, or else a bare string.
+    replication on. A value is TOML or a bare string.
 
     Raises:
         ScenarioError: lists every mistake.
@@ -167,7 +166,8 @@ def with_values(scenario: Scenario, given: Iterable[str]) -> Scenario:
 def with_actions(scenario: Scenario, given: Iterable[str]) -> Scenario:
     """Return the scenario with more actions in its plan, each written in one line: ``"crash host=c2 for=20s at=40s"``.
 
-    Keys are those of a file. The default of ``at`` is 30s, that of ``group`` the only group.
+    The keys of an action are the keys in a file. The default of ``at`` is 30s; the default of ``group`` is the only
+    group.
 
     Raises:
         ScenarioError: lists every mistake.
@@ -207,7 +207,7 @@ def with_entries(scenario: Scenario, rows: Iterable[Mapping[str, Any]], source: 
 
 
 def set_only_group(entry: dict[str, Any], scenario: Scenario) -> None:
-    """Set the group of an entry that needs one and names none, if the scenario has only one group."""
+    """Set the missing group of an entry that needs a group, if the scenario has only one group."""
     kind = entry.get("do")
     declared = ACTIONS[kind].cls if isinstance(kind, str) and kind in ACTIONS else Heal
     if any(spec.name == "group" for spec in STRUCTS[declared]) and len(scenario.groups) == 1:
@@ -228,7 +228,7 @@ def _all_keys() -> list[str]:
 
 
 def _paths(key: str, data: Mapping[str, Any]) -> list[KeyPath]:
-    """Return the paths in the plain form that a key stands for; none for an unknown key."""
+    """Return the paths in the plain form that a key stands for; [] for an unknown key."""
     head, _, rest = key.partition(".")
     if key in _TOP_KEYS:
         return [(key,)]
@@ -259,12 +259,12 @@ _NO_REPLICATION = "needs brokers that replicate: --set brokers.replication.facto
 
 
 def _needs_replication(key: str, data: Mapping[str, Any]) -> bool:
-    """Whether a short key needs replication that the scenario does not have; a full key may turn it on."""
+    """Whether a short key needs replication that the scenario lacks; a full key may turn replication on."""
     return not key.startswith("brokers.") and "replication" not in data.get("brokers", {})
 
 
 def _of_replication(key: str, data: Mapping[str, Any]) -> list[KeyPath]:
-    """Return the paths of a short key of replication: for all brokers, and for topics that set the key themselves."""
+    """Return the paths of a short key of replication: for all brokers, and for topics with a value of their own."""
     paths: list[KeyPath] = []
     if key in _REPLICATION_KEYS:
         paths = [("brokers", "replication", key)]

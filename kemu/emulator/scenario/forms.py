@@ -1,8 +1,7 @@
 """Conversion between scenarios and their plain forms with cattrs, from the declarations of keys.
 
-Reading refuses unknown keys and finds all mistakes of a file. A wrong value is removed, or replaced by a harmless one
-if its key is required, and the rest is read again until all of it is checked. So a misspelt group does not hide a
-missing topic.
+Reading refuses unknown keys and finds all mistakes of a file. A wrong value is removed, or replaced by a valid value if
+its key is required. Reading is repeated until all keys are checked. So a misspelt group does not hide a missing topic.
 """
 
 import copy

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 
 from kemu.emulator.scenario.forms import fill_in
 from kemu.emulator.scenario.keys import key, problems_of, refuse
@@ -13,13 +13,15 @@ from kemu.emulator.text.kafka_keys import Settings, assignor_names, configured
 from kemu.emulator.text.tables import Problem
 from kemu.emulator.text.units import LONGEST_US, microseconds, words
 from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.frozen import frozen
 from kemu.protocol.topic_pattern import TopicPattern, wrong_pattern
 
 EARLIEST = ConsumerConfig(auto_offset_reset="earliest")
 """The default configuration of members. Only ``auto.offset.reset`` differs from Kafka's default, "latest".
 
-Under "latest" a member that starts after the producers skips the records that they appended before the group's first
-commit. No checker could tell such records from lost ones. A scenario about skipped records sets "latest" itself."""
+Under "latest", a member that starts after the producers skips records that were appended before the group's first
+commit. No checker could distinguish skipped from lost records. A scenario about skipped records sets "latest"
+itself."""
 
 MOST_MEMBERS = 10_000
 
@@ -30,8 +32,8 @@ class GroupSpec:
 
     ``static`` gives each member its host's name as ``group.instance.id``. With ``one_process`` the members are threads
     of one process: only members that start with the process draw ``first.join``. ``racks`` are assigned to members in
-    turn. The first member starts at ``start_us``, the last one ``start_spread_us`` later, the others evenly between.
-    ``config`` has Kafka's keys.
+    turn. The first member starts at ``start_us``, the last member ``start_spread_us`` later, and other members evenly
+    in between. ``config`` has Kafka's keys.
 
     Raises:
         ScenarioError: lists every mistake in the values.
@@ -59,7 +61,7 @@ class GroupSpec:
     assignors: tuple[str, ...] = field(
         default=(),
         converter=assignor_names,
-        metadata=key("assignors in order of preference", what="assignor", shown="those of the release", short=True),
+        metadata=key("assignors in order of preference", what="assignor", shown="the release's", short=True),
     )
     static: bool = field(default=False, metadata=key("whether members are static (group.instance.id)", short=True))
     one_process: bool = field(default=False, metadata=key("whether members are threads of one process"))
@@ -73,7 +75,7 @@ class GroupSpec:
         default=0,
         converter=microseconds,
         metadata=key(
-            "time from the first member's start to the last one's", at_least=0, at_most=LONGEST_US, short=True
+            "time from the first member's start to the last member's", at_least=0, at_most=LONGEST_US, short=True
         ),
     )
     config: Settings = field(
@@ -114,7 +116,7 @@ class GroupSpec:
         return subscription.among(topics) if isinstance(subscription, TopicPattern) else subscription
 
     def start_of(self, number: int) -> int:
-        """Return the start of the member with this number (0 = first), in us of virtual time."""
+        """Return the start of the member with this number (0 for the first), in us of virtual time."""
         return self.start_us + (self.start_spread_us * number // (self.members - 1) if self.members > 1 else 0)
 
     def consumer(
@@ -132,7 +134,7 @@ class GroupSpec:
             host: host of the member.
             number: number of the member within its group, from 0.
             defaults: the configuration of the member's release.
-            member: settings of the member that differ from its group's.
+            member: settings of the member that differ from the group's settings.
         """
         named: dict[str, Any] = {"group_id": group, "client_id": host}
         if assignors := member.assignors or self.assignors:

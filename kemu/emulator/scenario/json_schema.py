@@ -1,8 +1,7 @@
 """The JSON Schema (draft 2020-12) of a scenario file, from the declarations of its keys and of the plan's actions.
 
-Editors complete and check keys with the schema. The schema leaves to the reader of scenarios: checks across several
-keys (an unknown host, a group without its topic, an action that needs replication, conflicting settings), the length of
-durations, and the names of user's assignors.
+Editors complete and check keys with the schema. Only the reader of scenarios checks combinations of keys (such as an
+unknown host or conflicting settings), the length of durations, and the names of users' assignors.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,7 +40,7 @@ def _below(cls: type) -> Iterator[type]:
 
 
 def _table(cls: type) -> Schema:
-    """Return the schema of an object with the keys of a class and no others."""
+    """Return the schema of an object with exactly the keys of a class."""
     keys = declared(cls)
     return {
         "type": "object",
@@ -61,14 +60,14 @@ def _property(each: Declared) -> Schema:
 def _plan() -> dict[str, Schema]:
     when: Schema = {
         "anyOf": [_message("sends", "to"), _message("receives", "from"), _noted()],
-        "description": "as soon as this is seen",
+        "description": "the step that triggers the action",
     }
     of_all: dict[str, Schema] = {
         "do": {"enum": list(ACTIONS), "description": "what is done"},
-        "at": {**_TIME, "description": "time of the world"},
+        "at": {**_TIME, "description": "virtual time of the action"},
         "when": when,
-        "jitter": {**_TIME, "description": "up to so much later, drawn"},
-        "after": {**_TIME, "description": "so much later than what is seen"},
+        "jitter": {**_TIME, "description": "largest random delay of the action"},
+        "after": {**_TIME, "description": "delay after the trigger"},
     }
     actions = {f"do-{kind}": _action(kind, of_all) for kind in ACTIONS}
     entry: Schema = {

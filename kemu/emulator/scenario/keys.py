@@ -1,4 +1,4 @@
-"""The keys of a scenario. Each key is declared once, at its field, with its meaning and its bounds.
+"""The keys of a scenario. Each key is declared once, at its field, with meaning and bounds.
 
 A class of a scenario is an attrs class whose fields carry a ``key``::
 
@@ -7,8 +7,8 @@ A class of a scenario is an attrs class whose fields carry a ``key``::
 These declarations serve the reading of files (``emulator.scenario.reading``), the plain form, the checks (the same for
 files and for Python), ``kemu describe scenario`` and the JSON Schema of ``kemu schema``.
 
-The name of a key in a file follows from the name of its field (``start_us`` is ``start``, ``records_per_s`` is
-``rate``), its values from the field's type (``emulator.scenario.kinds``).
+A key's name in a file follows from the field's name: ``start`` for ``start_us``, ``rate`` for ``records_per_s``. The
+key's values follow from the field's type (``emulator.scenario.kinds``).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,11 +16,12 @@ from functools import cache
 from typing import Any
 
 import attrs
-from attrs import field, frozen
+from attrs import field
 
 from kemu.emulator.scenario.kinds import ValueBounds, ValueKind, kind_of
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.wrong_arguments import file_key
+from kemu.protocol.frozen import frozen
 
 _KEY = "kemu.scenario.key"
 
@@ -29,9 +30,9 @@ _KEY = "kemu.scenario.key"
 class Declaration:
     """Declaration of a key, in addition to the field's name, type and default.
 
-    ``shown`` is the default in words, if its value does not explain it. ``always`` keeps the key in the plain form even
-    with its default. ``short`` keys can be set without their table (``--set members=5``). ``kafkas`` has Kafka's name
-    of the key and the unit of Kafka's values ("ms").
+    ``shown`` describes the default, if the value alone is unclear. ``always`` keeps the key in the plain form even with
+    its default. ``short`` keys can be set without their table (``--set members=5``). ``kafkas`` has Kafka's name of the
+    key and the unit of Kafka's values ("ms").
     """
 
     doc: str
@@ -60,7 +61,7 @@ def key(
     Args:
         doc: meaning of the key in one line.
         at_least, at_most: bounds of a number or duration (in the field's unit), or of the length of a list.
-        choices: returns the allowed names; ``what`` is their noun ("profile").
+        choices: returns the allowed names; ``what`` is the noun for such a name ("profile").
         config: config class, if the key is a table of Kafka's keys.
         shown, always, short, kafkas: see ``Declaration``.
     """
@@ -70,10 +71,10 @@ def key(
 
 @frozen
 class Declared:
-    """A key of a class: its field, its declaration and the kind of its value."""
+    """A key of a class: field, declaration and kind of value."""
 
     name: str
-    """Name in a file."""
+    """Name of the key in a file."""
     field: "attrs.Attribute[Any]"
     key: Declaration
     kind: ValueKind
@@ -120,7 +121,7 @@ def problems_of(spec: object) -> Iterator[Problem]:
 
 
 def refuse(problems: Iterable[Problem]) -> None:
-    """Raise an error if there are any problems.
+    """Raise an error unless ``problems`` is empty.
 
     Raises:
         ScenarioError: lists the problems.

@@ -1,8 +1,8 @@
-"""Kinds of values in a scenario: how each kind is read from a file, checked, written and described.
+"""The kinds of values in a scenario. A kind reads, checks, writes and describes values.
 
 The kind follows from the field's type and name (``kind_of``). ``take`` converts a value of a file to a value of the
-field. ``wrong`` checks the value of a field, from a file or from Python. Durations are integers in us inside, and texts
-("20s") in a file.
+field. ``wrong`` checks the value of a field, from a file or from Python. Durations are integers in us in a field, and
+texts ("20s") in a file.
 """
 
 import types
@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, Union, get_args, get_origin
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.draws import LIFE, DrawSet
 from kemu.emulator.plan.entries import Plan, plan_to_dicts
@@ -37,6 +36,7 @@ from kemu.emulator.text.units import (
 from kemu.protocol.config import source_of
 from kemu.protocol.draws import DRAWS, HOW, READABLE, SETS, UUIDS, DrawName, distribution
 from kemu.protocol.dynamic_configs import ALIASES
+from kemu.protocol.frozen import frozen
 
 Wrong: TypeAlias = Iterator[tuple[Path, str]]
 """Mistakes: (path below the key, text)."""
@@ -54,7 +54,7 @@ class ValueBounds:
     config: type | None = None
 
     def outside(self, value: int, said: Callable[[int], str] = str) -> str:
-        """Return the mistake in a number; "" if there is none."""
+        """Return the mistake in a number; "" for a correct number."""
         if self.at_least is not None and value < self.at_least:
             return f"must be at least {said(self.at_least)}, not {said(value)}"
         if self.at_most is not None and value > self.at_most:
@@ -62,18 +62,18 @@ class ValueBounds:
         return ""
 
     def unknown(self, name: str) -> str:
-        """Return the mistake in a name; "" if there is none."""
+        """Return the mistake in a name; "" for a correct name."""
         names = list(self.choices()) if self.choices else [name]
         return "" if name in names else f'"{name}" is no {self.what}{nearest(name, names)}'
 
 
 class ValueKind(Protocol):
-    """A kind of value."""
+    """The interface of a kind of values."""
 
     wanted: str
     """Noun for messages about a missing key: "a whole number"."""
     suffix: str
-    """Suffix of the key's name in a list of all keys: ".NAME" if it is a table by name."""
+    """Suffix of the key's name in a list of all keys: ".NAME" for tables by name."""
     closed: bool
     """Whether a list of all keys shows a table as one key."""
 
@@ -81,7 +81,7 @@ class ValueKind(Protocol):
         """Convert a value of a file to a value of the field.
 
         Raises:
-            ValueError: the value is of another kind; the text says what it must be.
+            ValueError: the value is of another kind; the text names the required kind.
         """
         ...
 
@@ -98,11 +98,11 @@ class ValueKind(Protocol):
         ...
 
     def harmless(self, limits: ValueBounds) -> Any:
-        """Return a value that replaces a wrong value of a required key while the rest is checked."""
+        """Return a valid value that replaces a wrong value of a required key while other keys are checked."""
         ...
 
     def below(self) -> type | None:
-        """Return the class of the table or tables, if the kind has one."""
+        """Return the class of the table or tables; None for kinds without tables."""
         ...
 
 
@@ -125,7 +125,7 @@ class _Leaf:
 
 
 class TextKey(_Leaf):
-    """A string; one of the choices, if there are any."""
+    """A string, or one of the choices if the key has choices."""
 
     wanted = "a string"
 
@@ -340,7 +340,7 @@ class AssignorsKey(WordsKey):
 
 
 class SettingsKey(_Leaf):
-    """A table of Kafka's keys of a config class; in a file it is below the key ``inside``, if that is given."""
+    """A table of Kafka's keys of a config class. With ``inside``, the table in a file is below the key ``inside``."""
 
     wanted = "a table"
 
@@ -408,7 +408,9 @@ class TableKey(_Leaf):
 
 
 class NamedKey(TableKey):
-    """Tables of one class by name; ``closed`` tables have names of hosts, and lists of keys show one key for them."""
+    """Tables of one class by name. ``closed`` tables have names of hosts, and a list of all keys shows one key for
+    these tables.
+    """
 
     suffix = ".NAME"
 
@@ -447,7 +449,7 @@ class TablesKey(TableKey):
 
 
 class ExpectationsKey(TablesKey):
-    """A list of tables. The name of a checker stands for a table with that name, and a string for a list of names."""
+    """A list of tables. The name of a checker stands for a table with this name, and a string for a list of names."""
 
     wanted = "a list of tables"
 
@@ -536,7 +538,7 @@ class PlanKey(_Leaf):
         return _tables(given)
 
     def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
-        return iter(())  # the scenario checks its plan as a whole, because entries name its hosts, groups and topics
+        return iter(())  # the scenario checks the plan as a whole, because entries name hosts, groups and topics
 
     def plain(self, value: Plan) -> Any:
         return plan_to_dicts(value)
@@ -546,7 +548,7 @@ class PlanKey(_Leaf):
 
 
 def kind_of(name: str, declared: Any, limits: ValueBounds) -> ValueKind:
-    """Return the kind of a field."""
+    """Return the kind of a field's values."""
     if get_origin(declared) in (Union, types.UnionType):
         (declared,) = (each for each in get_args(declared) if each is not types.NoneType)
     origin, inner = get_origin(declared), get_args(declared)

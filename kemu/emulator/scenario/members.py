@@ -1,18 +1,19 @@
-"""Settings of one member that differ from its group's: release, assignors and configuration.
+"""Settings of one member that differ from the group's settings: release, assignors and configuration.
 
-A group in the middle of an upgrade has such members. The scenario states them for the start
-(``[groups.g.overrides.c2]``), or the action ``rolling-upgrade`` creates them.
+During an upgrade, members of a group have different settings. A scenario sets such differences for the start
+(``[groups.g.overrides.c2]``), or the action ``rolling-upgrade`` makes them.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.kafka_keys import Settings, assignor_names, lenient_settings, member_settings_of
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.protocol.config import ConsumerConfig, StreamsConfig
+from kemu.protocol.frozen import frozen
 from kemu.protocol.profiles import PROFILES
 
 
@@ -45,11 +46,11 @@ def name_assignors_once(spec: Any) -> None:
 
 @frozen(kw_only=True)
 class MemberSpec:
-    """Settings of one member that differ from its group's; an empty value takes the group's.
+    """Settings of one member that differ from the group's settings. An empty value means the group's setting.
 
-    ``profile`` is a name of ``PROFILES``. ``config`` has a consumer's Kafka keys, ``streams`` those of a Streams
-    instance. ``instance`` is the member's ``group.instance.id``; the coordinator fences the member that had the id
-    before (KIP-345). With ``start_later`` the action "start-host" starts the member.
+    ``profile`` is a name of ``PROFILES``. ``config`` has a consumer's Kafka keys, ``streams`` a Streams instance's.
+    ``instance`` is the member's ``group.instance.id``; the coordinator fences the former member with this id (KIP-345).
+    With ``start_later`` the action "start-host" starts the member.
 
     Raises:
         ScenarioError: lists every mistake in the values.
@@ -82,7 +83,7 @@ class MemberSpec:
         refuse(problems_of(self))
 
     def then(self, later: "MemberSpec") -> "MemberSpec":
-        """Return these settings with ``later`` on top of them."""
+        """Return these settings, overridden by ``later``."""
         return MemberSpec(
             profile=later.profile or self.profile,
             assignors=later.assignors or self.assignors,
@@ -97,6 +98,6 @@ AS_ITS_GROUP = MemberSpec()
 
 
 def upgraded_to(profile: str, assignors: tuple[str, ...], settings: tuple[str, ...]) -> MemberSpec:
-    """Return the settings that a rolling upgrade adds to a member's; ``settings`` are written as KEY=VALUE."""
+    """Return the settings that a rolling upgrade changes; ``settings`` are texts KEY=VALUE."""
     config, streams = member_settings_of(settings)
     return MemberSpec(profile=profile, assignors=assignors, config=config, streams=streams)

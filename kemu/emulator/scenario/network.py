@@ -3,15 +3,16 @@
 from collections.abc import Iterable
 from typing import cast
 
-from attrs import field, frozen
+from attrs import field
 from attrs.converters import optional
 
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.units import LONGEST_US, microseconds
+from kemu.protocol.frozen import frozen
 
 
 def _latency(given: int | str | Iterable[int | str]) -> tuple[int, int]:
-    """Return the least and the most latency in us, from one duration or from two."""
+    """Return the least and the most latency in us, from one or two durations."""
     bounds = [given] if isinstance(given, int | str) else list(given)
     found = tuple(microseconds(bound) for bound in bounds)
     return (found[0], found[0]) if len(found) == 1 else cast(tuple[int, int], found)
@@ -19,7 +20,7 @@ def _latency(given: int | str | Iterable[int | str]) -> tuple[int, int]:
 
 @frozen(kw_only=True)
 class LinkSpec:
-    """Latency between two hosts, in both directions, that differs from the network's.
+    """Latency of the link between two hosts, in both directions, instead of the network's latency.
 
     Raises:
         ScenarioError: lists every mistake in the values.
@@ -35,7 +36,8 @@ class LinkSpec:
 
 @frozen(kw_only=True)
 class NetworkSpec:
-    """One-way latency, drawn for each packet between these bounds; None takes the draw ``network.latency``.
+    """The network's one-way latency, drawn for each packet between these bounds; None means the draw
+    ``network.latency``.
 
     Raises:
         ScenarioError: lists every mistake in the values.

@@ -1,4 +1,4 @@
-"""Reading of a plan from its plain form, with a check of every key."""
+"""Reads a plan from its plain form, and checks every key."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -25,9 +25,9 @@ from kemu.protocol.wire.values import VALUES
 
 
 def plan_from_tables(tables: Sequence[Table], known: Known) -> Plan:
-    """Return the plan of these tables, without wrong entries; their mistakes go to the tables' list of problems.
+    """Return the plan of these tables without wrong entries. The mistakes are added to the tables' list of problems.
 
-    Members and topics that the plan itself adds count as known.
+    Later entries may name members and topics that the plan itself adds.
     """
     known = attrs.evolve(known, declared=tuple(topic for topic, _ in known.topics))
     for table in tables:
@@ -56,7 +56,7 @@ def _read_entry(table: Table, known: Known) -> Entry | None:
     row = ACTIONS.get(kind)
     if row is None:
         return None
-    # "slow" has a key "jitter" of its own, for the link; its time is exact
+    # for "slow", the key "jitter" belongs to the link, so the time of the entry is exact
     has_own_jitter = any(key.key == "jitter" for key in keys_of(row.cls))
     jitter_us = 0 if has_own_jitter else table.duration("jitter", 0)
     if row.replicated is True and not known.replicated:
@@ -150,7 +150,7 @@ def _read_action(table: Table, row: ActionKind, known: Known) -> Action | None:
 
 
 def _read_key(table: Table, spec: Key, known: Known) -> Any:
-    """Return the value of a field, according to its type and to the unit in its name."""
+    """Return the value of a field, read according to the field's type and the unit in its name."""
     key, default = spec.key, REQUIRED if spec.required else spec.default
     if isinstance(spec.accepts, HostNames):
         kind = spec.accepts.kind

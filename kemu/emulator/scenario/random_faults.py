@@ -1,7 +1,7 @@
 """Random faults: a plan drawn from a seed, for any scenario.
 
-The plan has a few faults of bounded length at random times; all of them end before the scenario heals. The faults have
-a random stream of their own, so that a seed gives the same plan for every protocol, assignor and setting. Each action
+The plan has a few faults of bounded length at random times. All faults end before the scenario heals. The faults have a
+separate random stream, so that a seed gives the same plan for every protocol, assignor and setting. Each action
 declares its random forms.
 """
 
@@ -16,7 +16,7 @@ from kemu.emulator.scenario.scenario import Scenario
 
 
 def swarm(replicated: bool) -> tuple[Drawn, ...]:
-    """Return the random forms of all actions, each as likely as the others; those for replicated brokers come last."""
+    """Return the random forms of all actions, all equally likely. Forms for replicated brokers are last."""
     rows = [row for row in ACTIONS.values() if row.replicated in (None, replicated)]
     forms = [form for row in rows for form in row.drawn]
     return (*forms, *(form for row in rows for form in row.drawn_replicated)) if replicated else tuple(forms)

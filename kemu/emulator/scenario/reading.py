@@ -1,4 +1,4 @@
-"""Reading of a scenario from its plain form, as in a TOML file, with a check of everything."""
+"""Reads a scenario from its plain form, as in a TOML file, and checks the whole scenario."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from kemu.emulator.scenario.scenario import Scenario
 
 
 def scenario_from_dict(data: Mapping[str, Any], *, name: str = "") -> Scenario:
-    """Return the scenario of a plain dict; ``name`` is its default name.
+    """Return the scenario of a plain dict; ``name`` is the default of the scenario's name.
 
     Raises:
         ScenarioError: lists every mistake.

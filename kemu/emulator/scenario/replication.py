@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from kemu.actors.broker.rules import ReplicaRules
 from kemu.actors.controller.rules import ControllerRules
@@ -13,6 +13,7 @@ from kemu.emulator.text.kafka_keys import Settings, configured, lenient_settings
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import microseconds
 from kemu.protocol.config import ControllerConfig, ReplicaConfig
+from kemu.protocol.frozen import frozen
 from kemu.protocol.profiles import Profile
 from kemu.protocol.reassign.moves import Limits
 from kemu.protocol.replication import IsrPath, ReassignmentAlgorithm
@@ -33,9 +34,9 @@ def _controller_settings(given: Mapping[str, Any] | Settings) -> Settings:
 class ReplicationSpec:
     """Replicated brokers, with a metadata store ``zk`` and a controller part in each broker.
 
-    ``min_isr`` and ``unclean`` apply to topics without settings of their own. The store ends a broker's session after
-    ``session_us`` of silence. A leader removes a follower from the ISR after ``lag_us``. For ``isr_path`` and
-    ``reassignment`` see ``IsrPath`` and ``ReassignmentAlgorithm``. In a ``new_cluster`` the first FindCoordinator
+    ``min_isr`` and ``unclean`` apply to topics without settings of their own. The store expires a broker's session
+    after ``session_us`` without a message. A leader removes a follower from the ISR after ``lag_us``. For ``isr_path``
+    and ``reassignment`` see ``IsrPath`` and ``ReassignmentAlgorithm``. In a ``new_cluster`` the first FindCoordinator
     creates ``__consumer_offsets``.
 
     Raises:
@@ -48,7 +49,7 @@ class ReplicationSpec:
             "number of replicas of each partition",
             at_least=1,
             at_most=1_000,
-            shown="3, or the number of brokers if that is less",
+            shown="3, or the number of brokers if less",
             always=True,
             short=True,
         ),
@@ -84,7 +85,7 @@ class ReplicationSpec:
     isr_path: str = field(
         default="",
         metadata=key(
-            'owner of ISR changes: "store" (the leader writes it, to 2.6) or "controller" (AlterIsr, 2.7, KIP-497)',
+            'writer of ISR changes: "store" (the leader writes, to 2.6) or "controller" (AlterIsr, 2.7, KIP-497)',
             choices=lambda: ("", *IsrPath),
             what="way to change an ISR",
             shown="that of the release",
@@ -138,7 +139,7 @@ class ReplicationSpec:
     def replica_rules(
         self, release: Profile, protocol: Profile, bugs: Sequence[str] = (), mended: Sequence[str] = ()
     ) -> ReplicaRules:
-        """Return the rules of a release under this inter-broker protocol, with the settings here and with past bugs."""
+        """Return the rules of a release under this inter-broker protocol, with these settings and past bugs."""
         rules = applying.replica_rules_of(release, protocol)
         if self.isr_path:
             rules = evolve(rules, isr_path=IsrPath(self.isr_path))
@@ -147,7 +148,7 @@ class ReplicationSpec:
     def controller_rules(
         self, release: Profile, protocol: Profile, bugs: Sequence[str] = (), mended: Sequence[str] = ()
     ) -> ControllerRules:
-        """Return the rules of a release under this inter-broker protocol, with the settings here and with past bugs."""
+        """Return the rules of a release under this inter-broker protocol, with these settings and past bugs."""
         rules = applying.controller_rules_of(release, protocol)
         return applying.controller_rules(evolve(rules, reassignment=self.reassigns(release)), bugs, mended)
 

@@ -1,4 +1,4 @@
-"""A scenario: a cluster, its load, the faults, and the checks. A TOML file and Python build the same value.
+"""A scenario: a cluster, its load, the faults, and the checks. A TOML file and Python code build the same value.
 
 A ``Scenario`` is frozen. ``to_dict`` gives the plain form for files and traces, and ``emulator.scenario.reading`` reads
 the plain form back to an equal value. Each key is declared once, with its field (``emulator.scenario.keys``). Every
@@ -8,10 +8,10 @@ scenario is checked when it is built.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from attrs import field, frozen
+from attrs import field
 
 from kemu.emulator.draws import DrawSet
-from kemu.emulator.findings import KINDS
+from kemu.emulator.findings import kinds_by_checker
 from kemu.emulator.past_bugs import applying
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.actions import (
@@ -41,11 +41,13 @@ from kemu.emulator.text.tables import Problem, Table, nearest, said_of
 from kemu.emulator.text.units import LONGEST_US, duration_text, microseconds, words
 from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.draws import DrawName
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import OFFSETS_TOPIC, broker_host, consumer_host, producer_host
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 JOIN_US = 10_000_000
-"""Shortest time from the last restart of a plan to the end of the run; a member usually joins within this time."""
+"""Shortest time from the last restart of a plan to the end of the run, in us; a member usually joins within this
+time."""
 MINUTE_US = 60_000_000
 TAKES_TIME = (
     DrawName.MEMBER_START,
@@ -55,9 +57,10 @@ TAKES_TIME = (
     DrawName.CALLBACK_LOST,
     DrawName.CALLBACK_ASSIGNED,
 )
-"""Draws that delay a rebalance, each at most once."""
+"""Draws that delay a rebalance; each draw delays a rebalance at most once."""
 STARTS_OF_A_CONTROLLER = (DrawName.CONTROLLER_START, DrawName.CONTROLLER_START)
-"""With replicated brokers a failover of the controller may come before the rebalance."""
+"""Further draws that delay a rebalance of replicated brokers, where a failover of the controller may precede the
+rebalance."""
 LARGEST_SEED = 2**63 - 1
 
 
@@ -69,7 +72,7 @@ DEFAULT_DRAWS = "life"
 
 
 def draws_of(given: DrawSet | str | Mapping[str, Any]) -> DrawSet:
-    """Convert the name of a set of draws, or a table of draws; other values stay for the later check."""
+    """Convert the name of a set of draws, or a table of draws. Return other values unchanged, for a later check."""
     return cast(DrawSet, DrawsKey().take(given)) if isinstance(given, str | Mapping) else given
 
 
@@ -80,13 +83,14 @@ def _entries(given: Iterable[Entry | Mapping[str, Any]]) -> Plan:
 
 @frozen(kw_only=True)
 class Scenario:
-    """One experiment. Hosts of members are c1, c2 and so on over all groups in order, hosts of brokers b0, b1, ...
+    """A cluster with its load, plan and checks. Hosts of members are c1, c2, ... over all groups in order; hosts of
+    brokers are b0, b1, ...
 
-    ``duration_us`` is the length of the plan and of the load. ``expect`` has the violations that the scenario shows on
-    purpose; any other violation fails the run. ``profile`` is the release, a name of ``PROFILES``; "" leaves the choice
-    to the caller. ``bugs`` are issues of ``PAST_BUGS`` that machines and assignors have in this run. ``mended`` are
-    past bugs of the release that are fixed in this run. ``draws`` is "life", "calm", or a table of single draws that
-    may name its ``set``.
+    ``duration_us`` is the length of the plan and of the load. ``expect`` has the violations that the scenario expects;
+    any other violation fails the run. ``profile`` is the release, a name of ``PROFILES``; "" leaves the choice to the
+    caller. ``bugs`` are issues of ``PAST_BUGS`` that machines and assignors have in this run. ``mended`` are past bugs
+    of the release that are fixed in this run. ``draws`` is "life", "calm", or a table of single draws with an optional
+    ``set``.
 
     Raises:
         ScenarioError: lists every mistake, in the plan and in names of hosts, groups and topics, too.
@@ -133,7 +137,9 @@ class Scenario:
     expect: tuple[Expectation, ...] = field(
         default=(),
         converter=expectations,
-        metadata=key("expected violations: tables of checker, kind, subject, may", choices=lambda: KINDS, short=True),
+        metadata=key(
+            "expected violations: tables of checker, kind, subject, may", choices=kinds_by_checker, short=True
+        ),
     )
     brokers: BrokersSpec = field(default=BrokersSpec(), metadata=key("the brokers", always=True))
     draws: DrawSet = field(
@@ -180,14 +186,14 @@ class Scenario:
 
     @property
     def heal_at_us(self) -> int:
-        """Time at which every fault ends that still lasts, in us."""
+        """Time at which all remaining faults end, in us."""
         return self.runs_us if self.checks.heal_after_us is None else self.checks.heal_after_us
 
     @property
     def runs_us(self) -> int:
         """Length of the plan and of the load in us: ``duration_us``, or more if a restart of the plan ends later.
 
-        The length of a rolling restart depends on the number of members, those that the plan adds included.
+        The length of a rolling restart depends on the number of members, including members that the plan adds.
         """
         ends_us = [self._ends_us(entry) for entry in self.plan if isinstance(entry, At)]
         return max([self.duration_us, *ends_us])
@@ -209,11 +215,11 @@ class Scenario:
 
     @property
     def timeouts_us(self) -> int:
-        """Longest time in us that Kafka's own timeouts may keep a group from its work.
+        """Longest time in us for which Kafka's own timeouts may stop a group.
 
         The time is the sum of the longest session timeout (a crashed member stays in the group), the longest
-        ``max.poll.interval.ms`` (a rebalance waits for its members), and a minute. If starts, work and callbacks may
-        take longer than a minute, their sum replaces the minute.
+        ``max.poll.interval.ms`` (a rebalance waits for members), and a minute. If starts, work and callbacks together
+        may take longer than a minute, their sum replaces the minute.
         """
         configs = self._member_configs()
         waits_ms = max(config.session_timeout_ms for config in configs)
@@ -228,7 +234,7 @@ class Scenario:
 
     @property
     def metadata_max_age_us(self) -> int:
-        """Longest ``metadata.max.age.ms`` of all members in us: a member refreshes its metadata at least this often."""
+        """Longest ``metadata.max.age.ms`` of all members, in us; the longest interval between two refreshes."""
         return max(config.metadata_max_age_ms for config in self._member_configs()) * 1_000
 
     def _member_configs(self) -> list[ConsumerConfig]:
@@ -247,7 +253,7 @@ class Scenario:
         return max(self.runs_us, self.heal_at_us + self.stable_within_us)
 
     def broker_names(self) -> tuple[str, ...]:
-        """Return the hosts of the initial brokers, b0, b1 and so on; the number is the node id."""
+        """Return the hosts of the initial brokers: b0, b1 and so on. The number in a name is the node id."""
         return tuple(broker_host(number) for number in range(self.brokers.count))
 
     def added_broker_names(self) -> tuple[str, ...]:
@@ -262,7 +268,7 @@ class Scenario:
         return any(self.other_broker_profiles())
 
     def other_broker_profiles(self) -> tuple[str, ...]:
-        """Return the releases of single brokers, and those to which the plan upgrades brokers."""
+        """Return the releases of single brokers, and the releases to which the plan upgrades brokers."""
         actions = (entry.action for entry in self.plan if isinstance(entry, At | When))
         named = [own.profile for own in self.brokers.overrides.values()]
         named += [action.profile for action in actions if isinstance(action, BrokersUpgrade)]
@@ -283,7 +289,7 @@ class Scenario:
         return created
 
     def producer_names(self) -> tuple[tuple[str, str], ...]:
-        """Return (host, topic) of every producer: p1, p2 and so on by topic, topics that the plan creates last."""
+        """Return (host, topic) of every producer: p1, p2 and so on by topic. Topics that the plan creates are last."""
         topics = (*self.topics, *self.created_topics())
         return tuple((producer_host(index), topic) for index, topic in enumerate(topics, start=1))
 
@@ -299,7 +305,7 @@ class Scenario:
 
 
 def _members_of(group: GroupSpec) -> Iterable[MemberSpec]:
-    """Return the default member, and the members with settings of their own."""
+    """Return the settings of a default member, and of each member with settings of its own."""
     return (AS_ITS_GROUP, *group.overrides.values())
 
 
@@ -333,7 +339,7 @@ def _row(entry: object, index: int, problems: list[Problem]) -> Mapping[str, Any
 
 
 def _contradictions(scenario: Scenario) -> Iterator[Problem]:
-    """Yield mistakes that concern several parts of a scenario: unknown names, more replicas than brokers."""
+    """Yield mistakes that concern several parts of a scenario, such as unknown names, or more replicas than brokers."""
     if not scenario.topics:
         yield Problem(("topics",), "needs at least one topic")
     rows = [entry for entry in scenario.plan if isinstance(entry, Mapping)]
@@ -415,7 +421,7 @@ def _unknown(path: tuple[str | int, ...], name: str, known: Iterable[str], what:
 
 
 def _of_streams(path: tuple[str | int, ...], group: GroupSpec, topics: Mapping[str, TopicSpec]) -> Iterator[Problem]:
-    """Yield mistakes of a Streams group: its topics, the partitions of its changelogs, its settings."""
+    """Yield mistakes in a Streams group's topics, partitions of changelogs, or settings."""
     for host, member in group.overrides.items():
         if member.streams and group.streams is None:
             yield Problem((*path, "overrides", host, "streams"), "needs [groups.NAME.streams] of its group")
@@ -444,7 +450,7 @@ def _of_streams(path: tuple[str | int, ...], group: GroupSpec, topics: Mapping[s
 
 
 def _of_replicas(path: tuple[str | int, ...], topic: TopicSpec, brokers: BrokersSpec) -> Iterator[Problem]:
-    """Yield mistakes in a topic's replicas: they need replication, and enough brokers."""
+    """Yield mistakes in a topic's replicas, which need replication and enough brokers."""
     said = {"replication_factor": topic.replication_factor, "min_isr": topic.min_isr, "unclean": topic.unclean}
     given = [name for name, value in said.items() if value is not None]
     given += ["assignment"] if topic.assignment else []

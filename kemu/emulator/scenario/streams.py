@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, streams_settings
@@ -14,6 +14,7 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import words
 from kemu.protocol.assign.checked import NotAnAssignor
 from kemu.protocol.config import StreamsConfig
+from kemu.protocol.frozen import frozen
 from kemu.protocol.streams.learner import BALANCE, SCALE_UP
 from kemu.protocol.streams.topology import Subtopology, Topology
 
@@ -26,7 +27,9 @@ EXACTLY_ONCE_COMMIT_INTERVAL_MS = 100
 
 
 def _subtopology(text: str) -> Subtopology:
-    """Read ``orders, users -> app-store-changelog``: source topics, and the changelog of a stateful subtopology."""
+    """Read a subtopology such as ``orders, users -> app-store-changelog``: source topics, and the changelog of its
+    state.
+    """
     sources, arrow, changelog = text.partition(_ARROW)
     topics = tuple(topic.strip() for topic in sources.split(",") if topic.strip())
     if not topics:
@@ -42,11 +45,11 @@ _BOUNDS: Mapping[str, tuple[int, int]] = {
     "probing.rebalance.interval.ms": (1, LARGEST_INT),
     "emulated.assignor.stage": (SCALE_UP, BALANCE),
 }
-"""Bounds of integer settings."""
+"""Key of an integer setting -> (least, most)."""
 
 
 def wrong_settings(config: StreamsConfig) -> Iterator[tuple[str, str]]:
-    """Yield (Kafka's key, mistake) for each value that an instance could not run with."""
+    """Yield (Kafka's key, mistake) for each value with which an instance could not run."""
     for name, (least, most) in _BOUNDS.items():
         value = getattr(config, name.replace(".", "_"))
         if not least <= value <= most:
@@ -71,10 +74,11 @@ def wrong_settings(config: StreamsConfig) -> Iterator[tuple[str, str]]:
 
 @frozen(kw_only=True)
 class StreamsSpec:
-    """A Streams application; the members of the group are its instances.
+    """A Streams application, whose instances are the members of the group.
 
-    Each subtopology is written as ``topic, topic -> changelog``, or without state as its topics alone, in the order of
-    their numbers; the tasks of the first are "0_0", "0_1" and so on. ``config`` has Kafka's keys.
+    A subtopology with state is written as ``topic, topic -> changelog``, a subtopology without state as its topics.
+    Subtopologies are in the order of their numbers; the tasks of the first subtopology are "0_0", "0_1" and so on.
+    ``config`` has Kafka's keys.
 
     Raises:
         ScenarioError: lists every mistake in the values.
@@ -82,9 +86,7 @@ class StreamsSpec:
 
     subtopologies: tuple[str, ...] = field(
         converter=words,
-        metadata=key(
-            'subtopologies, each as "topic, topic -> changelog", or without state as "topic"', at_least=1, always=True
-        ),
+        metadata=key('subtopologies: "topic, topic -> changelog", or "topic" without state', at_least=1, always=True),
     )
     config: Settings = field(
         default=(), converter=streams_settings, metadata=key("Kafka's keys of Streams", config=StreamsConfig)
@@ -108,11 +110,13 @@ class StreamsSpec:
 
     @property
     def settings(self) -> StreamsConfig:
-        """Return the settings on top of the defaults of KIP-429's page."""
+        """Return the settings, including the defaults of KIP-429's page."""
         return self.settings_on(StreamsConfig())
 
     def settings_on(self, defaults: StreamsConfig, member: MemberSpec = AS_ITS_GROUP) -> StreamsConfig:
-        """Return an instance's configuration: the release's ``defaults``, the group's and the ``member``'s settings."""
+        """Return an instance's configuration: the ``defaults`` of its release, overridden by the group's and the
+        ``member``'s settings.
+        """
         said = (*self.config, *member.streams)
         found = configured(defaults, said)
         if found.exactly_once and "commit_interval_ms" not in dict(said):
@@ -121,7 +125,7 @@ class StreamsSpec:
 
 
 def topics_of_streams(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Set the topics of a group of Streams instances, if none are given, to those of its topology."""
+    """Set missing topics of a group of Streams instances to the topics of its topology."""
     streams = given.get("streams")
     if "topics" in given or not isinstance(streams, Mapping):
         return given

@@ -1,6 +1,6 @@
 """A topic of a scenario."""
 
-from attrs import field, frozen
+from attrs import field
 from attrs.converters import optional
 
 from kemu.emulator.plan.known import MOST_BROKERS
@@ -8,6 +8,7 @@ from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.tables import Problem
 from kemu.emulator.text.units import microseconds, rate_per_s, words
 from kemu.protocol.dynamic_configs import RETENTION_BYTES, RETENTION_MS, SEGMENT_BYTES, SEGMENT_MS
+from kemu.protocol.frozen import frozen
 from kemu.protocol.reassign.requests import list_error
 
 MOST_PARTITIONS = 100_000
@@ -17,12 +18,12 @@ MOST_PARTITIONS = 100_000
 class TopicSpec:
     """A topic and the load of its producer.
 
-    ``records_per_s`` is the sum over all partitions; 0 means no producer. ``replication_factor``, ``min_isr`` and
-    ``unclean`` apply to replicated brokers; None takes the value of ``ReplicationSpec``. ``initial_records`` are in
-    each partition's log, and committed, before the run starts. ``retention_us``, ``retention_bytes``, ``segment_us``
-    and ``segment_bytes`` are the topic's own retention settings; None takes the brokers' ``log.retention.ms`` and so
-    on. ``assignment`` has one text per partition with the ids of its replicas, the preferred leader first; () places
-    the replicas as Kafka does.
+    ``records_per_s`` is the rate of all partitions together; 0 means no producer. ``replication_factor``, ``min_isr``
+    and ``unclean`` apply to replicated brokers; None means the value of ``ReplicationSpec``. ``initial_records``:
+    number of committed records in each partition's log before the run. ``retention_us``, ``retention_bytes``,
+    ``segment_us`` and ``segment_bytes`` are the topic's own retention settings; None means the brokers' settings, such
+    as ``log.retention.ms``. ``assignment`` has one text per partition with the ids of its replicas, the preferred
+    leader first; () means Kafka's placement.
 
     Raises:
         ScenarioError: lists every mistake in the values.
@@ -93,7 +94,7 @@ class TopicSpec:
             refuse(self._misplaced())
 
     def _misplaced(self) -> list[Problem]:
-        """Return the mistakes in ``assignment``, without a look at the brokers."""
+        """Return the mistakes in ``assignment`` that do not depend on the brokers."""
         rows = self.assignment
         if not all(part.isdecimal() for row in rows for part in row.split()):
             return [Problem(("assignment",), 'must be the broker ids of each partition, as in ["0 1 2", "1 2 3"]')]
@@ -117,5 +118,5 @@ class TopicSpec:
         return tuple((name, str(value)) for name, value in given if value is not None)
 
     def placed(self) -> tuple[tuple[int, ...], ...]:
-        """Return the broker ids in ``assignment`` by partition; () if the scenario gives none."""
+        """Return the broker ids in ``assignment`` by partition; () without an assignment."""
         return tuple(tuple(int(broker) for broker in row.split()) for row in self.assignment)

@@ -19,7 +19,7 @@ def load_assignor(place: str) -> CheckedAssignor:
     """Load a consumer assignor, and wrap it in checks of its results.
 
     Raises:
-        NotAnAssignor: see ``load_made``; or the object is no assignor.
+        NotAnAssignor: as for ``load_made``, or the object is no assignor.
     """
     return checked(load_made(place), place)
 
@@ -28,7 +28,7 @@ def load_task_assignor(place: str) -> TaskAssignor:
     """Load a task assignor of Streams.
 
     Raises:
-        NotAnAssignor: see ``load_made``; or the object has no method ``assign``.
+        NotAnAssignor: as for ``load_made``, or the object has no method ``assign``.
     """
     made: Any = load_made(place)
     if not callable(getattr(made, "assign", None)):
@@ -38,10 +38,10 @@ def load_task_assignor(place: str) -> TaskAssignor:
 
 
 def find_task_assignor(name: str) -> TaskAssignor:
-    """Return a built-in task assignor by name, or load one of the user.
+    """Return a built-in task assignor by name, or load a task assignor of the user.
 
     Raises:
-        NotAnAssignor: there is no such assignor.
+        NotAnAssignor: the assignor does not exist.
     """
     if is_custom(name):
         return load_task_assignor(name)
@@ -62,7 +62,7 @@ def load_made(place: str) -> object:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # the import of the user's module may raise anything
+    except (Exception, SystemExit) as error:  # the import of the user's module may raise any exception
         raise NotAnAssignor(f"{place}: cannot import {module_name}: {type(error).__name__}: {error}") from error
     found = getattr(module, class_name, None) if class_name else None
     if found is None:

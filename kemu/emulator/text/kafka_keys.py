@@ -1,7 +1,7 @@
 """Kafka's configuration keys: lookup, checks, and conversion to config values.
 
-Settings are stored under the names of fields (``session_timeout_ms``), sorted, and only if they were given. Defaults of
-a release are filled in at the start of a run.
+Settings hold only the given keys, sorted, under the names of fields (``session_timeout_ms``). The start of a run adds
+the defaults of a release.
 """
 
 import tomllib
@@ -58,7 +58,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 AT_LEAST_ONE = frozenset(limits_by_key(Limits()))
-"""Integer keys with the least value 1; for others it is 0, or the default if that is negative."""
+"""Integer keys with the least value 1. The least value of another key is 0, or the default of the key if negative."""
 
 SET_BY_SCENARIO: Mapping[str, str] = {
     "group.id": "the group's name is its id",
@@ -71,7 +71,7 @@ SET_BY_SCENARIO: Mapping[str, str] = {
     "zookeeper.session.timeout.ms": "write session in [brokers.replication]",
     "default.replication.factor": "write factor in [brokers.replication], replication_factor in a topic",
 }
-"""Kafka's key -> key of the scenario to use instead."""
+"""Kafka's key -> a hint that names the key of the scenario to use instead."""
 
 NOT_EMULATED: Mapping[str, str] = {
     "group.protocol": "classic groups alone are emulated, not KIP-848's",
@@ -82,18 +82,18 @@ NOT_EMULATED: Mapping[str, str] = {
 
 
 def fields_of(cls: type) -> dict[str, Any]:
-    """Return Kafka's key -> attrs field of a config class, in order of declaration."""
+    """Return the fields of a config class by Kafka's key, in order of declaration."""
     return {key_of(field): field for field in attrs.fields(cls)}
 
 
 def configured(defaults: Config, settings: Settings) -> Config:
-    """Return a config with these settings on top of ``defaults``."""
+    """Return the config ``defaults``, overridden by these settings."""
     changes: dict[str, Any] = dict(settings)
     return attrs.evolve(defaults, **changes)
 
 
 def as_settings(cls: type, given: Mapping[str, Any] | Settings) -> Settings:
-    """Convert a mapping of Kafka's keys to settings; settings pass unchanged.
+    """Convert a mapping of Kafka's keys to settings; settings are returned unchanged.
 
     Raises:
         ScenarioError: an unknown key or a wrong value.
@@ -108,7 +108,7 @@ def as_settings(cls: type, given: Mapping[str, Any] | Settings) -> Settings:
 
 
 def lenient_settings(cls: type, given: Mapping[str, Any] | Settings) -> Settings:
-    """Convert as ``as_settings`` does, but leave wrong values for the later check of the field."""
+    """Convert like ``as_settings``, but return wrong values unchanged, for a later check of the field."""
     try:
         return as_settings(cls, given) if isinstance(given, Mapping) else given
     except ScenarioError:
@@ -136,14 +136,14 @@ def read_settings(table: Table, cls: type) -> Settings:
 
 
 def settings_dict(cls: type, settings: Settings) -> dict[str, Any]:
-    """Return settings as Kafka's keys and plain values, in order of declaration."""
+    """Return Kafka's key -> plain value of these settings, in order of declaration."""
     given = dict(settings)
     plain = {key: given[field.name] for key, field in fields_of(cls).items() if field.name in given}
     return {key: list(item) if isinstance(item, tuple) else item for key, item in plain.items()}
 
 
 def settings_of(texts: Sequence[str], cls: type = ConsumerConfig) -> Settings:
-    """Read settings written as ``KEY=VALUE``, with the value as in TOML or as a bare word.
+    """Read settings written as ``KEY=VALUE``; a value is TOML or a bare word.
 
     Raises:
         ScenarioError: lists every mistake.
@@ -163,12 +163,12 @@ def settings_of(texts: Sequence[str], cls: type = ConsumerConfig) -> Settings:
 
 
 def is_of_streams(text: str) -> bool:
-    """Whether a setting written as ``KEY=VALUE`` belongs to a Streams instance rather than to its consumers."""
+    """Whether a setting written as ``KEY=VALUE`` belongs to Streams, and not to the consumers of an instance."""
     return text.partition("=")[0].strip() in fields_of(StreamsConfig)
 
 
 def member_settings_of(texts: Sequence[str]) -> tuple[Settings, Settings]:
-    """Read a member's settings, written as ``KEY=VALUE``: (settings of its consumer, settings of Streams).
+    """Return (consumer's settings, Streams settings) of a member from texts ``KEY=VALUE``.
 
     Raises:
         ScenarioError: lists every mistake.
@@ -179,7 +179,7 @@ def member_settings_of(texts: Sequence[str]) -> tuple[Settings, Settings]:
 
 
 def texts_of(settings: Settings, cls: type = ConsumerConfig) -> tuple[str, ...]:
-    """Return settings as ``KEY=VALUE`` texts; ``settings_of`` reads them back."""
+    """Return settings as texts ``KEY=VALUE``, which ``settings_of`` reads."""
     plain = settings_dict(cls, settings)
     return tuple(f"{key}={_text(item)}" for key, item in plain.items())
 
@@ -193,7 +193,7 @@ def _text(item: Any) -> str:
 def assignor_names(names: str | type | Iterable[str | type]) -> tuple[str, ...]:
     """Return the names of assignors as in JoinGroup, from names, Kafka's class names, or classes of the user.
 
-    The name of a user's class is ``module:Class``, by which traces and other processes find it.
+    The name of a user's class is ``module:Class``; traces and other processes find the class by this name.
     """
     given = (names,) if isinstance(names, type) else words(names) if isinstance(names, str) else names
     return tuple(_assignor_name(name) for name in given)
@@ -206,7 +206,7 @@ def _assignor_name(name: object) -> str:
 
 
 def _problem(table: Table, key: str, text: str) -> None:
-    # A bare dotted key makes nested tables; their path gives the line of the key.
+    # A bare dotted key makes nested tables. The path of these tables gives the line of the key.
     path: Path = (*table.path, key) if key in table.data else (*table.path, *key.split("."))
     table.problems.append(Problem(path, text))
 
@@ -239,7 +239,7 @@ def _checked(table: Table, key: str, field: Any, given: Any) -> Scalar:
 
 
 def check_assignors(table: Table, key: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Read at least one name of an assignor; each must be known, or be a ``module:Class`` that can be loaded."""
+    """Read a non-empty list of names of assignors. A name must be known or be a loadable ``module:Class``."""
     found = assignor_names(names)
     for text in assignor_problems(found):
         _problem(table, key, text)

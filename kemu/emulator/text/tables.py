@@ -1,4 +1,4 @@
-"""Reading of tables in files: each key is checked, and a message about an unknown name suggests the nearest one.
+"""Reads tables of files, and checks each key. A message about an unknown name suggests the nearest known name.
 
 A ``Table`` returns the values of one table and collects the mistakes. An error is raised after the whole file has been
 read, so that a file with three mistakes gives three messages.
@@ -8,18 +8,18 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from attrs import frozen
-
 from kemu.emulator.text.units import duration_us, per_second
+from kemu.protocol.frozen import frozen
 
 Path: TypeAlias = tuple[str | int, ...]
 
 
 @frozen
 class Problem:
-    """A mistake: the path of the key, and a text.
+    """A mistake in the input: the path of the key, and a text.
 
-    ``instead`` names a key that could replace a missing one. If that key has a mistake itself, only that is reported.
+    ``instead`` names a key that could replace a missing key. If the key ``instead`` has a mistake itself, only this
+    mistake is reported.
     """
 
     path: Path
@@ -36,7 +36,7 @@ class Problem:
 
 
 class ScenarioError(ValueError):
-    """Bad input: all mistakes in a scenario, one per line, with file and line number if there is a file.
+    """Bad input: all mistakes in a scenario, one per line, with file and line number for a scenario from a file.
 
     ``problems`` are sorted by line, then by the order in which they were found.
     """
@@ -55,19 +55,21 @@ class ScenarioError(ValueError):
         super().__init__("\n".join(lines))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how to pickle the error: its lines cannot be computed again without the file."""
+        """Return the parts for pickling. The text is a part, because its line numbers cannot be computed without the
+        file.
+        """
         return _scenario_error, (str(self), self.problems, self.source)
 
 
 def _scenario_error(text: str, problems: tuple[Problem, ...], source: str) -> ScenarioError:
-    """Return an error with this text."""
+    """Return a ``ScenarioError`` with exactly this text."""
     error = ScenarioError(problems, source)
     error.args = (text,)
     return error
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str:
-    """Return a hint for a wrong name: the most similar known name, or all names if there are few, or "".
+    """Return a hint for a wrong name: the most similar known name, or all names if few, or "".
 
     An empty name among ``known`` is a default and never part of a hint.
     """
@@ -82,9 +84,10 @@ def nearest(wrong: str, known: Iterable[str]) -> str:
 
 
 class Table:
-    """A table of a file, at ``path``. Each getter checks a key and returns its value or the default.
+    """A table of a file, at ``path``. A getter checks a key, and returns the key's value or the default.
 
-    With the default ``REQUIRED`` a missing key is a mistake; the getter then returns a harmless value of its type.
+    With the default ``REQUIRED``, a missing key is a mistake, and the getter returns a harmless value of the right
+    type.
     """
 
     def __init__(self, data: Mapping[str, Any], path: Path, problems: list[Problem]) -> None:
@@ -98,7 +101,7 @@ class Table:
         self.problems.append(Problem(self.path if key is None else (*self.path, key), text))
 
     def has(self, key: str) -> bool:
-        """Whether the table has a key; the key counts as known afterwards."""
+        """Whether the table has a key. Afterwards the key is a known key."""
         self._asked.append(key)
         return key in self.data
 
@@ -110,14 +113,14 @@ class Table:
         return _MISSING
 
     def text(self, key: str, default: Any = None) -> str:
-        """Return a string."""
+        """Return the string at a key."""
         given = self._get(key, default, "a string")
         if given is not _MISSING and not isinstance(given, str):
             self.problem(key, f"must be a string, not {said_of(given)}")
         return given if isinstance(given, str) else "" if default in (REQUIRED, None) else str(default)
 
     def count(self, key: str, default: Any = None, *, least: int = 0, most: int | None = None) -> int:
-        """Return an integer within bounds."""
+        """Return the integer at a key; it must be within the bounds."""
         given = self._get(key, default, "a whole number")
         if given is _MISSING:
             return least if default in (REQUIRED, None) else int(default)
@@ -130,14 +133,14 @@ class Table:
         return given
 
     def flag(self, key: str, default: bool) -> bool:
-        """Return true or false."""
+        """Return the boolean at a key."""
         given = self._get(key, default, "true or false")
         if given is not _MISSING and not isinstance(given, bool):
             self.problem(key, f"must be true or false, not {said_of(given)}")
         return given if isinstance(given, bool) else default
 
     def duration(self, key: str, default: Any = None, *, least_us: int = 0) -> int:
-        """Return a duration ("20s") in us."""
+        """Return the duration ("20s") at a key, in us."""
         given = self._get(key, default, "a duration")
         if given is _MISSING:
             return least_us if default in (REQUIRED, None) else int(default)
@@ -148,7 +151,7 @@ class Table:
         return least_us if us is None else us
 
     def as_duration(self, key: str, given: object) -> int | None:
-        """Return a value at ``key`` in us; add a mistake and return None if it is no duration."""
+        """Return ``given`` in us. If ``given`` is no duration, add a mistake at ``key`` and return None."""
         if not isinstance(given, str):
             self.problem(key, f'must be a duration such as "250ms" or "20s", not {said_of(given)}')
             return None
@@ -159,7 +162,7 @@ class Table:
             return None
 
     def rate(self, key: str, default: Any = None) -> int:
-        """Return a rate ("100/s", or a number) in records per second."""
+        """Return the rate ("100/s", or a number) at a key, in records per second."""
         given = self._get(key, default, "a rate")
         if given is _MISSING:
             return 0 if default in (REQUIRED, None) else int(default)
@@ -175,7 +178,7 @@ class Table:
             return 0
 
     def words(self, key: str, default: Any = ()) -> tuple[str, ...]:
-        """Return a list of strings; a string with commas counts as a list."""
+        """Return the list of strings at a key; a string with commas is a list, too."""
         given = self._get(key, default, "a list of strings")
         if given is _MISSING:
             return () if default is REQUIRED else tuple(default)
@@ -187,7 +190,7 @@ class Table:
         return tuple(given)
 
     def one_of(self, key: str, choices: Iterable[str], what: str, default: Any = None) -> str:
-        """Return a string that must be one of the choices; ``what`` is their noun ("a group")."""
+        """Return the string at a key, which must be one of the choices; ``what`` is the noun for a choice ("group")."""
         given = self.text(key, default)
         if key in self.data and isinstance(self.data[key], str):
             self.known(key, given, choices, what)
@@ -202,7 +205,7 @@ class Table:
         return False
 
     def table(self, key: str, *, required: bool = False) -> "Table":
-        """Return the table at a key; an empty one if it is missing."""
+        """Return the table at a key; an empty table for a missing key."""
         given = self._get(key, REQUIRED if required else None, "a table")
         if given is not _MISSING and not isinstance(given, Mapping):
             self.problem(key, f"must be a table, not {said_of(given)}")
@@ -217,7 +220,7 @@ class Table:
 
 
 def flatten(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Join nested keys, as TOML reads bare dotted ones: ``{"a": {"b": 1}}`` becomes ``{"a.b": 1}``."""
+    """Join the nested keys of bare dotted keys: ``{"a": {"b": 1}}`` becomes ``{"a.b": 1}``."""
     flat: dict[str, Any] = {}
     for key, item in data.items():
         if isinstance(item, Mapping):
@@ -228,7 +231,7 @@ def flatten(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def said_of(given: object) -> str:
-    """Return the type and value of something for a message: "a number (3)"."""
+    """Return type and value of a wrong value, for a message: "a number (3)"."""
     words = {bool: "true or false", int: "a number", float: "a fraction", str: "a string", list: "a list"}
     kind = "a table" if isinstance(given, Mapping) else words.get(type(given), type(given).__name__)
     return f"{kind} ({given!r:.40})" if isinstance(given, int | float | str) else kind

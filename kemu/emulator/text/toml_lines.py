@@ -1,6 +1,6 @@
 """Line numbers of keys in a TOML file, which the parser of the standard library does not give.
 
-The functions are for files that the parser has accepted, so they do not look for syntax errors.
+The functions read only files that the parser has accepted, so no function looks for syntax errors.
 """
 
 import re
@@ -13,7 +13,7 @@ _STRINGS = ('"""', "'''", '"', "'")
 
 
 def key_lines(text: str) -> dict[Path, int]:
-    """Return path -> line (from 1) of each table and key, except for keys of inline tables."""
+    """Return the line (from 1) of each table and key by path, except for keys of inline tables."""
     lines: dict[Path, int] = {}
     table: Path = ()
     counts: dict[Path, int] = {}
@@ -40,7 +40,7 @@ def key_lines(text: str) -> dict[Path, int]:
 
 
 def line_of(lines: dict[Path, int], path: Path) -> int | None:
-    """Return the line of a path, or of the nearest table that contains it."""
+    """Return the line of a path, or of the nearest table that contains the path; None without such a table."""
     for length in range(len(path), 0, -1):
         if path[:length] in lines:
             return lines[path[:length]]

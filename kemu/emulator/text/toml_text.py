@@ -1,4 +1,4 @@
-"""Writing of TOML from plain data; reading the text gives equal data. Tables follow the values of their parent."""
+"""Writes plain data as TOML. A TOML reader gets equal data from the text. Tables follow the values of their parent."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def toml_text(data: Mapping[str, Any]) -> str:
-    """Return the text of a file: values first, then tables, and ``[[...]]`` for each table of a list."""
+    """Return the text of a file: values first, tables second, and ``[[...]]`` for each table of a list."""
     lines = list(_table(data, ()))
     while lines and not lines[0]:
         lines.pop(0)
@@ -15,12 +15,12 @@ def toml_text(data: Mapping[str, Any]) -> str:
 
 
 def toml_key(name: str) -> str:
-    """Return a key, or one part of a header."""
+    """Return a key, or one part of a header, with quotes if necessary."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
 
 
 def toml_value(value: Any) -> str:
-    """Return a value on one line; tables are inline."""
+    """Return a value as TOML on one line; tables are inline."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

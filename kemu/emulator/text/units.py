@@ -12,19 +12,19 @@ _BYTES = {"B": 1, "kB": 1_000, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000
 _RATE = re.compile(r"(\d+)\s*(?:/\s*(s|m))?")
 
 LONGEST_US = 7 * 24 * 3_600_000_000
-"""Longest duration in a scenario: a week."""
+"""Longest duration in a scenario, in us: a week."""
 
 DURATION = r"^\s*(0|(\d+(\.\d+)?\s*(us|ms|s|m|h))+)\s*$"
 RATE = r"^\s*\d+\s*(/\s*[sm])?\s*$"
 THROUGHPUT = r"^\s*\d+(\.\d+)?\s*(B|kB|KB|MB|GB)?(\s*/\s*s)?\s*$"
-"""Patterns of the texts that ``duration_us``, ``per_second`` and ``bytes_per_second`` read, for editors."""
+"""Patterns of the texts that ``duration_us``, ``per_second`` and ``bytes_per_second`` read, for the JSON Schema."""
 
 
 def duration_us(text: str) -> int:
-    """Return the us of "20s", "250ms", "1m30s", "1.5s" or "0".
+    """Return the microseconds of a text such as "20s", "250ms", "1m30s", "1.5s" or "0".
 
     Raises:
-        ValueError: the text is no duration, or finer than a microsecond.
+        ValueError: the text is no duration, or no whole number of microseconds.
     """
     compact = text.strip()
     if compact == "0":
@@ -43,7 +43,9 @@ def duration_us(text: str) -> int:
 
 
 def microseconds(given: int | str) -> int:
-    """Convert a text such as "20s" to us; integers pass. A wrong text stays for the later check of the field."""
+    """Convert a text such as "20s" to us. Integers and wrong texts are returned unchanged, for a later check of the
+    field.
+    """
     try:
         return duration_us(given) if isinstance(given, str) else given
     except ValueError:
@@ -51,7 +53,7 @@ def microseconds(given: int | str) -> int:
 
 
 def rate_per_s(given: int | str) -> int:
-    """Convert a text such as "100/s" to records per second; numbers and wrong texts pass unchanged."""
+    """Convert a text such as "100/s" to records per second. Numbers and wrong texts are returned unchanged."""
     try:
         return per_second(given) if isinstance(given, str) else given
     except ValueError:
@@ -59,7 +61,7 @@ def rate_per_s(given: int | str) -> int:
 
 
 def words(given: str | Iterable[str]) -> tuple[str, ...]:
-    """Convert a text with commas, or a list, to a tuple of names; other values pass."""
+    """Convert a text with commas, or a list, to a tuple of names. Other values are returned unchanged."""
     if isinstance(given, str):
         return tuple(part.strip() for part in given.split(",") if part.strip())
     return tuple(given) if isinstance(given, Iterable) else cast(tuple[str, ...], given)
@@ -78,7 +80,7 @@ def duration_text(us: int) -> str:
 
 
 def per_second(text: str) -> int:
-    """Return the records per second of "100/s", "6000/m" or "100".
+    """Return the records per second of a text such as "100/s", "6000/m" or "100".
 
     Raises:
         ValueError: the text is no rate, or no whole number of records per second.
@@ -93,7 +95,7 @@ def per_second(text: str) -> int:
 
 
 def bytes_per_second(text: str) -> int:
-    """Return the bytes per second of "100MB/s", "1.5 GB/s" or "5000".
+    """Return the bytes per second of a text such as "100MB/s", "1.5 GB/s" or "5000".
 
     Raises:
         ValueError: the text is no throughput, or no whole number of bytes.
@@ -108,7 +110,7 @@ def bytes_per_second(text: str) -> int:
 
 
 def throughput(given: int | str) -> int:
-    """Convert a text such as "50MB/s" to bytes per second; numbers and wrong texts pass unchanged."""
+    """Convert a text such as "50MB/s" to bytes per second. Numbers and wrong texts are returned unchanged."""
     try:
         return bytes_per_second(given) if isinstance(given, str) else given
     except ValueError:

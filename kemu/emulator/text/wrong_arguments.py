@@ -1,4 +1,6 @@
-"""Constructors that name the right argument when a caller uses a key of a scenario file, or misspells an argument."""
+"""Constructors whose errors name the right argument if a caller uses a key of a scenario file, or misspells an
+argument.
+"""
 
 from collections.abc import Mapping
 from functools import wraps
@@ -12,12 +14,12 @@ AnyClass = TypeVar("AnyClass", bound=type[Any])
 
 
 def file_key(field_name: str) -> str:
-    """Return the key of a scenario file for a field: ``duration_us`` is ``duration``, ``records_per_s`` is ``rate``."""
+    """Return the key of a scenario file for a field: "duration" for ``duration_us``, "rate" for ``records_per_s``."""
     return "rate" if field_name == "records_per_s" else field_name.removesuffix("_us").removesuffix("_bytes_per_s")
 
 
 def names_arguments(cls: AnyClass) -> AnyClass:
-    """Make the constructor of an attrs class refuse an unknown argument with the name of the right one.
+    """Make the constructor of an attrs class refuse an unknown argument and name the right argument.
 
     ``Scenario(duration="60s")`` raises a ``TypeError`` that says ``duration_us="60s"``.
     """

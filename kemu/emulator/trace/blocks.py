@@ -1,9 +1,9 @@
-"""The blocks of a trace file, with checksums that tell a torn tail from other damage.
+"""The blocks of a trace file, with checksums that distinguish a torn tail from other damage.
 
 A file has a magic number, a format version and blocks. A block has ``length u32, crc32 of the payload u32, crc32 of
-these eight bytes u32`` and the payload. A process that is killed leaves a file that ends within a block: a *torn tail*,
-and all blocks before it are good. A damaged block that is followed by good blocks is damage of another kind. The
-checksum of the head is needed for that: otherwise a damaged length would look like a tail.
+these eight bytes u32`` and the payload. A killed process leaves a file that ends within a block: a *torn tail* after
+good blocks. A damaged block before good blocks is damage of another kind. Without the checksum of the head, a damaged
+length would look like a torn tail.
 """
 
 import os
@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 MAGIC = b"kemu trace\r\n\x1a\n"
-"""The magic number contains line ends and control-Z, as PNG's does, so that a transfer in text mode damages it."""
+"""The magic number contains line ends and control-Z, like PNG's, so that a transfer in text mode damages the magic
+number."""
 TRACE_VERSION = 1
 SEARCH_BYTES = 1 << 20
-"""Distance after a damaged block within which a good block is searched."""
+"""Distance in bytes after a damaged block within which a good block is searched."""
 
 _HEAD = struct.Struct(">III")
 _LENGTH_AND_CRC = struct.Struct(">II")
@@ -29,12 +30,12 @@ class TraceError(ValueError):
 
 
 def write_magic(sink: BinaryIO) -> None:
-    """Write the start of a file."""
+    """Write the magic number and the format version."""
     sink.write(MAGIC + _VERSION.pack(TRACE_VERSION))
 
 
 def write_block(sink: BinaryIO, payload: bytes) -> None:
-    """Append a block."""
+    """Write one block with its checksums."""
     head = _LENGTH_AND_CRC.pack(len(payload), zlib.crc32(payload))
     sink.write(head + zlib.crc32(head).to_bytes(4, "big"))
     sink.write(payload)
@@ -59,10 +60,11 @@ def first_block(path: Path) -> int:
 
 
 def blocks_of(path: Path, offset: int) -> Iterator[tuple[int, int, bytes | str]]:
-    """Yield (offset, offset of the end, payload) of each block; a torn tail comes last, as a text about the damage.
+    """Yield (offset, offset of the end, payload) of each block. A torn tail is the last item, with a text about the
+    damage as payload.
 
     Raises:
-        TraceError: a damaged block is followed by good ones.
+        TraceError: a good block follows a damaged block.
     """
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -96,7 +98,7 @@ def _read_block(file: BinaryIO) -> bytes | str:
 
 
 def _next_whole_block(file: BinaryIO, damaged: int, size: int) -> int | None:
-    """Return the offset of the next good block, if there is one within ``SEARCH_BYTES``."""
+    """Return the offset of the next good block within ``SEARCH_BYTES``; None without such a block."""
     claimed = file.tell()
     if claimed < size and isinstance(_read_block(file), bytes):
         return claimed

@@ -1,4 +1,4 @@
-"""Writing a trace file: into a temporary file that is renamed at the end, so that an old trace stays complete."""
+"""Writes a trace into a temporary file that is renamed at the end, so that an old trace stays complete."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ def written_beside(path: Path) -> Iterator[BinaryIO]:
     A pipe or a device is written directly.
 
     Raises:
-        OSError: the file cannot be written, as on a full disk; names ``path``, which stays as it was.
+        OSError: the file cannot be written, as on a full disk. The error names ``path``, whose file is unchanged.
     """
     in_place = path.exists() and not path.is_file()
     beside = path if in_place else path.with_name(path.name + ".part")

@@ -20,7 +20,7 @@ from kemu.emulator.trace.traces import (
 
 
 class Recorder(Protocol):
-    """Receives every step, packet and fact of a world in order, as the fields of a trace's records."""
+    """Receives every step, packet and fact of a world in order, as fields of a trace's records."""
 
     def step(self, row: StepRow) -> None:
         """Record a step of a machine."""
@@ -40,7 +40,7 @@ class Recorder(Protocol):
 
 
 class MemoryRecorder:
-    """Keeps records as they would be read from a trace, for tests and for exploring many short runs."""
+    """Keeps the records that a reader would get from a trace, for tests and for explorations of many short runs."""
 
     def __init__(self) -> None:
         self.records: list[Step | PacketRecord | WorldFact | Broken] = []
@@ -62,12 +62,12 @@ class MemoryRecorder:
         self.records.append(Broken(*read_back(row)))
 
     def facts(self) -> Iterator[Seen]:
-        """Yield the facts that observers have seen so far."""
+        """Yield the recorded facts in order, as observers have seen the facts."""
         return facts_of_records(self.records)
 
 
 class RecorderOfAll:
-    """Passes all records to several recorders, in their order."""
+    """Passes each record to several recorders, in the order of the recorders."""
 
     def __init__(self, *recorders: Recorder) -> None:
         self._recorders = recorders

@@ -1,4 +1,4 @@
-"""Events and effects as rows of a trace, and back.
+"""Converts events and effects to rows of a trace, and rows to events and effects.
 
 A row is a flat tuple for msgpack whose first item is a small number. The bytes of a message occur once in a trace, in
 the ``Send`` of its sender's step; the receiver's step names the packet. So a row of ``Received`` can be decoded only
@@ -28,7 +28,7 @@ from kemu.actors.machine import (
     Told,
     WriteOnly,
 )
-from kemu.protocol import commands as _commands  # noqa: F401 - importing registers what rows may hold
+from kemu.protocol import commands as _commands  # noqa: F401 - the imports register the classes that rows may hold
 from kemu.protocol import messages as _messages  # noqa: F401
 from kemu.protocol import notes as _notes  # noqa: F401
 from kemu.protocol.errors import ErrorCode
@@ -42,14 +42,14 @@ RECEIVED, LINK_DOWN, TIMER_FIRED, APPENDED, LOADED, TOLD = range(6)
 SEND, HANGUP, START_TIMER, STOP_TIMER, APPEND, NOTE, WRITE_ONLY, FLUSH = range(8)
 
 _EVENT_TAGS: dict[type, int] = {LinkDown: LINK_DOWN, TimerFired: TIMER_FIRED, Appended: APPENDED, Loaded: LOADED}
-"""Events whose rows consist of their fields."""
+"""Type of an event whose row consists of the event's fields -> number of the row."""
 
 EVENT_NAMES = ("Received", "LinkDown", "TimerFired", "Appended", "Loaded", "Told")
 EFFECT_NAMES = ("Send", "Hangup", "StartTimer", "StopTimer", "Append", "Note", "WriteOnly", "Flush")
 
 
 class PacketInFlight(NamedTuple):
-    """A packet in flight, with the data of its arrival."""
+    """A packet in flight, with the data for its arrival."""
 
     sender: str
     connection: int
@@ -58,9 +58,9 @@ class PacketInFlight(NamedTuple):
 
 
 class Packets:
-    """The packets in flight, which is all the memory that a replay needs.
+    """The packets in flight, the only state that a replay needs.
 
-    Call its methods for every step and every packet record in the order of the trace. A packet arrives at most once; a
+    Call the methods for every step and every packet record in the order of the trace. A packet arrives at most once; a
     repeated request is another packet.
     """
 
@@ -111,7 +111,7 @@ def event_row(event: Event, packet_id: int = 0) -> Row:
 
 
 def event_from_row(row: Row, packets: Packets) -> Event:
-    """Return the event of a row, with new objects in it.
+    """Return the event of a row, made of new objects.
 
     Args:
         row: a result of ``event_row``.
@@ -140,12 +140,12 @@ def event_from_row(row: Row, packets: Packets) -> Event:
 
 
 def note_row(fact: object, part: str) -> Row:
-    """Return the row of a note; ``part`` names the part of the actor that made the note, if it was a part."""
+    """Return the row of a note; ``part``: the part of the actor that made the note, or "" for the actor itself."""
     return (NOTE, to_row(fact), part) if part else (NOTE, to_row(fact))
 
 
 def noted_by(actor: ActorName, row: Row) -> ActorName:
-    """Return the author of a note: the actor of its step, or a part of it."""
+    """Return the author of a note: the actor of the step, or a part of the actor."""
     return part_on(actor, row[2]) if len(row) > 2 else actor
 
 
@@ -180,7 +180,7 @@ def effect_row(effect: Effect, packet_id: int = 0, sealed: bytes | None = None) 
 
 
 def effect_from_row(row: Row) -> Effect:
-    """Return the effect of a row, with new objects in it.
+    """Return the effect of a row, made of new objects.
 
     Raises:
         Malformed: the row is invalid.

@@ -4,8 +4,8 @@ The payloads of the file's blocks (``emulator.trace.blocks``) are msgpack arrays
 the kind of the record. A run begins with a block that holds only the ``Header``, and ends with a ``Footer``. A file may
 hold many runs, as a part of a campaign does.
 
-The digest is BLAKE2b-128 over all records between header and footer. So it depends neither on the event loop, which
-only the header names, nor on the division into blocks, nor on whether a file is written.
+The digest is BLAKE2b-128 over all records between header and footer. So the digest depends neither on the event loop,
+which only the header names, nor on the division into blocks. A run without a file has the same digest.
 """
 
 import hashlib
@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import msgpack
-from attrs import Factory, asdict, frozen
+from attrs import Factory, asdict
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.facts import Seen, of_part, received, sent
 from kemu.emulator.findings import Violation
 from kemu.emulator.trace.blocks import TRACE_VERSION, TraceError, blocks_of, first_block, write_block, write_magic
 from kemu.emulator.trace.rows import HANGUP, LINK_DOWN, NOTE, RECEIVED, SEND, Row, noted_by
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import part_on, path_and_peer
 from kemu.protocol.wire.codec import HEADER_BYTES, unseal
 from kemu.protocol.wire.values import from_row, to_row
@@ -36,7 +37,7 @@ _STEP_HEAD, _PACKET_HEAD = (STEP,), (PACKET,)
 
 @frozen
 class Header:
-    """All data needed to repeat the run. ``scenario`` and ``plan`` are plain data as in JSON."""
+    """The data needed to repeat a run. ``scenario`` and ``plan`` are plain data as in JSON."""
 
     scenario: dict[str, Any]
     plan: list[Any]
@@ -44,15 +45,16 @@ class Header:
     profile: str
     loop: str
     package: str
-    """Version of kemu that wrote the trace."""
+    """The version of kemu that wrote the trace."""
     live: bool = False
-    """Whether the run followed the wall clock. Such a run can be replayed but not run again."""
+    """Whether the run followed the wall clock. A live run can be replayed but not run again."""
     listeners: list[str] = Factory(list)
     """Members with a rebalance listener of the caller. A replay needs the same listeners."""
     applications: list[str] = Factory(list)
     """Members with an application of the caller. A replay needs the same applications."""
     steered: bool = False
-    """Whether the caller's ``Choices`` replaced the draws from the seed. Such a trace can be read but not repeated."""
+    """Whether the caller's ``Choices`` replaced the draws from the seed. The trace of such a run can be read but not
+    repeated."""
     driven: bool = False
     """Whether code outside of the plan, such as a test, acted on the run. Such a run can be replayed but not run
     again."""
@@ -60,7 +62,7 @@ class Header:
 
 
 class Step(NamedTuple):
-    """A step of a machine. ``local_us`` is the time of its host's clock; for rows see ``emulator.trace.rows``."""
+    """A step of a machine. ``local_us`` is the time of the host's clock; ``emulator.trace.rows`` explains rows."""
 
     seq: int
     at_us: int
@@ -72,7 +74,7 @@ class Step(NamedTuple):
 
 
 class PacketRecord(NamedTuple):
-    """The fate of a packet ("sent", "lost", ...); ``due_us`` is its arrival, or -1."""
+    """The fate of a packet ("sent", "lost", ...). ``due_us`` is the time of arrival, or -1."""
 
     packet_id: int
     at_us: int
@@ -94,7 +96,7 @@ class WorldFact(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """A step that raised, and therefore has no effects."""
+    """A step that raised an exception and therefore has no effects."""
 
     seq: int
     at_us: int
@@ -106,7 +108,7 @@ class Broken(NamedTuple):
 
 
 class Footer(NamedTuple):
-    """The end of a run. ``fired``: how often each entry of the plan took effect; None in old traces."""
+    """The end of a run. ``fired``: number of effects of each entry of the plan; None in old traces."""
 
     verdict: str
     steps: int
@@ -117,7 +119,7 @@ class Footer(NamedTuple):
 
 
 class Torn(NamedTuple):
-    """The end of a torn trace, in place of a footer. ``unread_bytes`` after it could not be read."""
+    """The end of a torn trace, in place of a footer. The last ``unread_bytes`` of the file could not be read."""
 
     offset: int
     unread_bytes: int
@@ -137,7 +139,7 @@ class TraceWriter:
     """Writes one run and computes its digest; without a sink it only computes the digest."""
 
     def __init__(self, sink: BinaryIO | None, header: Header, *, new_file: bool = True) -> None:
-        """Begin a run; with ``new_file`` False the run is appended to a file with other runs."""
+        """Begin a run. With ``new_file`` False, the run is appended to a file with other runs."""
         self.steps = 0
         self.messages = 0
         self._last_packet = 0
@@ -161,7 +163,7 @@ class TraceWriter:
             self._end_block_if_full()
 
     def packet(self, row: PacketRow) -> None:
-        """Write the fate of a packet (``due_us`` -1: no arrival). The first record of a packet counts it."""
+        """Write the fate of a packet (``due_us`` -1: no arrival). A packet is counted at its first record."""
         if row[0] > self._last_packet:
             self._last_packet = row[0]
             self.messages += 1
@@ -182,12 +184,12 @@ class TraceWriter:
         self._records += 1
 
     def broken(self, row: BrokenRow) -> None:
-        """Write a step that raised."""
+        """Write a step that raised an exception."""
         self._pack((BROKEN, *row))
         self._records += 1
 
     def digest(self) -> str:
-        """Return the digest of all records so far, 32 hexadecimal digits."""
+        """Return the digest of all records so far, as 32 hexadecimal digits."""
         self._end_block()
         return self._hash.copy().hexdigest()
 
@@ -231,10 +233,10 @@ class Trace:
         self.path = path
         self.header = header
         self.offset = offset
-        """Offset of the block after the header."""
+        """Offset of the first block after the header."""
 
     def records(self) -> Iterator[Record]:
-        """Yield all records after the header in order; the last one is a ``Footer`` or a ``Torn``.
+        """Yield all records after the header in order; the last record is a ``Footer`` or a ``Torn``.
 
         Raises:
             TraceError: a damaged block before the tail, or an invalid record.
@@ -269,7 +271,7 @@ def read_trace(path: str | Path) -> Trace:
 
 
 def read_runs(path: str | Path) -> Iterator[Trace]:
-    """Yield all runs of a trace file in order, up to a torn tail. Raises as ``read_trace`` does."""
+    """Yield all runs of a trace file in order, up to a torn tail. The exceptions are those of ``read_trace``."""
     path = Path(path)
     start = first_block(path)
     for offset, after, payload in blocks_of(path, start):
@@ -287,13 +289,13 @@ def facts_of(trace: Trace, wants: Callable[[type], bool] | None = None) -> Itera
     """Yield the notes and facts of a run in order, as checkers and metrics saw them live.
 
     Args:
-        wants: whether messages of a type are wanted (``Judging.wants``); these must be decoded.
+        wants: whether messages of a type are wanted (``Judging.wants``); wanted messages are decoded.
     """
     return facts_of_records(trace.records(), wants)
 
 
 def facts_of_records(records: Iterable[Record], wants: Callable[[type], bool] | None = None) -> Iterator[Seen]:
-    """Yield the facts of these records, as ``facts_of`` does."""
+    """Yield the facts of these records, like ``facts_of``."""
     wire = None if wants is None else _Wire(wants)
     for record in records:
         if isinstance(record, Step):
@@ -317,7 +319,7 @@ class _Wire:
     def __init__(self, wants: Callable[[type], bool]) -> None:
         self._wants = wants
         self._watched: dict[bytes, tuple[bool, bool]] = {}
-        """First bytes of a message -> whether its sending, and its receipt, are wanted."""
+        """First bytes of a message -> (whether sent messages are wanted, whether received messages are wanted)."""
         self._sent: dict[int, tuple[Row, str]] = {}
         """Packet in flight -> (row of its ``Send``, sender)."""
         self._connections: dict[int, int] = {}
@@ -346,7 +348,7 @@ class _Wire:
         return of_part(actor, Send(to, connection, request_id, version, message))
 
     def routed(self, record: PacketRecord) -> None:
-        """Act on the fate of a packet."""
+        """Note the fate of a packet."""
         if record.packet_id in self._sent:
             if record.verdict in ("sent", "queued", "held", "released"):
                 self._connections[record.packet_id] = record.connection
@@ -405,11 +407,11 @@ def _record(path: Path, offset: int, row: Row) -> Record:
 
 
 _RENAMED = {"drive": "loop"}
-"""Fields of a header by their former name."""
+"""Former name of a header's field -> present name."""
 
 
 def _header(path: Path, offset: int, payload: bytes) -> Header:
-    """Return the header, with lists instead of the tuples of records."""
+    """Return the header, with lists in place of tuples."""
     try:
         (_, fields) = msgpack.unpackb(payload, strict_map_key=False)
         fields = {_RENAMED.get(name, name): value for name, value in fields.items()}

@@ -1,11 +1,11 @@
 """Streams applications as their instances and leaders report them (part of the panel).
 
-- A *copy* is a task on a thread of an instance, from its creation until it is closed or its host is down.
+- A *copy* is a task on a thread of an instance, from its creation until the copy is closed or its host is down.
 - A *warm-up* is a standby beyond ``num.standby.replicas``: the newest standbys of a task are its warm-ups.
 - *Applied*: the records of the changelog that a copy read from its checkpoint on without a gap, and the records that
   the copy wrote.
-- *Due*: the records that an active copy must have applied before it runs. These records are all those that readers
-  could see when its restore began, without those that later leaders of the changelog lack.
+- *Due*: the records that an active copy must have applied before it runs. Due are all records that readers could see at
+  the start of the restore, without records that later leaders of the changelog lack.
 - A *disk* keeps a task's state between two copies.
 """
 
@@ -42,7 +42,7 @@ from kemu.protocol.notes.streams import (
 ACTIVE, STANDBY, LEARNER, WARM_UP = "active", "standby", "learner", "warm-up"
 CREATED, RUNNING, RESTORING, SUSPENDED, CLOSED = "CREATED", "RUNNING", "RESTORING", "SUSPENDED", "CLOSED"
 _KILLED = "process"
-"""How a host goes down if its disk keeps the files as its process left them."""
+"""The kind of ``HostDown`` after which a disk keeps the files as the process left them."""
 
 
 class WatchedCopy:
@@ -54,7 +54,7 @@ class WatchedCopy:
         self.instance = fact.instance
         self.thread = fact.thread
         self.changelog = changelog
-        """None: the task has no state."""
+        """The changelog partition; None for a task without state."""
         self.number = number
         """Number of this copy; the copies of a run are numbered in order of creation."""
         self.since_us = since_us
@@ -63,14 +63,16 @@ class WatchedCopy:
         self.due = 0
         """The offset that the copy must have applied before it runs as an active copy."""
         self.suspended_at = -1
-        """The end of the changelog when the running copy was suspended; -1: never suspended. If the end is unchanged,
-        the copy resumes as it is. The copy does not read records that a deposed owner wrote while the copy ran."""
+        """The end of the changelog when the running copy was suspended; -1 if never suspended. If the end is unchanged,
+        the copy resumes without a restore. The copy does not read records that a deposed owner wrote while the copy
+        ran."""
         self.was_paused = False
-        """Whether its host was paused since its last report: the member may have been evicted without knowing it."""
+        """Whether the copy's host was paused since the copy's last report. The member may have been evicted without
+        knowing."""
         self.becomes(fact)
 
     def becomes(self, fact: TaskBecame) -> None:
-        """Take the copy's own report."""
+        """Update role and state from the copy's own report."""
         self.member_id = fact.member_id
         self.role = fact.role
         """The role that the instance reports: "active", "standby" or "learner"."""
@@ -105,13 +107,13 @@ class TaskDisk:
         self.left_at = 0
         """The position of the last copy when it was closed."""
         self.written_by = ""
-        """The thread that wrote the checkpoint when it closed a running copy; "": none."""
+        """The thread that wrote the checkpoint when it closed a running copy; "" without a checkpoint."""
         self.was_open = False
-        """Whether a copy was open on the disk when its process was killed."""
+        """Whether a copy was open on the disk when the process was killed."""
 
 
 class WatchedInstance:
-    """An instance, from its first life on."""
+    """A Streams instance, from its first life on."""
 
     __slots__ = ("joined", "leaving", "released", "started")
 
@@ -153,7 +155,7 @@ class WatchedApplication:
         self.decided: TasksDecided | None = None
         """The last decision of a group leader."""
         self.warmups: frozenset[tuple[str, str]] = frozenset()
-        """(task, instance) of the warm-ups in that decision."""
+        """(task, instance) of the warm-ups in the last decision."""
 
     def of(self, task: str) -> ValuesView[WatchedCopy]:
         """The copies of a task."""
@@ -164,14 +166,14 @@ class WatchedApplication:
         return self.disks.setdefault(instance, {}).setdefault(task, TaskDisk())
 
     def changelog_of(self, task: str) -> TopicPartition | None:
-        """The changelog of a task; None: no state."""
+        """The changelog of a task; None for a task without state."""
         subtopology, _, partition = task.partition("_")
         number = int(subtopology)
         topic = self.changelogs[number] if number < len(self.changelogs) else ""
         return (topic, int(partition)) if topic else None
 
     def role_of(self, copy: WatchedCopy) -> str:
-        """The role of a copy; a standby may be a warm-up."""
+        """The role of a copy: the reported role, or "warm-up" for some standbys."""
         if copy.role == STANDBY and (copy.task, copy.instance) in self.warmups:
             return WARM_UP
         return copy.role
@@ -194,15 +196,15 @@ class WatchedApplications:
         self.changed: WatchedCopy | None = None
         """The copy of the last ``TaskBecame``."""
         self.role_before = ""
-        """The earlier role of that copy; "" for a new copy."""
+        """The earlier role of ``changed``; "" for a new copy."""
         self.state_before = ""
         self.disk_found: tuple[int, int, bool] | None = None
-        """The disk on which that copy begins: least and highest position, and whether its state was open; None: it
-        does not begin."""
+        """The disk on which ``changed`` begins: (least position, highest position, whether its state was open); None if
+        ``changed`` does not begin."""
         self.ended: list[WatchedCopy] = []
         """Copies that the last ``HostDown`` or ``HostStarted`` ended."""
         self._failed: dict[tuple[ActorName, int], None] = {}
-        """(thread, life of its host) of failed threads that are not replaced: they close their tasks without a
+        """(thread, life of its host) of failed threads that are not replaced. Such a thread closes its tasks without a
         checkpoint."""
         self._number = 0
         self._logs = logs
@@ -247,14 +249,14 @@ class WatchedApplications:
         return not any(copy.actor == thread and copy.works for copy in application.of(f"{number}_{at[1]}"))
 
     def missing_of(self, copy: WatchedCopy) -> int:
-        """Number of changelog records that a copy lacks and could have read."""
+        """Number of changelog records that a copy lacks and can read."""
         if copy.changelog is None:
             return 0
         start = self._logs.of(copy.changelog).records.start
         return max(self._readable.end(copy.changelog) - max(copy.applied, start), 0)
 
     def lacks_state(self, copy: WatchedCopy) -> bool:
-        """Whether a copy lacks changelog records that it must have before it runs."""
+        """Whether a copy lacks records that it must have applied before it runs."""
         at = copy.changelog
         if at is None:
             return False
@@ -363,7 +365,7 @@ class WatchedApplications:
 
     def _changelog_led(self, seen: Seen, fact: BecameLeader) -> None:
         at = fact.topic, fact.partition
-        for copy in self._copies_of(at):  # readers may see fewer records now
+        for copy in self._copies_of(at):  # readers may see fewer records under the new leader
             copy.due = min(copy.due, self._readable.end(at))
 
     def _acknowledged(self, seen: Seen, fact: RecordsAcknowledged) -> None:
@@ -371,7 +373,7 @@ class WatchedApplications:
             self._wrote(seen, (fact.topic, fact.partition), fact.base_offset + fact.count)
 
     def _produce_failed(self, seen: Seen, fact: ProduceFailed) -> None:
-        """The task's state has the records, whether or not the changelog has them."""
+        """Note that the task's state has records that the changelog may lack."""
         at = fact.topic, fact.partition
         self._wrote(seen, at, self._logs.of(at).records.end)
 
@@ -390,7 +392,7 @@ class WatchedApplications:
         self._failed.pop((part_on(fact.instance, fact.thread), seen.life), None)
 
     def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
-        """A thread that lost its partitions writes no checkpoint for the tasks it closed."""
+        """Note that a thread lost its partitions, and so writes no checkpoint for closed tasks."""
         application = self.all.get(fact.group)
         if application is not None:
             for disk in application.disks.get(host_of(seen.actor), {}).values():

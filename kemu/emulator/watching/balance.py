@@ -20,7 +20,7 @@ LEARNERS = "learner"
 
 
 def at_work(application: WatchedApplication) -> str:
-    """The reason why an application is not at rest; "" if it is."""
+    """The reason why an application is not at rest; "" for an application at rest."""
     tasks = () if application.decided is None else application.decided.tasks
     running = set()
     for copy in application.copies.values():
@@ -40,9 +40,9 @@ def at_work(application: WatchedApplication) -> str:
 def is_balanced(panel: Panel, application: WatchedApplication) -> bool:
     """Whether every task has an owner that stays, and loads are as even as the assignor promises.
 
-    With learners: the numbers of tasks with state are within the band of ``stream.imbalance.percentage``, where a
-    release uses that setting (stage 4). Otherwise, and always for tasks without state, no move would make the numbers
-    more even. With other assignors: active tasks per thread differ by at most one.
+    With learners and ``stream.imbalance.percentage`` (stage 4), the numbers of tasks with state are within the band of
+    this setting. In other stages, and for tasks without state, no move would make the numbers more even. With other
+    assignors, active tasks per thread differ by at most one.
     """
     decided = application.decided
     staying = {

@@ -1,6 +1,6 @@
-"""The controller of a replicated cluster, and the broker processes that it can count on.
+"""The controller of a replicated cluster, and the broker processes that the controller knows.
 
-The state is read from the store's writes and from facts about hosts. A checker shows its facts to it
+The state follows from the store's writes and from facts about hosts. A checker shows its facts to ``ControlPlane``
 (``Checker.shown_to``).
 """
 
@@ -24,13 +24,13 @@ from kemu.protocol.notes.replication import (
 )
 
 START_US = 15_000_000
-"""Longest time that an elected broker takes to read the cluster before it decides: twice the ``controller.start``
-draw."""
+"""Longest time in us in which an elected broker reads the cluster before its first decision: twice the
+``controller.start`` draw."""
 
 
 class Registration(NamedTuple):
-    """A broker's node in the store: its zxid, the life that created it, the epoch of the controller that was ready
-    then (-1: none), and the time.
+    """A broker's node in the store: zxid, life of the broker at the creation, epoch of the controller that was ready at
+    the creation (-1 without a controller), and time.
     """
 
     zxid: int
@@ -43,34 +43,34 @@ _NONE = Registration(-1, -1, -1, 0)
 
 
 class ControlPlane:
-    """The state described in this module."""
+    """The controller, the registrations and the sessions of a replicated cluster."""
 
     def __init__(self) -> None:
         self.hosts: tuple[str, ...] = ()
         """Hosts of all brokers, running or not."""
         self.controller = ""
-        """Host of the controller in the store; "": none."""
+        """Host of the controller in the store; "" without a controller."""
         self.is_vacant = False
-        """Whether the controller's node was deleted and no broker became controller since. No broker can become
-        controller while the node exists, and the node may outlive its session (KAFKA-7165)."""
+        """Whether the controller's node was deleted and no broker has become controller since. While the node exists,
+        no broker can become controller; the node may outlive its session (KAFKA-7165)."""
         self.epoch = 0
         """Number of controllers elected so far."""
         self.elected_us = 0
         self.decides_from_us = 0
-        """Time from which that controller must be ready to decide, in us."""
+        """Time from which the newest controller must be ready to decide, in us."""
         self.deleting: dict[str, None] = {}
         """Topics with a deletion request in the store."""
         self.unusable: dict[tuple[str, TopicPartition], None] = {}
         """(host, partition) of replicas without a role: a failed log directory, or the log of another topic."""
         self.of_another_topic: dict[tuple[str, TopicPartition], None] = {}
-        """The unusable replicas with the log of another topic. No controller acts on that error
+        """The unusable replicas with the log of another topic. Controllers ignore their error
         (INCONSISTENT_TOPIC_ID)."""
         self._sessions: dict[str, int] = {}
-        """Host -> its newest session."""
+        """Host -> newest session of the host."""
         self._of_controller = -1
         """The session of the newest controller."""
         self._lives: dict[str, int] = {}
-        """Host -> life, of hosts that run."""
+        """Running host -> number of its life."""
         self._registered: dict[str, Registration] = {}
         self._restarted_us: dict[str, int] = {}
         self._closing: dict[str, None] = {}
@@ -91,20 +91,22 @@ class ControlPlane:
         }
 
     def zxid(self, host: str) -> int:
-        """The zxid of the broker's registration; -1: none."""
+        """The zxid of the broker's registration; -1 without a registration."""
         return self._registered.get(host, _NONE).zxid
 
     def registration(self, host: str) -> int:
-        """The zxid of the registration by the broker's present process; -1: none, or the process is closing."""
+        """The zxid of the registration by the broker's present process; -1 if unregistered, or while the process is
+        closing.
+        """
         known = self._registered.get(host, _NONE)
         return known.zxid if known.life == self._lives.get(host) and host not in self._closing else -1
 
     def is_stale(self, host: str) -> bool:
-        """Whether the broker's registration was made by an earlier process. The broker may run again."""
+        """Whether an earlier process made the broker's registration. The broker may run again."""
         return host in self._registered and self._registered[host].life != self._lives.get(host)
 
     def unregistered(self) -> Iterator[tuple[str, int]]:
-        """Brokers whose present process has no registration, with its life."""
+        """(host, life) of brokers whose present process has no registration."""
         for host in self.hosts:
             if self.runs(host) and self._registered.get(host, _NONE).life != self._lives[host]:
                 yield host, self._lives[host]
@@ -149,7 +151,7 @@ class ControlPlane:
     def _went_down(self, seen: Seen, fact: HostDown) -> None:
         self._lives.pop(fact.host, None)
         if fact.host == self.controller:
-            self.controller = ""  # its node stays until its session ends
+            self.controller = ""  # the controller's node stays until the session ends
 
     def _is_closing(self, seen: Seen, fact: ControlledShutdownAnswered) -> None:
         if fact.error is ErrorCode.NONE:
@@ -161,7 +163,7 @@ class ControlPlane:
         self._sessions[host_of(fact.client)] = fact.session_id
 
     def _session_ended(self, seen: Seen, fact: SessionEnded) -> None:
-        """A controller whose session ended controls nothing, although its node may stay for a while."""
+        """Note that a controller whose session ended has lost its role, although its node may remain."""
         if fact.session_id == self._of_controller:
             self.controller = ""
 
@@ -180,7 +182,7 @@ class ControlPlane:
             if not is_deleted:
                 known = (
                     self.epoch if seen.at_us >= self.decides_from_us else -1
-                )  # else the controller may read it at its start
+                )  # otherwise the controller may read the registration at its start
                 self._registered[host] = Registration(fact.zxid, self._lives.get(host, -1), known, seen.at_us)
         elif fact.path.startswith(f"{DELETE_TOPICS}/"):
             topic = fact.path.rpartition("/")[2]

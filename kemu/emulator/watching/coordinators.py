@@ -1,9 +1,9 @@
 """The coordinator of each group's log, and the coordinator that each member asks (part of the panel).
 
-A broker coordinates a group while it leads the group's log. A broker that does not learn of its successor continues.
-A broker that is alone in its ISR, and whose successor won an unclean election, even accepts commits and completes
-rebalances. Those records are truncated once the broker follows the new leader. So from the successor's first moment on,
-the facts of the deposed coordinator describe only itself and the members that still ask it.
+A broker coordinates a group while it leads the group's log. A broker that does not learn of its successor continues. A
+broker that is alone in its ISR, and whose successor won an unclean election, even accepts commits and completes
+rebalances. The deposed leader's records are truncated when the broker follows the new leader. So from the successor's
+first moment on, the facts of the deposed coordinator describe only itself and the members that still ask it.
 
 Source: Kafka's ``GroupCoordinator`` and ``Partition``: both use the leader epoch that the broker itself received.
 """
@@ -19,7 +19,7 @@ from kemu.protocol.notes.replication import BecameLeader
 
 
 class Coordinators:
-    """All coordinators. Without replication no broker is ever deposed.
+    """The coordinators of all groups. Without replication no broker is ever deposed.
 
     Args:
         states: the panel's partition states.
@@ -28,11 +28,11 @@ class Coordinators:
     def __init__(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         self._states = states
         self._newest: dict[TopicPartition, int] = {}
-        """Highest leader epoch of each groups' log in which a broker became leader."""
+        """Partition of the groups' log -> highest leader epoch in which a broker became leader."""
         self._led: dict[tuple[str, TopicPartition], int] = {}
         """(host, groups' log) -> the last leader epoch in which this life of the broker became leader."""
         self._asked: dict[ActorName, ActorName] = {}
-        """Member -> the coordinator that it found last."""
+        """Member -> the coordinator that the member found last."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             BecameLeader: self._leads,
             CoordinatorKnown: self._known,
@@ -48,11 +48,11 @@ class Coordinators:
         return led is not None and led < self._newest.get(log, led)
 
     def asked_by(self, member: ActorName) -> ActorName:
-        """The coordinator that a member found last; "" if none yet."""
+        """The coordinator that a member found last; "" before the first."""
         return self._asked.get(member, "")
 
     def deleted(self, at: TopicPartition) -> None:
-        """The store deleted the partition: its epochs begin anew."""
+        """Forget the epochs of a partition that the store deleted."""
         self._newest.pop(at, None)
         for key in [key for key in self._led if key[1] == at]:
             del self._led[key]

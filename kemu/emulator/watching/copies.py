@@ -1,8 +1,8 @@
-"""Each broker's copy of each partition, by the identity of its records (part of the panel).
+"""Each broker's copy of each partition, by the identities of its records (part of the panel).
 
 The records of a copy follow from facts alone: the records that the broker appended, replicated, truncated and deleted,
 and the logs on its disk at the start (``DiskFound``). The end that a broker reports (``BecameLeader.end_offset``) is
-compared with them.
+compared with the end of the computed copy.
 """
 
 from collections.abc import Callable
@@ -32,8 +32,8 @@ class Copy:
 
     def __init__(self) -> None:
         self.log = EpochLog()
-        """The log. A new ``EpochLog`` replaces the object when the broker stops leading or reports another end, so that
-        the log of its leadership stays known."""
+        """The log of the copy. When the broker stops leading or reports another end, a new ``EpochLog`` replaces the
+        object. So the log of the leadership stays known."""
         self.start_us = 0
         """Time at which the log start last moved, in us."""
         self.truncated: list[Run] = []
@@ -46,14 +46,15 @@ class Copy:
         self.following = ""
         """Host of the leader that the broker followed last."""
         self.lost: list[tuple[Run, str]] = []
-        """Records lost from the broker's disk and not replicated again, with the reason in LOSS_REASONS."""
+        """Records that the broker's disk lost and the broker has not replicated again, with the reason in
+        LOSS_REASONS."""
         self.gap: int | None = None
-        """The end of this log where the broker reports another end, or appends at another offset; None: no
+        """The computed end of the log, if the broker reported another end or appended at another offset; None without a
         difference.
         """
 
     def stop_leading(self) -> None:
-        """End the leadership. The log of the leadership stays as it is, for later comparison."""
+        """End the leadership. The log of the leadership stays unchanged, for later comparison."""
         if self.leads:
             self.leads, self.log = False, self.log.copy()
 
@@ -69,7 +70,7 @@ class Copy:
             self.lost = [(left, why) for run, why in self.lost for left in minus([run], appended)]
 
     def report_end(self, end: int, term: Term = FIRST_TERM) -> None:
-        """The broker reports this end of its log."""
+        """Note the end of the log that the broker reported."""
         self.gap = None if self.log.end == end else self.log.end
         if self.gap is not None:
             self.log = self.log.copy()
@@ -77,7 +78,7 @@ class Copy:
 
 
 class Taken:
-    """Records that a fault removed from a disk: host, run, reason, and the epoch in which the host led then."""
+    """Records that a fault removed from a disk: host, run, reason, and the epoch in which the host led at the fault."""
 
     __slots__ = ("host", "led", "run", "why")
 
@@ -91,14 +92,14 @@ class Taken:
 
 
 class Copies:
-    """All copies."""
+    """The copies of all partitions on all brokers."""
 
     def __init__(self) -> None:
         self.taken: dict[TopicPartition, list[Taken]] = {}
         """Records that faults removed from disks, as found at the next start."""
         self._copies: dict[TopicPartition, dict[str, Copy]] = {}
         self._faults: dict[tuple[str, TopicPartition], str] = {}
-        """(host, partition) -> the fault that hit its log since the host went down."""
+        """(host, partition) -> fault that hit the log since the host went down."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             BecameLeader: self._led,
             BecameFollower: self._followed,
@@ -127,15 +128,15 @@ class Copies:
         return copy
 
     def deleted(self, at: TopicPartition) -> None:
-        """The partition is deleted. The partition's lost records do not concern a later topic of that name."""
+        """Forget the lost records of a deleted partition, because a later topic of the same name has other records."""
         self.taken.pop(at, None)
 
     def may_differ(self, at: TopicPartition, offset: int, one: Term, other: Term) -> bool:
-        """Whether two logs may have records of these terms at an offset without any broker being able to detect it.
+        """Whether two logs may have records of these terms at an offset, and no broker can detect the difference.
 
-        A leader whose disk lost the end of its log, and that leads on in the same epoch, writes other records there.
-        KIP-101, KIP-320 and KIP-595 compare only epochs, which are equal in its log and in the log of a follower that
-        kept the records.
+        A leader whose disk lost the end of its log, and that still leads in the same epoch, writes other records at the
+        lost offsets. KIP-101, KIP-320 and KIP-595 compare only epochs. The epochs are equal in the leader's log and in
+        the log of a follower that kept the records.
         """
         return any(taken.parts(offset, one, other) for taken in self.taken.get(at, ()))
 

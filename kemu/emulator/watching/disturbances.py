@@ -1,12 +1,12 @@
-"""The hosts and links that a fault hits now, and the time for which the others have worked undisturbed (part of the
-panel).
+"""The hosts and links that a fault hits now, and the time for which other hosts and links have worked undisturbed (part
+of the panel).
 
-- A host that is down or paused is hit as a whole, and also each link of a host that is away for good.
-- ``FaultApplied.links`` names all other hosts and links. A fault without duration (a connection reset) hits only at its
-  moment.
-- A fault that hits a broker's session with the store once is over when the broker is seen to use the session again.
-- Packets that a fault held back arrive with TCP's next retransmission, whose interval doubles. The disturbance
-  therefore lasts as long again as the fault.
+- A fault hits a host that is down or paused, and each link of a host that stays away.
+- ``FaultApplied.links`` names all other hosts and links. A fault without duration (a connection reset) hits only at one
+  time.
+- A fault that hits a broker's session with the store once is over when the broker uses the session again.
+- Packets that a fault held arrive with TCP's next retransmission, whose interval doubles. So the disturbance lasts
+  twice as long as the fault.
 """
 
 from collections.abc import Callable, Collection
@@ -26,7 +26,7 @@ from kemu.protocol.nodes import BROKER_IDS
 from kemu.protocol.notes.replication import BrokersChanged, NodeWritten, StoreFaultHit
 
 KEEPS_PACKETS = ("hold", "isolate", "lossy", "split")
-"""Faults after which packets sent before arrive late on the same connection."""
+"""Faults after which earlier packets arrive late on the same connection."""
 Link = tuple[str, str]
 """Two hosts; "" stands for every host."""
 
@@ -36,9 +36,9 @@ class Disturbances:
 
     def __init__(self) -> None:
         self._lasting: dict[int, tuple[tuple[Link, ...], int]] = {}
-        """Plan entry -> (links that it hits now, start in us)."""
+        """Plan entry -> (links that the entry hits now, start in us)."""
         self._session_faults: dict[int, tuple[str, str, int]] = {}
-        """Plan entry that hits a session once -> (its fault, the session's client, time of the hit in us)."""
+        """Plan entry that hits a session once -> (fault, the session's client, time of the hit in us)."""
         self._over_us: dict[Link, int] = {}
         """Link -> end of the last fault on it, in us."""
         self._idle: dict[str, None] = {}
@@ -59,8 +59,8 @@ class Disturbances:
         }
 
     def undisturbed_since_us(self, hosts: Collection[str]) -> int | None:
-        """Time since which all these hosts run and no fault hits them or the links between them, in us; None: a fault
-        hits now.
+        """Time since which all these hosts run, and no fault hits these hosts or the links between these hosts, in us;
+        None during a fault.
         """
         if any(host in self._idle or host in self._away or host not in self._runs_since_us for host in hosts):
             return None
@@ -70,12 +70,12 @@ class Disturbances:
         return max([*since_us, *[at_us for link, at_us in self._over_us.items() if _hits(link, hosts)]])
 
     def runs_since_us(self, host: str) -> int | None:
-        """Time since which a host runs and is not paused, in us; None: it does not run."""
+        """Time since which a host runs and is not paused, in us; None for a host that is down or paused."""
         return None if host in self._idle else self._runs_since_us.get(host)
 
     def links_free_since_us(self, hosts: Collection[str]) -> int | None:
-        """Time since which no fault hits these hosts or the links between them, in us, whether the hosts run or not;
-        None: a fault hits now.
+        """Time since which no fault hits these hosts or the links between these hosts, running or not, in us; None
+        during a fault.
         """
         if self._is_hit(hosts):
             return None
@@ -103,7 +103,7 @@ class Disturbances:
             self._session_faults[fact.number] = (fact.fault, fact.client, seen.at_us)
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
-        """A write after a lost answer, or a registration after an expiry, shows that the broker's session works."""
+        """End a session fault at a write after a lost answer, or at a registration after an expiry."""
         for index, (fault, client, at_us) in list(self._session_faults.items()):
             if client != fact.client or fact.what == "deleted" or seen.at_us <= at_us:
                 continue
@@ -112,7 +112,7 @@ class Disturbances:
                 self._end(index, seen.at_us)
 
     def _watch_delivered(self, seen: Seen, fact: BrokersChanged) -> None:
-        """A controller that learns of changed brokers has received its delayed watch."""
+        """End a delayed watch: the controller learns of changed brokers."""
         for index, (fault, client, _) in list(self._session_faults.items()):
             if fault == "DelayWatches" and client == seen.actor:
                 self._end(index, seen.at_us)
@@ -125,14 +125,16 @@ class Disturbances:
         self._runs_since_us[fact.host] = seen.at_us
 
     def _core_healed(self, seen: Seen, fact: CoreHealed) -> None:
-        """Recalled hosts work undisturbed from now on."""
+        """Note that recalled hosts work undisturbed from now on."""
         recalled = sorted(self._away - set(fact.away))
         self._over_us.update(dict.fromkeys(((host, "") for host in recalled), seen.at_us))
         self._away = frozenset(fact.away)
 
 
 def _hits(link: Link, hosts: Collection[str]) -> bool:
-    """Whether a fault on a link hits a link between these hosts; for a fault of one host, whether it is one of them."""
+    """Whether a fault on a link hits a link between these hosts. A fault of one host hits if the host is among these
+    hosts.
+    """
     first, second = link
     if not first or not second:
         return not (first or second) or (first or second) in hosts

@@ -1,4 +1,4 @@
-"""A log as its observers know it: the leader that appended each offset.
+"""A log as a list of runs: the leader that appended each offset.
 
 A record is identified by its offset and its term. A term is the leader epoch and the life of the leader's process. One
 epoch has one leader, and a running process never loses the end of its log. So a term appends each offset once. A log
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 Term: TypeAlias = tuple[int, int]
-"""(leader epoch, life of the leader's process). Terms rise along each log of a partition."""
+"""(leader epoch, life of the leader's process). Along each log of a partition, terms never decrease."""
 NO_TERM: Term = (-1, 0)
 FIRST_TERM: Term = (0, 0)
 """The term of records that were in the log before the first leader."""
@@ -33,7 +33,7 @@ class EpochLog:
         self.starts: list[int] = []
 
     def append(self, base: int, count: int, term: Term) -> bool:
-        """Append records at the end. Return False, and do nothing, if they do not follow the end."""
+        """Append records at the end. Return False without a change if the records do not follow the end."""
         if base != self.end:
             return False
         if not self.terms or self.terms[-1] != term:
@@ -43,7 +43,7 @@ class EpochLog:
         return True
 
     def start_at(self, start: int) -> None:
-        """Delete the records below this offset. An empty log continues from here."""
+        """Delete the records below this offset. An empty log continues at this offset."""
         if start > self.start:
             self.start = start
             if start > self.end:
@@ -60,25 +60,25 @@ class EpochLog:
                 self.terms.pop()
 
     def end_at(self, end: int, term: Term) -> None:
-        """Set the end. Missing records are taken as appended in this term."""
+        """Set the end. Missing records get this term."""
         self.truncate(end)
         if end > self.end:
             self.append(self.end, end - self.end, term)
 
     def term_at(self, offset: int) -> Term:
-        """The term of a record; ``NO_TERM`` if the log does not have it."""
+        """The term of the record at this offset; ``NO_TERM`` if the log lacks the record."""
         if not self.start <= offset < self.end:
             return NO_TERM
         return self.terms[bisect_right(self.starts, offset) - 1]
 
     def restore(self, start: int, end: int, runs: Iterable[tuple[int, Term]]) -> None:
-        """Take the log that a disk has: (first offset, term) of each run, ascending."""
+        """Set the log to the content of a disk: (first offset, term) of each run, ascending."""
         self.start, self.end = start, end
         rows = list(runs)
         self.starts, self.terms = [first for first, _ in rows], [term for _, term in rows]
 
     def span_of(self, term: Term) -> tuple[int, int]:
-        """The records of a term: (first, last + 1); (0, 0) if there are none."""
+        """The records of a term: (first, last + 1); (0, 0) without such records."""
         if term not in self.terms:
             return 0, 0
         index = self.terms.index(term)
@@ -96,7 +96,7 @@ class EpochLog:
         return list(zip(starts, [*starts[1:], self.end], terms, strict=True))
 
     def without(self, other: "EpochLog") -> list[Run]:
-        """Records of this log that another log lacks. Records deleted there count as present."""
+        """Records of this log that another log lacks. Records that the other log deleted are treated as present."""
         same = self.same_until(other)
         return lacking(self.runs_from(same), other) if same < self.end else []
 
@@ -107,7 +107,7 @@ class EpochLog:
         return other
 
     def grow_from(self, other: "EpochLog", end: int) -> None:
-        """Append the records of another log after our end, up to this offset."""
+        """Append the records of another log after the end of this log, up to this offset."""
         if not self.starts or other.start > self.end:
             self.start_at(other.start)
         for first, last, term in other.runs_from(self.end):
@@ -115,7 +115,7 @@ class EpochLog:
                 self.append(first, min(last, end) - first, term)
 
     def same_until(self, other: "EpochLog") -> int:
-        """The first offset at which two logs differ or one ends. Deleted records count as equal."""
+        """The first offset at which two logs differ or one log ends. Deleted records are treated as equal."""
         at, end = max(self.start, other.start), min(self.end, other.end)
         while at < end:
             (behind, term), (theirs_behind, theirs) = self._run_at(at), other._run_at(at)
@@ -131,7 +131,7 @@ class EpochLog:
 
 
 def lacking(runs: Iterable[Run], log: EpochLog) -> list[Run]:
-    """The parts of these runs that a log lacks. Records deleted there count as present."""
+    """The parts of these runs that a log lacks. Records that the log deleted are treated as present."""
     kept = [(max(first, log.start), last, term) for first, last, term in runs if last > log.start]
     return minus(kept, log.runs_from(0))
 

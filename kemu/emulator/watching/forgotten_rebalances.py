@@ -1,13 +1,14 @@
-"""Withheld partitions that no member will request a rebalance for (part of the panel).
+"""Withheld partitions for which no member will request a rebalance (part of the panel).
 
 A cooperative leader withholds a partition that moves. The partition's old owner revokes the partition and asks for the
-next rebalance, which assigns it. A static member may rejoin before that rebalance is over: its process restarted or, in
-Kafka 2.6.1 to 2.6.3, its JoinGroup failed and it forgot its member id. The member gets the assignment of the present
-generation, has nothing to revoke, and asks for no rebalance. If the other rebalance ended with its coordinator, or
-never began, the withheld partitions have no owner until another event makes the group rebalance.
+next rebalance, which assigns the partition. A static member may rejoin before the end of the next rebalance, because
+its process restarted. In Kafka 2.6.1 to 2.6.3, a member also rejoins after a failed JoinGroup, because it forgot its
+member id. The member gets the assignment of the present generation, has nothing to revoke, and asks for no rebalance.
+If the next rebalance ended with its coordinator, or never began, the withheld partitions have no owner until another
+event makes the group rebalance.
 
 A leader also asks for the next rebalance when it learns of new partitions (a broker that just started knows no
-topics). A static leader that rejoins first compares later metadata with the metadata it got after the rejoin.
+topics). A static leader that rejoins before the rebalance compares later metadata with the metadata after its rejoin.
 
 Source: Kafka 3.4.1 ``ConsumerCoordinator.onJoinComplete`` (only a member that revokes partitions rejoins),
 ``onLeaderElected`` (a static leader that rejoins assigns nothing, KIP-814; before, it believed to be a follower),
@@ -26,14 +27,14 @@ from kemu.protocol.notes.groups import AssignmentReceived
 
 
 class _Owner(Protocol):
-    """The fields of the panel's holdings that are read here."""
+    """The fields of the panel's holdings that this module reads."""
 
     life: int
     owned: dict[TopicPartition, None]
 
 
 class _SentAssignment(NamedTuple):
-    """An assignment by a leader, and the number of partitions of each topic that the leader knew."""
+    """An assignment by a leader, and the leader's known number of partitions of each topic."""
 
     generation: int
     leader: ActorName
@@ -42,19 +43,20 @@ class _SentAssignment(NamedTuple):
 
 
 class _Generation:
-    """The newest generation of a group that a member took an assignment of."""
+    """The newest generation of a group in which a member received an assignment."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.taken: dict[ActorName, tuple[MemberId, list[TopicPartition]]] = {}
-        """Member -> the member id of its last assignment, and the partitions that it had to revoke for it."""
+        """Member -> (member id of its last assignment, partitions that the member had to revoke for this
+        assignment)."""
         self.forgotten: dict[TopicPartition, ActorName] = {}
-        """Partition -> the member that rejoined under another id. The member had to revoke the partition before, or it
-        led this generation without knowing the partition."""
+        """Partition -> member that rejoined under another id. Before, the member had to revoke the partition, or led
+        this generation without knowing the partition."""
 
 
 class ForgottenRebalances:
-    """All groups. The handlers of this class run before the panel takes the fact.
+    """The withheld partitions of all groups. The handlers of this class run before the panel takes the fact.
 
     Args:
         holdings: the panel's holdings.
@@ -64,7 +66,7 @@ class ForgottenRebalances:
         self._holdings = holdings
         self._groups: dict[GroupId, _Generation] = {}
         self._metadata: dict[ActorName, dict[str, int]] = {}
-        """Member -> topic -> number of partitions in its last Metadata answer."""
+        """Member -> topic -> number of partitions in the member's last Metadata answer."""
         self._sent: dict[GroupId, _SentAssignment] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             AssignmentReceived: self._received,
@@ -73,9 +75,7 @@ class ForgottenRebalances:
         }
 
     def of(self, group: GroupId, generation: int) -> Mapping[TopicPartition, ActorName]:
-        """Partitions that no rebalance will assign in this generation -> the member that does not request a
-        rebalance.
-        """
+        """Partition that no rebalance will assign in this generation -> member that does not request a rebalance."""
         known = self._groups.get(group)
         return {} if known is None or known.number != generation else known.forgotten
 
@@ -90,7 +90,7 @@ class ForgottenRebalances:
             self._sent[request.group] = _SentAssignment(request.generation, seen.actor, request.member_id, known)
 
     def _unknown_then(self, seen: Seen, fact: AssignmentReceived) -> list[TopicPartition]:
-        """Partitions that the leader did not know at the assignment, and knows now after its rejoin."""
+        """Partitions that the leader did not know at the assignment, and knows after its rejoin."""
         sent_assignment = self._sent.get(fact.group)
         if sent_assignment is None or (sent_assignment.generation, sent_assignment.leader) != (
             fact.generation,

@@ -1,13 +1,12 @@
 """Brokers that still host a partition of a deleted topic (part of the panel).
 
-A StopReplica may be lost with its controller. StopReplica is not sent at all if the controller no longer considers
-the broker a replica. No controller repeats the request, so the broker remains leader or follower of a log that the
-cluster has
-deleted. If a topic of that name is created again, clients with old metadata may write to that log and read from it. The
-broker refuses a LeaderAndIsr of the new topic with another topic id (INCONSISTENT_TOPIC_ID, KIP-516). The broker obeys
-a LeaderAndIsr without a topic id if its leader epoch is higher.
+A StopReplica may be lost with its controller. A controller that no longer considers the broker a replica sends no
+StopReplica. No controller repeats the request, so the broker remains leader or follower of a log that the cluster has
+deleted. If a topic with the same name is created later, clients with old metadata may write to the deleted log and read
+from it. The broker refuses a LeaderAndIsr of the new topic with another topic id (INCONSISTENT_TOPIC_ID, KIP-516). The
+broker executes a LeaderAndIsr without a topic id if the leader epoch is higher.
 
-The actions of such a broker concern only the deleted log, not the topic that exists now.
+The actions of such a broker concern only the deleted log, not the present topic.
 
 Source: Kafka 3.4 ``RequestSendThread`` (its queue ends with its controller); ``ReplicaManager`` with ZooKeeper (does
 not look for stray replicas at the start; ``hasConsistentTopicId``); ``KafkaApis.handleProduceRequest``.
@@ -23,7 +22,8 @@ from kemu.protocol.notes.replication import BecameFollower, BecameLeader, Replic
 
 
 class FormerLives:
-    """All such brokers. The handlers of this class run before all others of the panel.
+    """All brokers that still host a deleted partition. The handlers of this class run before all other handlers of the
+    panel.
 
     Args:
         states: the panel's partition states.
@@ -47,13 +47,13 @@ class FormerLives:
         return bool(self._in) and (actor, at) in self._in
 
     def deleted(self, at: TopicPartition, holders: Iterable[ActorName]) -> None:
-        """The store has deleted the partition; these brokers host it."""
+        """Note that the store has deleted a partition that ``holders`` host."""
         self._deleted[at] = None
         self._in.update(dict.fromkeys((holder, at) for holder in holders))
 
     def _takes_part(self, seen: Seen, fact: BecameLeader | BecameFollower) -> None:
-        """The store knows a leader epoch before brokers do. An epoch that the store does not have belongs to a deleted
-        topic.
+        """Note a broker's role. A leader epoch that the store lacks belongs to a deleted topic, because the store knows
+        each epoch first.
         """
         at = (fact.topic, fact.partition)
         if at not in self._deleted:
@@ -68,6 +68,6 @@ class FormerLives:
         self._in.pop((seen.actor, (fact.topic, fact.partition)), None)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        """A broker that starts hosts nothing until it gets a LeaderAndIsr."""
+        """Forget a broker that is down: after its start the broker hosts nothing until a LeaderAndIsr."""
         for key in [key for key in self._in if host_of(key[0]) == fact.host]:
             del self._in[key]

@@ -1,9 +1,7 @@
 """The committed offsets of groups, as in the logs of their coordinators (part of the panel).
 
-Where brokers replicate, an election may truncate a group's log. The group's lost commits no longer count, and the
-commits before them do. A later leader may have the lost commits. Commits of a deposed coordinator
-(``Panel.is_current``) do
-not count.
+With replication, an election may truncate a group's log. Lost commits are replaced by the commits before them. A later
+leader may have the lost commits. Commits of a deposed coordinator (``Panel.is_current``) are ignored.
 """
 
 from collections.abc import Callable
@@ -17,12 +15,12 @@ from kemu.protocol.notes.groups import LateCommit, OffsetCommitted, OffsetRemove
 from kemu.protocol.notes.replication import BecameLeader
 
 NOTHING = -1
-"""The committed offset of a partition without any."""
+"""The committed offset of a partition without a commit."""
 Key = tuple[GroupId, TopicPartition]
 
 
 class GroupCommits:
-    """All committed offsets."""
+    """The committed offsets of all groups."""
 
     def __init__(
         self,
@@ -31,13 +29,15 @@ class GroupCommits:
         log_of: Callable[[GroupId], TopicPartition | None],
     ) -> None:
         self.committed: dict[Key, int] = {}
-        """Committed offsets; ``NOTHING`` or no entry: none."""
+        """(group, partition) -> committed offset; ``NOTHING`` or no entry without a committed offset."""
         self.before = NOTHING
         """The committed offset before the last commit or removal."""
         self.late = False
-        """Whether the last commit was read from a connection that its client had closed: it may be an older commit."""
+        """Whether the coordinator read the last commit from a closed connection; such a commit may be older than the
+        previous commit."""
         self.changed: list[tuple[Key, int]] = []
-        """Committed offsets changed by the last leader of a groups' log, which lacks commits or has them again."""
+        """Committed offsets that the last election of a groups' log changed, because the new leader lacks or regained
+        commits."""
         self._logs = logs
         self._is_current = is_current
         self._log_of = log_of
@@ -60,7 +60,7 @@ class GroupCommits:
         self._late = seen, fact
 
     def _is_of(self, late: tuple[Seen, LateCommit], seen: Seen, fact: OffsetCommitted) -> bool:
-        """Whether an offset belongs to the late commit."""
+        """Whether a committed offset belongs to this late commit."""
         when, commit = late
         return (
             (when.seq, when.actor) == (seen.seq, seen.actor)

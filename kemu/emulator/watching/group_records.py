@@ -1,4 +1,4 @@
-"""Values in a group's log, by position: an election may truncate the log, or restore its end."""
+"""Values in a group's log, by position. An election may truncate the log, or restore its end."""
 
 from typing import Generic, TypeVar
 
@@ -16,10 +16,10 @@ class GroupRecords(Generic[T]):
         self._written: list[tuple[int, Term, T]] = []
         """(position in the group's log, term of the record, value), ascending."""
         self._last: tuple[int, Term, T] | None = None
-        """The last of these entries whose record is in the log."""
+        """The last entry of ``_written`` whose record is in the log; None without such an entry."""
 
     def write(self, position: int, value: T, log: EpochLog) -> None:
-        """Add the next record of this log, unless its position is unknown (-1)."""
+        """Add a value with the position of its record in this log, unless the position is unknown (-1)."""
         if position >= 0:
             self._last = position, log.term_at(position), value
             self._written.append(self._last)
@@ -27,11 +27,11 @@ class GroupRecords(Generic[T]):
                 self._written.sort(key=lambda record: record[:2])
 
     def last(self, nothing: T) -> T:
-        """The value of the last record; ``nothing`` if there is none."""
+        """The value of the last record; ``nothing`` without a record."""
         return self._last[2] if self._last is not None else nothing
 
     def follow(self, log: EpochLog) -> bool:
-        """Use another log; return whether that changes the last record."""
+        """Use another log; return whether the last record changes."""
         before = self._last
         in_log = (record for record in reversed(self._written) if log.term_at(record[0]) == record[1] != NO_TERM)
         self._last = next(in_log, None)

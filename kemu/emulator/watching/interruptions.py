@@ -1,9 +1,9 @@
-"""Why a partition is without service, moment by moment (part of the panel).
+"""The causes for which partitions are without service, over time (part of the panel).
 
-Four histories are kept: each partition's leader, each partition in each group, each group's rebalance, and each host.
-Together they give one ``Cause`` for each moment, so any interval is a chain of ``Piece``. The first of these parts that
-does not work decides: the leader, the owner, the group, the host of the last owner. Callbacks are reported when they
-return, and take precedence.
+Four kinds of histories are kept: of each partition's leader, each partition in each group, each group's rebalance, and
+each host. Together the histories give one ``Cause`` for each moment, so any interval is a sequence of ``Piece``. The
+first part that does not work decides, in this order: leader, owner, group, host of the last owner. A callback is
+reported when it returns, and takes precedence.
 
 A checker's rule bounds each wait:
 
@@ -24,11 +24,10 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Protocol
 
-from attrs import frozen
-
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
 from kemu.emulator.watching.applications import ACTIVE, CLOSED, RUNNING
 from kemu.emulator.watching.memberships import ENDED, JOINING, CoordinatorsGroup, Memberships
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.nodes import BROKER_IDS, PartitionState
 from kemu.protocol.notes.groups import (
@@ -56,7 +55,7 @@ Service = tuple[GroupId, TopicPartition]
 
 
 class CoordinatedGroup(Protocol):
-    """The fields of the panel's groups that are read here."""
+    """The fields of the panel's groups that this module reads."""
 
     coordinator: ActorName
     members: dict[ActorName, None]
@@ -74,7 +73,7 @@ class Owner(Protocol):
 
 
 class Watched(Protocol):
-    """The part of the panel that is read here."""
+    """The part of the panel that this module reads."""
 
     leaders: dict[TopicPartition, ActorName]
     states: dict[TopicPartition, PartitionState]
@@ -98,7 +97,7 @@ class Watched(Protocol):
 
 
 class Cause(StrEnum):
-    """The event that a partition without service waits for."""
+    """The event for which a partition without service waits."""
 
     BROKER_DOWN = "the session of the leader's broker to end"
     ISR_DOWN = "a broker of the ISR to start"
@@ -122,7 +121,7 @@ class Cause(StrEnum):
 
 @frozen
 class Piece:
-    """A part of an interval without service: its cause, and the actor that the cause is about ("" for none)."""
+    """A part of an interval without service: cause, and the actor of the cause ("" without an actor)."""
 
     cause: Cause
     actor: str
@@ -132,7 +131,7 @@ class Piece:
 
 WELL, STABLE, _UNOWNED, _UP = "well", "stable", "unowned", "up"
 Stage = tuple[str, str]
-"""(a ``Cause`` or one of those four words, the actor it is about)."""
+"""(a ``Cause`` or one of the four words above, actor of the cause)."""
 
 
 class StageLog:
@@ -155,7 +154,7 @@ class StageLog:
         self.values.append(value)
 
     def at(self, at_us: int) -> Stage | None:
-        """The stage at a time; None: not known yet."""
+        """The stage at this time; None before the first known stage."""
         index = bisect_right(self.times, at_us) - 1
         return self.values[index] if index >= 0 else None
 
@@ -170,7 +169,7 @@ class StageLog:
         return self.times[-1] if self.times else 0
 
     def changes(self, from_us: int, until_us: int) -> list[int]:
-        """Times of changes within an interval, ends excluded."""
+        """Times of changes within an interval, without the ends."""
         return self.times[bisect_right(self.times, from_us) : bisect_left(self.times, until_us)]
 
 
@@ -179,7 +178,9 @@ _NOW = 1 << 62
 
 
 class Interruptions:
-    """All histories. The handlers of this class run after the panel has taken the fact."""
+    """The histories of all partitions, groups and hosts. The handlers of this class run after the panel has taken the
+    fact.
+    """
 
     def __init__(self, panel: Watched) -> None:
         self._panel = panel
@@ -191,7 +192,7 @@ class Interruptions:
         self._tasks: dict[tuple[GroupId, int], StageLog] = {}
         """(application, partition) -> whether its active task runs."""
         self._restoring: dict[tuple[GroupId, int], dict[tuple[str, ActorName, str], None]] = {}
-        """(application, partition) -> active copies of its tasks that do not run yet."""
+        """(application, partition) -> active copies of the tasks that do not run yet."""
         self._owners: dict[Service, dict[ActorName, None]] = {}
         self._hosted: dict[TopicPartition, str] = {}
         """Partition -> the broker that serves it, if brokers do not replicate."""
@@ -228,21 +229,21 @@ class Interruptions:
         return self._stage(key, _NOW)[0] == WELL
 
     def now(self, key: Service) -> Stage:
-        """(the cause that a partition waits for, the actor it is about); "well" if the partition is served."""
+        """(cause, actor) for which a partition waits; "well" as the cause of a served partition."""
         return self._stage(key, _NOW)
 
     def since_us(self, key: Service) -> int:
-        """Time of the last change of its leader, owner, task or group, in us."""
+        """Time of the last change of the partition's leader, owner, task or group, in us."""
         return max(history.since_us for history in self._histories(key))
 
     def pieces(self, key: Service, from_us: int, until_us: int, owners: Iterable[ActorName] = ()) -> tuple[Piece, ...]:
-        """The causes of an interval without service; the pieces add up to the interval.
+        """The causes of an interval without service. The lengths of the pieces add up to the interval.
 
         Args:
             key: the group and the partition.
             from_us: start of the interval.
             until_us: end of the interval.
-            owners: members whose callbacks count.
+            owners: members whose callbacks are causes.
         """
         called = [
             (max(from_us, start_us), min(until_us, end_us), owner)
@@ -268,7 +269,7 @@ class Interruptions:
         return tuple(found)
 
     def _histories(self, key: Service) -> tuple[StageLog, ...]:
-        """The histories of its leader, owner, task and group."""
+        """The histories of the partition's leader, owner, task and group."""
         group, at = key
         return (
             self.leaders.get(at, _NOTHING),
@@ -278,7 +279,7 @@ class Interruptions:
         )
 
     def _stage(self, key: Service, at_us: int) -> Stage:
-        """The first stage at a time that is not well."""
+        """The first stage that is not well at this time."""
         leader, service, task, group = (history.at(at_us) for history in self._histories(key))
         if leader is not None and leader[0] != WELL:
             return leader
@@ -410,7 +411,7 @@ class Interruptions:
         return (STABLE, "")
 
     def _join_stage(self, group: CoordinatorsGroup) -> Stage:
-        """The first member that has not joined decides."""
+        """The stage of a join phase, decided by the first member that has not joined."""
         memberships = self._panel.memberships
         for member_id, entry in group.entries.items():
             actor = entry.actor or member_id
@@ -424,7 +425,7 @@ class Interruptions:
     # --- owners ------------------------------------------------------------------------------------------------
 
     def _stopped_serving(self, seen: Seen, fact: Any) -> None:
-        """Take lives of members that ended, and a member that closed or failed."""
+        """Note ended lives of members, and a member that closed or failed."""
         ended = (*self._panel.ended, *((self._panel.left,) if self._panel.left is not None else ()))
         for holding in ended:
             for partition in holding.owned:

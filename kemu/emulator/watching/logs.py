@@ -18,7 +18,7 @@ from kemu.protocol.notes.ranges import RangeEpochRead, RangePositionSet, RangePr
 from kemu.protocol.notes.replication import BecameLeader
 
 SECOND = "catch-up"
-"""Part name of a member's second consumer (KIP-333), which has its own positions."""
+"""Part name of a member's second consumer (KIP-333), which has separate positions."""
 
 
 def reader_of(seen: Seen) -> ActorName:
@@ -44,7 +44,7 @@ class WatchedLog:
         return self.leader == actor or not self.leader
 
     def still_has(self, first: int, last: int, term: Term) -> int:
-        """The end of those records ``first .. last - 1`` of a term that are in the log or may still arrive.
+        """The end of the records among ``first .. last - 1`` of a term that are in the log or may still arrive.
 
         Records of an older term that the log lacks never arrive.
         """
@@ -53,7 +53,7 @@ class WatchedLog:
 
 
 class WatchedLogs:
-    """All logs.
+    """The logs of all partitions.
 
     Args:
         copies: each broker's copies.
@@ -66,15 +66,15 @@ class WatchedLogs:
         self.reads = ReadEpochs()
         """The records that members read, with their terms."""
         self.lost: list[Run] = []
-        """Records that the log of the last fact lost, because another copy replaced it."""
+        """Records that the log of the last fact lost, because another copy replaced the log."""
         self.returned: list[Run] = []
-        """Records that the log of the last fact newly contains because another copy replaced it. The log may have lost
-        them before."""
+        """Records that the log of the last fact newly contains, because another copy replaced the log. The log may have
+        lost these records before."""
         self.appended_to = WatchedLog()
         """The log of the last append."""
         self.appended_to_log = False
-        """Whether the last append changed that log. Appends of a deposed leader, or to a deleted topic, do not change
-        the log.
+        """Whether the last append changed ``appended_to``. Appends of a deposed leader, or to a deleted topic, do not
+        change the log.
         """
         self._logs: dict[TopicPartition, WatchedLog] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
@@ -88,7 +88,7 @@ class WatchedLogs:
         }
 
     def of(self, at: TopicPartition | None) -> WatchedLog:
-        """The log of a partition; empty if it is unknown."""
+        """The log of a partition; an empty log for an unknown partition."""
         if at is None:
             return WatchedLog()
         log = self._logs.get(at)
@@ -98,16 +98,16 @@ class WatchedLogs:
 
     @property
     def truncated_at(self) -> int | None:
-        """The first offset that the log of the last fact lost; None: it lost nothing."""
+        """The first offset that the log of the last fact lost; None without a loss."""
         return self.lost[0][0] if self.lost else None
 
     @property
     def changed(self) -> bool:
-        """Whether the last fact may have changed records of its log."""
+        """Whether the last fact may have changed records of a log."""
         return bool(self.lost or self.returned)
 
     def deleted(self, at: TopicPartition) -> None:
-        """The partition is deleted. A later partition of this name has another log."""
+        """Forget the log of a deleted partition. A later partition with this name has another log."""
         self._logs.pop(at, None)
         self._copies.deleted(at)
 

@@ -1,4 +1,4 @@
-"""The members of each group as its coordinator knows them, and each member's own state (part of the panel).
+"""The members of each group as the coordinator knows them, and each member's own state (part of the panel).
 
 A member id belongs to one life of one process: the life that ran when the coordinator added the id.
 """
@@ -27,7 +27,7 @@ ENDED = ("CLOSED", "FAILED")
 
 
 class MemberEntry:
-    """A member id in a coordinator's group. ``actor`` is "" and ``life`` is 0 if its member is unknown."""
+    """A member id in a coordinator's group. For an unknown member, ``actor`` is "" and ``life`` is 0."""
 
     __slots__ = ("actor", "life", "since_us")
 
@@ -38,7 +38,7 @@ class MemberEntry:
 
 
 class CoordinatorsGroup:
-    """A group as the coordinator that last reported on it knows it."""
+    """A group as known by the coordinator that last reported a fact about the group."""
 
     __slots__ = (
         *("began_empty", "entries", "leader", "pending"),
@@ -51,16 +51,16 @@ class CoordinatorsGroup:
         self.entries: dict[MemberId, MemberEntry] = {}
         self.state = "Empty"
         self.since_us = at_us
-        """Time at which the group entered this state at this coordinator, in us."""
+        """Time at which the group entered ``state`` at this coordinator, in us."""
         self.began_empty = False
         """Whether the last join phase began in an Empty group (KIP-134)."""
         self.pending: dict[MemberId, int] = {}
-        """Member ids without a join (KIP-394) -> time at which the id was assigned, in us."""
+        """Member id without a join (KIP-394) -> time at which the coordinator assigned the id, in us."""
         self.removed_us = -1
         """Time at which a member was last removed, in us."""
         self.overlooked = False
-        """Whether a member was removed in this state because the group was full. Kafka 4.0 does not check then whether
-        all other members have joined (``GroupMetadataManager.classicGroupJoinToClassicGroup``)."""
+        """Whether a member was removed in this state because the group was full. After such a removal, Kafka 4.0 does
+        not check whether all other members have joined (``GroupMetadataManager.classicGroupJoinToClassicGroup``)."""
         self.leader: MemberId = ""
         """The leader of the last generation."""
 
@@ -76,7 +76,7 @@ class WaitingJoin:
         self.group = fact.group
         self.name = fact.connection, fact.request_id
         self.member_id = fact.ids[0][0]
-        """The member id in the request, or assigned since; "" if none yet."""
+        """The member id in the request, or the id that the coordinator assigned later; "" before an id exists."""
         self.since_us = seen.at_us
 
 
@@ -94,25 +94,25 @@ class MemberProgress:
 
 
 class Memberships:
-    """All groups and members.
+    """The memberships of all groups, and the states of all members.
 
     Args:
-        is_current: whether a fact about a group comes from its coordinator (``Panel.is_current``).
+        is_current: whether a fact about a group is from its current coordinator (``Panel.is_current``).
     """
 
     def __init__(self, is_current: Callable[[Seen], bool]) -> None:
         self._is_current = is_current
         self.groups: dict[GroupId, CoordinatorsGroup] = {}
         self.members: dict[ActorName, MemberProgress] = {}
-        """Present lives of members, from their first report on."""
+        """Member -> progress of its present life, from the first report on."""
         self.group_of: dict[ActorName, GroupId] = {}
         self.down_us: dict[str, int] = {}
         """Host -> time at which its process last ended, in us."""
         self._lives: dict[str, int] = {}
         self.joins: dict[ActorName, WaitingJoin] = {}
-        """Member -> its last JoinGroup that a coordinator read, if the answer is outstanding."""
+        """Member -> last JoinGroup that a coordinator read, while the answer is outstanding."""
         self._known: dict[MemberId, tuple[ActorName, int]] = {}
-        """Every member id that was ever added -> (actor, life)."""
+        """Member id that was ever added -> (actor, life)."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             RunStarted: self._run_started,
             HostStarted: self._started,
@@ -137,7 +137,7 @@ class Memberships:
         )
 
     def ended_us(self, entry: MemberEntry) -> int | None:
-        """Time at which the life with this id ended, in us; None: it has not ended, or is unknown."""
+        """Time at which the life with this id ended, in us; None for a life that has not ended, or an unknown life."""
         host = host_of(entry.actor)
         if entry.actor and self._lives.get(host, 0) != entry.life:
             return self.down_us.get(host)
@@ -147,7 +147,7 @@ class Memberships:
         return self.down_us[host] if self.down_us.get(host, -1) >= 0 and not self._runs(host) else None
 
     def is_over(self, member_id: MemberId, entry: MemberEntry) -> bool:
-        """Whether the process with this id has ended, or uses another id now."""
+        """Whether the process with this id has ended, or has another id now."""
         actor = entry.actor or member_id
         progress, life = self.members.get(actor), self._lives.get(host_of(actor), 0)
         another = progress is not None and progress.member_id not in ("", member_id)
@@ -179,7 +179,9 @@ class Memberships:
     # --- the coordinator ---------------------------------------------------------------------------------------
 
     def _group(self, seen: Seen, *, anew: bool = False) -> CoordinatorsGroup | None:
-        """The copy of the coordinator of this fact, empty at its first report; None: the coordinator is deposed."""
+        """The group as known by the coordinator of this fact, empty at its first report; None for a deposed
+        coordinator.
+        """
         name, speaker = seen.fact.group, (seen.actor, seen.life)
         if not self._is_current(seen):
             return None
@@ -234,7 +236,7 @@ class Memberships:
         if fact.api == "JoinGroup":
             before, join = self.joins.get(fact.client), WaitingJoin(seen, fact)
             if before is not None and (before.speaker, before.member_id) == (join.speaker, join.member_id):
-                join.since_us = before.since_us  # the client gave up on the answer and retries
+                join.since_us = before.since_us  # the client gave up waiting for the answer and retries
             self.joins[fact.client] = join
 
     def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:

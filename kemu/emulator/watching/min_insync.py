@@ -17,7 +17,7 @@ from kemu.protocol.notes.replication import NodeWritten
 
 
 class MinInsync:
-    """``min.insync.replicas`` as configured now.
+    """The present values of ``min.insync.replicas``.
 
     Args:
         assigned: returns the panel's replica assignments.
@@ -27,20 +27,22 @@ class MinInsync:
         self._assigned = assigned
         self._at_start: dict[str, int] = {}
         self._set: dict[str, int] = {}
-        """Path of the setting -> its value."""
+        """Path of the setting in the store -> value."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             TopicReplicated: self._replicated,
             NodeWritten: self._written,
         }
 
     def of(self, at: TopicPartition) -> int:
-        """The partition's value, at most its number of replicas; 1 if not configured."""
+        """The partition's value, at most its number of replicas; 1 without a configured value."""
         least = self._set.get(topic_config_path(at[0]), self._set.get(BROKER_DEFAULTS, self._at_start.get(at[0], 1)))
         assignment = self._assigned().get(at)
         return least if assignment is None else min(least, len(assignment.replicas))
 
     def least_of(self, at: TopicPartition) -> int:
-        """The least value that its leader may still use: a setting reaches brokers some time after the store."""
+        """The least value that the partition's leader may still use, because a setting reaches brokers some time after
+        the store.
+        """
         return min(self.of(at), self._at_start.get(at[0], 1))
 
     def is_below(self, at: TopicPartition, members: int) -> bool:

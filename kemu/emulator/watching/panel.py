@@ -1,11 +1,11 @@
 """The panel: one shared view of owners, coordinators, leaders and running hosts.
 
-The panel is built from facts alone. The panel takes each fact once, before the checkers, metrics, costs and reports
-that read it. Each reader therefore keeps only the state of its own rule or figure. Besides the state, the panel says
-what the last fact changed (``gained``, ``ceased``, ``led``, ...).
+The panel uses only facts. The panel takes each fact once, before the checkers, metrics, costs and reports that read the
+panel. So each reader keeps only the state of its own rule or figure. The panel also records the changes by the last
+fact (``gained``, ``ceased``, ``led``, ...).
 
-A member is identified by its actor, not by its host. Several members may live on one host, and a pause or a power cut
-of the host hits all of them.
+A member is identified by its actor, not by its host. One host may run several members, and a pause or a power cut of
+the host hits all its members.
 
 A member *owns* a partition from its assigned callback until its revoked or lost callback. A member *serves* its
 partitions unless its host is paused, or the member has closed or failed for good.
@@ -81,7 +81,7 @@ Service = tuple[GroupId, TopicPartition]
 
 
 class Holding:
-    """One life of one member: its assignments and what it owns."""
+    """One life of one member: assignments and owned partitions."""
 
     __slots__ = (
         *("actor", "life", "group", "member_id", "generation", "received", "assignment"),
@@ -95,10 +95,10 @@ class Holding:
         self.member_id = ""
         self.generation = -1
         self.received: frozenset[TopicPartition] | None = None
-        """The last assignment received; None before the first of this life."""
+        """The last received assignment; None before the first assignment of this life."""
         self.assignment: frozenset[TopicPartition] | None = None
-        """The last assignment that the member adopted. A member does not adopt an assignment with topics that it no
-        longer subscribes to."""
+        """The last assignment that the member adopted. A member does not adopt an assignment with topics outside its
+        present subscription."""
         self.owned: dict[TopicPartition, None] = {}
         """Owned partitions, in the order of their assignment."""
         self.has_left = False
@@ -114,19 +114,19 @@ class WatchedGroup:
 
     def __init__(self) -> None:
         self.coordinator: ActorName = ""
-        """The group's coordinator; "" if none is known."""
+        """The group's coordinator; "" for an unknown coordinator."""
         self.state = "Empty"
         """The last state that a coordinator reported."""
         self.loaded = True
-        """False from the moment the coordinator unloads the group until another coordinator reports it."""
+        """False from the time the coordinator unloads the group until another coordinator reports the group."""
         self.proven = False
-        """Whether the group was Stable, or was in a log that was loaded: every later coordinator knows the group."""
+        """Whether the group was Stable or loaded from a log, so that every later coordinator knows the group."""
         self.members: dict[ActorName, None] = {}
         self.begun_at = 0
         """The end of the group's log when the last join phase completed (replicated brokers only)."""
         self.remembered: list[tuple[int, int, int]] = []
-        """Generations that became Stable or were loaded, with the offsets of the log that contain their record
-        (replicated brokers only): (generation, first, last + 1)."""
+        """Generations that became Stable or were loaded, as (generation, first, last + 1) with the log offsets of their
+        record (replicated brokers only)."""
         self.forgotten: dict[int, None] = {}
         """Remembered generations whose record the log has lost, or may have lost."""
 
@@ -142,7 +142,7 @@ class WatchedGroup:
         if lost:
             self.remembered = [each for each in self.remembered if each[0] not in lost]
             self.forgotten.update(dict.fromkeys(lost))
-            self.proven = bool(self.remembered)  # A group without a remaining record is not reported as loaded.
+            self.proven = bool(self.remembered)  # A later coordinator does not load a group without a remaining record.
 
 
 class WatchedHost:
@@ -157,20 +157,22 @@ class WatchedHost:
 
 
 class Panel:
-    """The state described in this module. The owner shows the panel each fact, in order, before the panel's readers."""
+    """Owners, coordinators, leaders and running hosts at the present step. Call ``see`` with each fact in order, before
+    the panel's readers.
+    """
 
     def __init__(self) -> None:
         self.now: Seen | None = None
-        """The last fact taken."""
+        """The last fact that the panel took."""
         self.hosts: dict[str, WatchedHost] = {}
         self._deleted: dict[str, None] = {}
         self.topics: dict[str, int] = {}
-        """Topic -> number of partitions, for the topics that clients use."""
+        """Topic that clients use -> number of partitions."""
         self.groups: dict[GroupId, WatchedGroup] = {}
         self.holdings: dict[ActorName, Holding] = {}
         """Actor -> the present life of the member, from its first assignment on."""
         self.took: dict[tuple[GroupId, MemberId], Holding] = {}
-        """(group, member id) -> the life that took an assignment under that id. Ended lives stay here."""
+        """(group, member id) -> life that received an assignment under the id, including ended lives."""
         self.states: dict[TopicPartition, PartitionState] = {}
         """Leader, epochs and ISR of each partition in the metadata store."""
         self.assigned: dict[TopicPartition, ReplicaAssignment] = {}
@@ -180,42 +182,43 @@ class Panel:
         self.roles: dict[tuple[ActorName, TopicPartition], tuple[int, bool]] = {}
         """(broker, partition) -> (leader epoch in which the broker hosts the partition, whether it leads)."""
         self.leaders: dict[TopicPartition, ActorName] = {}
-        """The leader of each partition: elected by the store, running as leader, and neither deposed nor down since."""
+        """Partition -> leader: the broker was elected by the store, became leader, and was neither deposed nor down
+        since."""
         self._add_parts()
         self.away: frozenset[str] = frozenset()
-        """Hosts that stay down or isolated for good. No rule waits for these hosts."""
+        """Hosts that stay down or isolated until the end of the run. No rule waits for these hosts."""
         self.unrecoverable: tuple[str, ...] = ()
-        """Reasons why the remaining hosts cannot recover either."""
+        """Reasons why the core cannot recover, one per partition."""
         self.core_healed_us: int | None = None
         """Time at which only a core of the hosts was healed, in us."""
-        # The changes made by the last fact. The next fact clears them.
+        # The changes by the last fact. The next fact clears these attributes.
         self.gained: list[TopicPartition] = []
         """Partitions that the member of the last fact newly owns."""
         self.given_up: list[TopicPartition] = []
         """Partitions that the member of the last fact no longer owns."""
         self.ended: list[Holding] = []
-        """Lives of members that ended."""
+        """Lives of members that ended with the last fact."""
         self.left: Holding | None = None
-        """The member that closed or failed for good."""
+        """The member that closed or failed permanently with the last fact; None without such a member."""
         self.served: list[Service] = []
-        """Partitions that a member serves from now on; one entry for each."""
+        """Partitions that a member serves from the last fact on, one entry per member and partition."""
         self.ceased: list[Service] = []
-        """Partitions that a member no longer serves; one entry for each."""
+        """Partitions that a member no longer serves from the last fact on, one entry per member and partition."""
         self.was_running = False
-        """Whether a running host was started again."""
+        """Whether the last fact restarted a running host."""
         self.written: TopicPartition | None = None
-        """The partition whose state the store changed."""
+        """The partition whose state the last fact changed in the store."""
         self.state_before: PartitionState | None = None
-        """The state before that change; None: none."""
+        """The former state of ``written``; None without a former state."""
         self.was_elected = False
-        """Whether that state has a new leader epoch: the controller elected a leader, and did not only change the ISR.
+        """Whether the state of ``written`` has a new leader epoch: the controller elected a leader.
         """
         self.written_topic = ""
-        """The topic whose assignment the store changed."""
+        """The topic whose assignment the last fact changed in the store."""
         self.replicas_changed: dict[TopicPartition, tuple[int, ...]] = {}
-        """Partitions whose replicas changed -> the replicas before."""
+        """Partition whose replicas the last fact changed -> former replicas."""
         self.led: list[TopicPartition] = []
-        """Partitions whose leader was elected, stopped, paused or resumed."""
+        """Partitions whose leader was elected, stopped, paused or resumed with the last fact."""
         self._paused: set[str] = set()
         self._spoke: dict[ActorName, None] = {}
         """Members that have reported at least one fact."""
@@ -223,7 +226,7 @@ class Panel:
         self._on = self._handlers()
 
     def _add_parts(self) -> None:
-        """Create the watchers that make up the panel."""
+        """Create the parts of the panel."""
         self.former = FormerLives(self.states)
         """Brokers that host a partition of a deleted topic."""
         self.coordinators = Coordinators(self.states)
@@ -235,11 +238,11 @@ class Panel:
         self.commits = GroupCommits(self.logs, self.is_current, self.log_of)
         """The committed offsets of groups."""
         self.ranges = WatchedRanges(self.logs, self.commits, self.is_current, self.log_of)
-        """Both commit logs of groups in KIP-333's mode."""
+        """The two commit logs of groups in KIP-333's mode."""
         self.progress = WatchedProgress(self.logs, self.commits, self.ranges)
         """The progress of groups: records processed, skipped and committed."""
         self.memberships = Memberships(self.is_current)
-        """The members of each group, as its coordinator knows them."""
+        """The members of each group, as the coordinator knows them."""
         self.forgotten_rebalances = ForgottenRebalances(self.holdings)
         """Withheld partitions that no rebalance will assign."""
         self.unknown_isrs = UnknownIsrs(self.states)
@@ -249,11 +252,11 @@ class Panel:
         self.disturbances = Disturbances()
         """Hosts and links that faults hit."""
         self.readable = ReadableEnds(self.logs)
-        """The end of each partition that its readers can learn."""
+        """The end of each partition that readers can learn."""
         self.applications = WatchedApplications(self.logs, self.readable)
         """Streams applications: instances, and copies of tasks."""
         self.interruptions = Interruptions(self)
-        """The causes that partitions without service wait for."""
+        """The causes for which partitions are without service."""
 
     def _handlers(self) -> dict[type, Callable[[Seen, Any], None]]:
         return {
@@ -304,7 +307,7 @@ class Panel:
         return tuple(part.on for part in (self.former, self.copies, *of_groups, *others))
 
     def see(self, seen: Seen) -> None:
-        """Take one fact."""
+        """Update the panel with one fact."""
         for handler in self.handlers_of(type(seen.fact)):
             handler(seen, seen.fact)
 
@@ -329,9 +332,9 @@ class Panel:
     def is_current(self, seen: Seen) -> bool:
         """Whether a fact about a group comes from the group's coordinator.
 
-        A broker that was paused while its partition moved may process old messages before it learns of the move.
-        A broker that is isolated from its successor continues to work. The facts of such
-        a zombie do not describe the group, so rules about the group ignore these facts.
+        A broker that was paused while its partition moved may process old messages before it learns of the move. A
+        broker that is isolated from its successor continues to work. Rules about the group ignore the facts of such a
+        zombie.
         """
         group = self.groups.get(seen.fact.group)
         if group is None or group.coordinator == seen.actor:
@@ -339,7 +342,7 @@ class Panel:
         return not group.coordinator and not self.coordinators.is_deposed(seen.actor, self.log_of(seen.fact.group))
 
     def asks_deposed(self, seen: Seen) -> bool:
-        """Whether the member of this fact asks a coordinator that has a successor already."""
+        """Whether the member of this fact asks a deposed coordinator."""
         asked = self.coordinators.asked_by(seen.actor)
         return bool(asked) and self.coordinators.is_deposed(asked, self.log_of(seen.fact.group))
 
@@ -359,7 +362,7 @@ class Panel:
         return known is not None and not known.runs
 
     def is_out(self, host: str) -> bool:
-        """Whether a host that was started is down, paused, or away for good."""
+        """Whether a host that was started is down, paused, or in ``away``."""
         known = self.hosts.get(host)
         return known is not None and (known.paused or not known.runs or host in self.away)
 
@@ -368,9 +371,7 @@ class Panel:
         return host in self._paused
 
     def running_members(self, group: GroupId) -> list[ActorName]:
-        """Members of a group that neither closed nor failed in this life, on a host that runs and is not away for
-        good.
-        """
+        """Members of a group that neither closed nor failed in this life, on running hosts outside ``away``."""
         known = self.groups.get(group)
         if known is None:
             return []
@@ -476,7 +477,7 @@ class Panel:
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         group = self._group(fact.group)
-        # A broker that only unloads the group may be the last to learn of its successor.
+        # A broker that only unloads the group may learn of its successor last.
         if fact.new != "Dead" and not self.coordinators.is_deposed(seen.actor, self.log_of(fact.group)):
             fresh = fact.old == "Empty" and (group.state == "Dead" or not group.proven)
             if not group.coordinator or fresh:
@@ -517,13 +518,13 @@ class Panel:
             self._spoke[seen.actor] = None
             host, members = host_of(seen.actor), self._group(fact.group).members
             if host != seen.actor and host not in self._spoke:
-                members.pop(host, None)  # The host stood for the members that live on it.
+                members.pop(host, None)  # The threads of the host replace the host as members.
             members[seen.actor] = None
         if fact.new in ("CLOSED", "FAILED"):
             self._leave(seen)
 
     def _thread_replaced(self, seen: Seen, fact: ThreadReplaced) -> None:
-        """A new thread of the same name owns nothing yet."""
+        """End the life of a replaced thread; the new thread with the same name owns nothing yet."""
         actor = part_on(fact.instance, fact.thread)
         self._departed.pop(actor, None)
         if actor in self.holdings:
@@ -541,7 +542,7 @@ class Panel:
             self.left = holding
 
     def _alive(self, seen: Seen) -> Holding:
-        """The life of the member whose callback this is; a new life owns nothing."""
+        """The life of the member that reported this callback; a new life owns nothing."""
         holding = self.holdings.get(seen.actor)
         if holding is None or holding.life != seen.life:
             if holding is not None:
@@ -630,10 +631,10 @@ class Panel:
             self.led = [at]
 
     def _replicas_written(self, topic: str, assignments: dict[int, ReplicaAssignment]) -> None:
-        """Take the replicas of all partitions of a topic.
+        """Update the replicas of all partitions of a topic.
 
         A controller may write the node without partitions that it has not read yet
-        (``KafkaController.updateReplicaAssignmentForPartition`` 3.4). The topic then loses these partitions.
+        (``KafkaController.updateReplicaAssignmentForPartition`` 3.4). In this case the topic loses these partitions.
         """
         for at in [at for at in self.assigned if at[0] == topic and at[1] not in assignments]:
             del self.assigned[at]
@@ -664,13 +665,13 @@ class Panel:
             self.led = [at]
 
     def _depose(self, log: TopicPartition) -> None:
-        """Remove the coordinators of this log's groups that have a successor and do not know it yet."""
+        """Remove deposed coordinators of this log's groups, even if the coordinator does not know its successor yet."""
         for name, group in self.groups.items():
             if group.coordinator and self.coordinators.is_deposed(group.coordinator, log) and self.log_of(name) == log:
                 group.coordinator, group.loaded = "", False
 
     def _forget_generations(self, log: TopicPartition, first: int, end: int) -> None:
-        """Forget generations whose record the groups' log has lost, or may have lost, between these offsets."""
+        """Forget generations with a record between these offsets, which the groups' log has lost or may have lost."""
         for name, group in self.groups.items():
             if self.log_of(name) == log:
                 group.forget(first, end)

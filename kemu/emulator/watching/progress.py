@@ -4,9 +4,10 @@ A record is identified by its offset and its term. A record that replaces a lost
 different record.
 
 - Processed (``done``): the application finished the record.
-- Skipped: a position or an operator's commit left the record out, and no rule forbids that. An application may seek; an
-  operator may commit any offset. A reset is right if no offset was committed, or if the log lost the member's position.
-- Unprocessed: the record is in the log below the committed offset, was there at the time of the commit, and is neither
+- Skipped: a position or an operator's commit omitted the record, and no rule forbids the omission. An application may
+  seek; an operator may commit any offset. A reset is right if no offset was committed, or if the log lost the member's
+  position.
+- Unprocessed: the record is in the log below the committed offset, was in the log at the commit, and is neither
   processed nor skipped.
 
 A member learns that its log lost records only if the next leader's log ends, in the leader epoch that the member read,
@@ -64,7 +65,7 @@ class Records:
         self.by_term: dict[Term, Ranges] = {}
 
     def add(self, first: int, last: int, term: Term) -> int:
-        """Add records ``first .. last - 1``; return how many of them were in the set already."""
+        """Add records ``first .. last - 1``; return the number of records that were in the set already."""
         ranges = self.by_term.get(term)
         if ranges is None:
             ranges = self.by_term[term] = Ranges()
@@ -117,14 +118,14 @@ class HeldPosition:
     def __init__(self, life: int, offset: int, at_us: int) -> None:
         self.life = life
         self.offset = offset
-        """``NOTHING``: the member has just come to own the partition and has no position yet."""
+        """The offset of the position; ``NOTHING`` for a new owner without a position."""
         self.term: Term | None = None
-        """The term of the record before the position; None: no record read since the position was set."""
+        """The term of the record before the position; None if no record was read since the position was set."""
         self.since_us = self.before_us = at_us
-        """Times of this position and of the one before, in us."""
+        """Times of this position and of the previous position, in us."""
         self.readable = 0
-        """The end of the log for readers when the member came to own the partition. 0 if several brokers led it: a
-        deposed leader may answer with less."""
+        """The end of the log for readers when the member became owner; 0 if several brokers led the partition, because
+        a deposed leader may report less."""
 
 
 class GroupProgress:
@@ -153,9 +154,9 @@ class GroupProgress:
         """Skipped records, by reason."""
         self.undetected = Records()
         """Processed records that the log had lost when a member continued after them from an offset committed without
-        a leader epoch. No leader can report that loss to the member (KIP-320)."""
+        a leader epoch. No leader can report such a loss to the member (KIP-320)."""
         self.truncated_at: int | None = None
-        """The lowest end of the log that was below the last committed offset; None: the log always contained it."""
+        """The lowest end of the log below the last committed offset; None if the log always contained the offset."""
         self.was_truncated = False
         """Whether the log has lost records since the group began."""
         self.start: int | None = None
@@ -169,19 +170,17 @@ class GroupProgress:
 
     @property
     def committed(self) -> int | None:
-        """The coordinator's committed offset; for a group with two commit logs (KIP-333) the answer of
-        ``committed()``.
-        """
+        """The committed offset; for a group with two commit logs (KIP-333), the answer of ``committed()``."""
         return self._committed()
 
     @property
     def committed_in_log(self) -> int:
-        """The end of the committed records that are in the log. A reset skips records from here on."""
+        """The end of the committed records that are in the log. A reset skips records from this offset on."""
         committed = self.committed or 0
         return committed if self.truncated_at is None else min(committed, self.truncated_at)
 
     def skip(self, first: int, last: int, why: str, log: EpochLog) -> None:
-        """Mark records as skipped. Deleted and future records are skipped in every term."""
+        """Mark records as skipped. Deleted and future records are marked in every term."""
         if first >= last:
             return
         records = self.skipped.setdefault(why, Records())
@@ -199,8 +198,8 @@ class GroupProgress:
         return left
 
     def read_past(self, piece: Run, log: EpochLog) -> list[tuple[int, int]]:
-        """The ranges of this run that no leader reported as lost: the group processed other records at these offsets,
-        and the log lost those afterwards.
+        """The ranges of this run that no leader reported as lost. The group processed other records at these offsets,
+        and the log lost those records later.
         """
         found = Ranges()
         latest: list[tuple[int, int, int]] = []
@@ -222,7 +221,7 @@ class GroupProgress:
         return found.within(*piece[:2])
 
     def skipped_of(self, log: EpochLog) -> int:
-        """Number of records, in the log or deleted from it, that were skipped and not processed."""
+        """Number of records, in the log or deleted from the log, that were skipped and not processed."""
         pieces = self.done.lacking(pieces_of(log, 0, log.end))
         left = pieces
         for records in self.skipped.values():
@@ -257,26 +256,28 @@ def count(pieces: Iterable[Run]) -> int:
 
 
 class WatchedProgress:
-    """The progress of all groups. The handlers of this class run after those of the logs and the commits."""
+    """The progress of all groups. The handlers of this class run after the handlers of the logs and the commits."""
 
     def __init__(self, logs: WatchedLogs, commits: GroupCommits, ranges: WatchedRanges) -> None:
         self.all: dict[TopicPartition, dict[GroupId, GroupProgress]] = {}
         self.reprocessed = 0
         """Number of records in the last ``Processed`` or ``RangeProcessed`` that were processed before."""
         self.in_log: list[tuple[int, int]] = []
-        """The ranges of that fact that are in the log."""
+        """The ranges of the last ``Processed`` or ``RangeProcessed`` that are in the log."""
         self.kept_in_log = ""
-        """Why the member of the last ``PositionSet`` had no reason to leave its position; "": it had a reason."""
+        """Explanation why the member of the last ``PositionSet`` had no reason for another position; "" if it had a
+        reason."""
         self.not_the_end = ""
-        """Why that position cannot be the end of the log; "": it can."""
+        """Explanation why the last ``PositionSet`` cannot be the end of the log; "" if it can be."""
         self._logs = logs
         self._commits = commits
         self._ranges = ranges
         self._acknowledged: dict[TopicPartition, Records] = {}
         self._led_by: dict[TopicPartition, tuple[ActorName, int]] = {}
-        """The only broker that ever led, and the end of the log for readers when it began; "": several brokers led."""
+        """Partition -> (only leader so far, end of the log for readers at its start); the leader is "" after several
+        leaders."""
         self._epochs: dict[tuple[ActorName, TopicPartition], int] = {}
-        """The leader epoch that came with a member's committed offset; -1: none."""
+        """(member, partition) -> leader epoch of the member's committed offset; -1 without an epoch."""
         self._truncated_us: dict[TopicPartition, int] = {}
         """Time at which the log last lost records, in us."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
@@ -309,7 +310,7 @@ class WatchedProgress:
         return self._left_below(progress.committed_in_log, progress, at)
 
     def to_be_passed(self, progress: GroupProgress, at: TopicPartition) -> list[Run]:
-        """The unprocessed records, and records that entered the log below the committed offset after the commit."""
+        """The unprocessed records, and records below the committed offset that entered the log after the commit."""
         return self._left_below(progress.committed or 0, progress, at)
 
     def _left_below(self, offset: int, progress: GroupProgress, at: TopicPartition) -> list[Run]:
@@ -322,7 +323,7 @@ class WatchedProgress:
         return progress.left(pieces)
 
     def read_past(self, progress: GroupProgress, at: TopicPartition, piece: Run) -> list[tuple[int, int]]:
-        """The ranges of this run that no leader reported as lost; see ``GroupProgress.read_past``."""
+        """The ranges of this run that no leader reported as lost (``GroupProgress.read_past``)."""
         return progress.read_past(piece, self._logs.of(at).records)
 
     def acknowledged_lost(self) -> int:
@@ -338,9 +339,9 @@ class WatchedProgress:
         return lost
 
     def deleted(self, at: TopicPartition) -> None:
-        """The partition is deleted. If its topic is created again, its log begins anew.
+        """Note the deletion of a partition. A later topic with the same name has a new log.
 
-        A member with a position there may continue from it: Kafka's consumers do not compare topic ids (KIP-516).
+        A member may continue at its old position, because Kafka's consumers do not compare topic ids (KIP-516).
         """
         self._acknowledged.pop(at, None)
         for progress in self.all.get(at, {}).values():
@@ -372,7 +373,7 @@ class WatchedProgress:
             self._holds(progress, seen, fact.last, pieces[-1][2] if pieces else None)
 
     def _identified(self, seen: Seen, fact: Processed | RangeProcessed, at: TopicPartition, log: EpochLog) -> list[Run]:
-        """The processed records by term. Where the reader's term is unknown, use the term of the log."""
+        """The processed records by term. An unknown term of the reader is replaced by the term in the log."""
         pieces: list[Run] = self._logs.reads.pieces(reader_of(seen), at, fact.first, fact.last)
         if len(pieces) == 1 and pieces[0][:2] == (fact.first, fact.last):
             return pieces
@@ -394,7 +395,7 @@ class WatchedProgress:
         held.before_us, held.since_us = held.since_us, seen.at_us
 
     def _trimmed(self, seen: Seen, fact: RangeTrimmed) -> None:
-        """Retention deleted records of a range before the second consumer read them."""
+        """Note that retention deleted records of a range before the second consumer read the records."""
         at = (fact.topic, fact.partition)
         self.of(fact.group, at).skipped.setdefault(TRIMMED, Records()).add(fact.first, fact.last, ANY)
 
@@ -404,7 +405,7 @@ class WatchedProgress:
         for at in fact.added:
             held = HeldPosition(seen.life, NOTHING, seen.at_us)
             records = [progress.done for progress in self.all.get(at, {}).values()]
-            if not self._logs.of(at).leader and at in self._acknowledged:  # one copy: readers see every written record
+            if not self._logs.of(at).leader and at in self._acknowledged:  # without replication
                 records.append(self._acknowledged[at])
             led_by, offset = self._led_by.get(at, ("", 0))
             if led_by:
@@ -424,7 +425,7 @@ class WatchedProgress:
                 progress.undetected.add(first, min(last, fact.offset), term)
         if fact.why in (COMMITTED, JUMPED):
             tokens = self._ranges.of(fact.group, at).tokens if fact.why == JUMPED else ()
-            if not progress.began and (tokens or progress.highest is None):  # an earlier commit than this run
+            if not progress.began and (tokens or progress.highest is None):  # a commit from before this run
                 progress.skip(0, tokens[-1].start if tokens else fact.offset, BEGAN, log)
         elif fact.why == SEEK:
             progress.skip(progress.committed_in_log, fact.offset, SOUGHT, log)
@@ -433,17 +434,19 @@ class WatchedProgress:
             self.not_the_end = self._not_the_end(progress, seen, at, fact.offset)
             if fact.why != TRUNCATED and not self.kept_in_log:
                 progress.skip(progress.committed_in_log, fact.offset, RESET, log)
-        progress.began = progress.began or fact.why != TRUNCATED  # then a jump may follow (KIP-333)
+        progress.began = progress.began or fact.why != TRUNCATED  # a jump may follow a truncation (KIP-333)
         if progress.start is None:
             progress.start = fact.offset
         held = progress.held[seen.actor] = HeldPosition(seen.life, fact.offset, seen.at_us)
         if fact.offset > log.end:
             held.before_us = NEVER_US
-        elif fact.why == COMMITTED:  # it may be about records that were lost before
+        elif fact.why == COMMITTED:  # the committed offset may be about lost records
             held.before_us = NEVER_US + 1
 
     def _not_the_end(self, progress: GroupProgress, seen: Seen, at: TopicPartition, offset: int) -> str:
-        """Why a member that had no position cannot have got this offset as the end of the log; "": it can."""
+        """Explanation why a member without a position cannot have received this offset as the end of the log; "" if it
+        can.
+        """
         held, log = progress.held.get(seen.actor), self._logs.of(at).records
         if held is None or held.life != seen.life or held.offset != NOTHING:
             return ""
@@ -456,7 +459,7 @@ class WatchedProgress:
         return ""
 
     def _kept_in_log(self, progress: GroupProgress, seen: Seen, at: TopicPartition) -> str:
-        """Why a member's position is one that the log has always had since the member holds it; "" for other
+        """Explanation why the log has always contained a member's position since the position was set; "" for other
         positions.
         """
         held = progress.held.get(seen.actor)
@@ -477,7 +480,7 @@ class WatchedProgress:
         if fact.generation == NO_GENERATION:
             before = max(self._commits.before, 0)
             first = before if progress.truncated_at is None else min(before, progress.truncated_at)
-            if self._ranges.uses(fact.group):  # what was left of ranges ends with it
+            if self._ranges.uses(fact.group):  # the commit ends the rest of ranges
                 first = min(first, self._ranges.before_commit(fact.group, at))
             progress.skip(first, fact.offset, OPERATOR, log)
         progress.last_commit = seen

@@ -1,4 +1,4 @@
-"""Sets of offsets as ranges: small while work moves forward, whatever the number of records."""
+"""Sets of offsets as ranges. A set stays small while processing advances in order."""
 
 from bisect import bisect_left, bisect_right
 
@@ -6,7 +6,8 @@ from bisect import bisect_left, bisect_right
 class Ranges:
     """A set of whole numbers, kept as sorted, disjoint, non-touching ranges ``[first, last)``.
 
-    An addition at the end of the last range costs one comparison; at other places, a bisection and a list insertion.
+    An addition at the end of the last range costs one comparison; another addition costs a bisection and a list
+    insertion.
     """
 
     __slots__ = ("_firsts", "_lasts")
@@ -33,7 +34,7 @@ class Ranges:
             firsts.append(first)
             lasts.append(last)
             return 0
-        if first == lasts[-1]:  # the common case: work continues at the last end
+        if first == lasts[-1]:  # the common case: processing continues at the last end
             lasts[-1] = last
             return 0
         low = bisect_left(lasts, first)

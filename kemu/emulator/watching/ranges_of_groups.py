@@ -1,7 +1,7 @@
 """The second commit log of groups in KIP-333's mode, as coordinators report it (part of the panel).
 
-Reports are taken as they are, even if they break a rule: checkers compare the values before and after. Groups without
-a member in that mode have one commit log and are not kept here.
+Reports are stored even if a report breaks a rule; checkers compare the values before and after. Groups without a member
+in KIP-333's mode have one commit log and are omitted.
 """
 
 from collections.abc import Callable
@@ -22,14 +22,14 @@ _NOTHING = CommitLogs()
 
 
 class KeptRanges:
-    """The second log of one partition of a group, and its content after each record of the group's log."""
+    """The second commit log of one partition of a group, and its content after each record of the group's log."""
 
     def __init__(self) -> None:
         self.logs = _NOTHING
         self.before = _NOTHING
-        """The content before the last fact about it."""
+        """The content before the last fact about the second commit log."""
         self.records: GroupRecords[CommitLogs] = GroupRecords()
-        """The content after each record."""
+        """The content after each record of the group's log."""
         self.opened: dict[OffsetRange, None] = {}
         """Every range that a coordinator reported. A second consumer works on a range even if the group's log loses the
         range."""
@@ -38,7 +38,7 @@ class KeptRanges:
 
 
 class WatchedRanges:
-    """All second commit logs."""
+    """The second commit logs of all groups."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class WatchedRanges:
         log_of: Callable[[GroupId], TopicPartition | None],
     ) -> None:
         self.members: dict[ActorName, GroupId] = {}
-        """Members that ever ran in the mode -> their group."""
+        """Member that ever ran in KIP-333's mode -> group."""
         self.groups: dict[GroupId, dict[TopicPartition, KeptRanges]] = {}
         self._logs = logs
         self._commits = commits
@@ -65,11 +65,11 @@ class WatchedRanges:
         }
 
     def uses(self, group: GroupId) -> bool:
-        """Whether a member of the group ever ran in the mode."""
+        """Whether a member of the group ever ran in KIP-333's mode."""
         return group in self.groups
 
     def of(self, group: GroupId, at: TopicPartition) -> CommitLogs:
-        """The content of both logs for a partition."""
+        """The content of both commit logs for a partition."""
         partitions = self.groups.get(group)
         if partitions is None:
             return _NOTHING
@@ -83,7 +83,7 @@ class WatchedRanges:
         return logs.committed or 0
 
     def kept(self, group: GroupId, at: TopicPartition) -> KeptRanges:
-        """The second log of a partition."""
+        """The second commit log of a partition."""
         return self.groups.setdefault(group, {}).setdefault(at, KeptRanges())
 
     def _runs(self, seen: Seen, fact: ParallelRebalance) -> None:
@@ -106,9 +106,7 @@ class WatchedRanges:
         self._write(seen, fact, secondary=fact.offset)
 
     def _loaded(self, seen: Seen, fact: RangesLoaded) -> None:
-        """Add records that no coordinator reported because its leadership ended before; these records are
-        nevertheless in the log.
-        """
+        """Add records of the log that no coordinator reported, because the leadership ended before the report."""
         kept = self.kept(fact.group, (fact.topic, fact.partition))
         loaded = [OffsetRange(*each) for each in fact.tokens]
         tokens = tuple(sorted({*kept.logs.tokens, *loaded}))

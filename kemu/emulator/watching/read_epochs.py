@@ -5,18 +5,18 @@ from kemu.protocol.names import ActorName, TopicPartition
 
 
 class ReadEpochs:
-    """(reader, partition) -> (first offset, term) of each run, ascending."""
+    """The terms in which each reader reads each partition, as runs (first offset, term)."""
 
     def __init__(self) -> None:
         self._runs: dict[tuple[ActorName, TopicPartition], list[tuple[int, Term]]] = {}
 
     def positioned(self, reader: ActorName, at: TopicPartition, offset: int) -> None:
-        """The reader begins at this offset. The reader's leader epoch is unknown until it reports one."""
+        """Note that the reader begins at this offset. The term is unknown until the reader reports a leader epoch."""
         self._runs[reader, at] = [(offset, NO_TERM)]
 
     def read_from(self, reader: ActorName, at: TopicPartition, offset: int, term: Term) -> None:
-        """From this offset on the reader reads records of this term (epoch -1: unknown). Earlier reports for these
-        offsets no longer count.
+        """Note that the reader reads records of this term from this offset on (epoch -1 for unknown). The report
+        replaces earlier reports for these offsets.
         """
         runs = self._runs.setdefault((reader, at), [])
         while runs and runs[-1][0] >= offset:
@@ -24,7 +24,7 @@ class ReadEpochs:
         runs.append((offset, term))
 
     def pieces(self, reader: ActorName, at: TopicPartition, first: int, last: int) -> list[Run]:
-        """Records ``first .. last - 1`` by term, without those of an unknown term."""
+        """Records ``first .. last - 1`` by term, without records of an unknown term."""
         found: list[Run] = []
         upto = last
         for start, term in reversed(self._runs.get((reader, at), ())):

@@ -1,7 +1,7 @@
-"""The end of each partition that its readers can learn (part of the panel).
+"""The end of each partition that readers can learn (part of the panel).
 
-A broker that believes to be the leader reports its high watermark. Without replication the end of the log counts. A
-deposed leader that does not know its successor may report less than the successor. Source: Kafka 3.4
+A broker that believes to be the leader reports its high watermark. Without replication, readers learn the end of the
+log. A deposed leader that does not know its successor may report less than the successor. Source: Kafka 3.4
 ``Partition.fetchOffsetForTimestamp``.
 """
 
@@ -20,7 +20,7 @@ class ReadableEnds:
     def __init__(self, logs: WatchedLogs) -> None:
         self._logs = logs
         self._watermarks: dict[TopicPartition, dict[ActorName, int]] = {}
-        """The high watermark of each broker that believes to lead the partition."""
+        """Partition -> broker that believes to lead the partition -> high watermark."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             HighWatermarkAdvanced: self._advanced,
             BecameLeader: self._leads,

@@ -1,25 +1,33 @@
 """The settings in force: those of a scenario, its release and its upgrades, for members, producers and brokers."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kemu.emulator.facts import BrokerReconfigured, MemberHostAdded, MemberReconfigured, RunStarted, Seen
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.text.kafka_keys import configured
-from kemu.protocol.config import ConsumerConfig, ControllerConfig, ReplicaConfig
-from kemu.protocol.names import ActorName, host_of, role_of
+from kemu.emulator.watching.group_times import GroupTimes, times_of
+from kemu.protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ReplicaConfig, StreamsConfig
+from kemu.protocol.names import ActorName, GroupId, host_of, role_of
 from kemu.protocol.profiles import PROFILES, Profile
 from kemu.protocol.streams.releases import consumer_of_streams
 
 if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
 
+T = TypeVar("T")
+
 
 class Settings:
-    """The settings of a scenario in a release. A checker that reads them shows them its facts (``on``)."""
+    """The settings of a scenario in a release. A checker that reads these settings shows its facts to the handlers
+    ``on``.
+    """
 
     def __init__(self, scenario: "Scenario", profile: str) -> None:
-        self._scenario = scenario
+        self.scenario = scenario
+        self.release = PROFILES[profile]
+        """The release, or KIP page, of every member and broker without a release of its own."""
         self._profile = profile
         self._group_of = {host: group for host, group, _ in scenario.member_names()}
         self._members = {
@@ -29,11 +37,12 @@ class Settings:
         }
         self._consumers: dict[str, ConsumerConfig] = {}
         self._brokers: dict[str, str] = {}
-        """Brokers that were upgraded -> their release."""
+        """Upgraded broker -> release."""
+        self.broker = configured(BrokerConfig(), scenario.brokers.config)
         self.producer = configured(PROFILES[profile].producer, scenario.producers)
         replication = scenario.brokers.replication
         self.replicated = replication is not None
-        """Whether brokers replicate, and therefore fetch."""
+        """Whether brokers replicate partitions."""
         self.replicas = ReplicaConfig() if replication is None else replication.replica_config()
         self.controller = ControllerConfig() if replication is None else replication.controller_config()
         self.on: dict[type, Callable[[Seen, Any], None]] = {
@@ -42,6 +51,30 @@ class Settings:
             MemberReconfigured: self._reconfigured,
             BrokerReconfigured: self._broker_reconfigured,
         }
+
+    @cached_property
+    def times(self) -> dict[GroupId, GroupTimes]:
+        """Group -> longest times that the group's settings allow."""
+        return times_of(self.scenario)
+
+    @property
+    def streams(self) -> dict[GroupId, StreamsConfig]:
+        """The settings of the Streams applications."""
+        groups = self.scenario.groups.items()
+        return {name: group.streams.settings for name, group in groups if group.streams is not None}
+
+    def by_member(self, setting: Callable[[ConsumerConfig], T]) -> dict[str, T]:
+        """A setting at the start by group, and by host for members with a different setting.
+
+        The result omits Streams applications, because Streams configures its consumers itself.
+        """
+        found: dict[str, T] = {}
+        for name, group in self.scenario.groups.items():
+            if group.streams is None:
+                found[name] = setting(group.consumer(name, "", 0))
+                for host, own in group.overrides.items():
+                    found[host] = setting(group.consumer(name, host, 0, member=own))
+        return found
 
     def _started(self, seen: Seen, fact: RunStarted) -> None:
         self._group_of.update(fact.members)
@@ -63,21 +96,21 @@ class Settings:
 
     def is_streams(self, actor: ActorName) -> bool:
         """Whether a member is a thread of a Streams application."""
-        group = self._scenario.groups.get(self.group_of(actor))
+        group = self.scenario.groups.get(self.group_of(actor))
         return group is not None and group.streams is not None
 
     def streams_commit_us(self, actor: ActorName) -> int:
-        """``commit.interval.ms`` of the member's Streams application, in us; 0: the member is no such thread."""
-        group = self._scenario.groups.get(self.group_of(actor))
+        """``commit.interval.ms`` of the member's Streams application, in us; 0 for a member outside of Streams."""
+        group = self.scenario.groups.get(self.group_of(actor))
         return 0 if group is None or group.streams is None else group.streams.settings.commit_interval_ms * 1_000
 
     def consumer(self, actor: ActorName) -> ConsumerConfig | None:
-        """A member's configuration; a change applies from its next life on. None: the actor is no member."""
+        """A member's configuration; None for other actors. A change applies from the member's next life on."""
         host = host_of(actor)
         found = self._consumers.get(host)
         if found is None:
             name = self._group_of.get(host, "")
-            group = self._scenario.groups.get(name)
+            group = self.scenario.groups.get(name)
             if group is None:
                 return None
             member: MemberSpec = self._members.get(host, AS_ITS_GROUP)
@@ -89,7 +122,7 @@ class Settings:
 
     def rate_of(self, topic: str) -> int:
         """Records per second of the topic's producer, unless the plan changes the rate."""
-        spec = self._scenario.topics.get(topic)
+        spec = self.scenario.topics.get(topic)
         return 0 if spec is None else spec.records_per_s
 
     def profile(self, actor: ActorName) -> Profile:
@@ -100,7 +133,7 @@ class Settings:
     def broker_profile(self, actor: ActorName) -> Profile:
         """The release of a broker."""
         host = host_of(actor)
-        return PROFILES[self._brokers.get(host) or self._scenario.brokers.profile_of(host) or self._profile]
+        return PROFILES[self._brokers.get(host) or self.scenario.brokers.profile_of(host) or self._profile]
 
     def request_us(self, actor: ActorName) -> int:
         """The request timeout of a client, in us."""

@@ -1,7 +1,8 @@
-"""A model of each coordinator's copy of a group, built from the requests that it read (for ``checkers/membership``).
+"""A model of each coordinator's copy of a group, built from the requests that the coordinator read (for
+``checkers/membership``).
 
-The timeouts and protocols of a member's joins are kept by member id. A group loaded from the log is therefore known
-like a group that was formed at this coordinator.
+The timeouts and protocols of a member's joins are kept by member id. So a group that was loaded from the log is known
+like a group that formed at the coordinator.
 """
 
 from collections.abc import Callable
@@ -27,7 +28,7 @@ EMPTY, PREPARING, COMPLETING = "Empty", "PreparingRebalance", "CompletingRebalan
 STABLE, DEAD = "Stable", "Dead"
 US_PER_MS = 1_000
 EARLY = 0.99
-"""A host's clock may be wrong by less than one per cent (``injection.scope.MATERIAL_DRIFT_PPM``)."""
+"""Factor for bounds: a host's clock may be wrong by less than one per cent (``injection.scope.MATERIAL_DRIFT_PPM``)."""
 _E = ErrorCode
 Codes = frozenset[ErrorCode]
 _NOTHING: Codes = frozenset()
@@ -70,22 +71,22 @@ class ShadowMember:
         self.protocols = join_data.rows
         self._session_us = join_data.session_us
         self.session_us = join_data.session_us
-        """The session timeout that was in force at the last heartbeat or other sign of life."""
+        """The session timeout at the last sign of life (a heartbeat or another request)."""
         self.sign_us = at_us
         """Time at which the coordinator last read a sign of life, in us."""
         self.is_new = False
         """Whether the member has not been in a generation yet."""
         self.joining = False
-        """Whether its JoinGroup waits for its answer."""
+        """Whether the member's JoinGroup waits for an answer."""
         self.syncing = False
-        """Whether its SyncGroup waits for its answer."""
+        """Whether the member's SyncGroup waits for an answer."""
         self.synced = False
         """Whether the member sent a SyncGroup in this generation."""
         self.former: tuple[MemberId, ...] = ()
-        """Earlier member ids of its instance."""
+        """Earlier member ids of the member's instance."""
 
     def update(self, join_data: _JoinData) -> None:
-        """Take the data of a new JoinGroup. The session that is running keeps its timeout."""
+        """Store the data of a new JoinGroup. The running session keeps its timeout."""
         self._session_us, self.rebalance_us, self.protocols = (
             join_data.session_us,
             join_data.rebalance_us,
@@ -93,7 +94,7 @@ class ShadowMember:
         )
 
     def sign_of_life(self, at_us: int) -> None:
-        """Take a sign of life."""
+        """Note a sign of life."""
         self.sign_us = at_us
         self.session_us = self._session_us
 
@@ -107,11 +108,11 @@ class GroupRequest:
         self.member_id, self.instance = fact.ids[0] if fact.ids else ("", None)
         self.join_data = _join_data_of(fact) if fact.api == "JoinGroup" else _NO_JOIN_DATA
         self.permitted: Codes = _NOTHING
-        """The errors that could answer the request when it was read."""
+        """The permitted errors of an answer when the coordinator read the request."""
         self.before: tuple[_JoinData, bool] | None = None
-        """Before this JoinGroup: the member's data, and whether another JoinGroup of the member waited."""
+        """Before this JoinGroup: (the member's data, whether another JoinGroup of the member waited)."""
         self.leaves: tuple[MemberId, ...] = ()
-        """Members that a LeaveGroup removes if it is answered without an error."""
+        """Members that a LeaveGroup removes if the answer has no error."""
 
 
 class ShadowGroup:
@@ -122,36 +123,37 @@ class ShadowGroup:
         self.state = EMPTY
         self.generation = 0
         self.leader: MemberId = ""
-        """The leader; "" if unknown: the loaded log names a leader that is no longer known."""
+        """The leader; "" if the loaded log names a leader that is no longer known."""
         self.members: dict[MemberId, ShadowMember] = {}
         self.static: dict[str, MemberId] = {}
         self.former: dict[str, tuple[MemberId, ...]] = {}
-        """Instance id -> the member ids that it had."""
+        """Instance id -> former member ids of the instance."""
         self.former_generation = 0
-        """Generation of a former group of this name that this coordinator began to remove. That group returns if the
-        removal is not written."""
+        """Generation of a former group with this name that this coordinator began to remove. The former group returns
+        if the removal is not written."""
         self.has_begun = False
-        """Whether the generation has begun and the group's change of state has not been reported yet."""
+        """Whether the generation has begun, but the group's change of state has not been reported yet."""
         self.has_requests = False
-        """Whether the coordinator's requests are reported, so that its answers can be judged."""
+        """Whether the coordinator's requests are reported, so that the answers can be judged."""
         self.assignments: list[dict[MemberId, bytes]] = []
         """The assignments that the leader of this generation sent, one for each SyncGroup."""
         self.stored = False
         """Whether the assignment is in the group's log."""
         self.new_assignment = False
-        """Whether the last request brought the assignment."""
+        """Whether the last request contained the assignment."""
         self.protocol = ""
         self.listed: dict[MemberId, Rows] = {}
-        """Protocols of the members of this generation when it began."""
+        """Member -> protocols at the beginning of this generation."""
         self.unsynced: dict[MemberId, None] = {}
-        """Members of this generation that sent no SyncGroup, including those removed since (KAFKA-12890)."""
+        """Members of this generation that sent no SyncGroup, including members that were removed later
+        (KAFKA-12890)."""
         self.pending: dict[MemberId, tuple[int, int]] = {}
-        """Member ids without a join (KIP-394) -> (time at which the id was assigned, how long it is valid), in us."""
+        """Member id without a join (KIP-394) -> (time of the assignment of the id, validity), in us."""
         self.was_empty = False
         """Whether the join phase began in an Empty group."""
         self.preparing_us = 0
         self.joined_us = 0
-        """Times at which the join phase began and at which a member first joined in it, in us."""
+        """Times of the start of the join phase and of its first join, in us."""
         self.added_us = 0
         self.added_seq = -1
         """Time and step in which a member was last added."""
@@ -166,7 +168,7 @@ class ShadowGroup:
         """Step in which the last join phase began."""
 
     def prepared_at(self, seen: Seen, error: ErrorCode) -> bool:
-        """Whether a join phase began in this step. In that step the coordinator tells members that waited for an
+        """Whether a join phase began in this step. In such a step the coordinator tells members that waited for an
         assignment to rejoin.
         """
         return error is _E.REBALANCE_IN_PROGRESS and self.prepared_seq == seen.seq
@@ -176,7 +178,7 @@ class ShadowGroup:
         return max([member.rebalance_us for member in self.members.values()], default=0)
 
     def awaited(self, at_us: int) -> list[MemberId]:
-        """The ids that the join phase waits for: members that have not joined, and ids without a join."""
+        """The ids for which the join phase waits: members that have not joined, and ids without a join."""
         absent = [member_id for member_id, member in self.members.items() if not member.joining]
         return [*absent, *[member_id for member_id in self.pending if not self.may_be_over(member_id, at_us)]]
 
@@ -186,8 +188,8 @@ class ShadowGroup:
         return at_us - since_us >= session_us * EARLY
 
     def leave(self, request: GroupRequest, ids: tuple[tuple[MemberId, str | None], ...]) -> None:
-        """Set the permitted answers to a LeaveGroup (the first error of its entries) and the members that it removes
-        (KIP-345).
+        """Set the permitted answers to a LeaveGroup (the first error of its entries), and the members that the
+        LeaveGroup removes (KIP-345).
         """
         request.permitted = _FINE
         for member_id, instance in ids:
@@ -204,9 +206,7 @@ class ShadowGroup:
                 request.permitted = request.permitted - _FINE | outcome
 
     def wrong_ids(self, member_id: MemberId, instance: str | None) -> Codes:
-        """The error for ids that name no member; empty for ids of a member. Kafka checks the instance id first
-        (KIP-345).
-        """
+        """The error for ids without a member, else empty. Kafka checks the instance id first (KIP-345)."""
         if instance is not None:
             owner = self.static.get(instance)
             if owner is not None and owner != member_id:
@@ -217,16 +217,18 @@ class ShadowGroup:
 
 
 class ShadowGroups:
-    """All copies. The owner calls the methods for each fact, and shows the facts in ``on`` to their handlers."""
+    """The copies of all coordinators. The owner calls the methods for each fact, and shows the facts in ``on`` to the
+    handlers.
+    """
 
     def __init__(self) -> None:
         self._groups: dict[tuple[ActorName, GroupId], ShadowGroup] = {}
         self._ended: dict[tuple[ActorName, GroupId], int] = {}
-        """Copies whose removal began -> their generation."""
+        """(coordinator, group) of a copy whose removal began -> generation."""
         self._joined_with: dict[MemberId, _JoinData] = {}
         self._requests: dict[tuple[ActorName, str, int, int], GroupRequest] = {}
         self._leaders: dict[tuple[GroupId, int], MemberId] = {}
-        """(group, generation) -> its last leader."""
+        """(group, generation) -> last leader of the generation."""
         self._last: dict[ActorName, GroupRequest] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             LeaderElected: self._elected,
@@ -234,13 +236,13 @@ class ShadowGroups:
         }
 
     def group(self, coordinator: ActorName, name: GroupId) -> ShadowGroup | None:
-        """The coordinator's copy of a group; None: no copy."""
+        """The coordinator's copy of a group; None without a copy."""
         return self._groups.get((coordinator, name))
 
     # --- requests ----------------------------------------------------------------------------------------------
 
     def read(self, seen: Seen, fact: GroupRequestRead) -> None:
-        """Take a request that the coordinator read."""
+        """Note a request that the coordinator read."""
         request = self._last[seen.actor] = GroupRequest(seen, fact)
         self._requests[seen.actor, fact.client, fact.connection, fact.request_id] = request
         group = self.group(seen.actor, fact.group)
@@ -271,7 +273,7 @@ class ShadowGroups:
             member.sign_of_life(seen.at_us)
 
     def answered(self, seen: Seen, fact: GroupRequestAnswered) -> GroupRequest | None:
-        """Take an answer. Return its request, with the answers permitted when it was read or now."""
+        """Note an answer. Return the answered request, with the permitted answers at the read and now."""
         request = self._requests.pop((seen.actor, fact.client, fact.connection, fact.request_id), None)
         if request is None:
             return None
@@ -347,7 +349,7 @@ class ShadowGroups:
         return group
 
     def added(self, seen: Seen, fact: MemberAdded) -> None:
-        """A member was added by the request of this step, or rejoined under a former instance id."""
+        """Note a member that the request of this step added, or that rejoined under a former instance id."""
         group = self.of(seen, fact.group)
         request = self._last.get(seen.actor)
         join_data = self._joined_with.get(fact.member_id)
@@ -377,7 +379,7 @@ class ShadowGroups:
                 assignments[fact.member_id] = assignments[former[-1]]
 
     def removed(self, seen: Seen, fact: MemberRemoved) -> None:
-        """A member was removed, or got another member id."""
+        """Note that a member was removed, or got another member id."""
         group = self.of(seen, fact.group)
         group.changed_us = seen.at_us
         member = group.members.pop(fact.member_id, None)
@@ -389,7 +391,7 @@ class ShadowGroups:
         group.leader = self._leaders[group.name, group.generation] = fact.member_id
 
     def completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
-        """A generation began."""
+        """Note that a generation began."""
         group = self.of(seen, fact.group)
         group.generation, group.has_begun = fact.generation, group.state == PREPARING
         group.leader = self._leaders[group.name, group.generation] = fact.leader
@@ -403,12 +405,12 @@ class ShadowGroups:
             member.sign_of_life(seen.at_us)
 
     def written(self, seen: Seen, fact: GroupRecordWritten) -> None:
-        """The record of a generation was written, or its write failed."""
+        """Note that the record of a generation was written, or that the write failed."""
         group = self.of(seen, fact.group)
         group.stored = group.stored or (fact.generation == group.generation and fact.error is _E.NONE)
 
     def became(self, seen: Seen, fact: GroupBecame) -> None:
-        """The group changed its state."""
+        """Note that the group changed its state."""
         group = self.of(seen, fact.group)
         group.state, group.has_begun = fact.new, False
         if fact.new == PREPARING:
@@ -422,7 +424,7 @@ class ShadowGroups:
             self._ended[seen.actor, fact.group] = fact.generation
 
     def loaded(self, seen: Seen, fact: GroupLoaded) -> None:
-        """A copy was loaded from the log: all sessions begin anew."""
+        """Note that a copy was loaded from the log; all sessions begin anew."""
         group = self._groups[seen.actor, fact.group] = ShadowGroup(fact.group)
         group.state, group.generation, group.stored = fact.state, fact.generation, True
         group.began_us = seen.at_us
@@ -432,7 +434,7 @@ class ShadowGroups:
             join_data = self._joined_with.get(member_id) or _JoinData(0, 0, ())
             member = group.members[member_id] = ShadowMember(member_id, join_data, seen.at_us)
             member.synced = True
-            # The log has the member's metadata for the chosen protocol only, perhaps of an older join.
+            # The log has only the member's metadata for the chosen protocol, perhaps of an older join.
             member.protocols = ()
             if join_data.instance is not None:
                 group.static[join_data.instance] = member_id
@@ -442,7 +444,7 @@ class ShadowGroups:
         self._forget(seen.actor, fact.group)
 
     def down(self, _: Seen, fact: HostDown) -> None:
-        """All copies of a host are lost."""
+        """Forget all copies of a host that is down."""
         for coordinator, name in list(self._groups):
             if host_of(coordinator) == fact.host:
                 self._forget(coordinator, name)

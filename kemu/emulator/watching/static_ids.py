@@ -1,8 +1,8 @@
-"""Member ids of static members that a coordinator cannot know, although another coordinator assigned them.
+"""Member ids of static members that a coordinator cannot know, although another coordinator assigned the ids.
 
 A coordinator assigns a new id to a static member that rejoins. The id is written to the group's log with the next
-assignment, or at once if the group is Stable and remains so. A coordinator that loads the group from a log without
-that record knows the former id and fences the member.
+assignment, or at once if the group is Stable and remains so. A coordinator that loads the group from a log without this
+record knows the former id and fences the member.
 
 Source: Kafka 3.4 ``GroupCoordinator.updateStaticMemberAndRebalance``, ``GroupMetadataManager.storeGroup``.
 """
@@ -27,15 +27,17 @@ class _AssignedId:
         self.changes = changes
         """Number of earlier coordinator changes of the group."""
         self.record = record
-        """End of the group's log, and term of its next record; None: brokers do not replicate."""
+        """(end of the group's log, term of its next record); None without replication."""
         self.is_current = is_current
-        """False: a deposed coordinator assigned the id."""
+        """Whether the current coordinator assigned the id; False for a deposed coordinator."""
         self.is_written = False
-        """Whether its coordinator writes the id, or has written it."""
+        """Whether the coordinator writes the id, or has written the id."""
 
 
 class StaticIds:
-    """All such ids. The handlers of this class run after those of the panel."""
+    """All member ids that coordinators assigned to static members. The handlers of this class run after the panel's
+    handlers.
+    """
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
@@ -49,7 +51,7 @@ class StaticIds:
         }
 
     def is_forgotten(self, group: GroupId, member_id: MemberId) -> bool:
-        """Whether no coordinator but the one that assigned the id can know it."""
+        """Whether only the coordinator that assigned the id can know the id."""
         assigned = self._assigned.get(group, {}).get(member_id)
         if assigned is None:
             return False
@@ -75,7 +77,7 @@ class StaticIds:
             for assigned in self._assigned.get(fact.group, {}).values():
                 if fact.new == "Stable":
                     assigned.is_written = True
-                elif fact.old == "Stable" and assigned.seq == seen.seq:  # the member joined by this rebalance
+                elif fact.old == "Stable" and assigned.seq == seen.seq:  # the member's rejoin caused this rebalance
                     assigned.is_written = False
 
     def _changed(self, seen: Seen, fact: GroupLoaded | GroupUnloaded) -> None:

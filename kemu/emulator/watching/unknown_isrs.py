@@ -1,14 +1,14 @@
 """ISRs in the store that the controller wrote and does not know (part of the panel).
 
 A controller that receives AlterIsr writes the state node. If the connection loses the answer, the controller writes
-again and is refused, because its own first write changed the version. After that refusal Kafka's controller does not
-read the node.
-The controller keeps its old state, sends that state to brokers, and answers INVALID_UPDATE_VERSION. The leader then
-waits, with both outcomes possible, until it leads in another epoch.
+again and is refused, because its own first write changed the version. After the refusal Kafka's controller does not
+read the node. The controller keeps its old state, sends this state to brokers, and answers INVALID_UPDATE_VERSION. The
+leader waits, because both outcomes are possible, until it leads in another epoch.
 
 - The controller reports a wrong ISR until another controller is elected, which reads all states.
-- The ISR in the store stays until the controller writes the state again (an election, a broker that stops, a step of a
-  reassignment: all of these read first), or until a new controller tells the leader that its ISR is in the store.
+- The ISR in the store stays until the controller writes the state again, or until a new controller tells the leader
+  that the ISR is in the store. The controller writes, after a read, for an election, a stopping broker, or a step of a
+  reassignment.
 
 Source: Kafka 2.7 to 3.9 ``KafkaController.processAlterIsr`` (since 3.2 ``tryProcessAlterPartition``: only partitions
 that were written are read again); ``KafkaZkClient.updateLeaderAndIsr`` and ``retryRequestsUntilConnected`` (a retried
@@ -34,7 +34,7 @@ from kemu.protocol.notes.replication import (
 
 
 class UnknownIsr:
-    """An ISR, in one leader epoch, that its controller does not know."""
+    """An ISR, in one leader epoch, that the controller does not know."""
 
     __slots__ = ("believed_isr", "controller_replaced_us", "leader_waits")
 
@@ -42,13 +42,13 @@ class UnknownIsr:
         self.believed_isr = believed_isr
         """The ISR that the controller believes to be in the store."""
         self.controller_replaced_us: int | None = None
-        """Time at which another controller was elected, which read the store, in us; None: not yet."""
+        """Time at which another controller was elected and read the store, in us; None before the election."""
         self.leader_waits = False
         """Whether the leader received INVALID_UPDATE_VERSION."""
 
 
 class UnknownIsrs:
-    """All such ISRs. The handlers of this class run before the panel takes the fact.
+    """All ISRs that the controller does not know. The handlers of this class run before the panel takes the fact.
 
     Args:
         states: the panel's partition states.
@@ -69,11 +69,13 @@ class UnknownIsrs:
         }
 
     def of(self, at: TopicPartition) -> UnknownIsr | None:
-        """The unknown ISR of a partition; None if there is none now."""
+        """The unknown ISR of a partition; None for a partition with a known ISR."""
         return self._of.get(at)
 
     def _refused(self, seen: Seen, fact: IsrWriteRefused) -> None:
-        """A write was refused. If the store has exactly the state to be written, this controller wrote it before."""
+        """Note a refused write. If the store has exactly the state to be written, the same controller has written this
+        state before.
+        """
         at = (fact.topic, fact.partition)
         asked = PartitionState(fact.leader, fact.leader_epoch, fact.isr, fact.controller_epoch)
         if fact.controller_epoch >= self._controller_epoch and self._states.get(at) == asked:
@@ -85,7 +87,7 @@ class UnknownIsrs:
             unknown.leader_waits = fact.why == ErrorCode.INVALID_UPDATE_VERSION.name
 
     def _known(self, seen: Seen, fact: IsrChanged | BecameLeader) -> None:
-        """The leader learned of a written ISR, or began another epoch: it no longer waits."""
+        """Note that the leader no longer waits, because it learned of a written ISR or began another epoch."""
         unknown = self._of.get((fact.topic, fact.partition))
         if unknown is not None:
             unknown.leader_waits = False

@@ -1,19 +1,18 @@
 """Groups, members, partitions and reassignments that still wait at the end of a run, with the start and the reason of
 each wait.
 
-A run without violations may end with waiting entities: a bound was not over, or Kafka's timeouts are longer than
-the run.
+A run without violations may end with waiting entities, because a bound was not over, or because Kafka's timeouts are
+longer than the run.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from attrs import frozen
-
 from kemu.emulator.facts import Seen
 from kemu.emulator.watching.interruptions import STABLE, WELL, Stage
 from kemu.emulator.watching.memberships import ENDED, JOINING, MEMBER, SYNCING, MemberProgress
 from kemu.emulator.watching.panel import Panel
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.nodes import ReplicaAssignment
 from kemu.protocol.notes.replication import NodeWritten
@@ -23,7 +22,7 @@ _DOES = {JOINING: "joins", SYNCING: "waits for its assignment"}
 
 @frozen
 class StillWaiting:
-    """One waiting entity: its name ("member c1 of g", "orders-0"), its start, and the step it waits for."""
+    """A waiting entity: name ("member c1 of g", "orders-0"), start of the wait, and awaited step."""
 
     what: str
     since_us: int
@@ -31,10 +30,10 @@ class StillWaiting:
 
 
 class WaitingAtEnd:
-    """All waiting entities.
+    """Finds all waiting entities at the end of a run.
 
     Args:
-        panel: the panel, which takes each fact before.
+        panel: the panel, which takes each fact first.
     """
 
     def __init__(self, panel: Panel) -> None:
@@ -47,7 +46,7 @@ class WaitingAtEnd:
         return (self._on[kind],) if kind in self._on else ()
 
     def see(self, seen: Seen) -> None:
-        """Take one fact."""
+        """Note the start of a reassignment."""
         for handler in self.handlers_of(type(seen.fact)):
             handler(seen, seen.fact)
 
@@ -60,7 +59,7 @@ class WaitingAtEnd:
                 self._moved_us.pop(at, None)
 
     def found(self) -> tuple[StillWaiting, ...]:
-        """All entities that wait now."""
+        """The entities that wait now."""
         groups = [each for name in self._panel.groups for each in self._of_group(name)]
         return (*groups, *self._leaderless(), *self._reassigned())
 
@@ -78,7 +77,7 @@ class WaitingAtEnd:
                 yield StillWaiting(what, progress.since_us, self._why(name, actor, progress))
 
     def _why(self, name: GroupId, actor: ActorName, progress: MemberProgress) -> str:
-        """The step of a member and the broker it asked. A broker that lost its power answers no request."""
+        """A text with the step of a member and the asked broker. A broker that lost its power answers no request."""
         does = _DOES.get(progress.state)
         if does is None:
             return f"is in no generation: {progress.why}"

@@ -1,1 +1,1 @@
-"""Assignors: they assign partitions to the members of a group."""
+"""Assignors: pure functions that assign partitions to the members of a consumer group."""

@@ -1,11 +1,12 @@
 """The sticky algorithm of each Kafka release: the same owners, and the same order in each member's list.
 
-Up to 2.4 partitions are assigned one at a time. Since 2.5 (KAFKA-9987) a group with equal subscriptions is assigned by
-quotas. Members keep partitions up to the higher quota, and give up some if others are below the lower one. Since 3.0
-(KAFKA-12464) only as many members as necessary keep the higher quota. Racks count since 3.5 (KIP-881).
+Up to Kafka 2.4 the algorithm assigns one partition at a time. Since 2.5 (KAFKA-9987) a group with equal subscriptions
+is assigned by quotas. Members keep partitions up to the higher quota. Members lose some of these partitions if other
+members are below the lower quota. Since 3.0 (KAFKA-12464) only as many members as necessary keep the higher quota.
+Since 3.5 (KIP-881) the algorithm prefers members on a rack with a replica of the partition.
 
-``KafkaFails`` is raised where a release's class throws, never ends, assigns a partition twice, or assigns it to a
-member without a subscription. The caller then uses its own algorithm.
+``KafkaFails`` is raised where a release's class throws, never ends, assigns a partition twice, or assigns a partition
+to a member without a subscription. The caller then uses kemu's own algorithm.
 
 Source: ``AbstractStickyAssignor`` and ``CooperativeStickyAssignor`` of 2.4.1, 2.6.3, 2.8.2, 3.0.2, 3.4.1, 3.7.0, 3.9.0.
 """
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, takewhile
 from typing import TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.protocol.assign.base import Subscriber, Topics
 from kemu.protocol.assign.search import constrained
@@ -26,6 +27,7 @@ from kemu.protocol.assign.search.one_by_one import ToShareOut, share_out
 from kemu.protocol.assign.search.order import hash_map_order, hash_order, subscriptions
 from kemu.protocol.assign.search.racks import Racks, RackSet, partition_racks, use_racks
 from kemu.protocol.assign.sharing import Belongings, Sharing
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 Claimed: TypeAlias = tuple[Sequence[int], int]
@@ -34,11 +36,11 @@ Claimed: TypeAlias = tuple[Sequence[int], int]
 
 @frozen
 class GroupClaims:
-    """The claims of a group as the leader reads them. A member's index is its place in the order of ids.
+    """The claims of a group as the leader reads them. A member's index is its position in the sorted member ids.
 
-    ``claims``: per member its claimed numbers and their generation. ``fields``: per member the generation in the
-    subscription itself. ``silent``: members without any generation. ``unsubscribed``: per member its claimed partitions
-    that no member subscribes to any more. ``walk``: the members in the order of the leader's hash map.
+    ``claims``: per member its claimed numbers and their generation. ``fields``: per member the generation field of the
+    subscription. ``silent``: members without any generation. ``unsubscribed``: per member its claimed partitions of
+    topics without a subscriber. ``walk``: the members in the order of the leader's hash map.
     """
 
     numbering: Numbering
@@ -51,8 +53,9 @@ class GroupClaims:
 
 @frozen
 class Held:
-    """Per member its rightful partitions; and the disputed ones, which several members claim for the same
-    generation.
+    """Per member its rightful partitions, and the disputed partitions.
+
+    A partition is disputed if several members claim it with the same generation.
     """
 
     numbers: Sequence[list[int]]
@@ -61,20 +64,23 @@ class Held:
 
 Owners: TypeAlias = Callable[[GroupClaims], Held]
 Shares: TypeAlias = Callable[[GroupClaims, Held, Racks | None], tuple[list[list[int]], dict[int, int]]]
-"""The algorithm for equal subscriptions. Result: each member's numbers, and moving number -> new owner."""
+"""The algorithm for equal subscriptions. Result: each member's numbers, and per moving number the new owner."""
 
 
 @frozen
 class StickyRelease:
     """The decisions of a release's classes.
 
-    ``owners``: valid claims with equal subscriptions. ``shares``: the algorithm for them; None: one by one, as for all
-    others. ``general``: valid claims otherwise; ``previous``: a partition's owner before the current one.
-    ``in_circle``: with equal subscriptions and no claims, partitions are dealt round by member id. ``in_turn``: with
-    equal subscriptions, partitions are ordered by taking one from the member with most left. ``margin``: see
-    ``one_by_one``.
-    ``second_read``: a claim when it is read a second time, which happens to the members before the first with another
-    subscription: its user data is already consumed.
+    ``owners``: the rule for valid claims if all subscriptions are equal. ``shares``: the algorithm for equal
+    subscriptions; None: partitions are assigned one by one.
+    ``general``: the rule for valid claims if subscriptions differ.
+    ``previous``: per partition the owner before the current owner.
+    ``in_circle``: without any claims, equally subscribed members get partitions in a circle, ordered by member id.
+    ``in_turn``: with equal subscriptions, partitions are ordered by taking one from the member with most partitions
+    left.
+    ``margin``: the field of ``one_by_one.ToShareOut``.
+    ``second_read``: the claim that Kafka's class reads when it reads a member's user data a second time. Kafka's class
+    reads all members before the first member with another subscription a second time.
     """
 
     owners: Owners
@@ -95,7 +101,7 @@ def share(
     release: StickyRelease,
     force_racks: bool = False,
 ) -> Sharing:
-    """Assign the partitions; arguments as of ``sticky.share`` and ``StickyRules``.
+    """Assign the partitions. ``sticky.share`` and ``StickyRules`` document the arguments.
 
     Raises:
         KafkaFails: the release's class returns no usable assignment.
@@ -107,7 +113,7 @@ def share(
     racks = _racks(topics, members, order, numbering, force_racks) if release.racks else None
     alike = len(dict.fromkeys(subscribed)) == 1
     if alike and release.in_circle and racks is None and not any(numbers for numbers, _ in group.claims):
-        # Without claims and racks, dealing in a circle can be done by slicing.
+        # Without claims and racks, the circle of members is a slice per member.
         return Sharing({member: numbering.partitions[at :: len(order)] for at, member in enumerate(order)}, {})
     if alike and release.shares is not None:
         results, moving = release.shares(group, release.owners(group), racks)
@@ -188,17 +194,17 @@ def _after_second_read(
 
 
 def empty_claim(claim: Claimed) -> Claimed:
-    """For ``sticky``: the user data held the whole claim."""
+    """The claim that Kafka reads when it reads ``sticky``'s user data a second time: no partitions."""
     return (), NO_GENERATION
 
 
 def without_generation(claim: Claimed) -> Claimed:
-    """For ``cooperative-sticky``: partitions are in the subscription itself; the generation counts as -1."""
+    """The claim that Kafka reads when it reads a member a second time for ``cooperative-sticky``: no generation."""
     return claim[0], NO_GENERATION
 
 
 def _moving(group: GroupClaims, results: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Number -> new owner, for partitions that the new owner did not claim and another member claimed but loses.
+    """Number -> new owner, for each claimed partition that moves to a member without a claim to the partition.
 
     Source: ``CooperativeStickyAssignor.computePartitionsTransferringOwnership``.
     """
@@ -215,25 +221,23 @@ def _moving(group: GroupClaims, results: Sequence[Sequence[int]]) -> dict[int, i
 
 
 def _all_held(group: GroupClaims) -> Held | None:
-    """All claims as they are; None if two members claim the same partition."""
+    """All claims unchanged; None if two members claim the same partition."""
     claims = [numbers for numbers, _ in group.claims]
     unique = len(frozenset(chain.from_iterable(claims))) == sum(map(len, claims))
     return Held([list(numbers) for numbers in claims]) if unique else None
 
 
 def newer_claim(group: GroupClaims) -> Held:
-    """Per partition the claim with the higher generation; equal generations are disputed and have no owner
-    (KAFKA-14639).
+    """Per partition the claim with the higher generation; a partition claimed by equal generations has no owner.
 
     A claim is compared with the generation in the other member's subscription, not in its user data.
+    Source: KAFKA-14639.
     """
     return _all_held(group) or _newer(group, last_is_other=False)
 
 
 def newer_claim_up_to_3_4(group: GroupClaims) -> Held:
-    """Like ``newer_claim``, but each claim is compared with the claim read before it, even if that one was not
-    valid.
-    """
+    """Like ``newer_claim``, but each claim is compared with the claim read before it, even with an invalid claim."""
     return _all_held(group) or _newer(group, last_is_other=True)
 
 
@@ -263,7 +267,7 @@ def _newer(group: GroupClaims, last_is_other: bool) -> Held:
 
 
 def newest_generation(group: GroupClaims) -> Held:
-    """Only claims of the highest generation; a partition that two of its members claim is disputed.
+    """Only claims of the highest generation; a partition that two members of this generation claim is disputed.
 
     Source: 2.8.2, 3.0.2, ``AbstractStickyAssignor.allSubscriptionsEqual``.
     """
@@ -271,7 +275,7 @@ def newest_generation(group: GroupClaims) -> Held:
 
 
 def newest_generation_up_to_2_7(group: GroupClaims) -> Held:
-    """Like ``newest_generation``, but both members keep a partition that both claim."""
+    """Like ``newest_generation``, but two members that claim the same partition both keep it."""
     return _newest(group, disputes=False)
 
 
@@ -299,7 +303,7 @@ def _without_duplicates(held: Held) -> Held:
 
 
 def by_generation(group: GroupClaims) -> Held:
-    """Each partition goes to its newest claim; members list their partitions in the order of a hash map.
+    """Each partition belongs to its newest claim; members list their partitions in the order of a hash map.
 
     Source: up to 2.8, ``AbstractStickyAssignor.prepopulateCurrentAssignments``.
     """
@@ -310,13 +314,15 @@ def by_generation(group: GroupClaims) -> Held:
 
 
 def claim_before(group: GroupClaims) -> dict[int, int]:
-    """Number -> member with the second newest claim. Source: as ``by_generation``."""
+    """Number -> the member with the second newest claim. Source: ``AbstractStickyAssignor`` up to 2.8."""
     return {number: by[sorted(by)[-2]] for number, by in _generations(group) if len(by) > 1}
 
 
 def _generations(group: GroupClaims) -> list[tuple[int, dict[int, int]]]:
-    """Numbers in hash order, each with generation -> claiming member: the first one, or the last without
-    generations.
+    """Numbers in hash order, each with its claims: generation -> claiming member.
+
+    Of several claims with the same generation, the first one read is valid. Of claims without a generation, the last
+    one read is valid.
     """
     found: dict[int, dict[int, int]] = {}
     for member in group.walk:
@@ -332,7 +338,7 @@ def _generations(group: GroupClaims) -> list[tuple[int, dict[int, int]]]:
 
 
 def stale_claims(group: GroupClaims) -> dict[int, int]:
-    """Number -> member with the newest claim among those older than the highest generation.
+    """Number -> the member with the newest claim among all claims older than the highest generation.
 
     Source: since 3.0, ``AbstractStickyAssignor.prepopulateCurrentAssignments``.
     """
@@ -350,10 +356,11 @@ def stale_claims(group: GroupClaims) -> dict[int, int]:
 
 
 def quotas(group: GroupClaims, held: Held, racks: Racks | None) -> tuple[list[list[int]], dict[int, int]]:
-    """Members keep up to the quota, as many as possible one more; the rest goes to members below the quota.
+    """Members keep partitions up to the quota, and as many members as possible keep one more. Members below the quota
+    get the other partitions.
 
-    Members keep their lowest partition numbers (KAFKA-16277). A partition off its owner's rack moves, and like all
-    moving partitions its owner must revoke it first (KAFKA-15170).
+    Members keep their lowest partition numbers (KAFKA-16277). A partition moves if its owner's rack has no replica. The
+    owner must revoke every moving partition first (KAFKA-15170).
 
     Source: since 3.7.1.
     """
@@ -361,11 +368,11 @@ def quotas(group: GroupClaims, held: Held, racks: Racks | None) -> tuple[list[li
 
 
 def quotas_up_to_3_7(group: GroupClaims, held: Held, racks: Racks | None) -> tuple[list[list[int]], dict[int, int]]:
-    """Like ``quotas`` without both changes: members keep the partitions that they list first, and others get the
-    partitions off their owners' racks at once.
+    """Like ``quotas`` before KAFKA-16277 and KAFKA-15170: members keep the partitions that they list first. A partition
+    without a replica on its owner's rack moves at once.
 
-    Two members may therefore own such a partition for a while. With racks, too many members may exceed the quota, so
-    that others remain below it.
+    Two members may therefore own such a partition for some time. With racks, too many members may exceed the quota, and
+    other members remain below the quota.
 
     Source: 3.0 to 3.7.0.
     """
@@ -401,7 +408,8 @@ def _quotas(group: GroupClaims, held: Held, racks: Racks | None, fixed: bool) ->
 
 
 def quotas_up_to_2_8(group: GroupClaims, held: Held, racks: Racks | None) -> tuple[list[list[int]], dict[int, int]]:
-    """Members keep up to the higher quota; members below the lower one take the first partitions of others.
+    """Members keep partitions up to the higher quota; members below the lower quota take the first partitions of
+    others.
 
     Source: 2.5 to 2.8, ``AbstractStickyAssignor.constrainedAssign``.
     """
@@ -447,8 +455,9 @@ def quotas_up_to_2_8(group: GroupClaims, held: Held, racks: Racks | None) -> tup
 def _turns(
     numbering: Numbering, topics: Iterable[str], held: Sequence[Sequence[int]], previous: Mapping[int, int]
 ) -> list[int]:
-    """All numbers in order: repeatedly one of the member with most left, first those with a previous owner; unowned
-    last.
+    """All numbers in the order of examination: repeatedly one number of the member with most numbers left.
+
+    A member's numbers with a previous owner precede its other numbers. Numbers without an owner are last.
 
     Source: 2.4.1, ``AbstractStickyAssignor.sortPartitions``.
     """

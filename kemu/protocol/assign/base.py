@@ -1,28 +1,30 @@
 """The interface of assignors: pure functions from subscriptions to an assignment.
 
-An assignor keeps no state between calls. The fields of Kafka's classes (the sticky assignor's last assignment, the
-cooperative one's last generation) are a value, ``Memory``, which the member stores and passes in.
+An assignor keeps no state between calls. Some of Kafka's classes have fields: the sticky assignor's last assignment,
+the cooperative assignor's last generation. Here these fields are a value, ``Memory``, which the member stores and
+passes to the assignor.
 
-A ``StatefulAssignor`` may keep more (Streams': tasks, their states, the leader's user data). Each start of a member has
-its own ``MemberAssignor``, as each consumer of Kafka has its own assignor instance.
+A ``StatefulAssignor`` may keep more state (Kafka Streams: tasks, their states, the leader's user data). Each start of a
+member has its own ``MemberAssignor``, as each consumer of Kafka has its own assignor instance.
 """
 
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from attrs import Factory, frozen
+from attrs import Factory
 
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 
 class RebalanceProtocol(IntEnum):
-    """How members treat their partitions during a rebalance (KIP-429). The higher common protocol is used."""
+    """The treatment of a member's partitions during a rebalance (KIP-429). A group uses its highest common protocol."""
 
     EAGER = 0
     """Revoke all partitions before joining."""
     COOPERATIVE = 1
-    """Keep all partitions while joining; revoke only those that the new assignment lacks."""
+    """Keep all partitions while joining; revoke only partitions that are not in the new assignment."""
 
 
 @frozen
@@ -39,10 +41,10 @@ class Topics:
 
 @frozen
 class Subscriber:
-    """One member as the leader sees it: its decoded subscription plus its instance id from the JoinGroup answer.
+    """One member in the leader's view: the decoded subscription, and the instance id from the JoinGroup response.
 
-    ``generation`` is the subscription's own field (v2+, KIP-792), -1 when absent. Each assignor decodes the
-    ``user_data`` in which older members send it.
+    ``generation`` is the field of the subscription (v2 and later, KIP-792), -1 when absent. Older members send the
+    generation in ``user_data``, which each assignor decodes.
     """
 
     topics: tuple[str, ...]
@@ -55,22 +57,24 @@ class Subscriber:
 
 @frozen
 class Memory:
-    """A member's memory of its last assignment (Kafka: ``onAssignment``). A lost membership does not clear it."""
+    """A member's memory of its last assignment (Kafka: ``onAssignment``). A lost membership does not clear
+    the memory.
+    """
 
     partitions: tuple[TopicPartition, ...] = ()
     generation: int = NO_GENERATION
 
 
 Assignment: TypeAlias = dict[MemberId, list[TopicPartition]]
-"""Every member id is a key, even with no partitions."""
+"""Every member id is a key, even for a member without partitions."""
 
 
 class Assignor(Protocol):
-    """One row of ``ASSIGNORS``."""
+    """A stateless assignor, as listed in ``ASSIGNORS``."""
 
     @property
     def name(self) -> str:
-        """The name members vote for; unique in a group."""
+        """The name that members vote for; unique in a group."""
         ...
 
     @property
@@ -88,7 +92,7 @@ class Assignor(Protocol):
         ...
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """Compute the assignment. The result does not depend on the order of the input.
+        """Compute the assignment. The order of the arguments' entries does not change the result.
 
         A cooperative assignor withholds partitions that another member must revoke first.
         """
@@ -100,32 +104,33 @@ class Assignor(Protocol):
 
 @frozen
 class GroupAssignment:
-    """The partitions of each member, and the user data for some of them (Kafka: ``Assignment.userData``)."""
+    """The partitions of each member, and for some members their user data (Kafka: ``Assignment.userData``)."""
 
     partitions: Assignment
     user_data: Mapping[MemberId, bytes] = Factory(dict)
 
 
 class MemberAssignor(Protocol):
-    """One member's assignor instance, for one start of the member. The instance's answers may depend on earlier calls
-    only.
+    """One member's assignor instance, for one start of the member. The results may depend only on earlier calls of the
+    instance.
 
     Source: Kafka's ``ConsumerPartitionAssignor``.
     """
 
     @property
     def name(self) -> str:
-        """The name members vote for."""
+        """The name that members vote for."""
         ...
 
     def user_data(self, topics: tuple[str, ...]) -> bytes | None:
-        """``subscriptionUserData``: the bytes that this member adds to its subscription to these topics."""
+        """Source: ``subscriptionUserData``. The bytes that a member with these topics adds to its subscription."""
         ...
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment | None:
-        """Compute the assignment as leader; other members' bytes are in ``Subscriber.user_data``.
+        """Compute the assignment as the group leader; other members' bytes are in ``Subscriber.user_data``.
 
-        None: it waits for an answer first. The consumer calls it again after the command ``AssignNow``.
+        None: the assignor waits for an answer first. The consumer calls ``assign`` again after the command
+        ``AssignNow``.
 
         Raises:
             InvalidAssignment, NotAnAssignor: the assignor failed, and the member fails with it
@@ -134,17 +139,16 @@ class MemberAssignor(Protocol):
         ...
 
     def on_assignment(self, partitions: tuple[TopicPartition, ...], user_data: bytes | None, generation: int) -> None:
-        """``onAssignment``: this member's assignment. Called again with the same one if a callback of the listener
-        raised.
+        """Receive this member's assignment (Kafka's ``onAssignment``).
+
+        The consumer repeats the call with the same assignment if a callback of its rebalance listener raised an error.
         """
         ...
 
 
 @runtime_checkable
 class StatefulAssignor(Assignor, Protocol):
-    """A row of ``ASSIGNORS`` whose members have state. The row's own methods serve tools: they act as a member without
-    state.
-    """
+    """An assignor with a state per member. Tools call the methods of the assignor itself, as a member without state."""
 
     def for_member(self) -> MemberAssignor:
         """A new instance for the start of a member."""
@@ -152,7 +156,7 @@ class StatefulAssignor(Assignor, Protocol):
 
 
 class Remembering:
-    """A ``MemberAssignor`` for a stateless assignor: it keeps the ``Memory``."""
+    """A ``MemberAssignor`` that stores the ``Memory`` for a stateless assignor."""
 
     def __init__(self, assignor: Assignor) -> None:
         self.name = assignor.name
@@ -160,15 +164,15 @@ class Remembering:
         self._memory: Memory | None = None
 
     def user_data(self, topics: tuple[str, ...]) -> bytes | None:
-        """The user data for the last assignment."""
+        """The user data that the assignor makes of the stored ``Memory``."""
         return self._assignor.user_data(self._memory)
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment:
-        """The partitions, without user data."""
+        """The assigned partitions, without user data."""
         return GroupAssignment(self._assignor.assign(topics, members))
 
     def on_assignment(self, partitions: tuple[TopicPartition, ...], user_data: bytes | None, generation: int) -> None:
-        """Store the assignment; user data is ignored."""
+        """Store the assignment without its user data."""
         self._memory = Memory(partitions, generation)
 
 

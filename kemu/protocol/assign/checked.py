@@ -1,14 +1,12 @@
-"""Custom assignors: checks around a user's class, so that its mistakes are reported where they occur.
+"""Custom assignors: checks around a user's class, which report a mistake where the mistake occurs.
 
-Kafka's clients trust Kafka's own assignors. The clients check a custom cooperative assignor for partitions that move
-without a revocation (ConsumerCoordinator.validateCooperativeAssignment). The other checks are kemu's own: without them,
-a wrong assignment would cause errors in the members, far from its cause.
+Kafka's clients do not check Kafka's own assignors. A client checks whether a custom cooperative assignor moves
+partitions without a revocation (ConsumerCoordinator.validateCooperativeAssignment). All other checks are kemu's own.
+Without these checks, a wrong assignment would cause errors in the members, far from the mistake.
 """
 
 from collections.abc import Mapping
 from typing import Any
-
-from attrs import frozen
 
 from kemu.protocol.assign.base import (
     Assignment,
@@ -19,21 +17,22 @@ from kemu.protocol.assign.base import (
     Subscriber,
     Topics,
 )
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId, TopicPartition
 
 
 class NotAnAssignor(Exception):
-    """An object that cannot be used as an assignor; the message names the missing part."""
+    """The error for an object that is no assignor; the message names the missing part."""
 
 
 class InvalidAssignment(Exception):
-    """An assignor returned an assignment that breaks a rule.
+    """The error for an assignment that breaks a rule.
 
-    ``member`` and ``partition`` give the place; ``partition`` is None when the member itself is wrong.
+    ``member`` and ``partition`` are the place of the mistake; ``partition`` is None when the member itself is wrong.
     """
 
     def __init__(self, assignor: str, member: MemberId, partition: TopicPartition | None, problem: str) -> None:
-        """``problem`` completes the sentence that names assignor, member and partition."""
+        """``problem`` completes the message, which names the assignor, the member and the partition."""
         what = f"{member}" if partition is None else f"{partition[0]}-{partition[1]} to {member}"
         super().__init__(f"assignor {assignor} gave {what}: {problem}")
         self.member = member
@@ -44,7 +43,7 @@ class InvalidAssignment(Exception):
 class CheckedAssignor:
     """A custom assignor whose assignments are checked before use.
 
-    ``assign`` raises ``InvalidAssignment``. Members that the custom class omits get nothing.
+    ``assign`` raises ``InvalidAssignment``. A member that the custom class omits gets no partitions.
     """
 
     custom: Any
@@ -53,16 +52,16 @@ class CheckedAssignor:
     protocols: tuple[RebalanceProtocol, ...]
 
     def user_data(self, memory: Memory | None) -> bytes | None:
-        """The custom class's user data; None without such a method."""
+        """The custom class's user data; None if the class has no method ``user_data``."""
         told = getattr(self.custom, "user_data", None)
         return _bytes(self.name, told(memory) if told is not None else None)
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """The custom class's assignment, complete and checked."""
+        """The custom class's assignment, checked, with every member of the group."""
         return self.complete(topics, members, self.custom.assign(topics, members))
 
     def complete(self, topics: Topics, members: Mapping[MemberId, Subscriber], returned: object) -> Assignment:
-        """Check the custom class's result and add omitted members; raises as ``assign``."""
+        """Check the custom class's result and add omitted members; raises the errors of ``assign``."""
         if not isinstance(returned, Mapping):
             raise NotAnAssignor(f"{self.name}: assign must return member -> partitions, not {type(returned).__name__}")
         assignment: Assignment = {member: [] for member in sorted(members)}
@@ -76,7 +75,7 @@ class CheckedAssignor:
 
 @frozen
 class CheckedStatefulAssignor(CheckedAssignor):
-    """A custom assignor whose members have state; each member's instance has the same checks."""
+    """A custom assignor with a state per member; each member's instance has the same checks."""
 
     def for_member(self) -> MemberAssignor:
         """A new instance for the start of a member."""
@@ -92,12 +91,13 @@ class CheckedMemberAssignor:
         self._assignor = assignor
 
     def user_data(self, topics: tuple[str, ...]) -> bytes | None:
-        """The custom instance's user data."""
+        """The user data of the member's custom instance."""
         return _bytes(self.name, self.custom.user_data(topics))
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment:
-        """The custom assignor's assignment, complete and checked, with the user data of members; a plain assignment has
-        none.
+        """The custom instance's assignment, checked, with every member of the group.
+
+        The result has user data only if the instance returned a ``GroupAssignment``.
         """
         returned = self.custom.assign(topics, members)
         if not isinstance(returned, GroupAssignment):
@@ -109,7 +109,7 @@ class CheckedMemberAssignor:
         return GroupAssignment(self._assignor.complete(topics, members, returned.partitions), returned.user_data)
 
     def on_assignment(self, partitions: tuple[TopicPartition, ...], user_data: bytes | None, generation: int) -> None:
-        """Pass the assignment on unchanged to the custom instance."""
+        """Pass the assignment unchanged to the custom instance."""
         self.custom.on_assignment(partitions, user_data, generation)
 
 
@@ -117,14 +117,14 @@ def checked(custom: object, fallback_name: str) -> CheckedAssignor:
     """Wrap a custom assignor in checks.
 
     Args:
-        custom: an object with ``assign(topics, members)``. ``name``, ``version``, ``protocols`` and ``user_data`` are
-            taken from it when it has them, else the fallback name, 0, eager only, and no user data. With
-            ``for_member()`` its members have state (``StatefulAssignor``).
-        fallback_name: the name of an object without one.
+        custom: an object with ``assign(topics, members)``. The attributes ``name``, ``version``, ``protocols`` and
+            ``user_data`` are optional. The defaults are the fallback name, 0, eager only, and no user data. An object
+            with ``for_member()`` has a state per member (``StatefulAssignor``).
+        fallback_name: the name of an object without the attribute ``name``.
 
     Raises:
-        NotAnAssignor: it has no ``assign``, another attribute has a wrong type, or the result of ``for_member`` lacks a
-            method.
+        NotAnAssignor: the object has no ``assign``, another attribute has a wrong type, or the result of ``for_member``
+            lacks a method.
     """
     if not callable(getattr(custom, "assign", None)):
         raise NotAnAssignor(f"{fallback_name}: no method assign(topics, members)")
@@ -154,19 +154,18 @@ def check(
     assignment: Assignment,
     cooperative: bool,
 ) -> None:
-    """Check an assignment against the group it is for.
+    """Check whether an assignment is valid for its group.
 
     Args:
-        name: the assignor, for the message.
-        topics: the cluster.
-        members: the group.
+        name: the assignor's name, for the message.
+        topics: the cluster's topics.
+        members: the group's members.
         assignment: the assignment to check; its keys are members of the group.
-        cooperative: also check that no partition moves while another member still owns it.
+        cooperative: also check that no partition moves while another member still owns the partition.
 
     Raises:
-        InvalidAssignment: a partition does not exist, is assigned twice, is of a topic without its member's
-            subscription,
-            or (cooperative) still has another owner.
+        InvalidAssignment: a partition does not exist, is assigned twice, or is of a topic to which its member does
+            not subscribe. Or (cooperative) another member still owns the partition.
     """
     holder: dict[TopicPartition, MemberId] = {}
     owners: dict[TopicPartition, MemberId] = {}

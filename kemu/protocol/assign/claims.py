@@ -1,8 +1,8 @@
 """Conflicting claims: members send the partitions that they own, and may be wrong.
 
 A member that missed a rebalance claims its former partitions, which may have another owner by now. Sticky assignors
-must resolve such conflicts before they preserve anything. Each rule here is a whole function, so that a past bug is
-another rule beside the right one, not a branch in it.
+must resolve such conflicts first. Each rule in this module is a whole function. So a past bug is another rule beside
+the correct rule, not a branch in it.
 
 Sources: KIP-341 (generation in the sticky user data), KIP-792 (generation in every subscription), KAFKA-14639 (a stale
 member keeps a claim that no newer member makes).
@@ -11,9 +11,8 @@ member keeps a claim that no newer member makes).
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from attrs import frozen
-
 from kemu.protocol.assign.base import Subscriber
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId, TopicPartition
 
 NO_OWNER = -1
@@ -21,9 +20,7 @@ NO_OWNER = -1
 
 @frozen
 class Claim:
-    """One member's claim: partitions as numbers (protocol.assign.search.numbering), and the generation they are
-    from.
-    """
+    """One member's claim: its partitions as numbers (protocol.assign.search.numbering), and its generation."""
 
     numbers: Sequence[int]
     generation: int
@@ -31,23 +28,24 @@ class Claim:
 
 @frozen
 class Owners:
-    """Per claim, in the order of the claims, the numbers that the member rightfully owns."""
+    """Per claim, in the order of the claims, the numbers that the claiming member rightfully owns."""
 
     held: list[list[int]]
     disputed: frozenset[int] = frozenset()
-    """Numbers that several members of one generation claim: they have no owner."""
+    """Numbers without an owner, because several members of one generation claim them."""
 
 
 ClaimRule: TypeAlias = Callable[[Sequence[Claim], int], Owners]
-"""(claims, number of partitions) -> owners. The result must not depend on the order of the claims' numbers."""
+"""(claims, number of partitions) -> owners. The order of a claim's numbers must not change the result."""
 
 
 def highest_generation_wins(claims: Sequence[Claim], partitions: int) -> Owners:
-    """The claim of the highest generation counts; equal ones cancel each other, so the partition has no owner.
+    """Of several claims to a partition, the claim of the highest generation is valid. Claims of equal generations are
+    invalid, so the partition has no owner.
 
-    Generations are compared per partition: a stale member keeps a partition that only it claims (KAFKA-14639). Equal
-    generations prove nothing: after a coordinator failed over during a rebalance, a generation may be used a second
-    time.
+    Generations are compared per partition: a stale member keeps a partition that no other member claims (KAFKA-14639).
+    Claims of equal generations can both be wrong: after a coordinator failover during a rebalance, a generation may be
+    used a second time.
     """
     owner = [NO_OWNER] * partitions
     disputed: list[int] = []
@@ -71,10 +69,10 @@ def highest_generation_wins(claims: Sequence[Claim], partitions: int) -> Owners:
 
 
 def only_newest_generation(claims: Sequence[Claim], partitions: int) -> Owners:
-    """A past bug: only members of the newest generation own anything; all other claims are dropped.
+    """A past bug: only members of the newest generation own partitions; all other claims are dropped.
 
-    Source: KAFKA-14639: the partitions of a member that missed a generation are assigned to others at once, as the
-    leader considers them free. Claims of equal generation cancel each other, as today.
+    Source: KAFKA-14639. A member that missed a generation loses its partitions to other members at once, because the
+    leader considers the partitions free. Claims of equal generations are invalid, as in fixed releases.
     """
     newest = max((claim.generation for claim in claims), default=NO_OWNER)
     current = [Claim(claim.numbers if claim.generation == newest else (), claim.generation) for claim in claims]
@@ -82,9 +80,9 @@ def only_newest_generation(claims: Sequence[Claim], partitions: int) -> Owners:
 
 
 def last_claim_wins(claims: Sequence[Claim], partitions: int) -> Owners:
-    """A past bug: generations are ignored, and of two claims the later member's counts.
+    """A past bug: of two claims to a partition, the later member's claim is valid, whatever its generation.
 
-    Source: KAFKA-12984, KAFKA-13406: cooperative-sticky trusted owned partitions of a past generation.
+    Source: KAFKA-12984, KAFKA-13406: cooperative-sticky accepted owned partitions of a past generation.
     """
     owner = [NO_OWNER] * partitions
     for one, claim in enumerate(claims):
@@ -96,9 +94,9 @@ def last_claim_wins(claims: Sequence[Claim], partitions: int) -> Owners:
 
 
 def first_claim_wins(claims: Sequence[Claim], partitions: int) -> Owners:
-    """Of two claims the earlier member's counts: the only possible rule while claims had no generation.
+    """Of two claims to a partition, the earlier member's claim is valid: claims had no generation to compare.
 
-    Source: Kafka 2.4's ``AbstractStickyAssignor``, in which every claim of ``cooperative-sticky`` has no generation.
+    Source: Kafka 2.4's ``AbstractStickyAssignor``; the claims of ``cooperative-sticky`` have no generation there.
     """
     owner = [NO_OWNER] * partitions
     for one, claim in enumerate(claims):
@@ -111,9 +109,9 @@ def first_claim_wins(claims: Sequence[Claim], partitions: int) -> Owners:
 
 
 def every_claim_counts(claims: Sequence[Claim], partitions: int) -> Owners:
-    """A past bug: every claim is preserved, so a partition claimed by two members is assigned to both.
+    """A past bug: every claim is valid, so a partition claimed by two members is assigned to both.
 
-    Source: KAFKA-7026, fixed by KIP-341: sticky user data in KIP-54's layout has no generation.
+    Source: KAFKA-7026, fixed by KIP-341. Sticky user data in KIP-54's layout has no generation.
     """
     return Owners([list(_unique(claim.numbers)) for claim in claims])
 
@@ -124,15 +122,15 @@ class Overlap:
 
     partition: TopicPartition
     claims: tuple[tuple[MemberId, int], ...]
-    """(member, generation), by member."""
+    """(member, generation), ordered by member."""
     owner: MemberId | None
-    """The one member of the highest generation; None when several share it."""
+    """The only member of the highest generation; None when several members share this generation."""
 
 
 def validate_subscriptions(members: Mapping[MemberId, Subscriber]) -> tuple[Overlap, ...]:
-    """The overlaps in the members' claims, by partition; empty when there are none.
+    """The overlaps in the members' claims, ordered by partition; empty if no partition is claimed twice.
 
-    For custom cooperative assignors to call before they trust ``Subscriber.owned``.
+    Custom cooperative assignors call this function before they use ``Subscriber.owned``.
 
     Source: KIP-792, "validateSubscription function ... to check that ownedPartitions do not have overlaps".
     """
@@ -147,7 +145,7 @@ def rightful_owners(members: Mapping[MemberId, Subscriber]) -> dict[TopicPartiti
     """Claimed partition -> the claiming member of the highest generation. Partitions without a rightful owner are
     absent.
 
-    Source: KIP-792; the rule is ``highest_generation_wins``.
+    Source: KIP-792; the function ``highest_generation_wins`` is the rule.
     """
     newest = ((partition, _newest(claims)) for partition, claims in sorted(_claims_by_partition(members).items()))
     return {partition: owner for partition, owner in newest if owner is not None}

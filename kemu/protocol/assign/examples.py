@@ -1,8 +1,9 @@
-"""Assignors as users write them: small, for one kind of group, and based on the members' claims.
+"""Example assignors of users: small assignors for one kind of group, based on the members' claims.
 
-``small_sticky`` is a whole assignor in a dozen lines. ``StickyByClaims`` makes a cooperative one of it; scenarios name
-it ``protocol.assign.examples:StickyByClaims``. The assignor trusts the claim of the highest generation, which members
-send since KIP-792. Claims of older members all have the same generation, so it must trust one of them.
+``small_sticky`` is a sticky assignment in a dozen lines. ``StickyByClaims`` is a cooperative assignor that uses
+``small_sticky``. Scenarios name the class ``protocol.assign.examples:StickyByClaims``. Of several claims to a
+partition, the assignor uses the claim of the highest generation. Members send their generation since KIP-792. Older
+members send none, so all their claims have the same generation, and the assignor uses the last of them.
 """
 
 from collections.abc import Mapping
@@ -15,12 +16,12 @@ from kemu.protocol.names import MemberId, TopicPartition
 def small_sticky(
     partitions: tuple[TopicPartition, ...], owned: Mapping[MemberId, tuple[TopicPartition, ...]]
 ) -> Assignment:
-    """Members keep their lowest partitions up to the quota, largest owners first; the rest goes to the smallest
-    members.
+    """Members keep their lowest partitions up to the quota; the largest owners are first. The smallest members get the
+    other partitions.
 
     Args:
         partitions: all partitions, in order.
-        owned: member -> the partitions to keep if possible; no partition twice.
+        owned: member -> the partitions to keep if possible; no partition has two members.
     """
     share, extra = divmod(len(partitions), len(owned))
     assignment: Assignment = {}
@@ -40,8 +41,8 @@ def small_sticky(
 class StickyByClaims:
     """A user's cooperative assignor; all members subscribe to the same topics.
 
-    Of two claims to a partition the one of the higher generation counts; with equal generations the later member's
-    counts. Moving partitions are withheld for a rebalance, as a cooperative assignor must do.
+    Of two claims to a partition, the claim of the higher generation is valid; with equal generations the later member's
+    claim is valid. Moving partitions are withheld for one rebalance, as in every cooperative assignor.
     """
 
     name = "sticky-by-claims"

@@ -1,33 +1,33 @@
-"""The optimal assignor: balance provably minimal in KIP-54's own score and, among all such assignments, fewest moves.
+"""The optimal assignor: the least possible balance score of KIP-54 and, among all such assignments, the fewest moves.
 
 KIP-54 calls the sum of size differences of all pairs of members the balance score. The algorithm of KIP-54 finds "an
-optimum (and not necessarily the best)" assignment. The algorithm here finds the best, for mixed subscriptions too.
+optimum (and not necessarily the best)" assignment. This module's algorithm finds the best assignment, also for
+different subscriptions.
 
-1. *Claims.* Each partition has at most one previous owner: the claim of the highest generation; two claims at the same
-generation cancel each other. Owners that left or unsubscribed, and partitions that do not exist, are dropped.
-2. *Balance.* ``levels`` finds the sizes and topics that each member may have in assignments of minimal score, without
-computing any one assignment. The module's docstring has the proof.
-3. *Moves.* Inside a level, ``Dealing`` solves a minimum-cost flow. Keeping a partition costs 0, any other assignment of
-it costs 1. So no assignment of minimal score keeps more. The module's docstring has the proof.
+1. *Claims.* Each partition has at most one previous owner: the member whose claim has the highest generation. Two
+claims at the same generation are invalid. Owners that left or unsubscribed, and partitions that do not exist, are
+dropped.
+2. *Balance.* ``levels`` finds the sizes and topics that each member may have in assignments of minimal score. This step
+computes no assignment. The docstring of ``levels`` has the proof.
+3. *Moves.* Inside a level, ``Dealing`` solves a minimum-cost flow. A kept partition costs 0, any other assignment of a
+partition costs 1. So no assignment of minimal score keeps more partitions. The docstring of ``flow`` has the proof.
 
-A *move* is a partition whose previous owner is still a subscriber and does not keep it. A partition without a previous
-owner never counts as a move.
+A *move* is a partition whose previous owner still subscribes to the topic, and loses the partition. A partition without
+a previous owner is never a move.
 
-``optimal`` keeps its memory in user data, as ``sticky`` does, because an eager member owns nothing when it joins.
-``optimal-cooperative`` reads the members' owned partitions, and withholds those that another member must revoke first.
-Withheld partitions have no owner in the follow-up rebalance, so that it completes the plan without a move. One
-follow-up is enough, at the same score and the same number of moves.
+``optimal`` keeps its memory in user data, as ``sticky`` does, because an eager member owns no partition when it joins.
+``optimal-cooperative`` reads the members' owned partitions, and withholds each partition that another member must
+revoke first. In the follow-up rebalance a withheld partition has no owner, so the follow-up completes the plan without
+a move. One follow-up is enough, at the same score and the same number of moves.
 
 Partitions of a topic differ only in their previous owner, so the flow uses counts per topic and member. Members keep
-their lowest numbers. Racks are ignored: a rack preference would be a third goal, and a different flow. Members are
-ordered by id and topics by name, so the order of the input does not matter.
+their lowest numbers. Racks are ignored: a rack preference would be a third goal, and would need another flow. Members
+are ordered by id and topics by name, so the order of the input does not matter.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-
-from attrs import frozen
 
 from kemu.protocol.assign import cooperative, sticky
 from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
@@ -37,15 +37,17 @@ from kemu.protocol.assign.search.levels import Level, levels
 from kemu.protocol.assign.search.numbering import Numbering, number_partitions
 from kemu.protocol.assign.sharing import Belongings
 from kemu.protocol.assign.user_data import encode_cooperative, encode_sticky
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 
 @frozen
 class OptimalAssignor:
-    """Minimal balance score, then fewest moves, for members that revoked all partitions before they joined.
+    """The assignment of least balance score, then of fewest moves, for members that revoked all partitions before
+    joining.
 
-    Previous owners come from the user data (the layout of ``sticky``, V1 or V0). For a subscriber without user data,
-    its ``owned`` and ``generation`` count.
+    The user data names the previous owners (the layout of ``sticky``, V1 or V0). The fields ``owned`` and
+    ``generation`` replace missing user data.
     """
 
     name: str = "optimal"
@@ -53,21 +55,21 @@ class OptimalAssignor:
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def user_data(self, memory: Memory | None) -> bytes | None:
-        """The member's last assignment and its generation."""
+        """The member's last assignment and its generation, as ``sticky`` writes them."""
         return None if memory is None else encode_sticky(memory.partitions, memory.generation)
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """The complete assignment; each list sorted."""
+        """The complete assignment; each member's list is sorted."""
         plan = _plan(topics, members, _remembered(members))
         return {member: sorted(kept + given) for member, kept, given in plan.holdings()}
 
 
 @frozen
 class CooperativeOptimalAssignor:
-    """The same plan for members that keep their partitions while they join; reached in two rebalances.
+    """The plan of ``OptimalAssignor`` for members that keep their partitions while they join; it needs two rebalances.
 
-    Previous owners come from ``owned``; the generation from the subscription, or from the user data for members whose
-    subscription has none (before KIP-792). In a group that falls back to the eager protocol no member owns anything.
+    ``owned`` names the previous owners. The generation is in the subscription, or (before KIP-792) in the user data. In
+    a group that uses the eager protocol no member owns partitions.
     """
 
     name: str = "optimal-cooperative"
@@ -79,9 +81,10 @@ class CooperativeOptimalAssignor:
         return encode_cooperative(NO_GENERATION if memory is None else memory.generation)
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """The plan without the partitions that a member does not own yet and another one claims; each list sorted.
+        """The plan, without each partition that is new to its member and claimed by another member; each list is
+        sorted.
 
-        Claims of any generation count here: a member must revoke a partition even if its claim is wrong.
+        Claims of all generations are relevant here: a member must revoke a partition even if its claim is wrong.
         """
         claimant: dict[TopicPartition, MemberId] = {}
         disputed: dict[TopicPartition, None] = {}
@@ -101,21 +104,21 @@ OPTIMAL_COOPERATIVE = CooperativeOptimalAssignor()
 
 
 def optimal_moves_bound(topics: Topics, members: Mapping[MemberId, Subscriber]) -> int:
-    """The fewest moves of any assignment whose balance score is minimal, with the claims as ``optimal`` reads them.
+    """The fewest moves of any assignment with the least balance score, for the claims that ``optimal`` reads.
 
-    A lower bound for an assignment of minimal score; a less balanced one may move less.
+    The figure is a lower bound for assignments of the least score; a less balanced assignment may need fewer moves.
     """
     return _plan(topics, members, _remembered(members)).moves
 
 
 def _remembered(members: Mapping[MemberId, Subscriber]) -> list[Belongings]:
-    """The members' partitions before they joined, by id."""
+    """The members' partitions before the members joined, by id."""
     by_id = [members[member] for member in sorted(members)]
     return [sticky.belongings(one) if one.user_data is not None else (one.owned, one.generation) for one in by_id]
 
 
 def _still_owned(members: Mapping[MemberId, Subscriber]) -> list[Belongings]:
-    """The members' partitions while they join, by id."""
+    """The members' partitions while the members join, by id."""
     return [cooperative.belongings(members[member]) for member in sorted(members)]
 
 
@@ -123,7 +126,7 @@ def _still_owned(members: Mapping[MemberId, Subscriber]) -> list[Belongings]:
 class _Plan:
     """Per topic and member the number of partitions to keep and to add, and the numbers to choose from.
 
-    ``owned``: per topic, member -> numbers it owns, ascending. ``kept``, ``given``: per topic, member -> count.
+    ``owned``: per topic, member -> its owned numbers, ascending. ``kept``, ``given``: per topic, member -> count.
     """
 
     names: tuple[str, ...]
@@ -135,13 +138,14 @@ class _Plan:
 
     @property
     def moves(self) -> int:
-        """The number of partitions whose previous owner does not keep them."""
+        """The number of partitions that their previous owner loses."""
         before = sum(len(numbers) for owners in self.owned for numbers in owners.values())
         return before - sum(sum(counts.values()) for counts in self.kept)
 
     def holdings(self) -> Iterator[tuple[MemberId, list[TopicPartition], list[TopicPartition]]]:
-        """Per member: kept and new partitions. Members keep their lowest numbers; the others are dealt in order of
-        id.
+        """Per member its kept partitions and its new partitions.
+
+        Members keep their lowest numbers; the other numbers are assigned in order of member ids.
         """
         kept: list[list[TopicPartition]] = [[] for _ in self.members]
         given: list[list[TopicPartition]] = [[] for _ in self.members]
@@ -188,7 +192,7 @@ def _dealing(
     owned: Sequence[Mapping[int, Sequence[int]]],
     width: int,
 ) -> Dealing:
-    """The flow of one level. Claims of members outside it are moves in every assignment of minimal score."""
+    """The flow of one level. A claim of a member outside the level is a move in every assignment of minimal score."""
     members = level.members
     total = sum(amounts[topic] for topic in level.topics)
     return Dealing(
@@ -206,7 +210,7 @@ def _dealing(
 
 
 def _alike(order: Sequence[MemberId], members: Mapping[MemberId, Subscriber]) -> dict[int, int]:
-    """First member of each subscription -> the bit set of all members with it."""
+    """The first member of each subscription -> the bit set of all members with the same subscription."""
     first_of: dict[frozenset[str], int] = {}
     alike: dict[int, int] = {}
     for place, member in enumerate(order):
@@ -234,9 +238,10 @@ def _subscribers(
 def _owned(
     claims: Sequence[Belongings], numbering: Numbering, subscribers: Sequence[int]
 ) -> list[dict[int, list[int]]]:
-    """Per topic, member -> the partitions of it that the member owns and may keep, ascending.
+    """Per topic, member -> the topic's partitions that the member owns and may keep, ascending.
 
-    The highest generation wins even if its member has unsubscribed since: then the partition has no owner.
+    The claim of the highest generation is valid even if its member has unsubscribed since; then the partition has no
+    owner.
     """
     claimed = [Claim(numbering.numbers(partitions), max(since, NO_GENERATION)) for partitions, since in claims]
     places = {name: place for place, name in enumerate(numbering.topics)}

@@ -1,19 +1,20 @@
 """The range assignor: each topic's partitions are split into contiguous blocks, one per subscriber.
 
-Topics with equally many partitions and the same subscribers are split alike, so that partition n of each goes to the
-same member (co-partitioning). With racks (KIP-881) block sizes stay the same, but blocks need not be contiguous. First
-every member takes partitions with a replica on its rack, co-partitioned topics together; then the rest is split into
-blocks.
+Topics with equally many partitions and the same subscribers are split alike (co-partitioning): the same member gets
+partition n of each topic. With racks (KIP-881) block sizes stay the same, but blocks need not be contiguous. First
+every member takes partitions with a replica on its rack; co-partitioned topics are assigned together. Then the
+remaining partitions are split into blocks.
 """
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
 from kemu.protocol.assign.search.order import hash_map_order, hash_order, static_first, subscribers_by_topic
 from kemu.protocol.assign.search.racks import RackSet, member_racks, partition_racks, use_racks
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId
 
 
@@ -21,7 +22,7 @@ from kemu.protocol.names import MemberId
 class RangeAssignor:
     """Kafka's ``range``. Each member's list is ordered by topic, in the order of a hash map.
 
-    ``force_racks``: use racks even where every partition is on all of them. ``heeds_racks``: False before 3.5.
+    ``force_racks``: use racks even if every partition has a replica on every rack. ``heeds_racks``: False before 3.5.
     """
 
     force_racks: bool = False
@@ -31,11 +32,11 @@ class RangeAssignor:
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def user_data(self, memory: Memory | None) -> bytes | None:
-        """Range needs no memory."""
+        """None: the range assignor needs no memory."""
         return None
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """Blocks per topic, with static members first; see the module docstring."""
+        """Contiguous blocks of each topic, with static members first; see the module docstring."""
         assignment: Assignment = {member: [] for member in sorted(members)}
         subscribers = subscribers_by_topic(topics, members, static_first(members))
         named = chain.from_iterable(members[member].topics for member in hash_order(members))
@@ -66,12 +67,12 @@ class RangeAssignor:
 
 
 RANGE_BEFORE_3_5 = RangeAssignor(heeds_racks=False)
-"""Racks came with 3.5 (KIP-881: ``RangeAssignor.assignPartitions``)."""
+"""The range assignor before racks (KIP-881: ``RangeAssignor.assignPartitions`` in 3.5)."""
 
 
 @define
 class _Cut:
-    """The assignment of one topic in progress: the partitions left, and each subscriber's remaining share."""
+    """One topic's unfinished assignment: the partitions left, and each subscriber's remaining share."""
 
     topic: str
     count: int
@@ -89,12 +90,12 @@ class _Cut:
         self.extras = self.count % len(self.subscribers)
 
     def room(self, member: MemberId) -> int:
-        """How many more partitions the member may take: the common share, plus one while extras last."""
+        """The number of further partitions that the member may take: the common share, plus one while extras remain."""
         share = self.count // len(self.subscribers) + (1 if self.extras else 0)
         return max(0, share - self.taken[member])
 
     def matches(self, member: MemberId, partition: int) -> bool:
-        """Whether the member's rack has a replica. A member without a rack matches everything."""
+        """Whether the member's rack has a replica of the partition. A member without a rack matches every partition."""
         rack = self.racks.get(member)
         return rack is None or (bool(self.replicas) and rack in self.replicas[partition])
 
@@ -123,7 +124,7 @@ class _Cut:
 
 
 def _co_partitioned(cuts: Sequence[_Cut]) -> list[list[_Cut]]:
-    """Topics split alike: the same subscribers in the same order, and as many partitions."""
+    """Groups of topics that are split alike: the same subscribers in the same order, and equally many partitions."""
     groups: dict[tuple[tuple[MemberId, ...], int], list[_Cut]] = {}
     for cut in cuts:
         groups.setdefault((cut.subscribers, cut.count), []).append(cut)
@@ -131,7 +132,10 @@ def _co_partitioned(cuts: Sequence[_Cut]) -> list[list[_Cut]]:
 
 
 def _take_together(cuts: Sequence[_Cut], assignment: Assignment) -> None:
-    """Assign partition n of all the topics to the first member with room whose rack holds a replica of each."""
+    """Assign partition n of all the topics to the first suitable member.
+
+    A suitable member has room, and its rack has a replica of each of these partitions.
+    """
     waiting = list(cuts[0].subscribers)
     given: list[int] = []
     for partition in range(cuts[0].count):

@@ -1,4 +1,4 @@
-"""All assignors, by the name that members vote for."""
+"""The table of all assignors, by the name that members vote for."""
 
 from collections.abc import Mapping
 

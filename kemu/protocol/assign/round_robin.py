@@ -1,12 +1,11 @@
-"""The round-robin assignor: all partitions in a row, dealt to the members in a circle."""
+"""The round-robin assignor: it deals all partitions to the members in a circle."""
 
 from bisect import bisect_left
 from collections.abc import Mapping
 
-from attrs import frozen
-
 from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
 from kemu.protocol.assign.search.order import known_topics, partitions_of, static_first
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId
 
 
@@ -19,13 +18,13 @@ class RoundRobinAssignor:
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def user_data(self, memory: Memory | None) -> bytes | None:
-        """Round-robin needs no memory."""
+        """None: the round-robin assignor needs no memory."""
         return None
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """Partitions by topic and number, dealt in a circle of members, static ones first.
+        """The partitions, by topic and number, dealt to the members in a circle; static members are first.
 
-        Members not subscribed to a topic are skipped; the circle continues from topic to topic.
+        Members that do not subscribe to a topic are skipped. The circle continues from topic to topic.
         """
         assignment: Assignment = {member: [] for member in sorted(members)}
         circle = static_first(members)

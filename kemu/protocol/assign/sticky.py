@@ -1,20 +1,20 @@
-"""The sticky assignors: balance first and then few moves, or the other way round, or balance only.
+"""The sticky assignors, which differ in their goals: balance first, stickiness first, or balance alone.
 
 ``sticky`` (KIP-54) keeps its memory in user data: the member's last assignment and its generation (KIP-341). ``sticky``
-returns exactly the lists of a release's class. Where that class throws, never ends, assigns a partition twice or to a
-member without a subscription, ``sticky-balanced`` answers. The latter reaches KIP-54's goals better where subscriptions
-differ:
-the best balance and, but for rare cases, the fewest moves for it.
+returns exactly the lists of a Kafka release's class. Kafka's class fails on some inputs: it throws, never ends, assigns
+a partition twice, or assigns to a member without a subscription. On these inputs ``sticky`` returns the assignment of
+``sticky-balanced``.
 
-``sticky-first`` and ``fair`` are KIP-54's "alternatives yet to be considered". The first preserves every previous
-assignment that is still valid and assigns only the rest, as fairly as possible. The second starts from an empty
-previous assignment each time.
+``sticky-balanced`` reaches KIP-54's goals better if subscriptions differ: the best possible balance, and with rare
+exceptions the fewest moves for this balance.
+
+``sticky-first`` and ``fair`` are KIP-54's "alternatives yet to be considered". ``sticky-first`` preserves every
+previous assignment that is still valid, and assigns only the other partitions, as fairly as possible. ``fair`` starts
+from an empty previous assignment each time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-
-from attrs import frozen
 
 from kemu.protocol.assign.as_kafka import (
     RELEASE_2_4,
@@ -37,6 +37,7 @@ from kemu.protocol.assign.search.racks import Racks, RackSet, partition_racks, u
 from kemu.protocol.assign.search.score import balance_score
 from kemu.protocol.assign.sharing import Belongings, Sharing
 from kemu.protocol.assign.user_data import decode_sticky, encode_sticky
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 
@@ -44,12 +45,12 @@ from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 class StickyRules:
     """The decisions of the sticky algorithm.
 
-    ``owners``: the rule for conflicting claims. ``keep_owned``: stickiness before balance. ``force_racks``: use racks
-    even where every partition is on all of them. ``heeds_stale_claims``: a partition that another member claims without
-    owning it must be revoked first.
+    ``owners``: the rule for conflicting claims. ``keep_owned``: prefer stickiness to balance. ``force_racks``: use
+    racks even if every partition has a replica on every rack. ``heeds_stale_claims``: a member that claims a partition
+    without owning it must revoke the partition first.
 
-    ``release``: None for the project's own algorithm, which balances better and moves less; otherwise the algorithm of
-    that release of Kafka. Where its class fails, the own algorithm answers.
+    ``release``: the Kafka release whose algorithm is used. On inputs where the release's class fails, and for None,
+    kemu's own algorithm is used, which balances better and moves fewer partitions.
     """
 
     owners: ClaimRule = highest_generation_wins
@@ -60,14 +61,14 @@ class StickyRules:
 
 
 BALANCED = StickyRules()
-"""The project's own algorithm: the best balance possible and, but for rare cases, the fewest moves for it."""
+"""Kemu's own algorithm: the best possible balance and, with rare exceptions, the fewest moves for this balance."""
 
 
 @frozen
 class StickyAssignor:
-    """The sticky algorithm by its rules: a release's ``sticky``, ``sticky-balanced``, or another variant.
+    """The sticky algorithm with its rules: a release's ``sticky``, ``sticky-balanced``, or another variant.
 
-    ``writes_generation``: False writes the user data KIP-54 describes, without the generation KIP-341 added.
+    ``writes_generation``: False writes the user data of KIP-54, without the generation that KIP-341 added.
     """
 
     name: str = "sticky"
@@ -77,39 +78,41 @@ class StickyAssignor:
     writes_generation: bool = True
 
     def user_data(self, memory: Memory | None) -> bytes | None:
-        """The last assignment and its generation; None before the first."""
+        """The last assignment and its generation; None before the first assignment."""
         if memory is None:
             return None
         return encode_sticky(memory.partitions, memory.generation if self.writes_generation else None)
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """See ``share``; moving partitions are assigned at once, as all members have revoked theirs."""
+        """The result of ``share``; moving partitions are assigned at once, as all members have revoked their
+        partitions.
+        """
         return self.share(topics, members).assignment
 
     def share(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Sharing:
-        """The sticky algorithm on the members' user data."""
+        """The result of the sticky algorithm for the members' user data."""
         return share(topics, members, {member: belongings(one) for member, one in members.items()}, self.rules)
 
 
 @frozen
 class FairAssignor:
-    """Balance only: ``sticky`` with an empty previous assignment (KIP-54, alternatives; the "fair" of KIP-49)."""
+    """Balance alone: ``sticky`` with an empty previous assignment (KIP-54, alternatives; the "fair" of KIP-49)."""
 
     name: str = "fair"
     version: int = 0
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def user_data(self, memory: Memory | None) -> bytes | None:
-        """None: nothing is preserved."""
+        """None: ``fair`` needs no memory."""
         return None
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """A fresh assignment every time."""
+        """An assignment that ignores all previous assignments."""
         return share(topics, members, {}, BALANCED).assignment
 
 
 STICKY = StickyAssignor(rules=StickyRules(release=RELEASE_3_9))
-"""Since 3.8."""
+"""``sticky`` since Kafka 3.8."""
 STICKY_3_7 = StickyAssignor(rules=StickyRules(release=RELEASE_3_7))
 STICKY_3_4 = StickyAssignor(rules=StickyRules(release=RELEASE_3_4))
 STICKY_3_0 = StickyAssignor(rules=StickyRules(release=RELEASE_3_0))
@@ -124,12 +127,12 @@ STICKY_WITHOUT_GENERATION = StickyAssignor(
     version=0, rules=StickyRules(owners=every_claim_counts), writes_generation=False
 )
 """A past bug: ``sticky`` of KIP-54. A member that missed a rebalance claims partitions that have other owners by now,
-and both get them (KAFKA-7026, fixed by KIP-341).
+and both members get these partitions (KAFKA-7026, fixed by KIP-341).
 """
 
 
 def belongings(subscriber: Subscriber) -> Belongings:
-    """A member's claim according to ``sticky``: its user data, never the subscription's own fields."""
+    """A member's claim for ``sticky``: the user data, never the fields of the subscription."""
     data = decode_sticky(subscriber.user_data)
     return data.partitions, NO_GENERATION if data.generation is None else data.generation
 
@@ -140,13 +143,13 @@ def share(
     claimed: Mapping[MemberId, Belongings],
     rules: StickyRules,
 ) -> Sharing:
-    """Assign the partitions, and list those that their owners must revoke first.
+    """Assign the partitions, and list the partitions that their owners must revoke first.
 
     Args:
-        topics: the cluster.
-        members: the group.
-        claimed: the members' claims; absent members claim nothing.
-        rules: the decisions.
+        topics: the cluster's topics.
+        members: the group's members.
+        claimed: the members' claims; a member without an entry claims no partition.
+        rules: the decisions of the algorithm.
     """
     if rules.release is not None:
         try:
@@ -162,7 +165,7 @@ def share(
     at_racks = [members[member].rack or None for member in order] if heeds_racks else []
     racks = _racks(topics, at_racks, numbering, rules.force_racks)
     if alike and racks is None and not any(claim.numbers for claim in claims):
-        # Without claims and racks, dealing in a circle can be done by slicing.
+        # Without claims and racks, the circle of members is a slice per member.
         return Sharing({member: numbering.partitions[at :: len(order)] for at, member in enumerate(order)}, {})
     owners = rules.owners(claims, numbering.total)
 
@@ -203,9 +206,9 @@ def _nearest(
 ) -> list[list[int]]:
     """Racks before stickiness: owners keep only partitions with a replica on their rack, if the result is better.
 
-    Kafka always drops the other claims, and so can move the same partitions again in each follow-up rebalance. Here
-    they stay if the result is as balanced and as many partitions are on their members' racks, so that a group becomes
-    stable.
+    Kafka always drops the other claims, and so can move the same partitions again in each follow-up rebalance. Here the
+    claims remain if the result has equal balance and as many partitions on their members' racks. So the follow-up
+    rebalances end.
     """
     near = [[number for number in numbers if racks.near(member, number)] for member, numbers in enumerate(held)]
     if all(len(some) == len(numbers) for some, numbers in zip(near, held, strict=True)):
@@ -222,7 +225,7 @@ def _share_equally(
     kept = []
     for numbers in held:
         mine = list(numbers)
-        # Two stable sorts: by topic, then by partition number, so that kept partitions are spread over the topics.
+        # Two stable sorts: by topic, then by partition number. So kept partitions are spread over the topics.
         mine.sort()
         mine.sort(key=lambda number: numbering.partitions[number][1])
         kept.append(mine)
@@ -233,9 +236,9 @@ def _share_equally(
 def _transferring(
     claims: Sequence[Claim], held: Sequence[Sequence[int]], results: Sequence[Sequence[int]]
 ) -> dict[int, int]:
-    """Number -> new member, where that member was not the rightful owner and another claims the number.
+    """Number -> new member, if the new member was not the rightful owner and another member claims the number.
 
-    Stale claims count here, too: a member that claims a partition may be processing it.
+    Stale claims are included: a member that claims a partition may be processing its records.
     """
     if not any(claim.numbers for claim in claims):
         return {}

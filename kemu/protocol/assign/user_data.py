@@ -1,19 +1,18 @@
 """User data of the sticky assignors in a subscription, in Kafka's byte layout.
 
-All numbers are big-endian; a string is its length (int16) and its UTF-8 bytes, an array its length (int32) and its
+All numbers are big-endian. A string is its length (int16) and its UTF-8 bytes. An array is its length (int32) and its
 items.
 
 - sticky V1: array of (topic, array of partition int32), then the generation int32 (KIP-341, since 2.3).
-- sticky V0: the array alone (KIP-54). The layout has no version field, so a reader tries V1 and then V0.
+- sticky V0: the array alone (KIP-54). The layout has no version field, so readers try V1 and then V0.
 - cooperative-sticky V0: the generation int32 alone; the subscription itself has the partitions.
 """
 
 import struct
 from collections.abc import Iterable
 
-from attrs import frozen
-
 from kemu.protocol.assign.search.order import hash_map_order
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, TopicPartition
 
 _INT32 = struct.Struct(">i")
@@ -22,14 +21,15 @@ _INT16 = struct.Struct(">h")
 
 @frozen
 class StickyData:
-    """Decoded user data. ``generation`` is None when the bytes have none (absent data, or V0)."""
+    """Decoded user data. ``generation`` is None if the bytes contain no generation (absent data, or V0)."""
 
     partitions: tuple[TopicPartition, ...] = ()
     generation: int | None = None
 
 
 def encode_sticky(partitions: Iterable[TopicPartition], generation: int | None) -> bytes:
-    """V1, or V0 when ``generation`` is None. Partitions keep the given order; topics are in the order of a hash map.
+    """The bytes of V1, or of V0 if ``generation`` is None. Partitions keep the given order; topics are in hash map
+    order.
 
     Source: Kafka 3.4.1, ``StickyAssignor.serializeTopicPartitionAssignment``. Before 3.8 the leader keeps the first
     partitions of a member's list, so the order matters.
@@ -47,7 +47,7 @@ def encode_sticky(partitions: Iterable[TopicPartition], generation: int | None) 
 
 
 def decode_sticky(data: bytes | None) -> StickyData:
-    """Read V1, else V0; bytes in neither layout count as no partitions at generation -1, as in Kafka."""
+    """The content of V1 or V0; bytes in neither layout are no partitions at generation -1, as in Kafka."""
     if not data:
         return StickyData()
     try:
@@ -65,15 +65,16 @@ def encode_cooperative(generation: int) -> bytes:
 
 
 def decode_cooperative(data: bytes | None) -> int | None:
-    """The generation; None without user data; -1 when the bytes cannot be read."""
+    """The generation; None without user data; -1 for unreadable bytes."""
     if data is None:
         return None
     return int(_INT32.unpack_from(data)[0]) if len(data) >= _INT32.size else NO_GENERATION
 
 
 def _read_partitions(data: bytes) -> tuple[tuple[TopicPartition, ...], int]:
-    """The partitions of V0 or V1, and the offset of the rest. Raises ``struct.error`` for bytes that are too short or
-    negative lengths.
+    """The partitions of V0 or V1, and the offset of the following bytes.
+
+    Raises ``struct.error`` if the bytes are too short or a length is negative.
     """
     int16, int32 = _INT16.unpack_from, _INT32.unpack_from
     (topics,) = int32(data)

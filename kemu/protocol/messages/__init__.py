@@ -1,4 +1,4 @@
-"""All messages, grouped by sender; importing this package registers all of them."""
+"""All messages, grouped by sender. The import of this package registers all messages."""
 
 from kemu.protocol.messages import control, data, group, local, negotiation, offsets_log, ranges, store
 

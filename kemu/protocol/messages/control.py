@@ -1,17 +1,17 @@
 """Messages between controller and brokers in the ZooKeeper era, and admin requests to the controller.
 
 Partition states are rows that name their topic, as in the first versions of these requests. Later versions of Kafka
-group them by topic, which changes bytes, not meaning. Field names are Kafka's.
+group the rows by topic, which changes bytes, not meaning. Field names are Kafka's.
 
-Senders and receivers: LeaderAndIsr, StopReplica and UpdateMetadata go from a broker's controller actor
-(``b2/controller``) to brokers (``b0``). ControlledShutdown and the admin requests go to the controller actor of the
-active controller, as does AlterIsr from leaders. OffsetForLeaderEpoch goes from followers (up to 2.6) to leaders.
+Senders and receivers: a broker's controller actor (``b2/controller``) sends LeaderAndIsr, StopReplica and
+UpdateMetadata to brokers (``b0``). The active controller's actor receives ControlledShutdown, the admin requests, and
+AlterIsr from leaders. A follower (up to 2.6) sends OffsetForLeaderEpoch to its leader.
 
 Fences:
 
-* ``controller_epoch``: a broker refuses a lower one than it knows (STALE_CONTROLLER_EPOCH), else adopts it.
-* ``broker_epoch``: a broker refuses a lower one than its own (STALE_BROKER_EPOCH), and accepts a newer one (KIP-380).
-* ``leader_epoch`` per partition: LeaderAndIsr needs a higher one than the broker has; for StopReplica see
+* ``controller_epoch``: a broker refuses an epoch below its known epoch (STALE_CONTROLLER_EPOCH), and adopts any other.
+* ``broker_epoch``: a broker refuses an epoch below its own (STALE_BROKER_EPOCH), and accepts a newer epoch (KIP-380).
+* ``leader_epoch`` per partition: LeaderAndIsr needs a higher epoch than the broker's. The rule for StopReplica is in
   ``StopReplicaPartition``.
 """
 
@@ -19,15 +19,15 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.wire.schema import REPLY, REQUEST, message, since, struct
 
 NO_LEADER = -1
-"""Leader of a partition without a leader at the moment."""
+"""The leader of a partition that has no leader at the moment."""
 LEADER_DURING_DELETE = -2
-"""Leader in UpdateMetadata of a partition whose topic is being deleted."""
+"""The leader in UpdateMetadata of a partition whose topic is being deleted."""
 NO_TOPIC_ID = 0
-"""Topic id of a request that is too old for topic ids, and of a log without one."""
+"""The topic id in a request that is too old for topic ids, and of a log without a topic id."""
 NO_EPOCH = -1
-"""Leader epoch in StopReplica: no known leadership (or the request is too old for leader epochs)."""
+"""The leader epoch in StopReplica without a known leadership, or in a version without leader epochs."""
 EPOCH_DURING_DELETE = -2
-"""Leader epoch in StopReplica of a topic queued for deletion: always accepted."""
+"""The leader epoch in StopReplica of a topic queued for deletion; brokers always accept it."""
 UNKNOWN_BROKER_EPOCH = -1
 
 
@@ -36,12 +36,12 @@ UNKNOWN_BROKER_EPOCH = -1
 
 @struct
 class LeaderAndIsrPartition:
-    """One partition's leadership. ``controller_epoch``: the epoch of the decision, not the sender's.
+    """One partition's leadership. ``controller_epoch``: the epoch of the decision, not the sender's epoch.
 
-    ``zk_version``: version of the partition's state node, which the leader needs to change the ISR.
-    ``is_new``: the replica has no log yet; without it, a broker with a failed directory must not create one.
-    ``topic_id``: distinguishes this topic from others of the same name (KIP-516). Here it is the store's zxid of the
-    topic's node; Kafka writes a random UUID into that node, and sends it once for all partitions of a topic.
+    ``zk_version``: the version of the partition's state node, which the leader needs to change the ISR.
+    ``is_new``: the replica has no log yet. If False, a broker with a failed directory must not create a log.
+    ``topic_id``: distinguishes topics of the same name (KIP-516). The id is the zxid of the topic's node in the store.
+    Kafka writes a random UUID into the node, and sends the UUID once for all partitions of a topic.
     """
 
     topic_name: str
@@ -60,7 +60,7 @@ class LeaderAndIsrPartition:
 
 @struct
 class LiveLeader:
-    """A broker that leads one of the partitions of the request, and its address (actor name)."""
+    """A broker that leads a partition of the request, and the broker's address (actor name)."""
 
     broker_id: int
     host_name: str
@@ -70,7 +70,7 @@ class LiveLeader:
 class LeaderAndIsr:
     """Controller -> broker: lead or follow these partitions.
 
-    The first one after a broker's start names all partitions that the broker hosts. Source: LeaderAndIsrRequest.json,
+    The first request after a broker's start names all partitions of the broker. Source: LeaderAndIsrRequest.json,
     Kafka 2.8; broker epoch since v2 (KIP-380), adding and removing replicas since v3 (KIP-455), topic ids since v5
     (KIP-516).
     """
@@ -93,7 +93,9 @@ class PartitionOutcome:
 
 @message(api_key=4, kind=REPLY, versions=range(0, 6))
 class LeaderAndIsrReply:
-    """``error_code`` other than NONE: the request had no effect. Otherwise one row per partition of the request."""
+    """The reply to LeaderAndIsr: one row per partition. With another ``error_code`` than NONE the request had no
+    effect.
+    """
 
     error_code: ErrorCode
     partition_errors: tuple[PartitionOutcome, ...]
@@ -104,7 +106,9 @@ class LeaderAndIsrReply:
 
 @struct
 class StopReplicaPartition:
-    """One replica to stop. ``leader_epoch``: accepted when newer than the broker's, or -1 or -2 (KIP-570)."""
+    """One replica to stop. A broker accepts ``leader_epoch`` if it is newer than its own epoch, or -1, or
+    -2 (KIP-570).
+    """
 
     topic_name: str
     partition_index: int
@@ -114,10 +118,10 @@ class StopReplicaPartition:
 
 @message(api_key=5, kind=REQUEST, versions=range(0, 4))
 class StopReplica:
-    """Controller -> broker: stop fetching and serving these replicas; with ``delete_partition`` delete their logs, too.
+    """Controller -> broker: stop fetching and serving these replicas; with ``delete_partition`` also delete their logs.
 
-    Before v3 ``delete_partitions`` holds for the whole request and there are no leader epochs. Source:
-    StopReplicaRequest.json, Kafka 2.8.
+    Before v3 ``delete_partitions`` applies to the whole request, and the request has no leader epochs.
+    Source: StopReplicaRequest.json, Kafka 2.8.
     """
 
     controller_id: int
@@ -129,7 +133,9 @@ class StopReplica:
 
 @message(api_key=5, kind=REPLY, versions=range(0, 4))
 class StopReplicaReply:
-    """``error_code`` other than NONE: the request had no effect. A missing replica counts as stopped."""
+    """The reply to StopReplica. With another ``error_code`` than NONE the request had no effect. A missing replica is
+    reported as stopped.
+    """
 
     error_code: ErrorCode
     partition_errors: tuple[PartitionOutcome, ...]
@@ -140,9 +146,9 @@ class StopReplicaReply:
 
 @struct
 class UpdateMetadataPartition:
-    """One partition's metadata for clients. ``leader`` -2: its topic is being deleted.
+    """One partition's metadata for clients. ``leader`` -2: the partition's topic is being deleted.
 
-    ``topic_id``: as in ``LeaderAndIsrPartition``.
+    ``topic_id``: the id in ``LeaderAndIsrPartition``.
     """
 
     topic_name: str
@@ -159,7 +165,7 @@ class UpdateMetadataPartition:
 
 @struct
 class UpdateMetadataBroker:
-    """A live broker: id, address (actor name), rack."""
+    """A live broker: its id, address (actor name) and rack."""
 
     id: int
     host: str
@@ -182,7 +188,7 @@ class UpdateMetadata:
 
 @message(api_key=6, kind=REPLY, versions=range(0, 8))
 class UpdateMetadataReply:
-    """NONE, STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH."""
+    """The reply to UpdateMetadata: NONE, STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH."""
 
     error_code: ErrorCode
 
@@ -190,9 +196,7 @@ class UpdateMetadataReply:
 # --- in-sync replicas ----------------------------------------------------------------------------------------------
 
 RECOVERED = 0
-"""The leader has all committed records. (Kafka's leaders send 1 after an unclean election, until they have
-recovered.)
-"""
+"""The leader has all committed records. Kafka's leaders send 1 after an unclean election, until they have recovered."""
 
 
 @struct
@@ -212,11 +216,11 @@ class NewIsr:
 
 @message(api_key=56, kind=REQUEST, versions=range(0, 3))
 class AlterIsr:
-    """Leader -> controller: change the ISRs of partitions that this broker leads. AlterPartition since Kafka 3.2.
+    """Leader -> controller: change the ISRs of partitions that this broker leads. Kafka 3.2 renamed the request
+    AlterPartition.
 
     Source: KIP-497; AlterIsrRequest.json of Kafka 2.7 (v0), AlterPartitionRequest.json of 3.2 (v1, KIP-704) and 3.3
-    (v2:
-    topic ids in place of names, which are names here as everywhere; INELIGIBLE_REPLICA in answers).
+    (v2: topic ids in place of names; INELIGIBLE_REPLICA in answers). In kemu all versions have topic names.
     """
 
     broker_id: int
@@ -226,7 +230,7 @@ class AlterIsr:
 
 @struct
 class AlteredIsr:
-    """The result for one partition: with NONE the partition's new state, including the change."""
+    """The result for one partition: with NONE the partition's new state, which includes the change."""
 
     topic_name: str
     partition_index: int
@@ -240,8 +244,8 @@ class AlteredIsr:
 
 @message(api_key=56, kind=REPLY, versions=range(0, 3))
 class AlterIsrReply:
-    """``error_code`` other than NONE (NOT_CONTROLLER, STALE_BROKER_EPOCH): the request had no effect. Otherwise a row
-    each.
+    """The reply to AlterIsr: one row per partition. With NOT_CONTROLLER or STALE_BROKER_EPOCH as ``error_code`` the
+    request had no effect.
     """
 
     error_code: ErrorCode
@@ -253,7 +257,7 @@ class AlterIsrReply:
 
 @message(api_key=7, kind=REQUEST, versions=range(0, 4))
 class ControlledShutdown:
-    """Broker -> controller: move leadership to other brokers before this one stops.
+    """Broker -> controller: move leaderships to other brokers before this broker stops.
 
     Source: ControlledShutdownRequest.json.
     """
@@ -264,7 +268,7 @@ class ControlledShutdown:
 
 @struct
 class RemainingPartition:
-    """A partition the broker still leads."""
+    """A partition that the broker still leads."""
 
     topic_name: str
     partition_index: int
@@ -272,7 +276,7 @@ class RemainingPartition:
 
 @message(api_key=7, kind=REPLY, versions=range(0, 4))
 class ControlledShutdownReply:
-    """Done when the error is NONE and nothing remains."""
+    """The reply to ControlledShutdown. The shutdown is complete if the error is NONE and no partition remains."""
 
     error_code: ErrorCode
     remaining_partitions: tuple[RemainingPartition, ...]
@@ -283,7 +287,7 @@ class ControlledShutdownReply:
 
 @struct
 class EpochQuestion:
-    """A request for the end of ``leader_epoch`` in this partition. ``current_leader_epoch``: the sender's, for
+    """A request for the end of ``leader_epoch`` in a partition. ``current_leader_epoch``: the sender's epoch, for
     fencing.
     """
 
@@ -295,7 +299,9 @@ class EpochQuestion:
 
 @message(api_key=23, kind=REQUEST, versions=range(0, 5))
 class OffsetForLeaderEpoch:
-    """Follower (up to 2.6) or consumer (``replica_id`` -1) -> leader. Source: KIP-101, KIP-279 (v1), KIP-320 (v2)."""
+    """Follower (up to 2.6) or consumer (``replica_id`` -1) -> leader: request the end offsets of epochs. Source:
+    KIP-101, KIP-279 (v1), KIP-320 (v2).
+    """
 
     replica_id: int = since(3, default=-2, ignorable=True)
     questions: tuple[EpochQuestion, ...]
@@ -303,9 +309,7 @@ class OffsetForLeaderEpoch:
 
 @struct
 class EpochEnd:
-    """The leader's largest epoch that is not above the requested one, and the end offset of that epoch; -1:
-    undefined.
-    """
+    """The leader's largest epoch that is not above the requested epoch, and its end offset; -1: undefined."""
 
     topic: str
     partition: int
@@ -316,7 +320,7 @@ class EpochEnd:
 
 @message(api_key=23, kind=REPLY, versions=range(0, 5))
 class OffsetForLeaderEpochReply:
-    """One row per requested epoch."""
+    """The reply to OffsetForLeaderEpoch: one row per requested epoch."""
 
     answers: tuple[EpochEnd, ...]
 
@@ -334,7 +338,7 @@ class TopicConfigEntry:
 
 @struct
 class NewTopic:
-    """A topic to create. ``assignments``: the replicas of each partition, or () to have them placed."""
+    """A topic to create. ``assignments``: the replicas of each partition; (): the controller places the replicas."""
 
     name: str
     num_partitions: int = -1
@@ -345,7 +349,7 @@ class NewTopic:
 
 @message(api_key=19, kind=REQUEST, versions=range(0, 8))
 class CreateTopics:
-    """Admin -> controller. Source: CreateTopicsRequest.json, Kafka 2.8."""
+    """Admin -> controller: create topics. Source: CreateTopicsRequest.json, Kafka 2.8."""
 
     topics: tuple[NewTopic, ...]
     timeout_ms: int = 60_000
@@ -362,14 +366,14 @@ class TopicOutcome:
 
 @message(api_key=19, kind=REPLY, versions=range(0, 8))
 class CreateTopicsReply:
-    """One row per topic. The nodes are in the store when the reply is sent; leaders are elected afterwards."""
+    """The reply to CreateTopics: one row per topic. The topic's nodes are in the store; leaders are elected later."""
 
     topics: tuple[TopicOutcome, ...]
 
 
 @message(api_key=20, kind=REQUEST, versions=range(0, 7))
 class DeleteTopics:
-    """Admin -> controller. Source: DeleteTopicsRequest.json, Kafka 2.8."""
+    """Admin -> controller: delete topics. Source: DeleteTopicsRequest.json, Kafka 2.8."""
 
     topic_names: tuple[str, ...]
     timeout_ms: int = 60_000
@@ -377,14 +381,16 @@ class DeleteTopics:
 
 @message(api_key=20, kind=REPLY, versions=range(0, 7))
 class DeleteTopicsReply:
-    """One row per topic: NONE when the deletion is queued."""
+    """The reply to DeleteTopics: one row per topic, NONE when the deletion is queued."""
 
     topics: tuple[TopicOutcome, ...]
 
 
 @struct
 class MorePartitions:
-    """A topic's new number of partitions. ``assignments``: replicas of each new one, or () to have them placed."""
+    """A topic's new number of partitions. ``assignments``: the replicas of each new partition; (): the controller
+    places the replicas.
+    """
 
     name: str
     count: int
@@ -393,7 +399,7 @@ class MorePartitions:
 
 @message(api_key=37, kind=REQUEST, versions=range(0, 4))
 class CreatePartitions:
-    """Admin -> controller. Source: CreatePartitionsRequest.json, Kafka 2.8."""
+    """Admin -> controller: add partitions to topics. Source: CreatePartitionsRequest.json, Kafka 2.8."""
 
     topics: tuple[MorePartitions, ...]
     timeout_ms: int = 60_000
@@ -401,7 +407,7 @@ class CreatePartitions:
 
 @message(api_key=37, kind=REPLY, versions=range(0, 4))
 class CreatePartitionsReply:
-    """One row per topic."""
+    """The reply to CreatePartitions: one row per topic."""
 
     topics: tuple[TopicOutcome, ...]
 
@@ -424,7 +430,9 @@ class ElectLeaders:
 
 @message(api_key=43, kind=REPLY, versions=range(0, 3))
 class ElectLeadersReply:
-    """One row per partition. If the request named no partitions, those that needed no election are omitted."""
+    """The reply to ElectLeaders: one row per partition. After a request for all partitions, the reply omits partitions
+    that needed no election.
+    """
 
     error_code: ErrorCode = since(1, default=ErrorCode.NONE, ignorable=True)
     replica_election_results: tuple[PartitionOutcome, ...]
@@ -459,7 +467,7 @@ class ReassignmentOutcome:
 
 @message(api_key=45, kind=REPLY, versions=range(0, 1))
 class AlterPartitionReassignmentsReply:
-    """One row per partition; a refused one does not affect the others."""
+    """The reply to AlterPartitionReassignments: one row per partition. A refused row does not affect other rows."""
 
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -468,7 +476,7 @@ class AlterPartitionReassignmentsReply:
 
 @message(api_key=46, kind=REQUEST, versions=range(0, 2))
 class ListPartitionReassignments:
-    """Admin -> controller: list the reassignments of these partitions or (None) of all. Source: KIP-455."""
+    """Admin -> controller: list the reassignments of these partitions, or (None) all reassignments. Source: KIP-455."""
 
     timeout_ms: int = 60_000
     topic_partitions: tuple[tuple[str, int], ...] | None
@@ -476,7 +484,7 @@ class ListPartitionReassignments:
 
 @struct
 class OngoingReassignment:
-    """A partition being reassigned: its replicas now, and those still to be added and removed."""
+    """A partition being reassigned: its present replicas, and the replicas still to be added and removed."""
 
     topic_name: str
     partition_index: int
@@ -487,7 +495,7 @@ class OngoingReassignment:
 
 @struct
 class CurrentBatch:
-    """The running step of a partition's reassignment: from these brokers to those (KIP-435)."""
+    """The running step of a partition's reassignment: the replicas before and after the step (KIP-435)."""
 
     topic_name: str
     partition_index: int
@@ -497,7 +505,7 @@ class CurrentBatch:
 
 @struct
 class WaitingReassignment:
-    """The reason why a partition's reassignment waits: a ``WaitReason``, and a text."""
+    """The reason why a partition's reassignment waits: a ``WaitReason`` and a text."""
 
     topic_name: str
     partition_index: int
@@ -507,10 +515,11 @@ class WaitingReassignment:
 
 @message(api_key=46, kind=REPLY, versions=range(0, 2))
 class ListPartitionReassignmentsReply:
-    """Version 0 is KIP-455's as shipped; version 1 adds ``current_batch`` and ``waiting``.
-
-    KIP-435's page adds ``current_batch`` without a new version, and calls two fields ``Topics``. No page has
+    """The reply to ListPartitionReassignments. Version 0 is KIP-455's; version 1 adds ``current_batch`` and
     ``waiting``.
+
+    KIP-435's page adds ``current_batch`` without a new version, and calls two fields ``Topics``. The field
+    ``waiting`` is kemu's own.
     """
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -522,7 +531,7 @@ class ListPartitionReassignmentsReply:
 
 @struct
 class ConfigChange:
-    """A changed setting: a value, or None to remove it. ``resource_type``: see ``ConfigResource``.
+    """A changed setting: a value, or None to remove the setting. ``resource_type``: a ``ConfigResource``.
 
     ``resource_name``: a topic, or "" for the settings of all brokers.
     """
@@ -535,14 +544,14 @@ class ConfigChange:
 
 @message(api_key=44, kind=REQUEST, versions=range(0, 2))
 class IncrementalAlterConfigs:
-    """Admin -> any broker: set or remove settings. Source: KIP-339; Kafka 2.8 ``KafkaApis`` (nothing is forwarded)."""
+    """Admin -> any broker: set or remove settings. Source: KIP-339; Kafka 2.8 ``KafkaApis``, which forwards nothing."""
 
     changes: tuple[ConfigChange, ...]
 
 
 @struct
 class ConfigOutcome:
-    """The result of all changes of one resource; all succeed or none."""
+    """The result of all changes of one resource: all changes succeed, or none."""
 
     resource_type: int
     resource_name: str
@@ -552,6 +561,8 @@ class ConfigOutcome:
 
 @message(api_key=44, kind=REPLY, versions=range(0, 2))
 class IncrementalAlterConfigsReply:
-    """One row per resource, in the order of the request. The store has the settings when the reply is sent."""
+    """The reply to IncrementalAlterConfigs: one row per resource, in the order of the request. The settings are in the
+    store.
+    """
 
     responses: tuple[ConfigOutcome, ...]

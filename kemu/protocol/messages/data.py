@@ -1,7 +1,7 @@
 """Messages about records, metadata and offsets, between clients and brokers.
 
-Records have no payload: a batch is a base offset, a count and an append time. All records of a topic are
-``record_bytes`` long. Thus lag, duplicates and losses are exact while millions of records cost little.
+Records have no payload: a batch is a base offset, a count and an append time. All records of a topic have the size
+``record_bytes``. So lag, duplicates and losses are exact, and millions of records cost little.
 """
 
 from kemu.protocol.errors import ErrorCode
@@ -13,7 +13,7 @@ LATEST_TIMESTAMP = -1
 
 @message(api_key=3, kind=REQUEST, versions=range(0, 13))
 class Metadata:
-    """Client -> any broker: describe topics. ``topics=None`` (v1+) asks for all topics, () for none."""
+    """Client -> any broker: describe topics. ``topics`` None (v1+) requests all topics, () requests no topic."""
 
     topics: tuple[str, ...] | None
     allow_auto_topic_creation: bool = since(4, default=True, ignorable=True)
@@ -21,7 +21,7 @@ class Metadata:
 
 @struct
 class BrokerMetadata:
-    """A live broker: node id, address (actor name), rack."""
+    """A live broker: its node id, address (actor name) and rack."""
 
     node_id: int
     host: str
@@ -73,7 +73,9 @@ class ProduceBatch:
 
 @message(api_key=0, kind=REQUEST, versions=range(3, 12))
 class Produce:
-    """Producer -> leader: append. ``acks``: 0 none (without an answer), 1 the leader's, -1 all in-sync replicas'."""
+    """Producer -> leader: append batches. ``acks``: 0 no answer, 1 the leader's append, -1 all in-sync replicas'
+    appends.
+    """
 
     acks: int
     timeout_ms: int
@@ -93,17 +95,17 @@ class ProducedBatch:
 
 @message(api_key=0, kind=REPLY, versions=range(3, 12))
 class ProduceReply:
-    """One row per batch, in the order of the request."""
+    """The reply to Produce: one row per batch, in the order of the request."""
 
     batches: tuple[ProducedBatch, ...]
 
 
 @struct
 class FetchPartition:
-    """The offset to read one partition from, and the most bytes to return.
+    """The offset to read from in one partition, and the most bytes to return.
 
-    ``last_fetched_epoch``: of the record before. If that epoch ends earlier on the leader, the answer is a diverging
-    epoch (KIP-595). Consumers send -1.
+    ``last_fetched_epoch``: the leader epoch of the record before the offset. If this epoch ends earlier on the leader,
+    the answer is a diverging epoch (KIP-595). Consumers send the epoch -1.
     """
 
     topic: str
@@ -116,8 +118,9 @@ class FetchPartition:
 
 
 REPLICA_FETCH_VERSION = 18
-"""The version that followers send: its answer holds batches in their on-disk form. Kemu's own; Kafka has one form
-only.
+"""The version of Fetch that followers send, whose answer has batches in their on-disk form.
+
+The version is kemu's own; Kafka has only one form of batches.
 """
 
 
@@ -126,7 +129,7 @@ class Fetch:
     """Consumer (replica id -1) or follower -> leader: fetch records from these offsets.
 
     The broker delays the answer until ``min_bytes`` are available or ``max_wait_ms`` have passed. A follower's fetch
-    offset confirms that it has all records below.
+    offset confirms that the follower has all records below the offset.
     """
 
     replica_id: int = -1
@@ -140,7 +143,8 @@ class Fetch:
 class RecordBatch:
     """Records ``base_offset .. base_offset + count - 1``, appended together at this time of the leader's clock.
 
-    ``life``: number of the start of the leader's process that appended them. Only checkers use it, to identify records.
+    ``life``: the number of the start of the leader's process that appended the records. Only checkers use this number,
+    to identify records.
     """
 
     base_offset: int
@@ -154,8 +158,8 @@ class RecordBatch:
 class ReplicaBatch:
     """One append of a leader, for followers to copy.
 
-    Producer id -1: not idempotent. ``records``: (key, value) of each record with content (``__consumer_offsets``); ()
-    elsewhere, where only ``count`` matters. ``life``: as in ``RecordBatch``.
+    Producer id -1: the producer is not idempotent. ``records``: (key, value) of each record with content
+    (``__consumer_offsets``); () in other topics, where only ``count`` matters. ``life``: the number in ``RecordBatch``.
     """
 
     base_offset: int
@@ -171,7 +175,9 @@ class ReplicaBatch:
 
 @struct
 class DivergingEpoch:
-    """The leader's largest epoch that is not above the last fetched one, and its end offset, where the logs diverge."""
+    """The leader's largest epoch that is not above the last fetched epoch, and its end offset, where the
+    logs diverge.
+    """
 
     epoch: int
     end_offset: int
@@ -179,7 +185,7 @@ class DivergingEpoch:
 
 @struct
 class FetchedPartition:
-    """Records of one partition from the fetch offset on; none if the logs diverge before (``diverging``, KIP-595)."""
+    """Records of one partition from the fetch offset on; none if the logs diverge earlier (``diverging``, KIP-595)."""
 
     topic: str
     partition: int
@@ -193,10 +199,10 @@ class FetchedPartition:
 
 @message(api_key=1, kind=REPLY, versions=range(4, 19))
 class FetchReply:
-    """One row per requested partition with records or an error.
+    """The reply to Fetch: one row per requested partition with records or an error.
 
-    Before v7 also a row for each other partition when the wait is over; from v7 on a fetch session is assumed
-    (KIP-227).
+    Before v7 the reply after the full wait has rows for all partitions. From v7 on the reply follows the rules of a
+    fetch session (KIP-227).
     """
 
     error: ErrorCode = since(7, default=ErrorCode.NONE, ignorable=True)
@@ -215,7 +221,7 @@ class OffsetQuestion:
 
 @message(api_key=2, kind=REQUEST, versions=range(1, 9))
 class ListOffsets:
-    """Client -> leader: offsets by time."""
+    """Client -> leader: request offsets by time."""
 
     replica_id: int = -1
     questions: tuple[OffsetQuestion, ...]
@@ -223,7 +229,7 @@ class ListOffsets:
 
 @struct
 class OffsetAnswer:
-    """The first offset at or after the timestamp, -1 when there is none."""
+    """The first offset at or after the timestamp, -1 without such an offset."""
 
     topic: str
     partition: int
@@ -235,14 +241,14 @@ class OffsetAnswer:
 
 @message(api_key=2, kind=REPLY, versions=range(1, 9))
 class ListOffsetsReply:
-    """One row per requested offset."""
+    """The reply to ListOffsets: one row per requested offset."""
 
     answers: tuple[OffsetAnswer, ...]
 
 
 @struct
 class RecordsToDelete:
-    """Delete the records of a partition below this offset; -1: below the high watermark."""
+    """An order to delete the records of a partition below this offset; -1: below the high watermark."""
 
     topic: str
     partition: int
@@ -269,6 +275,6 @@ class DeletedRecords:
 
 @message(api_key=21, kind=REPLY, versions=range(0, 3))
 class DeleteRecordsReply:
-    """One row per partition."""
+    """The reply to DeleteRecords: one row per partition."""
 
     partitions: tuple[DeletedRecords, ...]

@@ -12,7 +12,7 @@ from kemu.protocol.wire.schema import REPLY, REQUEST, message, since, struct
 
 @message(api_key=10, kind=REQUEST, versions=range(0, 4))
 class FindCoordinator:
-    """Client -> any broker: find the coordinator of this group (key type 0) or transaction (1)."""
+    """Client -> any broker: find the coordinator of this group (key type 0) or transaction (key type 1)."""
 
     key: str
     key_type: int = since(1, default=0)
@@ -30,7 +30,7 @@ class FindCoordinatorReply:
 
 @struct
 class JoinProtocol:
-    """One assignor a member supports and the bytes of its subscription for it."""
+    """One assignor that a member supports, and the bytes of the member's subscription for this assignor."""
 
     name: str
     metadata: bytes
@@ -38,7 +38,7 @@ class JoinProtocol:
 
 @struct
 class JoinedMember:
-    """A row of the member list that only the leader gets; metadata is that of the selected protocol."""
+    """A row of the member list that only the leader gets; the metadata is for the selected protocol."""
 
     member_id: str
     instance_id: str | None = since(5, default=None, ignorable=True)
@@ -49,8 +49,9 @@ class JoinedMember:
 class JoinGroup:
     """Member -> coordinator: enter the group, or rejoin for the next generation.
 
-    v1 rebalance timeout; v4 a new dynamic member first receives its id (error 79, KIP-394); v5 static members
-    (KIP-345); v7 protocol type in the answer; v8 reason (KIP-800); v9 skip assignment (KIP-814).
+    Version 1 adds the rebalance timeout. Since version 4 a new dynamic member first receives its id (error 79,
+    KIP-394). Version 5 adds static members (KIP-345), v7 the protocol type in the answer, v8 the reason (KIP-800), v9
+    skip assignment (KIP-814).
     """
 
     group: str
@@ -60,13 +61,13 @@ class JoinGroup:
     instance_id: str | None = since(5, default=None)
     protocol_type: str
     protocols: tuple[JoinProtocol, ...]
-    """Best first."""
+    """The member's protocols, the preferred protocol first."""
     reason: str | None = since(8, default=None, ignorable=True)
 
 
 @message(api_key=11, kind=REPLY, versions=range(0, 10))
 class JoinGroupReply:
-    """Coordinator -> member when the join phase is over, or at once with an error."""
+    """Coordinator -> member: the reply at the end of the join phase, or at once with an error."""
 
     error: ErrorCode
     generation: int = NO_GENERATION
@@ -88,7 +89,7 @@ class MemberAssignment:
 
 @message(api_key=14, kind=REQUEST, versions=range(0, 6))
 class SyncGroup:
-    """Member -> coordinator: request the own assignment; the leader sends the assignments of all."""
+    """Member -> coordinator: request the member's assignment; the leader sends the assignments of all members."""
 
     group: str
     generation: int
@@ -101,7 +102,9 @@ class SyncGroup:
 
 @message(api_key=14, kind=REPLY, versions=range(0, 6))
 class SyncGroupReply:
-    """Coordinator -> member: its assignment (empty bytes with an error, or when the leader omitted it)."""
+    """Coordinator -> member: the member's assignment (empty bytes with an error, or if the leader omitted
+    the member).
+    """
 
     error: ErrorCode
     protocol_type: str | None = since(5, default=None, ignorable=True)
@@ -121,14 +124,14 @@ class Heartbeat:
 
 @message(api_key=12, kind=REPLY, versions=range(0, 5))
 class HeartbeatReply:
-    """Error 27 (REBALANCE_IN_PROGRESS) tells the member to rejoin."""
+    """The reply to Heartbeat. Error 27 (REBALANCE_IN_PROGRESS) makes the member rejoin."""
 
     error: ErrorCode
 
 
 @struct
 class LeavingMember:
-    """A member to remove: by id, or a static one by instance id with an empty member id."""
+    """A member to remove: by its id, or a static member by its instance id with an empty member id."""
 
     member_id: str = UNKNOWN_MEMBER
     instance_id: str | None = None
@@ -137,7 +140,7 @@ class LeavingMember:
 
 @message(api_key=13, kind=REQUEST, versions=range(0, 6))
 class LeaveGroup:
-    """Member or tool -> coordinator; v0-2 name one member, v3+ a batch."""
+    """Member or tool -> coordinator: remove members. v0 to v2 name one member, v3 and later a batch."""
 
     group: str
     member_id: str = since(0, until=2, default=UNKNOWN_MEMBER)
@@ -146,7 +149,7 @@ class LeaveGroup:
 
 @struct
 class LeftMember:
-    """The outcome for one listed member."""
+    """The outcome for one member of a LeaveGroup."""
 
     member_id: str
     instance_id: str | None
@@ -155,7 +158,9 @@ class LeftMember:
 
 @message(api_key=13, kind=REPLY, versions=range(0, 6))
 class LeaveGroupReply:
-    """In v0-2 the one member's error is the top-level error; from v3 a client must look at every member's."""
+    """The reply to LeaveGroup. Up to v2 the member's error is the top-level error; since v3 each member has
+    an error.
+    """
 
     error: ErrorCode
     members: tuple[LeftMember, ...] = since(3, default=(), ignorable=True)
@@ -163,7 +168,7 @@ class LeaveGroupReply:
 
 @struct
 class OffsetToCommit:
-    """The next offset to consume of one partition."""
+    """The next offset to consume of one partition, with its metadata and leader epoch."""
 
     topic: str
     partition: int
@@ -195,7 +200,7 @@ class OffsetCommit:
 
 @message(api_key=8, kind=REPLY, versions=range(1, 10))
 class OffsetCommitReply:
-    """One outcome per partition, in the order of the request."""
+    """The reply to OffsetCommit: one outcome per partition, in the order of the request."""
 
     outcomes: tuple[OffsetOutcome, ...]
 
@@ -210,7 +215,7 @@ class TopicPartitions:
 
 @struct
 class FetchedOffset:
-    """The committed offset of one partition; -1 when there is none."""
+    """The committed offset of one partition; -1 without a committed offset."""
 
     topic: str
     partition: int
@@ -222,7 +227,7 @@ class FetchedOffset:
 
 @message(api_key=9, kind=REQUEST, versions=range(1, 8))
 class OffsetFetch:
-    """Member -> coordinator: read the group's committed offsets. ``topics=None`` (v2+) asks for all of them."""
+    """Member -> coordinator: read the group's committed offsets. ``topics`` None (v2+) requests all offsets."""
 
     group: str
     topics: tuple[TopicPartitions, ...] | None
@@ -231,7 +236,9 @@ class OffsetFetch:
 
 @message(api_key=9, kind=REPLY, versions=range(1, 8))
 class OffsetFetchReply:
-    """One row per partition; the whole request's error from v2, on every partition before."""
+    """The reply to OffsetFetch: one row per partition. An error of the whole request is at the top since v2, and in
+    every row before v2.
+    """
 
     offsets: tuple[FetchedOffset, ...]
     error: ErrorCode = since(2, default=ErrorCode.NONE, ignorable=True)
@@ -247,7 +254,7 @@ class OffsetDelete:
 
 @message(api_key=47, kind=REPLY, versions=range(0, 1))
 class OffsetDeleteReply:
-    """A top-level error, or one outcome per partition."""
+    """The reply to OffsetDelete: a top-level error, or one outcome per partition."""
 
     error: ErrorCode
     outcomes: tuple[OffsetOutcome, ...] = ()
@@ -255,7 +262,7 @@ class OffsetDeleteReply:
 
 @message(api_key=15, kind=REQUEST, versions=range(0, 6))
 class DescribeGroups:
-    """Tool -> coordinator: state and members of these groups."""
+    """Tool -> coordinator: describe the state and the members of these groups."""
 
     groups: tuple[str, ...]
     include_authorized_operations: bool = since(3, default=False, ignorable=True)
@@ -263,7 +270,7 @@ class DescribeGroups:
 
 @struct
 class DescribedMember:
-    """A member as the coordinator knows it; metadata and assignment only while the group is Stable."""
+    """A member as its coordinator knows it; metadata and assignment are present only while the group is Stable."""
 
     member_id: str
     instance_id: str | None = since(4, default=None, ignorable=True)
@@ -275,7 +282,7 @@ class DescribedMember:
 
 @struct
 class DescribedGroup:
-    """A group; a missing one has state "Dead" and no error."""
+    """The description of a group; a missing group has the state "Dead" and no error."""
 
     error: ErrorCode
     group: str
@@ -287,14 +294,14 @@ class DescribedGroup:
 
 @message(api_key=15, kind=REPLY, versions=range(0, 6))
 class DescribeGroupsReply:
-    """One row per requested group."""
+    """The reply to DescribeGroups: one row per requested group."""
 
     groups: tuple[DescribedGroup, ...]
 
 
 @message(api_key=16, kind=REQUEST, versions=range(0, 5))
 class ListGroups:
-    """Tool -> every broker: list the groups that it coordinates. An empty filter lists all."""
+    """Tool -> every broker: list the groups that the broker coordinates. An empty filter lists all groups."""
 
     states_filter: tuple[str, ...] = since(4, default=())
 
@@ -310,7 +317,7 @@ class ListedGroup:
 
 @message(api_key=16, kind=REPLY, versions=range(0, 5))
 class ListGroupsReply:
-    """The groups of the answering coordinator."""
+    """The reply to ListGroups: the groups of the answering coordinator."""
 
     error: ErrorCode
     groups: tuple[ListedGroup, ...] = ()
@@ -333,6 +340,6 @@ class GroupOutcome:
 
 @message(api_key=42, kind=REPLY, versions=range(0, 3))
 class DeleteGroupsReply:
-    """One outcome per group."""
+    """The reply to DeleteGroups: one outcome per group."""
 
     outcomes: tuple[GroupOutcome, ...]

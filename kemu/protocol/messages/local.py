@@ -1,7 +1,7 @@
 """Messages within one broker process: between a broker (``b0``) and its controller part (``b0/controller``).
 
-In Kafka these messages are method calls. Here the messages travel on a connection between two actors of one host; no
-network fault affects this connection. The API keys are kemu's own.
+In Kafka these messages are method calls. Here the messages use a connection between two actors of one host; no network
+fault affects this connection. The API keys are kemu's own.
 """
 
 from kemu.protocol.messages.store import StoreCode
@@ -12,9 +12,10 @@ from kemu.protocol.wire.schema import REPLY, REQUEST, message
 class BrokerSession:
     """Controller part -> broker: the process is registered in the store, with this session and broker epoch.
 
-    Sent after every registration; an expired session is followed by a new one. The broker attaches to the session for
-    its ISR changes; from now on, control requests with a lower broker epoch are stale. ``session_id`` 0: the session
-    has expired, and a new registration will follow. Until then the broker keeps running as before.
+    The controller part sends the message after every registration; a new session follows an expired session. The broker
+    attaches to the session for its ISR changes. From now on, control requests with a lower broker epoch are stale.
+    ``session_id`` 0: the session has expired, and a new registration will follow. The broker continues to run
+    without a session.
     """
 
     session_id: int
@@ -23,7 +24,7 @@ class BrokerSession:
 
 @message(api_key=110, kind=REPLY, versions=range(0, 1))
 class BrokerSessionReply:
-    """The broker has received the message."""
+    """The reply to BrokerSession: the broker has received the message."""
 
 
 @message(api_key=111, kind=REQUEST, versions=range(0, 1))
@@ -33,7 +34,9 @@ class LeaveStore:
 
 @message(api_key=111, kind=REPLY, versions=range(0, 1))
 class LeaveStoreReply:
-    """The session is closed, was expired, or the store could not be reached in time (``code``)."""
+    """The reply to LeaveStore: the session is closed or expired, or the store could not be reached in time
+    (``code``).
+    """
 
     code: StoreCode
 
@@ -48,7 +51,7 @@ class BrokerConfigs:
 
 @message(api_key=115, kind=REPLY, versions=range(0, 1))
 class BrokerConfigsReply:
-    """The broker has received the message."""
+    """The reply to BrokerConfigs: the broker has received the message."""
 
 
 @message(api_key=118, kind=REQUEST, versions=range(0, 1))
@@ -60,4 +63,4 @@ class OwnConfigs:
 
 @message(api_key=118, kind=REPLY, versions=range(0, 1))
 class OwnConfigsReply:
-    """The broker has received the message."""
+    """The reply to OwnConfigs: the broker has received the message."""

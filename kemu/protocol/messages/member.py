@@ -1,7 +1,9 @@
 """Kafka's embedded consumer protocol, byte for byte: a member's subscription and its assignment by the leader.
 
-The coordinator carries both as opaque bytes (JoinGroup metadata, SyncGroup assignment). Layouts (integers are
-big-endian; every version starts with itself as int16; a later version only adds at the end)::
+The coordinator treats both as opaque bytes (JoinGroup metadata, SyncGroup assignment). Integers are big-endian. Every
+version begins with its own number as int16; a later version only adds fields at the end.
+
+The layouts are::
 
     Subscription  topics: array<string>  user_data: nullable bytes     v1+ owned: array<(topic, array<int32>)>
                   v2+ generation: int32  v3+ rack: nullable string
@@ -10,14 +12,13 @@ big-endian; every version starts with itself as int16; a later version only adds
 Source: ConsumerProtocolSubscription and ConsumerProtocolAssignment, v0 to v3 (KIP-429, KIP-792, KIP-881).
 """
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, TopicPartition
 from kemu.protocol.wire.binary import Reader, Writer
 from kemu.protocol.wire.codec import Malformed, UnsupportedVersion
 
 HIGHEST_VERSION = 3
-"""The version that Kafka's writer uses since 3.4. Newer versions are read as this one."""
+"""The version that Kafka's writer uses since 3.4. Newer versions are read as this version."""
 
 _OWNED_SINCE, _GENERATION_SINCE, _RACK_SINCE = 1, 2, 3
 
@@ -26,8 +27,8 @@ _OWNED_SINCE, _GENERATION_SINCE, _RACK_SINCE = 1, 2, 3
 class Subscription:
     """A member's topics, and its partitions at the time of the join.
 
-    ``owned`` and ``generation``: its partitions and the generation of that assignment (-1: none yet); ``user_data``
-    belongs to the assignor; ``rack`` is None when unknown.
+    ``owned`` and ``generation``: its partitions, and the generation of their assignment (-1: no assignment yet).
+    ``user_data`` contains the bytes of the assignor; ``rack`` is None when unknown.
     """
 
     topics: tuple[str, ...]
@@ -39,7 +40,7 @@ class Subscription:
 
 @frozen
 class Assignment:
-    """The partitions a leader gives one member."""
+    """The partitions that the leader assigns to one member."""
 
     partitions: tuple[TopicPartition, ...] = ()
     user_data: bytes | None = None
@@ -55,12 +56,12 @@ def version_of(data: bytes) -> int:
 
 
 def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
-    """A subscription as bytes; topics and owned partitions are written sorted, as Kafka's writer does.
+    """The bytes of a subscription; topics and owned partitions are written sorted, as Kafka's writer does.
 
     Fields that the version lacks are omitted (all later fields are ignorable in Kafka's schema).
 
     Raises:
-        UnsupportedVersion: outside v0 to v3.
+        UnsupportedVersion: the version is outside v0 to v3.
         CodecError: a topic or number that cannot be encoded.
     """
     out = _begin("ConsumerProtocolSubscription", version)
@@ -78,10 +79,10 @@ def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSI
 
 
 def decode_subscription(data: bytes, *, at_most: int = HIGHEST_VERSION) -> Subscription:
-    """Read a subscription of any version, without the fields newer than version ``at_most``.
+    """Read a subscription of any version, without fields newer than version ``at_most``.
 
-    A version above 3 is read as 3, without the bytes that follow. A negative generation reads as -1, an empty rack as
-    None, as in Kafka. ``version_of`` returns the version that was written.
+    A version above 3 is read as version 3, and the bytes that follow are ignored. A negative generation is read as -1,
+    an empty rack as None, as in Kafka. ``version_of`` returns the version in the bytes.
 
     Raises:
         Malformed: a negative version, bytes that end inside a field (the error names it), or a null where none is
@@ -101,16 +102,16 @@ def subscribed_topics(data: bytes) -> tuple[str, ...]:
     """The topics of a subscription, for the coordinator. Any version is read as version 0.
 
     Raises:
-        Malformed: as ``decode_subscription`` for version 0.
+        Malformed: the bytes are no subscription of version 0 (``decode_subscription``).
     """
     return decode_subscription(data, at_most=0).topics
 
 
 def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
-    """An assignment as bytes; topics are written in order of first appearance, partitions in the given order.
+    """The bytes of an assignment; topics are in order of first appearance, partitions in the given order.
 
     Raises:
-        UnsupportedVersion: outside v0 to v3.
+        UnsupportedVersion: the version is outside v0 to v3.
         CodecError: a topic or number that cannot be encoded.
     """
     out = _begin("ConsumerProtocolAssignment", version)
@@ -120,10 +121,10 @@ def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) ->
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """Read an assignment of any version, partitions in the order of the bytes.
+    """Read an assignment of any version; partitions are in the order of the bytes.
 
-    Empty bytes are no assignment (an assignment of no partitions has ten bytes). Bytes after the known fields are
-    ignored.
+    Empty bytes are a missing assignment (an assignment without partitions has ten bytes). Bytes after the known fields
+    are ignored.
 
     Raises:
         Malformed: a negative version, or bytes that end inside a field (the error names it).

@@ -1,24 +1,25 @@
-"""The consumer protocol on page version 99 of KIP-429: another layout than the one that shipped.
+"""The consumer protocol on page version 99 of KIP-429, whose layout differs from the shipped layout.
 
-The page puts its new fields in the middle, so that the assignor's bytes stay at the end (integers are big-endian; every
-version starts with itself as int16)::
+The page puts its new fields in the middle, so that the assignor's bytes stay at the end.
+
+Integers are big-endian, and every version begins with its own number as int16. The layouts are::
 
     Subscription V0  topics: array<string>  info: nullable bytes
                  V1  topics: array<string>  assigned: nullable array<(topic, array<int32>)>  info: nullable bytes
     Assignment   V0  assigned: array<(topic, array<int32>)>  info: nullable bytes
                  V1  assigned  revoked: nullable array<(topic, array<int32>)>  error: int16  info: nullable bytes
 
-V0 is Kafka's layout before the KIP; a reader of V0 cannot read V1. The shipped layout appends ``owned`` after the info
-bytes instead, where every old reader skips it (``protocol.messages.member``).
+V0 is Kafka's layout before the KIP; a reader of V0 cannot read V1. The shipped layout instead appends ``owned`` after
+the info bytes, where every old reader ignores it (``protocol.messages.member``).
 
-Source: KIP-429 page version 99, "Consumer Protocol". The page's grammar of Assignment omits ErrorCode and its list of
-fields has it; the field is included here. The page does not number its errors; ``AssignmentErrorCode`` does.
+Source: KIP-429 page version 99, "Consumer Protocol". The page's grammar of Assignment omits ErrorCode, but the page's
+list of fields has it; this module includes the field. The page does not number its errors; ``AssignmentErrorCode``
+does.
 """
 
 from enum import IntEnum
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.member import Subscription, encode_subscription
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.wire.binary import Reader, Writer
@@ -28,7 +29,7 @@ V0, V1 = 0, 1
 
 
 class AssignmentErrorCode(IntEnum):
-    """Errors that a leader may report to a V1 member beside its partitions. Any other number is fatal to the member."""
+    """Errors that a leader may report to a V1 member with its partitions. Any other number is fatal to the member."""
 
     NONE = 0
     INCOMPATIBLE_MEMBERS = 1
@@ -48,10 +49,10 @@ class PageAssignment:
 
 
 def encode_page_subscription(subscription: Subscription, version: int) -> bytes:
-    """A subscription in the layout of KIP-429's page; topics and partitions are written sorted. V0 omits ``owned``.
+    """The bytes of a subscription on KIP-429's page; topics and partitions are sorted. V0 omits ``owned``.
 
     Raises:
-        UnsupportedVersion: neither V0 nor V1.
+        UnsupportedVersion: the version is neither V0 nor V1.
         CodecError: a topic or number that cannot be encoded.
     """
     if version == V0:
@@ -70,11 +71,11 @@ def decode_page_subscription(data: bytes, *, at_most: int = V1) -> tuple[int, Su
 
     Args:
         data: the bytes.
-        at_most: the highest version this reader knows: V0 is a consumer of before the KIP ("old byte-code").
+        at_most: the highest version that this reader knows; V0: a consumer before the KIP ("old byte-code").
 
     Raises:
-        UnsupportedVersion: a version this reader does not know. The page: "an old-versioned consumer would not be able
-            to deserialize a newer-versioned protocol data at all".
+        UnsupportedVersion: this reader does not know the version. The page: "an old-versioned consumer would not be
+            able to deserialize a newer-versioned protocol data at all".
         Malformed: bytes that end inside a field.
     """
     source = Reader(data, "Subscription (KIP-429 v99)")
@@ -85,11 +86,12 @@ def decode_page_subscription(data: bytes, *, at_most: int = V1) -> tuple[int, Su
 
 
 def encode_page_assignment(assignment: PageAssignment, version: int) -> bytes:
-    """An assignment in the layout of KIP-429's page; topics are written in order of first appearance. V0 omits the new
-    fields.
+    """The bytes of an assignment on KIP-429's page; topics are in order of first appearance.
+
+    V0 omits the new fields.
 
     Raises:
-        UnsupportedVersion: neither V0 nor V1.
+        UnsupportedVersion: the version is neither V0 nor V1.
         CodecError: a topic or number that cannot be encoded.
     """
     out = _begin("Assignment (KIP-429 v99)", version)
@@ -108,7 +110,7 @@ def decode_page_assignment(data: bytes, *, at_most: int = V1) -> PageAssignment:
     """Read an assignment of either version.
 
     Raises:
-        UnsupportedVersion: a version this reader does not know.
+        UnsupportedVersion: this reader does not know the version.
         Malformed: bytes that end inside a field.
     """
     source = Reader(data, "Assignment (KIP-429 v99)")
@@ -139,7 +141,7 @@ def _version(source: Reader, at_most: int) -> int:
 
 
 def _nullable_partitions(source: Reader, field: str) -> tuple[TopicPartition, ...] | None:
-    """Read a null array as None; ``Reader.topic_partitions`` refuses nulls."""
+    """An array, or None for a null array; ``Reader.topic_partitions`` refuses nulls."""
     if source.data[source.at : source.at + 4] == b"\xff\xff\xff\xff":
         source.at += 4
         return None

@@ -1,6 +1,6 @@
-"""The first request of a client on each connection: which request versions does the broker support? KIP-35.
+"""The first request of a client on each connection, for the request versions that the broker supports (KIP-35).
 
-A broker supports the versions up to its release, including older ones. A client uses the highest common version.
+A broker supports all versions up to its release. A client uses the highest common version.
 Source: ``ApiVersionsRequest``, ``NodeApiVersions.latestUsableVersion``.
 """
 
@@ -12,8 +12,8 @@ from kemu.protocol.messages.versions import SpokenVersions
 from kemu.protocol.wire.schema import MESSAGES, REPLY, REQUEST, Kind, message, struct
 
 NEGOTIATION_VERSION = 2
-"""The version of the clients' ApiVersions. Kafka 2.4's v3 adds the name of the client's software, which is unused
-here.
+"""The version of the clients' ApiVersions. Kafka 2.4's v3 adds the name of the client's software, which kemu does not
+use.
 """
 
 
@@ -22,12 +22,12 @@ _STABLE_SINCE, _BATCH_SINCE = 7, 3
 
 @message(api_key=18, kind=REQUEST, versions=range(0, 3))
 class ApiVersions:
-    """Client -> broker, before anything else on a connection."""
+    """Client -> broker: the first request on a connection."""
 
 
 @struct
 class ApiVersionRange:
-    """The versions of one API, both included."""
+    """The versions of one API, from the lowest to the highest supported version."""
 
     api_key: int
     min_version: int
@@ -36,7 +36,9 @@ class ApiVersionRange:
 
 @message(api_key=18, kind=REPLY, versions=range(0, 3))
 class ApiVersionsReply:
-    """One row per API whose versions differ between releases here; of other APIs, brokers support all versions."""
+    """The reply to ApiVersions: one row per API whose versions differ between releases in kemu. Brokers support all
+    versions of other APIs.
+    """
 
     error: ErrorCode
     api_keys: tuple[ApiVersionRange, ...]
@@ -58,10 +60,10 @@ def highest_of(reply: ApiVersionsReply) -> Mapping[int, int]:
 
 
 def built_for(message: object, version: int) -> object | None:
-    """A request in the form of an older version; None if it cannot be sent in that version.
+    """A request in the form of an older version; None if the older version cannot express the request.
 
-    Source: ``OffsetFetchRequest.Builder.build`` (drops the flag), ``LeaveGroupRequest.Builder.build`` (one member, by
-    its id alone).
+    Source: ``OffsetFetchRequest.Builder.build`` (drops the flag), ``LeaveGroupRequest.Builder.build`` (one member, only
+    by its id).
     """
     if isinstance(message, OffsetFetch) and version < _STABLE_SINCE:
         return OffsetFetch(group=message.group, topics=message.topics)

@@ -1,4 +1,4 @@
-"""neither of these applies, and the reply comes when the high watermark has passed the records."""
+"""Messages between a broker and its group coordinator about the log of a partition of ``__consumer_offsets``."""
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.wire.schema import REPLY, REQUEST, message, since
@@ -8,7 +8,7 @@ from kemu.protocol.wire.schema import REPLY, REQUEST, message, since
 class LeadGroups:
     """Broker -> coordinator: this broker leads the partition of ``__consumer_offsets``, with this log.
 
-    Source: Kafka's ``onElection``; the log is read to its end, not to the high watermark.
+    Source: Kafka's ``onElection``. The log is read to its end, not to the high watermark.
     """
 
     partition: int
@@ -18,7 +18,7 @@ class LeadGroups:
 
 @message(api_key=112, kind=REPLY, versions=range(0, 1))
 class LeadGroupsReply:
-    """The coordinator has received the message."""
+    """The coordinator has received LeadGroups."""
 
 
 @message(api_key=113, kind=REQUEST, versions=range(0, 1))
@@ -31,15 +31,16 @@ class ResignGroups:
 
 @message(api_key=113, kind=REPLY, versions=range(0, 1))
 class ResignGroupsReply:
-    """The coordinator has received the message."""
+    """The coordinator has received ResignGroups."""
 
 
 @message(api_key=114, kind=REQUEST, versions=range(0, 2))
 class AppendGroups:
     """Coordinator -> broker: append these records as one batch, and reply when all in-sync replicas have them.
 
-    ``leader_epoch``: the coordinator's epoch of the partition; an older one is answered NOT_LEADER_OR_FOLLOWER.
-    ``required_acks``: -1: like acks=all of a producer, with ``min.insync.replicas`` and ``offsets.commit.timeout.ms``;
+    ``leader_epoch``: the coordinator's epoch of the partition; the answer to an older epoch is NOT_LEADER_OR_FOLLOWER.
+    ``required_acks`` -1: a producer's acks=all, with ``min.insync.replicas`` and ``offsets.commit.timeout.ms``.
+    ``required_acks`` 1: neither setting applies, and the broker replies when the high watermark has passed the records.
     """
 
     partition: int
@@ -50,8 +51,9 @@ class AppendGroups:
 
 @message(api_key=114, kind=REPLY, versions=range(0, 2))
 class AppendGroupsReply:
-    """NONE and the first record's offset, or an error. After an indefinite one (``ErrorCode.definite``) the log may
-    have it.
+    """NONE and the first record's offset, or an error.
+
+    After an indefinite error (``ErrorCode.definite``) the log may contain the records.
     """
 
     error: ErrorCode

@@ -1,7 +1,7 @@
 """Messages about the second commit log, between a consumer in KIP-333's mode and its coordinator.
 
-The KIP's page defines no requests for it; the API keys are kemu's own. Requests carry the generation as OffsetCommit
-does, so that offsets and ranges have the same fence.
+The KIP's page defines no requests for the log; the API keys are kemu's own. As in OffsetCommit, requests contain the
+generation, so that offsets and ranges have the same fence.
 """
 
 from kemu.protocol.errors import ErrorCode
@@ -10,12 +10,12 @@ from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER
 from kemu.protocol.wire.schema import REPLY, REQUEST, message, struct
 
 RANGES_VERSION = 0
-"""The only version of both requests."""
+"""The only version of RangeCommit and RangeFetch."""
 
 
 @struct
 class RangeToOpen:
-    """A token: the second consumer is to process offsets ``start .. end - 1`` of a partition."""
+    """A token: the second consumer must process offsets ``start .. end - 1`` of a partition."""
 
     topic: str
     partition: int
@@ -34,7 +34,7 @@ class RangeProgress:
 
 @message(api_key=116, kind=REQUEST, versions=range(0, 1))
 class RangeCommit:
-    """Member -> coordinator: write these to the second commit log, as one batch."""
+    """Member -> coordinator: write tokens and offsets to the second commit log, as one batch."""
 
     group: str
     generation: int = NO_GENERATION
@@ -46,13 +46,13 @@ class RangeCommit:
 
 @message(api_key=116, kind=REPLY, versions=range(0, 1))
 class RangeCommitReply:
-    """One outcome per token, then one per offset."""
+    """The reply to RangeCommit: one outcome per token, then one outcome per offset."""
 
     outcomes: tuple[OffsetOutcome, ...]
 
 
 def outcome_of_all(request: RangeCommit, error: ErrorCode) -> RangeCommitReply:
-    """A reply with the same error for all rows of the request."""
+    """A reply to RangeCommit with the same error for all rows of the request."""
     tokens = [OffsetOutcome(topic=row.topic, partition=row.partition, error=error) for row in request.tokens]
     offsets = [OffsetOutcome(topic=row.topic, partition=row.partition, error=error) for row in request.offsets]
     return RangeCommitReply(outcomes=(*tokens, *offsets))
@@ -83,7 +83,7 @@ class FetchedLogs:
 
 @message(api_key=117, kind=REPLY, versions=range(0, 1))
 class RangeFetchReply:
-    """One row per requested partition, and the error of the whole request."""
+    """The reply to RangeFetch: one row per requested partition, and the error of the whole request."""
 
     error: ErrorCode = ErrorCode.NONE
     logs: tuple[FetchedLogs, ...] = ()

@@ -1,7 +1,9 @@
-"""Records of a group coordinator in its partition of ``__consumer_offsets``, as it writes and loads them.
+"""Records of a group coordinator in its partition of ``__consumer_offsets``, as the coordinator writes and loads them.
 
-Keys and values each start with an int16 version. The key's version is the kind of the record: 0 and 1 a committed
-offset, 2 the metadata of a group. A null value (tombstone) removes. Layouts of the values::
+Keys and values each begin with an int16 version. The key's version is the kind of the record: 0 and 1 a committed
+offset, 2 the metadata of a group. A null value (tombstone) removes the key.
+
+The layouts of the values are::
 
     OffsetCommitValue   offset int64, v3+ leader_epoch int32, metadata string, commit_timestamp int64,
                         v1 only: expire_timestamp int64
@@ -17,15 +19,15 @@ The records of KIP-333's second commit log have key versions that Kafka's coordi
     RangeProgressKey    group string, topic string, partition int32
     RangeProgressValue  offset int64, commit_timestamp int64
 
-Version 4 of Kafka's two is flexible (compact lengths, tagged fields). Version 3 is written, as by Kafka since 2.3.
+Version 4 of Kafka's two values is flexible (compact lengths, tagged fields). Kemu writes version 3, as Kafka does since
+2.3.
 
 Source: OffsetCommitKey/Value and GroupMetadataKey/Value, Kafka 3.9.
 """
 
 from typing import TypeAlias
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.wire.binary import Reader, Writer
 from kemu.protocol.wire.codec import UnsupportedVersion
 
@@ -34,7 +36,9 @@ GROUP_KEY_VERSION = 2
 RANGE_KEY_VERSION = 3330
 RANGE_PROGRESS_KEY_VERSION = 3331
 WRITTEN_VERSION = 3
-"""Of both values; an offset with an explicit expiry is written as version 1, the only one with that field."""
+"""The written version of both values. An offset with an explicit expiry is written as version 1, the only version with
+an expiry.
+"""
 HIGHEST_VERSION = 4
 
 _EXPIRY_VERSION = 1
@@ -47,9 +51,9 @@ _FLEXIBLE_SINCE = 4
 
 @frozen
 class StoredMember:
-    """A member as stored in the log, with the metadata of the selected protocol only.
+    """A member in a group's record, with the metadata of the selected protocol only.
 
-    ``rebalance_timeout_ms`` is -1 when the record had none (v0): the session timeout is used instead.
+    ``rebalance_timeout_ms`` is -1 if the record has no such field (v0); the session timeout is used instead.
     """
 
     member_id: str
@@ -64,9 +68,9 @@ class StoredMember:
 
 @frozen
 class GroupMetadata:
-    """A group as stored in the log; protocol and leader are None without members.
+    """A group in the log; protocol and leader are None without members.
 
-    ``state_timestamp_ms``: when the state last changed, -1 in older records (v0, v1).
+    ``state_timestamp_ms``: the time of the last change of state, -1 in older records (v0, v1).
     """
 
     group: str
@@ -80,7 +84,7 @@ class GroupMetadata:
 
 @frozen
 class StoredOffset:
-    """A committed offset; ``leader_epoch`` -1 when unknown, ``expire_timestamp_ms`` only from the oldest clients."""
+    """A committed offset. ``leader_epoch`` -1: unknown. ``expire_timestamp_ms``: only the oldest clients set it."""
 
     offset: int
     leader_epoch: int
@@ -91,7 +95,7 @@ class StoredOffset:
 
 @frozen
 class GroupRecord:
-    """A group's metadata; None: the group is removed."""
+    """A record with a group's metadata; None: the record removes the group."""
 
     group: str
     metadata: GroupMetadata | None
@@ -99,7 +103,7 @@ class GroupRecord:
 
 @frozen
 class OffsetRecord:
-    """A partition's committed offset; None: it is removed."""
+    """A record with a partition's committed offset; None: the record removes the offset."""
 
     group: str
     topic: str
@@ -117,7 +121,7 @@ class StoredRange:
 
 @frozen
 class RangeRecord:
-    """A token of the second commit log (KIP-333); None: the range from this start is closed."""
+    """A record with a token of the second commit log (KIP-333); None: the record closes the range from this start."""
 
     group: str
     topic: str
@@ -128,7 +132,7 @@ class RangeRecord:
 
 @frozen
 class RangeProgressRecord:
-    """The second consumer's commit; None: it is removed."""
+    """A record with the second consumer's commit; None: the record removes the commit."""
 
     group: str
     topic: str
@@ -140,10 +144,10 @@ StoredRecord: TypeAlias = GroupRecord | OffsetRecord | RangeRecord | RangeProgre
 
 
 def group_record(metadata: GroupMetadata, version: int = WRITTEN_VERSION) -> tuple[bytes, bytes]:
-    """Key and value of a group's metadata; fields that the version lacks are omitted (ignorable in Kafka's schema).
+    """The key and value of a group's metadata; fields that the version lacks are omitted (ignorable in Kafka's schema).
 
     Raises:
-        UnsupportedVersion: outside v0 to v4.
+        UnsupportedVersion: the version is outside v0 to v4.
         CodecError: a string or number that cannot be encoded.
     """
     out = _begin("GroupMetadataValue", version)
@@ -173,12 +177,12 @@ def offset_record(
     *,
     version: int | None = None,
 ) -> tuple[bytes, bytes]:
-    """Key and value of a committed offset.
+    """The key and value of a committed offset.
 
-    ``version`` None: 3, or 1 when the value has an expiry (it then loses its leader epoch), as Kafka does.
+    ``version`` None: version 3, or version 1 without a leader epoch if the value has an expiry, as in Kafka.
 
     Raises:
-        UnsupportedVersion: outside v0 to v4.
+        UnsupportedVersion: the version is outside v0 to v4.
         CodecError: a string or number that cannot be encoded.
     """
     if version is None:
@@ -201,7 +205,7 @@ def offset_tombstone(group: str, topic: str, partition: int) -> tuple[bytes, Non
 
 
 def range_record(group: str, topic: str, partition: int, start: int, value: StoredRange) -> tuple[bytes, bytes]:
-    """Key and value of a range token."""
+    """The key and value of a range token."""
     out = Writer("RangeValue")
     out.int16(0)
     out.int64(value.end)
@@ -215,7 +219,7 @@ def range_tombstone(group: str, topic: str, partition: int, start: int) -> tuple
 
 
 def range_progress_record(group: str, topic: str, partition: int, value: StoredOffset) -> tuple[bytes, bytes]:
-    """Key and value of the second consumer's commit; it has no leader epoch and no metadata."""
+    """The key and value of the second consumer's commit, which has no leader epoch and no metadata."""
     out = Writer("RangeProgressValue")
     out.int16(0)
     out.int64(value.offset)

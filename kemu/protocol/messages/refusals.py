@@ -1,7 +1,7 @@
 """The error reply to each request, in the request's version, for requests that are not executed.
 
-One row per request that a group coordinator or a controller may refuse as a whole. Some replies have one error for the
-whole request, others only one per row.
+The table has one row per request that a group coordinator or a controller may refuse as a whole. Some replies have one
+error for the whole request, others have one error per row.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,13 +26,13 @@ def refusal(request: object, error: ErrorCode, version: int) -> object:
 
 
 def join_error(version: int, error: ErrorCode, member_id: MemberId) -> group.JoinGroupReply:
-    """A refused join: no generation, no leader, no protocol (an empty name before v7)."""
+    """The reply to a refused join: no generation, no leader, no protocol (an empty name before v7)."""
     name = None if version >= _PROTOCOL_NULLABLE_SINCE else ""
     return group.JoinGroupReply(error=error, protocol_name=name, member_id=member_id)
 
 
 def no_offset(topic: str, partition: int, error: ErrorCode = ErrorCode.NONE) -> group.FetchedOffset:
-    """A row without a committed offset, or with an error in its place."""
+    """A row without a committed offset, or with an error instead of an offset."""
     return group.FetchedOffset(topic=topic, partition=partition, metadata="", error=error)
 
 
@@ -50,7 +50,7 @@ def _commit(request: group.OffsetCommit, error: ErrorCode, _version: int) -> gro
 
 
 def _fetch(request: group.OffsetFetch, error: ErrorCode, version: int) -> group.OffsetFetchReply:
-    """One error since v2; before, one per partition."""
+    """A reply with one error since v2; before v2, with one error per partition."""
     if version >= _TOP_LEVEL_FETCH_ERROR_SINCE:
         return group.OffsetFetchReply(offsets=(), error=error)
     rows = [no_offset(row.topic, partition, error) for row in request.topics or () for partition in row.partitions]

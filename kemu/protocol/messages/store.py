@@ -1,21 +1,22 @@
 """Messages of the metadata store: ZooKeeper's operations, sessions and watches.
 
-A client is a broker's controller actor, or the broker itself. A client opens a session, or attaches to the one of its
-process:
-a Kafka broker has one session for both roles. Then it sends ``StoreOps``: transactions, executed in order, with one
-answer each. All messages from the store to a client travel in order on the connection that the client opened:
+A client is a broker's controller actor, or the broker itself. A client opens a session, or attaches to the session of
+its process: a Kafka broker has one session for both roles. In the session the client sends ``StoreOps``: transactions,
+executed in order, with one answer each. All messages from the store to a client arrive in order on the connection that
+the client opened. The store sends:
 
 * the reply to each request, in the order of the requests;
-* ``StoreEvents``: fired watches, sent unasked (as further replies to ``OpenSession``). Fired watches precede any reply
-  that shows the new state, so that a client sees a watch's event before the change itself.
+* ``StoreEvents``: watches that fired, as further replies to ``OpenSession``. Such an event precedes any reply with the
+  new state, so that a client sees a watch's event before the change itself.
 
-Watches are one-shot and belong to the connection's client. A client that reconnects sends its remaining watches
-(ZooKeeper's setWatches), and the store fires at once those whose node changed meanwhile. Between an event and the next
-registration changes are not signalled: register, then read.
+Watches belong to the connection's client, and fire once. A client that reconnects sends its remaining watches
+(ZooKeeper's setWatches). Watches on nodes that have changed since the last connection fire at once. Changes between an
+event and the next registration fire no watch, so clients first register and then read.
 
-After a lost connection the client does not know whether its last writes happened. Only the store reports an expiry.
+After a lost connection the client does not know whether the store executed its last writes. Only the store reports an
+expiry.
 
-The API keys are kemu's own (Kafka's stay below 100); ``StoreOpKind`` has the opcodes of ZooKeeper's protocol.
+The API keys are kemu's own (Kafka's keys are below 100); ``StoreOpKind`` has the opcodes of ZooKeeper's protocol.
 Source: ZooKeeper 3.5 programmer's guide.
 """
 
@@ -28,7 +29,7 @@ NO_SESSION = 0
 
 
 class StoreOpKind(IntEnum):
-    """ZooKeeper's opcodes."""
+    """The kinds of operations, with ZooKeeper's opcodes."""
 
     CREATE = 1
     DELETE = 2
@@ -40,7 +41,9 @@ class StoreOpKind(IntEnum):
 
 
 class CreateMode(IntEnum):
-    """ZooKeeper's flags. Sequential: the store appends a ten-digit counter of the parent to the name."""
+    """The mode of a new node, with ZooKeeper's flags. Sequential: the name ends with a ten-digit counter of
+    the parent.
+    """
 
     PERSISTENT = 0
     EPHEMERAL = 1
@@ -52,9 +55,9 @@ class StoreCode(IntEnum):
 
     OK = 0
     RUNTIME_INCONSISTENCY = -2
-    """An operation of a transaction failed because of another one."""
+    """An operation of a transaction failed because another operation failed."""
     CONNECTION_LOSS = -4
-    """Never sent: a client's own code for an unknown result."""
+    """A client's own code for an unknown result; the store never sends it."""
     BAD_ARGUMENTS = -8
     NO_NODE = -101
     BAD_VERSION = -103
@@ -65,7 +68,9 @@ class StoreCode(IntEnum):
 
 
 class WatchKind(IntEnum):
-    """The read that set a watch, which decides what fires it: get or exists (a node, or its absence), or children."""
+    """The read that set a watch: get or exists (of a node or its absence), or children. The read determines the
+    changes that fire the watch.
+    """
 
     DATA = 0
     EXIST = 1
@@ -94,11 +99,11 @@ class Watch:
 
 @message(api_key=100, kind=REQUEST, versions=range(0, 1))
 class OpenSession:
-    """Open a session (id 0), or attach this connection to an existing one.
+    """Open a session (id 0), or attach this connection to an existing session.
 
-    ``timeout_ms`` is for a new one. ``watches``: the client's remaining watches; the store drops all others of this
-    client.
-    ``last_zxid``: the last change this client has seen; a watch whose node changed after it fires at once.
+    ``timeout_ms``: the timeout of a new session. ``watches``: the client's remaining watches; the store drops all other
+    watches of this client. ``last_zxid``: the last change that this client has seen; a watch whose node changed later
+    fires at once.
     """
 
     session_id: int = NO_SESSION
@@ -109,7 +114,7 @@ class OpenSession:
 
 @message(api_key=100, kind=REPLY, versions=range(0, 1))
 class OpenSessionReply:
-    """OK, or SESSION_EXPIRED if the session does not exist (any more)."""
+    """The reply to OpenSession: OK, or SESSION_EXPIRED if the session does not exist."""
 
     code: StoreCode
     session_id: int
@@ -118,28 +123,28 @@ class OpenSessionReply:
 
 @message(api_key=101, kind=REQUEST, versions=range(0, 1))
 class Ping:
-    """Keep the session alive. Every other request does so, too."""
+    """Keep the session alive. Every other request also keeps the session alive."""
 
     session_id: int
 
 
 @message(api_key=101, kind=REPLY, versions=range(0, 1))
 class PingReply:
-    """The store has received the ping."""
+    """The reply to Ping: the store has received the ping."""
 
     code: StoreCode
 
 
 @message(api_key=102, kind=REQUEST, versions=range(0, 1))
 class CloseSession:
-    """End a session: its ephemeral nodes and watches are removed at once."""
+    """End a session: the store removes its ephemeral nodes and watches at once."""
 
     session_id: int
 
 
 @message(api_key=102, kind=REPLY, versions=range(0, 1))
 class CloseSessionReply:
-    """The session has ended."""
+    """The reply to CloseSession: the session has ended."""
 
     code: StoreCode
 
@@ -149,7 +154,7 @@ class CloseSessionReply:
 
 @struct
 class StoreOp:
-    """One operation. ``version`` -1: any. ``watch`` applies to EXISTS, GET_DATA and GET_CHILDREN."""
+    """One operation. ``version`` -1: any version. ``watch`` applies to EXISTS, GET_DATA and GET_CHILDREN."""
 
     kind: StoreOpKind
     path: str
@@ -161,14 +166,14 @@ class StoreOp:
 
 @struct
 class Transaction:
-    """Operations that all happen or none (ZooKeeper's multi). A read is always alone in its transaction."""
+    """Operations that all succeed or all fail (ZooKeeper's multi). A read is always alone in its transaction."""
 
     ops: tuple[StoreOp, ...]
 
 
 @message(api_key=103, kind=REQUEST, versions=range(0, 1))
 class StoreOps:
-    """Transactions to execute in order: ZooKeeper's client pipelines them over its connection."""
+    """Transactions to execute in order; ZooKeeper's client pipelines transactions over its connection."""
 
     session_id: int
     transactions: tuple[Transaction, ...]
@@ -178,8 +183,9 @@ class StoreOps:
 class OpResult:
     """The result of one operation.
 
-    ``path``: of the node created. ``data``, ``version``, ``czxid`` (of the creating change), ``ephemeral_owner`` (a
-    session, or 0): the node after the operation. ``children``: names, sorted.
+    ``path``: the path of the created node. ``data``, ``version``, ``czxid`` (of the creating change),
+    ``ephemeral_owner`` (a session, or 0): the node after the operation. ``children``: the names of the children,
+    sorted.
     """
 
     code: StoreCode
@@ -193,7 +199,9 @@ class OpResult:
 
 @struct
 class TransactionResult:
-    """``code``: OK, or the code of the failed operation; then the transaction had no effect."""
+    """The result of a transaction. ``code``: OK, or the code of the failed operation. A failed transaction had no
+    effect.
+    """
 
     code: StoreCode
     results: tuple[OpResult, ...]
@@ -201,7 +209,9 @@ class TransactionResult:
 
 @message(api_key=103, kind=REPLY, versions=range(0, 1))
 class StoreOpsReply:
-    """A result per transaction; with a code other than OK (SESSION_EXPIRED) none was executed."""
+    """The reply to StoreOps: a result per transaction. With another code than OK (SESSION_EXPIRED) no transaction was
+    executed.
+    """
 
     code: StoreCode
     zxid: int
@@ -210,7 +220,7 @@ class StoreOpsReply:
 
 @struct
 class WatchEvent:
-    """A watch fired: the watched node changed, and the watch is removed."""
+    """The event of a watch that fired: the watched node changed, and the watch is removed."""
 
     kind: WatchEventKind
     path: str
@@ -218,7 +228,7 @@ class WatchEvent:
 
 @message(api_key=104, kind=REPLY, versions=range(0, 1))
 class StoreEvents:
-    """Watches that fired, in the order of the changes."""
+    """Store -> client: events of watches that fired, in the order of the changes."""
 
     zxid: int
     events: tuple[WatchEvent, ...]

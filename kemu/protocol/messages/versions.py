@@ -1,13 +1,14 @@
 """The version of each API that a client uses: the differences between Kafka releases on the wire.
 
-A profile picks older versions (``LATEST.but(JoinGroup=3)``). Machines understand every declared version; the brokers of
-a release support the versions of its clients.
+A profile selects older versions (``LATEST.but(JoinGroup=3)``). Machines understand every declared version; the brokers
+of a release support the versions of the release's clients.
 """
 
 from collections.abc import Mapping
 
-from attrs import evolve, frozen
+from attrs import evolve
 
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages import control, data, group
 from kemu.protocol.messages.member import HIGHEST_VERSION
 from kemu.protocol.wire.codec import UnsupportedVersion
@@ -16,10 +17,10 @@ from kemu.protocol.wire.schema import MESSAGES, SPECS
 
 @frozen
 class SpokenVersions:
-    """Kafka's API name -> the version sent; ``subscription``: version of the consumer protocol's bytes.
+    """Kafka's API name -> the version to send; ``subscription``: the version of the consumer protocol's bytes.
 
-    ``negotiates``: brokers are of several releases, so that clients ask each for its versions (``ApiVersions``) and
-    send no higher ones. If all brokers are of one release, clients do not ask.
+    ``negotiates``: brokers are of several releases, so that clients request the versions of each broker
+    (``ApiVersions``) and send no higher versions. If all brokers are of one release, clients send no such request.
     """
 
     requests: Mapping[str, int]
@@ -33,7 +34,7 @@ class SpokenVersions:
         """The same table with other versions of some APIs, by Kafka's name: ``but(JoinGroup=3, subscription=1)``.
 
         Raises:
-            UnsupportedVersion: an unknown API, or an unknown version of it.
+            UnsupportedVersion: the API is unknown, or has no such version.
         """
         for api, version in requests.items():
             declared = _declared(api)
@@ -53,7 +54,7 @@ class SpokenVersions:
         return evolve(self, requests=spoken)
 
     def asking(self) -> "SpokenVersions":
-        """The same table, but clients ask each broker for its versions first."""
+        """The same table, but clients first request the versions of each broker."""
         return evolve(self, negotiates=True)
 
 
@@ -69,13 +70,16 @@ _OF_RELEASES: tuple[type, ...] = (
     group.FindCoordinator, group.JoinGroup, group.Heartbeat, group.LeaveGroup, group.SyncGroup,
     control.OffsetForLeaderEpoch,
 )  # fmt: skip
-"""The requests of which clients of different releases use different versions."""
+"""The requests whose versions differ between the clients of different releases."""
 
 LATEST = SpokenVersions({api.__name__: SPECS[api].versions[-1] for api in _OF_RELEASES}).but(
     Fetch=data.REPLICA_FETCH_VERSION - 1
 )
-"""Versions of Kafka 3.9 clients: the newest declared ones, except the version of Fetch that only followers send.
-FindCoordinator and OffsetFetch are declared up to the last version without batches."""
+"""The versions of Kafka 3.9 clients: the newest declared versions, except the version of Fetch that only followers
+send.
+
+FindCoordinator and OffsetFetch are declared up to the last version without batches.
+"""
 
 KAFKA_3_4 = SpokenVersions(
     {
@@ -93,7 +97,7 @@ KAFKA_3_4 = SpokenVersions(
         "OffsetForLeaderEpoch": 4,
     }
 )
-"""Versions of Kafka 3.4 clients: subscription v3 (KIP-792's generation, KIP-881's rack)."""
+"""The versions of Kafka 3.4 clients: subscription v3 (KIP-792's generation, KIP-881's rack)."""
 
 KAFKA_2_4 = KAFKA_3_4.but(
     Produce=8,
@@ -108,10 +112,10 @@ KAFKA_2_4 = KAFKA_3_4.but(
     OffsetForLeaderEpoch=3,
     subscription=1,
 )
-"""Versions of Kafka 2.4 clients: subscription v1 (KIP-429's owned partitions, no generation)."""
+"""The versions of Kafka 2.4 clients: subscription v1 (KIP-429's owned partitions, no generation)."""
 
 KAFKA_2_6 = KAFKA_2_4.but(OffsetFetch=7, JoinGroup=7, SyncGroup=5)
-"""Versions of Kafka 2.6 clients: still subscription v1."""
+"""The versions of Kafka 2.6 clients: still subscription v1."""
 
 KAFKA_2_3 = KAFKA_2_4.but(
     Produce=7,
@@ -125,13 +129,13 @@ KAFKA_2_3 = KAFKA_2_4.but(
     LeaveGroup=2,
     subscription=0,
 )
-"""Versions of Kafka 2.3 clients, the release that KIP-429's page was written for."""
+"""The versions of Kafka 2.3 clients, the release for which KIP-429's page was written."""
 
 KAFKA_2_8 = KAFKA_2_6.but(Produce=9, Fetch=12, ListOffsets=6, Metadata=11, OffsetForLeaderEpoch=4)
-"""Versions of Kafka 2.8 clients: still subscription v1."""
+"""The versions of Kafka 2.8 clients: still subscription v1."""
 
 KAFKA_3_7 = KAFKA_3_4.but(Produce=10, Fetch=16, ListOffsets=8, OffsetCommit=9)
-"""Versions of Kafka 3.7 clients."""
+"""The versions of Kafka 3.7 clients."""
 
 KAFKA_3_0 = KAFKA_2_8.but(ListOffsets=7)
-"""Versions of Kafka 3.0 clients: still subscription v1."""
+"""The versions of Kafka 3.0 clients: still subscription v1."""

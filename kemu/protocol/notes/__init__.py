@@ -1,4 +1,4 @@
-"""Notes of machines, grouped by the kind of machine; importing this package registers all of them."""
+"""Notes of machines, grouped by the kind of machine. The import of this package registers all notes."""
 
 from kemu.protocol.notes import groups, ranges, replication, streams
 

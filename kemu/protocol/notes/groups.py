@@ -1,6 +1,6 @@
-"""Notes: typed facts that machines report to checkers, metrics, transcripts and tables. No machine ever reads one.
+"""Notes: typed facts that machines report to checkers, metrics, transcripts and tables. No machine reads a note.
 
-A note states a change inside the machine. The step that contains the note adds time and actor.
+A note reports a change inside a machine. The step that contains the note adds time and actor.
 """
 
 from enum import StrEnum
@@ -14,7 +14,7 @@ from kemu.protocol.wire.values import value
 
 @value
 class GroupBecame:
-    """A group changed its state (names as Kafka prints them: Empty, PreparingRebalance, ...)."""
+    """A group changed its state. States have Kafka's names (Empty, PreparingRebalance, ...)."""
 
     group: str
     old: str
@@ -25,7 +25,7 @@ class GroupBecame:
 
 @value
 class MemberAdded:
-    """A member entered the group. A member id assigned with MEMBER_ID_REQUIRED is not an entry yet."""
+    """A member entered the group. A member that only has an id from MEMBER_ID_REQUIRED has not entered yet."""
 
     group: str
     member_id: str
@@ -34,7 +34,7 @@ class MemberAdded:
 
 
 class Removal(StrEnum):
-    """Why a coordinator removed a member (``MemberRemoved.why``); after ``REPLACED`` follows the new id."""
+    """The reason why a coordinator removed a member (``MemberRemoved.why``); the new id follows ``REPLACED``."""
 
     LEFT = "left"
     SESSION_EXPIRED = "session expired"
@@ -48,7 +48,7 @@ class Removal(StrEnum):
 
 @value
 class MemberRemoved:
-    """A member left, was expired or was replaced by a member of the same instance (``why``: a ``Removal``)."""
+    """A member left, expired, or was replaced by a member of the same instance (``why``: a ``Removal``)."""
 
     group: str
     member_id: str
@@ -84,7 +84,8 @@ class JoinPhaseCompleted:
 class GroupRecordWritten:
     """A coordinator wrote the record of a generation with all subscriptions and assignments, or failed to write it.
 
-    ``size``: bytes of its batch; ``most``: ``message.max.bytes`` of the brokers. ``error``: why it is not in the log.
+    ``size``: bytes of the record's batch; ``most``: ``message.max.bytes`` of the brokers. ``error``: the reason of a
+    failure.
     """
 
     group: str
@@ -96,7 +97,7 @@ class GroupRecordWritten:
 
 @value
 class GroupLoaded:
-    """A coordinator loaded a group from the log after it moved here or restarted."""
+    """A coordinator loaded a group from the log, after the group moved to this broker or the broker restarted."""
 
     group: str
     state: str
@@ -106,14 +107,16 @@ class GroupLoaded:
 
 @value
 class GroupUnloaded:
-    """The coordinator unloaded the group, as another broker leads its partition."""
+    """A coordinator unloaded a group, because another broker leads the group's partition."""
 
     group: str
 
 
 @value
 class OffsetsLoadFailed:
-    """A coordinator could not read the log of a partition of the offsets topic: its groups are not available."""
+    """A coordinator could not read the log of a partition of the offsets topic, so the partition's groups are not
+    available.
+    """
 
     partition: int
     why: str
@@ -121,9 +124,9 @@ class OffsetsLoadFailed:
 
 @value
 class OffsetCommitted:
-    """A committed offset is in the log. Generation -1 and member "" outside group management.
+    """A committed offset is in the log. Outside group management, the generation is -1 and the member "".
 
-    ``position``: offset of its record in the group's log; -1 = unknown.
+    ``position``: the offset of the commit's record in the group's log; -1 = unknown.
     """
 
     group: str
@@ -137,10 +140,10 @@ class OffsetCommitted:
 
 @value
 class LateCommit:
-    """The log has a commit that came over a connection which its client had already replaced.
+    """The log has a commit that the coordinator read after the client had opened a newer connection.
 
-    The client may have committed a newer offset over its new connection before. This note precedes the commit's
-    ``OffsetCommitted`` notes, whose records have these positions in the group's log.
+    Before that, the client may have committed a newer offset over its new connection. The commit's ``OffsetCommitted``
+    notes follow, whose records have these positions in the group's log.
     """
 
     group: str
@@ -171,12 +174,11 @@ class RequestRefused:
 
 @value
 class GroupRequestRead:
-    """A coordinator read a request about a group's members from a connection, and serves it from this step on.
+    """A coordinator read a request about a group's members from a connection, and serves the request from this step on.
 
-    (``client``, ``connection``, ``request_id``) identifies it. ``ids``: the request's (member id, instance id) pairs; a
-    LeaveGroup may have several. ``rows``: (name, bytes) as received: the protocols of a JoinGroup, or the assignments
-    of a
-    SyncGroup.
+    (``client``, ``connection``, ``request_id``) identifies the request. ``ids``: the request's (member id, instance id)
+    pairs; a LeaveGroup may have several pairs. ``rows``: (name, bytes) as received: the protocols of a JoinGroup, or
+    the assignments of a SyncGroup.
     """
 
     group: str
@@ -193,9 +195,9 @@ class GroupRequestRead:
 
 @value
 class GroupRequestAnswered:
-    """A coordinator sent the answer to a ``GroupRequestRead``. ``error``: the first that it carries.
+    """A coordinator sent the answer to a ``GroupRequestRead``. ``error``: the first error in the answer.
 
-    Of a JoinGroup: generation, protocol, leader, the member's id and the listed members. Of a SyncGroup: the
+    For a JoinGroup: generation, protocol, leader, the member's id and the listed members. For a SyncGroup: the
     assignment.
     """
 
@@ -213,7 +215,7 @@ class GroupRequestAnswered:
 
 @value
 class GroupDescribed:
-    """Admin: the answer to DescribeGroups."""
+    """An admin received the answer to DescribeGroups."""
 
     group: str
     state: str
@@ -223,9 +225,9 @@ class GroupDescribed:
 
 @value
 class AdminAnswered:
-    """Admin: the result of a command, by the API of its last request: RemoveMember is "LeaveGroup".
+    """An admin's command has a result. ``api``: the API of the last request; for RemoveMember "LeaveGroup".
 
-    ``group``: "" for a command about no group. ``text``: the result, or the reason of a failure, in words.
+    ``group``: "" for a command without a group. ``text``: the result, or the reason of a failure, as text.
     """
 
     group: str
@@ -238,13 +240,15 @@ class AdminAnswered:
 
 
 class Rejoin(StrEnum):
-    """Reasons of a member to rejoin (``MemberBecame.why``) that other code reacts to or counts."""
+    """The reasons of a member's rejoin (``MemberBecame.why``) to which other code reacts, or which other
+    code counts.
+    """
 
     REVOKED = "need to revoke partitions and re-join"
     PROBING = "Scheduled probing rebalance"
-    """Streams, KIP-441; the text is from ``StreamThread``."""
+    """A reason of Streams with KIP-441; the text is from ``StreamThread``."""
     READY = "a learner is ready"
-    """Streams, KIP-429's page, like all that follow."""
+    """A reason of Streams with KIP-429's page, as are the next reasons."""
     LEAVING = "the instance is to hand its tasks over and leave"
     STAYING = "the instance is to stay after all"
     EXPIRED = "scale.down.timeout.ms is over"
@@ -254,7 +258,7 @@ class Rejoin(StrEnum):
 class MemberBecame:
     """A member changed its state (UNJOINED, PREPARING_REBALANCE, COMPLETING_REBALANCE, STABLE, CLOSED, FAILED).
 
-    ``why``: the reason in words; a ``Rejoin`` where one applies.
+    ``why``: the reason as text; a ``Rejoin`` if one applies.
     """
 
     group: str
@@ -267,7 +271,7 @@ class MemberBecame:
 
 @value
 class AssignmentReceived:
-    """A member took the assignment of this generation from its SyncGroup answer."""
+    """A member received the assignment of this generation in the answer to SyncGroup."""
 
     group: str
     member_id: str
@@ -277,7 +281,7 @@ class AssignmentReceived:
 
 @value
 class IncompatibleRebalance:
-    """KIP-429's page: an assignment said that members of V0 and V1 met (metric ``num.incompatible.rebalance``)."""
+    """An assignment of KIP-429's page said that members of V0 and V1 met (metric ``num.incompatible.rebalance``)."""
 
     group: str
     member_id: str
@@ -286,7 +290,7 @@ class IncompatibleRebalance:
 
 @value
 class AssignmentRefused:
-    """An assignment fails a check that a member makes of every assignment. ``MemberFailed`` follows.
+    """An assignment failed a check that a member makes of every assignment. ``MemberFailed`` follows.
 
     Source: KIP-429's page, PROTOCOL_VIOLATION.
     """
@@ -299,7 +303,7 @@ class AssignmentRefused:
 
 @value
 class PartitionsAssigned:
-    """onPartitionsAssigned was called with ``added``; the member owns ``owned`` from now on."""
+    """onPartitionsAssigned was called with ``added``; the member now owns ``owned``."""
 
     group: str
     member_id: str
@@ -323,8 +327,9 @@ class PartitionsRevoked:
 
 @value
 class PartitionsLost:
-    """onPartitionsLost has returned: the member learned that its membership had ended. The member owns no partitions
-    now.
+    """onPartitionsLost has returned after the member learned that its membership had ended.
+
+    The member now owns no partitions.
     """
 
     group: str
@@ -334,10 +339,11 @@ class PartitionsLost:
 
 @value
 class CallbackReturned:
-    """A callback of the rebalance listener returned after some time; meanwhile the polling thread did nothing else.
+    """A callback of the rebalance listener returned after some time, in which the polling thread did nothing else.
 
-    ``took_us``: by the member's clock. The note about the changed partitions follows. During onPartitionsRevoked and
-    onPartitionsLost the member still owned its old partitions, during onPartitionsAssigned already its new ones.
+    ``took_us``: the time by the member's clock. The note about the changed partitions follows. During
+    onPartitionsRevoked and onPartitionsLost the member still owned its old partitions; during onPartitionsAssigned it
+    owned its new partitions.
     """
 
     group: str
@@ -348,7 +354,7 @@ class CallbackReturned:
 
 @value
 class ListenerFailed:
-    """A rebalance listener raised."""
+    """A callback of a rebalance listener raised an error."""
 
     group: str
     member_id: str
@@ -359,9 +365,9 @@ class ListenerFailed:
 SEEK = "seek"
 """``PositionSet.why`` of a position that the application chose."""
 COMMITTED = "committed"
-"""``PositionSet.why`` of a position from the committed offset; any other is a reset."""
+"""``PositionSet.why`` of a position from the committed offset."""
 TRUNCATED = "truncated"
-"""``PositionSet.why`` of a position beyond its leader's log end: the member resumes from that end (KIP-320)."""
+"""``PositionSet.why`` of a position beyond its leader's log end: the member resumes from the log end (KIP-320)."""
 JUMPED = "jumped"
 """``PositionSet.why`` of a position at the end of a range for the second consumer (KIP-333)."""
 
@@ -382,7 +388,7 @@ class PositionSet:
 class Processed:
     """The application finished records ``first .. last - 1`` of a partition, begun at ``started_us``.
 
-    Reported when the work on one partition's part of a poll is done. Work that a crash interrupts is never reported.
+    The note is reported when the work on one partition's part of a poll is done. Interrupted work is never reported.
     """
 
     group: str
@@ -397,11 +403,10 @@ class Processed:
 
 @value
 class EpochRead:
-    """From this offset on, a member reads records of a partition that were written in another leader epoch.
+    """A member reads records of a partition from this offset on that were written in another leader epoch.
 
-    After a new position the epoch counts as 0 until such a note; -1: unknown. ``life``: number of the start of the
-    leader's
-    process that appended the records.
+    After a new position the epoch is taken as 0 until such a note; -1: unknown. ``life``: the number of the start of
+    the leader's process that appended the records.
     """
 
     topic: str
@@ -413,7 +418,7 @@ class EpochRead:
 
 @value
 class CommitAnswered:
-    """A commit was answered: the request's generation and the first error."""
+    """A member received the answer to a commit: the request's generation and the first error."""
 
     group: str
     member_id: str
@@ -423,7 +428,7 @@ class CommitAnswered:
 
 @value
 class CoordinatorKnown:
-    """A member found (host) or lost ("") its coordinator."""
+    """A member found its coordinator (host), or lost it ("")."""
 
     group: str
     host: str
@@ -432,7 +437,7 @@ class CoordinatorKnown:
 
 @value
 class MemberFailed:
-    """A fatal error reached the application; the member stops working."""
+    """A fatal error reached the application; the member ends."""
 
     group: str
     member_id: str
@@ -445,7 +450,7 @@ class MemberFailed:
 
 @value
 class AnswerInjected:
-    """A server answered this request with an error, as ``AnswerNext`` had ordered, and did not execute it."""
+    """A server answered this request with an error, as ``AnswerNext`` ordered, and did not execute the request."""
 
     api: str
     sender: str
@@ -457,7 +462,7 @@ class AnswerInjected:
 
 @value
 class ProducerStarted:
-    """A producer of a topic runs; ``acks``: 0 none, 1 the leader's, -1 all in-sync replicas'."""
+    """A producer of a topic started. ``acks``: 0 no acknowledgement, 1 the leader's, -1 all in-sync replicas'."""
 
     topic: str
     acks: int
@@ -467,7 +472,7 @@ class ProducerStarted:
 class RecordsAppended:
     """A leader appended records ``base_offset .. base_offset + count - 1``.
 
-    ``producer_id``, ``producer_epoch``, ``sequence``: of an idempotent producer's batch; -1 of any other.
+    ``producer_id``, ``producer_epoch``, ``sequence``: the values of an idempotent producer's batch; otherwise -1.
     """
 
     topic: str
@@ -481,9 +486,10 @@ class RecordsAppended:
 
 @value
 class PartitionHosted:
-    """A broker serves a partition (from its start, or since the topic was created or grew); its log ends here.
+    """A broker serves a partition from its start on, or since the topic was created or grew.
 
-    ``epochs``: (leader epoch, offset of its first record) of its log, ascending; () = unknown.
+    The note has the end of the partition's log. ``epochs``: (leader epoch, offset of its first record) of the log,
+    ascending; () = unknown.
     """
 
     topic: str
@@ -505,7 +511,7 @@ class RecordsAcknowledged:
 
 @value
 class ProduceFailed:
-    """A producer gave up on a batch; ``definite``: the batch is certainly not in the log."""
+    """A producer failed a batch; ``definite``: the batch is certainly not in the log."""
 
     topic: str
     partition: int

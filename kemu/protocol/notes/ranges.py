@@ -7,9 +7,9 @@ from kemu.protocol.wire.values import value
 
 @value
 class RangeOpened:
-    """A token is in the second commit log: the second consumer is to process ``start .. end - 1``.
+    """A token is in the second commit log: the second consumer must process ``start .. end - 1``.
 
-    ``position``: offset of its record in the group's log.
+    ``position``: the offset of the token's record in the group's log.
     """
 
     group: str
@@ -41,7 +41,8 @@ class RangesLoaded:
 
     The log may include records whose writes the former coordinator never reported, because it lost its partition first.
 
-    ``tokens``: (start, end), by start; ``second_offset``: -1 without a commit; ``position``: of its last record.
+    ``tokens``: (start, end), by start; ``second_offset``: -1 without a commit; ``position``: the offset of the last
+    record.
     """
 
     group: str
@@ -67,7 +68,7 @@ class RangesRemoved:
 
 @value
 class RangeProcessed:
-    """Like ``Processed``, for records that the second consumer read."""
+    """The application finished records that the second consumer read; the fields are those of ``Processed``."""
 
     group: str
     member_id: str
@@ -102,7 +103,7 @@ class RangePositionSet:
 
 @value
 class RangeEpochRead:
-    """Like ``EpochRead``, for records that the second consumer reads."""
+    """The second consumer reads records of another leader epoch; the fields are those of ``EpochRead``."""
 
     topic: str
     partition: int
@@ -113,7 +114,7 @@ class RangeEpochRead:
 
 @value
 class ParallelRebalance:
-    """A member runs with ``enable.parallel.rebalance``."""
+    """A member started with ``enable.parallel.rebalance``."""
 
     group: str
 

@@ -10,7 +10,7 @@ from kemu.protocol.wire.values import value
 
 @value
 class SessionOpened:
-    """The store began a session for this actor."""
+    """The store opened a session for this actor."""
 
     session_id: int
     client: str
@@ -26,12 +26,14 @@ class SessionEnded:
 
 
 EXPIRED = "expired"
-"""``SessionEnded.why`` of a session whose client was not heard in time; the others were closed."""
+"""``SessionEnded.why`` of a session that sent no message within its timeout. Any other session was closed by its
+client.
+"""
 
 
 @value
 class StoreTookOver:
-    """A new leader of the store's ensemble serves, with so many nodes; the timeouts of all sessions start anew."""
+    """A new leader of the store's ensemble serves this number of nodes; the timeouts of all sessions start anew."""
 
     zxid: int
     nodes: int
@@ -52,9 +54,10 @@ class NodeWritten:
 
 @value
 class StoreFaultHit:
-    """A fault ordered from the store took effect (LoseStoreAnswer, FreezeSession, DelayWatches, ExpireSession).
+    """A fault that was ordered from the store took effect (LoseStoreAnswer, FreezeSession, DelayWatches,
+    ExpireSession).
 
-    ``number``: the number in the order of the fault (-1: none).
+    ``number``: the number in the order of the fault (-1 without a number).
     """
 
     fault: str
@@ -83,7 +86,7 @@ class BrokerFenced:
 
 @value
 class BecameController:
-    """A broker won the controller election; it acts under this epoch from now on."""
+    """A broker won the controller election; its controller epoch is now this epoch."""
 
     broker_id: int
     controller_epoch: int
@@ -111,7 +114,7 @@ class ControllerResigned:
 
 @value
 class ControllerWriteRefused:
-    """The store refused a controller's write, because a newer controller was elected (its fence)."""
+    """The store refused a controller's write, because a newer controller was elected (the write's fence)."""
 
     broker_id: int
     controller_epoch: int
@@ -175,7 +178,9 @@ class LeaderElectedForPartition:
 
 @value
 class UncleanElectionAsked:
-    """An admin requested an election of any live replica as leader of these, whatever the topic's setting (KIP-460)."""
+    """An admin requested the election of any live replica as leader of these partitions, whatever the topic's setting
+    (KIP-460).
+    """
 
     topic: str
     partitions: tuple[int, ...]
@@ -208,7 +213,7 @@ class LeaderEpochBumped:
 class ReassignmentStarted:
     """The controller starts to move a partition to ``target``, on request or (``resumed``) after a failover.
 
-    ``replicas``: the current ones. A cancelled or overridden reassignment starts again; ``called_back``: cancelled.
+    ``replicas``: the current replicas. ``called_back``: whether the new target cancels the old target.
     """
 
     topic: str
@@ -221,9 +226,9 @@ class ReassignmentStarted:
 
 @value
 class ReassignmentStepStarted:
-    """A step of a reassignment runs: ``adding`` replicate, and ``removing`` are removed when those are in sync.
+    """A step of a reassignment runs: ``adding`` replicate, and ``removing`` are removed when ``adding`` are in sync.
 
-    ``waits_for``: why it cannot be committed yet, "" if it can.
+    ``waits_for``: the reason why the step cannot be committed yet, "" without a reason.
     """
 
     topic: str
@@ -237,7 +242,7 @@ class ReassignmentStepStarted:
 
 @value
 class ReassignmentStepCommitted:
-    """The store has a step's new replica list."""
+    """The store has the new replica list of a step."""
 
     topic: str
     partition: int
@@ -251,7 +256,7 @@ class ReassignmentStepCommitted:
 class ReassignmentWaits:
     """The reason why a partition's reassignment waits; noted when the reason changes.
 
-    ``reason``: a ``WaitReason`` of ``protocol.reassign.waiting``; ``brokers``: the brokers waited for, if any.
+    ``reason``: a ``WaitReason`` of ``protocol.reassign.waiting``; ``brokers``: the awaited brokers, if any.
     """
 
     topic: str
@@ -283,7 +288,9 @@ class ReassignmentFinished:
 
 @value
 class TopicCreated:
-    """The controller learned of a new topic: its partitions exist from now on. ``incarnation``: czxid of its node."""
+    """The controller learned of a new topic, whose partitions now exist. ``incarnation``: the czxid of the topic's
+    node.
+    """
 
     topic: str
     partitions: int
@@ -292,7 +299,7 @@ class TopicCreated:
 
 @value
 class PartitionsAdded:
-    """The controller learned of more partitions of a topic; it has this many now."""
+    """The controller learned of more partitions of a topic, which now has this number of partitions."""
 
     topic: str
     partitions: int
@@ -300,7 +307,7 @@ class PartitionsAdded:
 
 @value
 class OffsetsTopicAsked:
-    """A broker that received FindCoordinator had the controller create ``__consumer_offsets``; the result."""
+    """The controller answered a broker's request to create ``__consumer_offsets`` after a FindCoordinator."""
 
     error: ErrorCode
     text: str
@@ -308,7 +315,7 @@ class OffsetsTopicAsked:
 
 @value
 class TopicDeletionQueued:
-    """The controller is to delete a topic, on request or on behalf of a former controller."""
+    """The controller queued a topic for deletion, on request or on behalf of a former controller."""
 
     topic: str
 
@@ -342,7 +349,7 @@ class ControlledShutdownAnswered:
 
 @value
 class ControlRequestRefused:
-    """A broker refused a whole control request: stale controller or broker epoch."""
+    """A broker refused a whole control request, because its controller epoch or broker epoch is stale."""
 
     api: str
     error: ErrorCode
@@ -352,7 +359,7 @@ class ControlRequestRefused:
 
 @value
 class ControlRequestTaken:
-    """A broker executed a control request with other epochs than the last one's. Broker epoch -1: it has none."""
+    """A broker executed a control request with other epochs than the last request. Broker epoch -1: no broker epoch."""
 
     api: str
     controller_epoch: int
@@ -361,9 +368,9 @@ class ControlRequestTaken:
 
 @value
 class MetadataCached:
-    """A broker's metadata cache after an UpdateMetadata: the live brokers, and the partitions in that request.
+    """A broker's metadata cache changed by an UpdateMetadata: the live brokers, and the partitions in the request.
 
-    ``gone``: partitions in the request that were removed from the cache.
+    ``gone``: the partitions in the request that were removed from the cache.
     """
 
     live_brokers: tuple[int, ...]
@@ -375,7 +382,7 @@ class MetadataCached:
 class BecameLeader:
     """A replica became leader; its log ends at ``end_offset`` (the epoch's start) with this high watermark.
 
-    ``epochs``: (leader epoch, offset of its first record) of its log, ascending; () = unknown.
+    ``epochs``: (leader epoch, offset of its first record) of the log, ascending; () = unknown.
     """
 
     topic: str
@@ -401,9 +408,9 @@ class BecameFollower:
 
 @value
 class RecordsReplicated:
-    """A follower appended fetched records ``base_offset .. base_offset + count - 1``, written in that epoch.
+    """A follower appended fetched records ``base_offset .. base_offset + count - 1``, written in this epoch.
 
-    ``life``: number of the start of the leader's process that appended them.
+    ``life``: the number of the start of the leader's process that appended the records.
     """
 
     topic: str
@@ -416,7 +423,7 @@ class RecordsReplicated:
 
 @value
 class ReplicaRestored:
-    """A broker loaded this log from its disk, with this end and this watermark (the checkpoint's).
+    """A broker loaded this log from its disk, with this end and with the high watermark of the checkpoint.
 
     ``epochs``: (leader epoch, offset of its first record), ascending.
     """
@@ -444,7 +451,7 @@ class Truncated:
 
 @value
 class LogDirFailed:
-    """A broker's log directory has failed: these replicas of the broker are offline now."""
+    """A broker's log directory has failed, so these replicas of the broker are now offline."""
 
     log_dir: int
     partitions: tuple[tuple[str, int], ...]
@@ -454,8 +461,8 @@ class LogDirFailed:
 class LogOfAnotherTopic:
     """A broker refuses to host a partition: its log is a leftover of a deleted topic of the same name (KIP-516).
 
-    The broker answers INCONSISTENT_TOPIC_ID and keeps the log. No controller removes the log before this topic is
-    deleted, too.
+    The broker answers INCONSISTENT_TOPIC_ID and keeps the log. No controller removes the log before the new topic is
+    also deleted.
     """
 
     topic: str
@@ -466,9 +473,9 @@ class LogOfAnotherTopic:
 
 @value
 class LogStartMoved:
-    """A log starts at ``start_offset`` now: older records were deleted on purpose (why: retention, leader, ...).
+    """A log now starts at ``start_offset``: older records were deleted (why: retention, leader, ...).
 
-    ``end_offset``: its end; equal to the start of an empty log.
+    ``end_offset``: the log's end; equal to the start of an empty log.
     """
 
     topic: str
@@ -480,7 +487,7 @@ class LogStartMoved:
 
 @value
 class HighWatermarkAdvanced:
-    """A leader's high watermark: everything below is on all in-sync replicas, according to the leader."""
+    """A leader's high watermark rose: all in-sync replicas have all records below it, according to the leader."""
 
     topic: str
     partition: int
@@ -490,9 +497,9 @@ class HighWatermarkAdvanced:
 
 @value
 class IsrProposed:
-    """A leader asks (the store, or the controller) for a new ISR.
+    """A leader asks the store or the controller for a new ISR.
 
-    Until the answer comes, ``counted`` count for its high watermark.
+    Until the answer arrives, the high watermark waits for the replicas in ``counted``.
     """
 
     topic: str
@@ -515,10 +522,9 @@ class IsrChangePending:
 
 @value
 class IsrWriteRefused:
-    """The store refused the controller's write of a leader's ISR: the state has another version than the controller
-    knows.
+    """The store refused the controller's write of a leader's ISR: the controller knows another version of the state.
 
-    ``known_isr``, ``zk_version``: the state in the controller's memory, which it continues to use.
+    ``known_isr``, ``zk_version``: the state in the controller's memory, which the controller continues to use.
     """
 
     topic: str
@@ -533,7 +539,7 @@ class IsrWriteRefused:
 
 @value
 class IsrChangeFailed:
-    """The store or the controller refused a leader's ISR change, or its result could not be learned."""
+    """The store or the controller refused a leader's ISR change, or the leader could not learn the result."""
 
     topic: str
     partition: int
@@ -544,7 +550,7 @@ class IsrChangeFailed:
 
 @value
 class ReplicaStopped:
-    """A broker stopped a replica; ``deleted``: and deleted its log."""
+    """A broker stopped a replica; ``deleted``: whether it also deleted the replica's log."""
 
     topic: str
     partition: int

@@ -1,6 +1,6 @@
 """Notes of Streams instances: states of tasks, leaders' decisions, leaving instances. See ``notes.groups``.
 
-``application`` is the group; ``instance`` is the host; tasks are named "subtopology_partition".
+``application`` is the group; ``instance`` is the host; tasks have names of the form "subtopology_partition".
 """
 
 from kemu.protocol.wire.values import value
@@ -8,13 +8,14 @@ from kemu.protocol.wire.values import value
 
 @value
 class InstanceStarted:
-    """An instance starts: its identity for leaders, its configuration, and the topics of its tasks.
+    """An instance started. The note has the instance's identity for leaders, its configuration, and the topics of its
+    tasks.
 
-    ``process``: its process id in hexadecimal digits. ``changelogs``: of each subtopology, in order; "" without state.
-    ``ready_lag``: largest lag in records of a caught-up copy, by the setting of its task assignor. ``imbalance``: the
-    imbalance of load that the assignor accepts, as a fraction of a fair load ("0.2"); "" where it balances as far as
-    possible. ``probing_us``: interval of probing rebalances of a leader that warms up copies; 0 where none does.
-    ``sources``: the topics that each subtopology reads, in order.
+    ``process``: the instance's process id in hexadecimal digits. ``changelogs``: the changelog of each subtopology, in
+    order; "" without state. ``ready_lag``: the largest lag in records of a caught-up copy, a setting of the task
+    assignor. ``imbalance``: the imbalance of load that the assignor accepts, as a fraction of a fair load ("0.2"). ""
+    means that the assignor balances as far as possible. ``probing_us``: the interval of probing rebalances of a leader
+    that warms up copies; 0 without probing rebalances. ``sources``: the topics that each subtopology reads, in order.
     """
 
     application: str
@@ -36,9 +37,8 @@ class InstanceStarted:
 class TaskBecame:
     """A copy of a task changed its state or its role.
 
-    ``role``: "active", "standby" or "learner". ``before``: "" for a new copy. ``position``: the end of its state, an
-    offset
-    of the changelog. ``thread``: the instance's thread with the copy ("t1").
+    ``role``: "active", "standby" or "learner". ``before``: "" for a new copy. ``position``: the changelog offset up to
+    which the copy's state is complete. ``thread``: the instance's thread with the copy ("t1").
     """
 
     application: str
@@ -77,7 +77,7 @@ class LearnerReady:
 
 @value
 class StreamsJoined:
-    """Content about tasks in a thread's subscription; ``size``: bytes of its metadata."""
+    """The content about tasks in a thread's subscription; ``size``: the bytes of its metadata."""
 
     application: str
     instance: str
@@ -104,7 +104,7 @@ class TasksSaid:
 
 @value
 class TasksGiven:
-    """A leader's assignment to an instance. ``being_learned``: those of ``assigned`` that other instances learn."""
+    """A leader's assignment to an instance. ``being_learned``: the tasks in ``assigned`` that other instances learn."""
 
     process: str
     assigned: tuple[str, ...]
@@ -117,11 +117,10 @@ class TasksGiven:
 
 @value
 class TasksDecided:
-    """A leader assigned tasks to instances (by process id); ``stateful`` are those of ``tasks`` that have state.
+    """A leader assigned tasks to instances (by process id). ``stateful``: the tasks in ``tasks`` that have state.
 
-    ``size``: bytes of all the assignments. ``fresh``: the leader remembers no earlier rebalance. ``learners``: the
-    members
-    know KIP-429's learners.
+    ``size``: the bytes of all assignments. ``fresh``: whether the leader remembers no earlier rebalance. ``learners``:
+    whether the members know KIP-429's learners.
     """
 
     application: str
@@ -137,7 +136,7 @@ class TasksDecided:
 
 @value
 class InstanceLeaving:
-    """An instance received the order to move its tasks to others and leave, or (``leaving`` false) to stay."""
+    """An instance received the order to move its tasks to other instances and leave, or (``leaving`` False) to stay."""
 
     application: str
     instance: str
@@ -146,7 +145,7 @@ class InstanceLeaving:
 
 @value
 class InstanceReleased:
-    """A leaving instance learned that all its tasks have moved: it closes."""
+    """A leaving instance learned that all its tasks have moved, and closes."""
 
     application: str
     instance: str
@@ -154,7 +153,7 @@ class InstanceReleased:
 
 @value
 class ThreadReplaced:
-    """A stream thread whose consumer failed was replaced by another of the same name (KIP-671)."""
+    """Another thread of the same name replaced a stream thread whose consumer failed (KIP-671)."""
 
     application: str
     instance: str

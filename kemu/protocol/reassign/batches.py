@@ -1,9 +1,9 @@
-"""The choice of the partitions that take their next step now, under three limits. Source: KIP-435.
+"""The choice of the partitions that begin their next step, under three limits. Source: KIP-435.
 
-An unfinished partition keeps its place until it is finished, cancelled or blocked. Its next step begins before those of
-queued partitions. Of the queued ones, steps that move a leader come first. A running step is never chosen a second
-time: changes of limits or brokers affect later choices only. After the limit of partitions was lowered, the next steps
-of started partitions wait until fewer steps run.
+An unfinished partition keeps its place until it is finished, cancelled or blocked. Its next step begins before the
+steps of queued partitions. Among the queued partitions, partitions whose step moves a leader are first. A running
+step is never chosen a second time: changes of limits or brokers affect only later choices. If the limit of partitions
+was lowered, the next steps of started partitions wait until fewer steps run.
 """
 
 from collections.abc import Callable, Hashable
@@ -16,14 +16,14 @@ At = TypeVar("At", bound=Hashable)
 """The identifier of a partition."""
 
 _Place = tuple[int, int]
-"""A place in the queue: (0 if the partition was started before, else 1; its number in the order of requests)."""
+"""A place in the queue: (0 for a partition that was started before, else 1; its number in the order of requests)."""
 
 
 class Batches(Generic[At]):
-    """Waiting, started and blocked partitions.
+    """The waiting, started and blocked partitions.
 
-    ``step_of(at)``: the next step of a partition, None if it is blocked. ``step_of`` is called when a partition is
-    queued or has committed a step, and for all idle ones after ``reconsider``.
+    ``step_of(at)``: the next step of a partition, None for a blocked partition. ``step_of`` is called when a partition
+    is queued or has committed a step, and for all idle partitions after ``reconsider``.
     """
 
     def __init__(self, step_of: Callable[[At], ReassignmentStep | None], limits: Limits) -> None:
@@ -46,7 +46,7 @@ class Batches(Generic[At]):
         return at in self._number
 
     def submit(self, at: At) -> None:
-        """Queue a partition for its reassignment, behind all others. A known one keeps its place."""
+        """Queue a partition for its reassignment, behind all others. A known partition keeps its place."""
         if at not in self._number:
             self._number[at] = self._counter = self._counter + 1
             self._queue(at)
@@ -67,12 +67,12 @@ class Batches(Generic[At]):
         self._stop(at)
         self._idle.pop(at, None)
         self.blocked.pop(at, None)
-        self._steps.pop(at, None)  # entries left in a heap are skipped
+        self._steps.pop(at, None)  # the entries in a heap are skipped later
         self._number.pop(at, None)
         self._started.discard(at)
 
     def restart(self, at: At) -> None:
-        """The partition's target has changed (cancelled, overridden): drop the running step, keep the place."""
+        """Drop the running step of a partition whose target has changed (cancelled, overridden); keep its place."""
         had_place = at in self.running or at in self._idle
         self._stop(at)
         if had_place:
@@ -81,18 +81,20 @@ class Batches(Generic[At]):
             self._requeue(at)
 
     def reconsider(self, limits: Limits | None = None) -> None:
-        """Limits or brokers have changed: choose again among the steps that have not begun."""
+        """Choose again among the steps that have not begun, because limits or brokers have changed."""
         self.limits = limits or self.limits
         for at in sorted((*self._steps, *self.blocked), key=self._number.__getitem__):
             self._requeue(at)
 
     def waits_for_leaders(self, at: At) -> bool:
-        """Whether a queued or idle partition waits for the limit of leader movements, not for the one of partitions."""
+        """Whether a queued or idle partition waits for the limit of leader movements, not for the limit of
+        partitions.
+        """
         begun = self.running if at in self._idle else (*self.running, *self._idle)
         return len(begun) < self.limits.partition_movements
 
     def start(self) -> list[tuple[At, ReassignmentStep]]:
-        """Choose the steps that begin now, in order, and mark them as running."""
+        """Choose the steps that begin now, in order, and mark these steps as running."""
         begun: list[tuple[At, ReassignmentStep]] = []
         for at in sorted(self._idle, key=self._number.__getitem__):
             step = self._step_of(at)
@@ -112,7 +114,7 @@ class Batches(Generic[At]):
         return begun
 
     def _may_continue(self, step: ReassignmentStep) -> bool:
-        """Whether a started partition may begin its next step. One that only corrects the order ends at once."""
+        """Whether a started partition may begin its next step. A step that only corrects the order ends at once."""
         has_room = step.kind is StepKind.REORDER or len(self.running) < self.limits.partition_movements
         return has_room and (not step.moves_leader or self._leaders_running < self.limits.leader_movements)
 
@@ -142,7 +144,7 @@ class Batches(Generic[At]):
         heappush(self._leaders if step.moves_leader else self._others, (place, at))
 
     def _pop(self, heap: list[tuple[_Place, At]]) -> At | None:
-        """The first valid entry of a queue."""
+        """The first valid entry of a queue, removed from the queue."""
         of_leaders = heap is self._leaders
         while heap:
             (_, number), at = heappop(heap)

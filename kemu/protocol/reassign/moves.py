@@ -1,33 +1,36 @@
 """One partition's reassignment: its current replicas, and its next step.
 
-KIP-435 leaves much open and contradicts its own example in places. This reading reproduces the KIP's worked example
-list by list, (0,1,2,3,4) -> (5,6,7,8,9). Each step is a small KIP-455 reassignment: grow, wait until the added replicas
-are in sync, then shrink. The new preferred leader comes first and alone; lists are ordered target first. Other
-readings: ``protocol.reassign.readings``.
+KIP-435 leaves much open and contradicts its own example in places. This module's reading reproduces the KIP's worked
+example list by list, (0,1,2,3,4) -> (5,6,7,8,9). Each step is a small KIP-455 reassignment: grow, wait until the added
+replicas are in sync, then shrink. The first step adds only the new preferred leader. Lists begin with the replicas of
+the target. ``protocol.reassign.readings`` has other readings.
 """
 
 from collections.abc import Collection, Iterable
 from enum import Enum
 
-from attrs import evolve, frozen
+from attrs import evolve
+
+from kemu.protocol.frozen import frozen
 
 UNLIMITED = 2**31 - 1
-"""Int.MAX, the default of the three limits: everything at once, as in all shipped releases."""
+"""Int.MAX, the default of the three limits: the whole move in one step, as in all shipped releases."""
 
 
 @frozen
 class Limits:
     """Limits on concurrent moves (counts, each at least 1; cluster-wide and dynamic).
 
-    The page defines them in two places, and describes ``leader.movements`` with the words of ``replica.movements``.
+    The page defines the limits in two places, and describes ``leader.movements`` with the words of
+    ``replica.movements``.
     """
 
     replica_movements: int = UNLIMITED
-    """R: replicas of one partition that one step adds."""
+    """R: the number of replicas of one partition that one step adds."""
     partition_movements: int = UNLIMITED
-    """P: partitions with a started reassignment."""
+    """P: the number of partitions with a started reassignment."""
     leader_movements: int = UNLIMITED
-    """L: running steps that move a leader."""
+    """L: the number of running steps that move a leader."""
 
     def __attrs_post_init__(self) -> None:
         for key, value in limits_by_key(self).items():
@@ -36,7 +39,7 @@ class Limits:
 
 
 def limits_by_key(limits: Limits) -> dict[str, int]:
-    """The limits by the names that KIP-435's table gives them."""
+    """The limits by their names in KIP-435's table."""
     return {
         "reassignment.max.concurrent.replica.movements": limits.replica_movements,
         "reassignment.max.concurrent.partition.movements": limits.partition_movements,
@@ -48,18 +51,18 @@ class StepKind(Enum):
     """The purpose of a step."""
 
     LEADER = "leader"
-    """Adds the new preferred leader, and elects it when it is in sync."""
+    """The step adds the new preferred leader, and elects it when it is in sync."""
     BATCH = "batch"
-    """Adds some replicas and removes others."""
+    """The step adds some replicas and removes others."""
     LAST = "last"
-    """Reaches the target, in its order."""
+    """The step reaches the target, in the target's order."""
     REORDER = "reorder"
-    """Corrects only the order of the replicas, and so the preferred leader."""
+    """The step only corrects the order of the replicas, and so the preferred leader."""
 
 
 @frozen
 class ReassignmentStep:
-    """One small reassignment. ``replicas``: the assignment after it is committed."""
+    """One small reassignment. ``replicas``: the assignment after the commit of the step."""
 
     kind: StepKind
     replicas: tuple[int, ...]
@@ -86,10 +89,10 @@ class Standing:
 class Move:
     """A partition between its original and its target replicas, without a running step.
 
-    ``replicas``: assigned now (the page's CR). ``original``: the list when the reassignment was requested (the rules
-    for first steps count from there). ``target``: the final list (FTR). ``wanted_first``: replicas that were already
-    being copied when a newer target replaced the old one, and are added first. ``rolls_back``: ``target`` is the
-    original list of a cancelled reassignment.
+    ``replicas``: the present replicas (the page's CR). ``original``: the list when the reassignment was requested; the
+    rules for first steps refer to this list. ``target``: the final list (FTR). ``wanted_first``: replicas that were
+    already being copied when a newer target replaced the old target; they are added first. ``rolls_back``: ``target``
+    is the original list of a cancelled reassignment.
     """
 
     replicas: tuple[int, ...]
@@ -105,39 +108,39 @@ class Move:
 
     @property
     def done(self) -> bool:
-        """Whether the target is reached, including the order."""
+        """Whether the replicas are the target, in the target's order."""
         return self.replicas == self.target
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """Replicas still to add, in the order of the target."""
+        """The replicas still to add, in the order of the target."""
         return without(self.target, self.replicas)
 
     @property
     def excess(self) -> tuple[int, ...]:
-        """Replicas still to remove, in the order of the assignment."""
+        """The replicas still to remove, in the order of the assignment."""
         return without(self.replicas, self.target)
 
     def committed(self, step: ReassignmentStep) -> "Move":
-        """The state after a step."""
+        """The state after the commit of a step."""
         return evolve(self, replicas=step.replicas, wanted_first=())
 
     def cancelled(self) -> "Move":
-        """The way back to the original list, under the same limits: removed replicas must be copied again.
+        """The move back to the original list, under the same limits: removed replicas must be copied again.
 
-        The replicas that a running step was adding are dropped at once. If nothing was committed yet, the result is
+        The replicas that a running step was adding are dropped at once. If no step was committed yet, the result is
         ``done``, in the original order. The caller must refuse to cancel a roll-back (NO_REASSIGNMENT_IN_PROGRESS).
         """
         return Move(self.replicas, original=self.replicas, target=self.original, rolls_back=True)
 
     def overridden(self, target: tuple[int, ...], running: ReassignmentStep | None = None) -> "Move":
-        """The way to a newer target; replicas of both targets that are being copied are kept."""
+        """The move to a newer target; replicas of both targets that are being copied are kept."""
         wanted = tuple(broker for broker in running.add if broker in target) if running else ()
         return Move(self.replicas, self.original, target, wanted)
 
 
 def without(brokers: Iterable[int], others: Collection[int]) -> tuple[int, ...]:
-    """The brokers that are not among the others, in order."""
+    """The brokers that are not in ``others``, in order."""
     return tuple(broker for broker in brokers if broker not in others)
 
 
@@ -145,13 +148,13 @@ def next_step(move: Move, standing: Standing, min_isr: int, most_replicas: int) 
     """The next step of a partition.
 
     Args:
-        move: not ``done``.
-        standing: the partition as the controller sees it.
-        min_isr: ``min.insync.replicas`` of the topic.
+        move: the move, which is not ``done``.
+        standing: the partition's state in the controller's view.
+        min_isr: the topic's ``min.insync.replicas``.
         most_replicas: the limit R.
 
     Returns:
-        None if blocked: no broker that could be added is up.
+        None for a blocked partition: no broker that could be added is up.
     """
     missing, excess = move.missing, move.excess
     if not missing and not excess:
@@ -181,7 +184,7 @@ def next_step(move: Move, standing: Standing, min_isr: int, most_replicas: int) 
     able = min(slots, len(new))
 
     def adds(drops: int) -> int:
-        """The set grows beyond the target's size only for ``min.insync.replicas``."""
+        """The number of replicas to add; the set exceeds the target's size only because of ``min.insync.replicas``."""
         return max(min(able, max(0, wanted_size - (size - drops))), min(deficit, able))
 
     drops = min(most_drops, len(excess), max(0, size + able - wanted_size))
@@ -218,8 +221,9 @@ def _step(
 
 
 def waits_for(move: Move, step: ReassignmentStep, isr: Collection[int], min_isr: int) -> str:
-    """The reason why a running step cannot be committed yet, "" if it can. ``isr``: during the step, with its
-    additions.
+    """The reason why a running step cannot be committed yet, "" if it can be committed.
+
+    ``isr``: the ISR during the step, which may contain the added replicas.
     """
     if step.kind is StepKind.REORDER:
         return ""
@@ -237,7 +241,7 @@ def waits_for(move: Move, step: ReassignmentStep, isr: Collection[int], min_isr:
 
 
 def late_replicas(move: Move, step: ReassignmentStep, isr: Collection[int]) -> tuple[int, ...]:
-    """Replicas that must be in sync before a running step can be committed, and are not."""
+    """The replicas that must be in sync before a running step can be committed, and are not in sync."""
     return without(move.target if step.kind is StepKind.LAST else step.add, isr)
 
 
@@ -262,7 +266,7 @@ def not_up(brokers: Iterable[int]) -> str:
 
 
 def leader_after(move: Move, step: ReassignmentStep, standing: Standing, isr: Collection[int]) -> int:
-    """The leader after a step is committed (-1: none possible); ``isr``: during the step."""
+    """The leader after a step is committed (-1: no possible leader). ``isr``: the ISR during the step."""
     stays = step.replicas
     if step.kind is StepKind.LEADER and move.target[0] in isr and move.target[0] in standing.online:
         return move.target[0]
@@ -272,7 +276,8 @@ def leader_after(move: Move, step: ReassignmentStep, standing: Standing, isr: Co
 
 
 def leader_epochs(step: ReassignmentStep, isr: Collection[int]) -> int:
-    """The number of leader epoch increases in a step without failures: growing, committing, each removal from the
-    ISR.
+    """The number of leader epoch increases in a step without failures.
+
+    The step increases the epoch when it grows, when it is committed, and at each removal from the ISR.
     """
     return bool(step.add) + 1 + sum(1 for broker in step.drop if broker in isr)

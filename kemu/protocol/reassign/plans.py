@@ -1,12 +1,11 @@
 """The plan of a reassignment: its batches if every added replica catches up.
 
-The controller chooses with the same ``Batches`` and ``next_step``; here each round's steps are committed at once.
+The controller uses the same ``Batches`` and ``next_step``; a plan commits each round's steps at once.
 """
 
 from collections.abc import Mapping
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.reassign.batches import Batches
 from kemu.protocol.reassign.moves import Limits, Move, ReassignmentStep, Standing, leader_after, waits_for, without
@@ -15,7 +14,7 @@ from kemu.protocol.reassign.readings import DEFAULT_POLICY, POLICIES
 
 @frozen
 class PlannedStep:
-    """One partition's part of a batch. ``leader``: after the commit (-1: none possible)."""
+    """One partition's part of a batch. ``leader``: the leader after the commit (-1: no possible leader)."""
 
     at: TopicPartition
     step: ReassignmentStep
@@ -24,7 +23,7 @@ class PlannedStep:
 
 @frozen
 class WaitingPartition:
-    """A partition that does not reach its target, and the reason."""
+    """A partition that does not reach its target, with the reason."""
 
     at: TopicPartition
     replicas: tuple[int, ...]
@@ -33,8 +32,8 @@ class WaitingPartition:
 
 @frozen
 class Plan:
-    """``batches`` in order, each begins when the one before is committed; ``waiting``: partitions that remain
-    unfinished.
+    """The plan. ``batches``: in order; each batch begins when the previous batch is committed. ``waiting``: partitions
+    that remain unfinished.
     """
 
     batches: tuple[tuple[PlannedStep, ...], ...]
@@ -42,7 +41,7 @@ class Plan:
 
 
 class _Partition:
-    """A partition's state while the plan is computed."""
+    """The state of a partition while the plan is computed."""
 
     def __init__(self, move: Move, standing: Standing) -> None:
         self.move = move
@@ -62,16 +61,16 @@ def plan_reassignment(
     """The batches from ``current`` to ``target``, in the order of ``target``.
 
     Args:
-        current: replicas of every partition that ``target`` names.
+        current: the replicas of every partition that ``target`` names.
         target: the final lists.
-        limits: R, P and L.
-        min_isr: ``min.insync.replicas``.
-        online: brokers that are up; None = all. Assigned replicas on brokers that are up are in sync.
+        limits: the limits R, P and L.
+        min_isr: the ``min.insync.replicas`` of all partitions.
+        online: the brokers that are up; None = all brokers. Assigned replicas on brokers that are up are in sync.
         leaders: the current leaders; by default the first assigned replica that is up.
         policy: one of ``POLICIES``.
 
     Raises:
-        KeyError: a partition that is not in ``current``, or an unknown policy.
+        KeyError: a partition is not in ``current``, or the policy is unknown.
     """
     choose = POLICIES[policy].next_step
     everybody = (broker for lists in (current, target) for replicas in lists.values() for broker in replicas)
@@ -101,7 +100,7 @@ def plan_reassignment(
             isr = tuple(b for b in step.during if b in each.standing.isr or (b in step.add and b in up))
             why = waits_for(each.move, step, isr, min_isr)
             if why:
-                stuck[at] = why  # it keeps its place, as in the running cluster
+                stuck[at] = why  # the partition keeps its place, as in the running cluster
                 continue
             leader = leader_after(each.move, step, each.standing, isr)
             each.move = each.move.committed(step)

@@ -1,25 +1,26 @@
-"""Other readings of KIP-435, and alternatives to it: policies by name."""
+"""Other readings of KIP-435, and alternatives to KIP-435: policies by name."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.reassign.moves import UNLIMITED, Move, ReassignmentStep, Standing, StepKind, next_step, without
 
 NextStep: TypeAlias = Callable[[Move, Standing, int, int], ReassignmentStep | None]
-"""(move, standing, min.insync.replicas, R) -> the next step, None if blocked. Called only while the move is not
-done.
+"""(move, standing, min.insync.replicas, R) -> the next step, None for a blocked partition.
+
+The function is called only while the move is not done.
 """
 
 
 def everything_at_once(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> ReassignmentStep | None:
-    """KIP-455 as it shipped: all new replicas join, then all old ones leave, regardless of R."""
+    """The step of KIP-455 as shipped: all new replicas join, then all old replicas are removed, regardless of R."""
     return next_step(move, standing, min_isr, UNLIMITED)
 
 
 def literal(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> ReassignmentStep | None:
-    """KIP-435's text, read literally: CR + NR - DR in that order; every step drops replicas, including the first.
+    """The step by KIP-435's text, read literally: CR + NR - DR in this order; every step drops replicas, also the
+    first.
 
     This reading does not reproduce the page's own example, which begins with R = 2 as (2,3,4,5,6).
     """
@@ -41,7 +42,10 @@ def literal(move: Move, standing: Standing, min_isr: int, most_replicas: int) ->
 
 
 def one_at_a_time(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> ReassignmentStep | None:
-    """The code of KIP-435's author (apache/kafka pull request 6011): R is one, one extra replica stays to the end."""
+    """The step by the code of KIP-435's author (apache/kafka pull request 6011): R is one.
+
+    One extra replica remains until the end.
+    """
     missing, excess = move.missing, move.excess
     if not missing and not excess:
         return next_step(move, standing, min_isr, most_replicas)
@@ -70,7 +74,7 @@ def _plain(
 
 @frozen
 class Policy:
-    """A way to choose the next step, with a description."""
+    """A rule for the next step, with a description."""
 
     next_step: NextStep
     summary: str

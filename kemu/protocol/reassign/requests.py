@@ -6,7 +6,7 @@ from kemu.protocol.errors import ErrorCode
 
 
 def list_error(replicas: tuple[int, ...]) -> str:
-    """The error of a list of replicas by itself, "" if it is valid."""
+    """The error of a list of replicas, "" if the list is valid. Brokers and partitions are not checked."""
     if not replicas:
         return "the list of replicas is empty"
     if len(set(replicas)) < len(replicas):
@@ -29,10 +29,10 @@ def refusal(
 
     Args:
         target: the new list, None to cancel.
-        current: assigned now, None if there is no such partition.
-        live: brokers that are up. Only added replicas must be on one of them.
-        moves: a reassignment that can be cancelled is in progress.
-        deleted: the topic is being deleted.
+        current: the present replicas, None if the partition does not exist.
+        live: the brokers that are up. Only added replicas must be on these brokers.
+        moves: whether a reassignment that can be cancelled is in progress.
+        deleted: whether the topic is being deleted.
     """
     if current is None or deleted:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such partition"

@@ -1,7 +1,7 @@
-"""The reasons why a partition's reassignment waits, one name for each.
+"""The reasons why a partition's reassignment waits, each with one name.
 
-KIP-435: "Wait until this step is not identical to the current assignment and there is at least one replica in ISR", for
-"target brokers might be offline", and a partition without a leader cannot be reassigned.
+Sources are two texts of KIP-435: "Wait until this step is not identical to the current assignment and there is at least
+one replica in ISR", and "target brokers might be offline". A partition without a leader cannot be reassigned.
 """
 
 from enum import StrEnum
@@ -24,7 +24,7 @@ _, PARTITION_MOVEMENTS, LEADER_MOVEMENTS = limits_by_key(Limits())
 
 
 class WaitReason(StrEnum):
-    """Why a partition's reassignment waits."""
+    """A reason why a partition's reassignment waits."""
 
     NOT_IN_SYNC = "not-in-sync"
     """The partition's step runs: added replicas are not in the ISR yet."""
@@ -41,7 +41,7 @@ class WaitReason(StrEnum):
 
 
 class Wait(NamedTuple):
-    """A reason, the brokers concerned (perhaps none), and the text."""
+    """A reason, the awaited brokers (perhaps none), and the text."""
 
     reason: WaitReason
     brokers: tuple[int, ...]
@@ -49,7 +49,7 @@ class Wait(NamedTuple):
 
 
 def of_step(move: Move, step: ReassignmentStep, standing: Standing, isr: tuple[int, ...], min_isr: int) -> Wait | None:
-    """Why a running step cannot be committed; None if it can. ``isr``: as last read."""
+    """The reason why a running step cannot be committed; None if it can be committed. ``isr``: the ISR as last read."""
     why = waits_for(move, step, isr, min_isr)
     if not why:
         return None
@@ -67,14 +67,14 @@ def of_step(move: Move, step: ReassignmentStep, standing: Standing, isr: tuple[i
 
 
 def of_blocked(move: Move, standing: Standing, min_isr: int) -> Wait:
-    """Why there is no next step."""
+    """The reason why a blocked partition has no next step."""
     down = tuple(broker for broker in move.missing if broker not in standing.online)
     reason = WaitReason.NOT_UP if down and len(down) == len(move.missing) else WaitReason.MIN_ISR
     return Wait(reason, down, blocked_by(move, standing, min_isr))
 
 
 def of_limit(limits: Limits, *, of_leaders: bool) -> Wait:
-    """The partition waits for its turn under a limit."""
+    """The reason of a partition that waits because of a limit."""
     if of_leaders:
         return Wait(WaitReason.LEADER_LIMIT, (), f"{LEADER_MOVEMENTS} is {limits.leader_movements}")
     return Wait(WaitReason.PARTITION_LIMIT, (), f"{PARTITION_MOVEMENTS} is {limits.partition_movements}")

@@ -1,48 +1,49 @@
-"""Decisions of a release's consumers about their membership, whatever the rebalance protocol; one value per difference.
+"""Decisions of a release's consumers about their membership, for all rebalance protocols; one value per difference.
 
-Sources are Kafka's classes at the tags named; AC is ``AbstractCoordinator``, CC ``ConsumerCoordinator``.
+The sources are Kafka's classes at the tags named; AC is ``AbstractCoordinator``, CC ``ConsumerCoordinator``.
 """
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 
 
 @frozen(kw_only=True)
 class ClientRules:
-    """The decisions of one release's consumer; the defaults are those of 3.9 and later."""
+    """The decisions of one release's consumer; the defaults are the decisions of 3.9 and later."""
 
     returns_records_while_joining: bool = True
-    """poll() returns fetched records during a join or the search for a coordinator. Before 2.5 it returns nothing until
-    the join is complete (``KafkaConsumer.poll`` 2.4.1: empty unless ``updateAssignmentMetadataIfNeeded``; 2.5.1:
-    ``waitForJoinGroup`` false).
+    """poll() returns fetched records during a join or the search for a coordinator. Before 2.5 poll() returns no
+    records until the join is complete (``KafkaConsumer.poll`` 2.4.1: empty unless ``updateAssignmentMetadataIfNeeded``;
+    2.5.1: ``waitForJoinGroup`` false).
     """
     beats_while_completing: bool = True
-    """Heartbeats run from the answer to JoinGroup on. Before 2.6 from the answer to SyncGroup
-    (AC 2.5.1 ``initiateJoinGroup``: ``disableHeartbeatThread``, enabled again when the join future is done).
+    """The member sends heartbeats from the answer to JoinGroup on. Before 2.6 the member sends heartbeats from the
+    answer to SyncGroup on (AC 2.5.1 ``initiateJoinGroup``: ``disableHeartbeatThread``, enabled again when the join
+    future is done).
     """
     passes_over_late_errors: bool = True
-    """An error resets the membership only if it is still the one in the request. Before 2.6 any error does
-    (AC 2.6.3 ``CoordinatorResponseHandler.generationUnchanged``).
+    """An error resets the membership only if the request contained the present generation. Before 2.6 any error resets
+    the membership (AC 2.6.3 ``CoordinatorResponseHandler.generationUnchanged``).
     """
     keeps_member_id: bool = True
-    """A member keeps its id after ILLEGAL_GENERATION. Before 3.2 it drops the id, and its old entry stays in the group
-    until
-    the session expires (AC 3.2.3 ``resetStateOnResponseError(..., shouldResetMemberId)``).
+    """A member keeps its id after ILLEGAL_GENERATION. Before 3.2 the member drops the id, and its old entry remains in
+    the group until the session expires (AC 3.2.3 ``resetStateOnResponseError(..., shouldResetMemberId)``).
     """
     forgets_when_a_join_fails: bool = False
-    """After a failed join that may be retried (no answer, no coordinator) it drops id and generation: in 2.6 alone
-    (AC 2.6.3 ``joinGroupIfNeeded``: ``resetStateAndRejoin``; removed in 2.7.2).
+    """After a failed join that may be retried (no answer, no coordinator) a member drops its id and generation. The
+    rule exists only in 2.6 (AC 2.6.3 ``joinGroupIfNeeded``: ``resetStateAndRejoin``; removed in 2.7.2).
     """
     serves_while_committing: bool = True
-    """A cooperative member still returns records during the commit before a join. Before 3.2 that commit blocks poll()
+    """A cooperative member still returns records during the commit before a join. Before 3.2 this commit blocks poll()
     (CC 3.1.2 ``onJoinPrepare``: ``maybeAutoCommitOffsetsSync``).
     """
 
     refetches_after_any_retriable_error: bool = True
-    """OffsetFetch is retried after any retriable error of the group. Before 3.9 only after COORDINATOR_LOAD_IN_PROGRESS
-    and
-    NOT_COORDINATOR: COORDINATOR_NOT_AVAILABLE is raised (CC 3.8.0 ``OffsetFetchResponseHandler``).
+    """OffsetFetch is retried after any retriable error of the group. Before 3.9 OffsetFetch is retried only after
+    COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR. COORDINATOR_NOT_AVAILABLE is raised (CC 3.8.0
+    ``OffsetFetchResponseHandler``).
     """
 
     def retries_offset_fetch(self, error: ErrorCode) -> bool:

@@ -1,22 +1,22 @@
-"""Cooperative rebalancing as page version 99 of KIP-429 designed it, before it was redesigned and shipped in Kafka 2.4.
+"""Cooperative rebalancing by page version 99 of KIP-429, before the KIP was redesigned and shipped in Kafka 2.4.
 
 The differences from the shipped protocol (``protocol.rebalancing.rules``):
 
-* A member's ``rebalance.protocol`` says eager or cooperative; assignors do not declare it. Eager members write V0,
-  cooperative ones V1 (``protocol.messages.member_kip429``).
+* A member's ``rebalance.protocol`` is eager or cooperative; assignors do not declare it. Eager members write V0,
+  cooperative members write V1 (``protocol.messages.member_kip429``).
 * The leader splits the assignor's result into kept partitions, free partitions and partitions to revoke first.
   Therefore any assignor can be used cooperatively, sticky or not.
-* The assignment lists revoked partitions; the member checks the list and rejoins at once if it is not empty.
-* When V0 and V1 members meet, the leader lets V1 members keep their partitions, with an error, and assigns nothing to
-  V0 members. ``segment_filling`` is kemu's own variant: V0 members get the partitions without an owner.
+* The assignment lists revoked partitions; the member checks the list and rejoins at once if the list is not empty.
+* When V0 and V1 members meet, the leader lets V1 members keep their partitions, with an error, and assigns no
+  partitions to V0 members. ``segment_filling`` is kemu's own variant: V0 members get the partitions without an owner.
 
-Decisions where KIP-429's page is silent:
+The module decides cases where KIP-429's page is silent:
 
-* Listeners are called for revoked partitions first, as in the shipped protocol. A failed superset check is fatal.
-* A partition claimed by two members is revoked from both.
+* The listener is called for revoked partitions first, as in the shipped protocol. A failed superset check is fatal.
+* A partition claimed by two members is revoked from both members.
 * An owned partition that the assignor no longer knows is revoked; its topic was deleted.
 * After INCOMPATIBLE_MEMBERS a member waits ``retry.backoff.ms`` and rejoins once for the same members. Read literally,
-  the page makes it rejoin forever (``at-once``).
+  the page makes the member rejoin forever (``at-once``).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,14 +53,14 @@ from kemu.protocol.rebalancing.rules import (
 )
 
 PROTOCOLS = ("eager", "cooperative")
-"""Values of ``rebalance.protocol``; the first is the default."""
+"""The values of ``rebalance.protocol``; the first value is the default."""
 MIXED_POLICIES = ("page", "safe_fill")
-"""How a leader treats V0 and V1 members in one group."""
+"""The ways in which a leader treats V0 and V1 members in one group."""
 BYTECODES = ("new", "old")
 """Whether a consumer's code supports the KIP."""
 INCOMPATIBLE_REJOINS = ("once", "at-once")
-"""The reaction to INCOMPATIBLE_MEMBERS: with a backoff and once for the same members, or literally as on KIP-429's
-page.
+"""The reactions to INCOMPATIBLE_MEMBERS: once for the same members after a backoff, or literally as on
+KIP-429's page.
 """
 
 PROTOCOL_VIOLATION = "PROTOCOL_VIOLATION"
@@ -77,7 +77,7 @@ def segment(assignment: Assignment, members: Mapping[MemberId, MemberSubscriptio
 
     Args:
         assignment: the assignor's result.
-        members: every member's subscription; the same members.
+        members: every member's subscription; the keys are the keys of ``assignment``.
 
     Source: KIP-429 page, "Consumer Coordinator Algorithm", 3, and "Compatibility and Upgrade Path", 1 to 3.
     """
@@ -85,7 +85,9 @@ def segment(assignment: Assignment, members: Mapping[MemberId, MemberSubscriptio
 
 
 def segment_filling(assignment: Assignment, members: Mapping[MemberId, MemberSubscription]) -> Mapping[MemberId, Given]:
-    """Like ``segment``, but a mixed group also assigns the partitions that no V1 member owns (``safe_fill``)."""
+    """The result of ``segment``, but a mixed group also assigns the partitions that no V1 member owns
+    (``safe_fill``).
+    """
     return _segment(assignment, members, fill)
 
 
@@ -104,7 +106,8 @@ def _segment(
 def segment_cooperatively(
     assignment: Assignment, members: Mapping[MemberId, MemberSubscription]
 ) -> Mapping[MemberId, Given]:
-    """All members are on V1: a partition that moves is revoked from its owner and, this time, assigned to no member.
+    """The assignments if all members are on V1. A moving partition is revoked from its owner, and assigned to no member
+    in this rebalance.
 
     Source: KIP-429 page: "For prev-assigned-partitions, check if the owner has changed, if yes, encode it to the old
     owner in revoked-partitions but NOT encode to the assigned-partitions to the new owner."
@@ -125,7 +128,8 @@ def segment_cooperatively(
 def starve_old_members(
     assignment: Assignment, members: Mapping[MemberId, MemberSubscription]
 ) -> Mapping[MemberId, Given]:
-    """No consensus: V1 members get "their existing assigned-partitions", V0 members "an empty assigned-partitions".
+    """The assignments without consensus: V1 members get "their existing assigned-partitions", V0 members "an empty
+    assigned-partitions".
 
     Source: KIP-429 page, "If there's no consensus, it means we are in a second rebalance".
     """
@@ -138,11 +142,10 @@ def starve_old_members(
 
 
 def fill(assignment: Assignment, members: Mapping[MemberId, MemberSubscription]) -> Mapping[MemberId, Given]:
-    """No consensus: V1 members keep their partitions, and all others are assigned, too. kemu's alternative to KIP-429's
-    page.
+    """The assignments without consensus: V1 members keep their partitions, and all other partitions are also assigned.
 
-    Every member has joined. V0 members revoked all partitions before, and V1 members listed theirs. Therefore the other
-    partitions are as free as in an eager rebalance.
+    This rule is kemu's alternative to KIP-429's page. Every member has joined. V0 members revoked all partitions
+    before, and V1 members listed their partitions. Therefore the other partitions are as free as in an eager rebalance.
     """
     owned = frozenset(_claims(members))
     given = {}
@@ -165,7 +168,9 @@ def _claims(members: Mapping[MemberId, MemberSubscription]) -> dict[TopicPartiti
 
 
 def _rightful(claimants: Sequence[MemberId], members: Mapping[MemberId, MemberSubscription]) -> MemberId | None:
-    """The only claimant, or the one of the highest generation. The page's layout has no generation: then None."""
+    """The only claimant, or the claimant of the highest generation. None if claims have no generation, as
+    on the page.
+    """
     newest = max(members[one].subscription.generation for one in claimants)
     owners = [one for one in claimants if members[one].subscription.generation == newest]
     return owners[0] if len(owners) == 1 else None
@@ -180,7 +185,7 @@ def _read_v0_only(data: bytes) -> MemberSubscription:
 
 
 def _write(given: Given, member_version: int, own_version: int) -> bytes:
-    """Write in the version of the member that receives the assignment."""
+    """The bytes in the version of the member that receives the assignment."""
     return encode_page_assignment(
         PageAssignment(given.assigned, given.revoked, given.error, given.user_data), member_version
     )
@@ -189,18 +194,17 @@ def _write(given: Given, member_version: int, own_version: int) -> bytes:
 PAGE_LEADER = LeaderRules(_read, segment, _write)
 FILLING_LEADER = LeaderRules(_read, segment_filling, _write)
 OLD_LEADER = LeaderRules(_read_v0_only, segment, _write)
-"""The leader of a consumer without the KIP: it cannot read a subscription of V1."""
+"""The leader of a consumer without the KIP, which cannot read a subscription of V1."""
 
 
 # --- the member ------------------------------------------------------------------------------------------------------
 
 
 def take_page(owned: Partitions, given: Given) -> Changes:
-    """The changes by a V1 assignment: check it, then the error code, then revoke and rejoin.
+    """The changes by a V1 assignment: check the assignment, then the error code, then revoke and rejoin.
 
-    A cooperative member may receive a V0 assignment from a leader without the KIP. Such an assignment has no list of
-    revoked
-    partitions, so any owned partition that is missing in it fails the check.
+    A cooperative member may receive a V0 assignment from a leader without the KIP. A V0 assignment has no list of
+    revoked partitions, so any owned partition that is missing in the assignment fails the check.
 
     Source: KIP-429 page: "Check that the newly assigned-partitions is a superset of Minus(assigned-partitions,
     revoked-partitions)."
@@ -224,12 +228,12 @@ def _violated(how: str) -> Changes:
 
 
 def unless_the_same(before: Known | None, now: Known) -> bool:
-    """Rejoin, unless the last such error was about the same members, as far as this member knows them."""
+    """Whether to rejoin: not if the last such error was about the same members, as far as this member knows them."""
     return before != now
 
 
 def always(before: Known | None, now: Known) -> bool:
-    """The page: "trigger a rebalance immediately (for incompatible members, ...)"."""
+    """True, by the page: "trigger a rebalance immediately (for incompatible members, ...)"."""
     return True
 
 

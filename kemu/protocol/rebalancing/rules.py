@@ -1,7 +1,7 @@
-"""A member's decisions during a rebalance: revoke, keep or rejoin; EAGER and COOPERATIVE as values.
+"""A member's decisions during a rebalance: revoke, keep or rejoin; EAGER and COOPERATIVE are values.
 
-A consumer never checks the protocol; it asks its rules. Another way to rebalance (a KIP's draft, a past bug) is another
-``MemberRules``; ``protocol.rebalancing.kip_429`` has the rules of KIP-429's page.
+A consumer never checks the protocol, but only reads its rules. For a different way to rebalance (a KIP's draft,
+a past bug), define a different ``MemberRules``. ``protocol.rebalancing.kip_429`` has the rules of KIP-429's page.
 
 Source: Kafka's ``ConsumerCoordinator`` (``onJoinPrepare``, ``onJoinComplete``, ``validateCooperativeAssignment``),
 KIP-429.
@@ -10,10 +10,11 @@ KIP-429.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.protocol.assign.base import Assignment, Assignor, RebalanceProtocol, Subscriber
 from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages import member
 from kemu.protocol.messages.member import Subscription
 from kemu.protocol.names import CONSUMER, MemberId, TopicPartition
@@ -26,9 +27,8 @@ Partitions: TypeAlias = tuple[TopicPartition, ...]
 class Given:
     """The assignment of one member, decoded.
 
-    ``revoked``: partitions revoked from it, None when the layout has no such field. ``error``: 0, or a number of the
-    layout.
-    ``user_data``: the bytes of the leader's assignor for it, if any.
+    ``revoked``: partitions revoked from the member, None if the layout has no such field. ``error``: 0, or an error
+    number of the layout. ``user_data``: the bytes of the leader's assignor for the member, if any.
     """
 
     assigned: Partitions
@@ -41,10 +41,10 @@ class Given:
 class Changes:
     """The effect of a new assignment on a member: first revoke ``revoked``, then own exactly ``assigned``.
 
-    ``rejoin``: join again, so that the revoked partitions can be assigned.
+    ``rejoin``: join again, so that other members can get the revoked partitions.
     ``incompatible``: the leader found members in the group that cannot rebalance together.
-    ``violation``: the requirement of every assignment that this one breaks; fatal unless "".
-    ``failed``: why the member cannot take a well-formed assignment; fatal unless "".
+    ``violation``: a requirement of every assignment that this assignment breaks; fatal unless "".
+    ``failed``: the reason why the member cannot adopt a well-formed assignment; fatal unless "".
     """
 
     revoked: Partitions
@@ -57,21 +57,21 @@ class Changes:
 
 @frozen
 class MemberSubscription:
-    """One member's subscription as the leader read it, and the version of its layout."""
+    """One member's subscription as the leader read it, and the version of the subscription's layout."""
 
     version: int
     subscription: Subscription
 
 
 Known: TypeAlias = tuple[MemberId, ...]
-"""The members of a generation that this member knows: all for the leader, none for a follower."""
+"""The members of a generation that this member knows: all members for the leader, none for a follower."""
 
 
 @frozen
 class LeaderRules:
-    """The leader's work before and after its assignor.
+    """The leader's work before and after the call of its assignor.
 
-    ``read(data)``: a member's subscription; raises ``CodecError`` when this leader cannot read it.
+    ``read(data)``: a member's subscription; raises ``CodecError`` if this leader cannot read the bytes.
     ``segment(assignment, members)``: the assignment of each member, from the assignor's result and the subscriptions.
     ``write(given, member_version, own_version)``: an assignment as bytes.
     """
@@ -82,22 +82,22 @@ class LeaderRules:
 
 
 def read_shipped(data: bytes) -> MemberSubscription:
-    """Read any version; unknown newer fields are ignored."""
+    """A subscription of any version; fields of newer versions are ignored."""
     return MemberSubscription(member.version_of(data), member.decode_subscription(data))
 
 
 def as_assigned(assignment: Assignment, members: Mapping[MemberId, MemberSubscription]) -> Mapping[MemberId, Given]:
-    """Return the assignor's result. In the shipped protocol the assignor withholds partitions in transfer."""
+    """The assignor's result: in the shipped protocol the assignor itself withholds partitions in transfer."""
     return {one: Given(tuple(partitions)) for one, partitions in assignment.items()}
 
 
 def write_shipped(given: Given, member_version: int, own_version: int) -> bytes:
-    """Every leader writes its own version; all have the same body."""
+    """The bytes of an assignment. Every leader writes its own version; all versions have the same body."""
     return member.encode_assignment(member.Assignment(given.assigned, given.user_data), own_version)
 
 
 def read_shipped_assignment(data: bytes) -> Given:
-    """The shipped layout does not list revoked partitions; members derive them."""
+    """An assignment without a list of revoked partitions: the shipped layout has no list, and members derive it."""
     said = member.decode_assignment(data)
     return Given(said.partitions, user_data=said.user_data)
 
@@ -106,7 +106,7 @@ SHIPPED_LEADER = LeaderRules(read_shipped, as_assigned, write_shipped)
 
 
 def no_incompatible_members(before: Known | None, now: Known) -> bool:
-    """The shipped protocol has no incompatible members."""
+    """Raise an error: the shipped protocol has no incompatible members."""
     raise AssertionError("only assignments of KIP-429's page report incompatible members")
 
 
@@ -114,25 +114,19 @@ def no_incompatible_members(before: Known | None, now: Known) -> bool:
 class MemberRules:
     """The decisions of a member about its own partitions, and of the leader about the result.
 
-    ``serve_while_joining``: records are still returned while the commit before a join runs.
+    ``serve_while_joining``: whether poll() still returns records during the commit before a join.
     ``give_up_before_join(owned, topics)``: the partitions to revoke before JoinGroup; None = do not call the listener.
-    ``after_sync(owned, given)``: the changes by an assignment.
-    ``moved_too_early(assignor, members, assignment)``: partitions assigned before their owner revoked them; the leader
-    then
-    fails.
-    ``write_subscription(subscription, version)``: the metadata in JoinGroup; ``version`` is the release's.
-    ``read_assignment(data)``: the assignment in SyncGroup's answer; raises ``CodecError``.
-    ``leading``: the rules of a leader.
-    ``rejoin_when_incompatible(before, now)``: whether to rejoin after an assignment that reports incompatible members;
-    ``before``: the members of the generation right before, if it was incompatible, too; else None.
-    ``waits_when_incompatible``: that rejoin waits for ``retry.backoff.ms``.
-    ``prepare_after_reset``: a member that lost its membership gives up its partitions before it joins again, even if
-    that
-    happens during a join.
-    ``heeds_resets_while_joining``: ignore an assignment that arrived before the heartbeat thread reset the membership
-    (KAFKA-8104).
-    ``protocol_type``: the type that all members of a group must share, whatever assignor they vote for.
-    ``client``: the other decisions of the release's consumers.
+    ``after_sync(owned, given)``: the changes by an assignment. ``moved_too_early(assignor, members, assignment)``: the
+    partitions assigned before their owner revoked them; if there are any, the leader fails.
+    ``write_subscription(subscription, version)``: the metadata in JoinGroup, in the version of the release.
+    ``read_assignment(data)``: the assignment in SyncGroup's answer; raises ``CodecError``. ``leading``: the rules of a
+    leader. ``rejoin_when_incompatible(before, now)``: whether to rejoin after an assignment that reports incompatible
+    members. ``before``: the members of the previous generation, if its assignment also reported incompatible members;
+    else None. ``waits_when_incompatible``: whether this rejoin waits for ``retry.backoff.ms``. ``prepare_after_reset``:
+    whether a member that lost its membership revokes its partitions before it joins again, even during a join.
+    ``heeds_resets_while_joining``: whether to ignore an assignment that arrived before the heartbeat thread reset the
+    membership (KAFKA-8104). ``protocol_type``: the type that all members of a group must share, whatever assignor they
+    vote for. ``client``: the other decisions of the release's consumers.
     """
 
     protocol: RebalanceProtocol
@@ -155,17 +149,19 @@ class MemberRules:
 
 
 def everything(owned: Partitions, topics: Sequence[str]) -> Partitions:
-    """Give up all partitions before joining; the listener is called in any case."""
+    """All owned partitions: a member revokes them before joining, and always calls the listener."""
     return owned
 
 
 def take_all(owned: Partitions, given: Given) -> Changes:
-    """The member owns nothing by now, unless an earlier attempt to take this very assignment raised."""
+    """The changes of an eager member: it owns no partitions, unless an earlier attempt to adopt the
+    assignment failed.
+    """
     return Changes((), minus(given.assigned, owned), rejoin=False)
 
 
 def never_too_early(assignor: str, members: Mapping[MemberId, Subscriber], assignment: Assignment) -> Partitions:
-    """Every member gave up everything: any assignment is safe."""
+    """No partitions: every member revoked all its partitions, so any assignment is safe."""
     return ()
 
 
@@ -176,20 +172,23 @@ EAGER = MemberRules(RebalanceProtocol.EAGER, False, everything, take_all, never_
 
 
 def unsubscribed(owned: Partitions, topics: Sequence[str]) -> Partitions | None:
-    """Give up only partitions of unsubscribed topics."""
+    """The owned partitions of unsubscribed topics; a member keeps all other partitions while it joins."""
     wanted = frozenset(topics)
     return tuple(one for one in owned if one[0] not in wanted) or None
 
 
 def take_difference(owned: Partitions, given: Given) -> Changes:
-    """Revoke the partitions that are not in the assignment; if there are any, rejoin so that others can have them."""
+    """The changes of a cooperative member: it revokes the partitions that are not in the assignment.
+
+    If the member revokes partitions, it rejoins so that other members can get them.
+    """
     assigned = given.assigned
     revoked = minus(owned, assigned)
     return Changes(revoked, minus(assigned, owned), rejoin=bool(revoked))
 
 
 def given_while_owned(assignor: str, members: Mapping[MemberId, Subscriber], assignment: Assignment) -> Partitions:
-    """Partitions assigned to one member while another claimed them; stale claims count, too.
+    """The partitions assigned to one member and claimed by another member; stale claims are included.
 
     Kafka exempts its own ``cooperative-sticky``, which recognizes stale claims.
     """
@@ -199,7 +198,7 @@ def given_while_owned(assignor: str, members: Mapping[MemberId, Subscriber], ass
 
 
 def given_while_claimed(assignor: str, members: Mapping[MemberId, Subscriber], assignment: Assignment) -> Partitions:
-    """The same check for every assignor: a past bug where claims may be stale (KAFKA-13406)."""
+    """The partitions of ``given_while_owned`` for every assignor: a past bug if claims may be stale (KAFKA-13406)."""
     added: set[TopicPartition] = set()
     revoked: set[TopicPartition] = set()
     for one, subscriber in members.items():
@@ -217,16 +216,16 @@ MEMBER_RULES: Mapping[RebalanceProtocol, MemberRules] = {
 }
 
 RulesOf: TypeAlias = Callable[[ConsumerConfig, Sequence[Assignor]], MemberRules]
-"""Derive a member's rules from its configuration. Raises ``ValueError`` if there are none."""
+"""A function that derives a member's rules from its configuration; raises ``ValueError`` without valid rules."""
 
 
 def by_assignors(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
-    """The shipped rule: the highest protocol that all configured assignors have in common."""
+    """The rules of the highest protocol that all configured assignors have in common, as shipped."""
     return MEMBER_RULES[common_protocol(assignors)]
 
 
 def of_client(client: ClientRules, rules_of: RulesOf = by_assignors) -> RulesOf:
-    """The same rules with the client decisions of another release."""
+    """A function that derives the same rules, with the client decisions of another release."""
 
     def chosen(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
         return evolve(rules_of(config, assignors), client=client)
@@ -235,10 +234,11 @@ def of_client(client: ClientRules, rules_of: RulesOf = by_assignors) -> RulesOf:
 
 
 def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
-    """The highest protocol that all configured assignors support: cooperative-sticky next to range is EAGER.
+    """The highest protocol that all configured assignors support: EAGER for cooperative-sticky and range.
 
     Raises:
-        ValueError: they have none in common (a configuration error in Kafka, too), or there are none.
+        ValueError: the assignors have no protocol in common (a configuration error in Kafka, too), or there is no
+            assignor.
     """
     common = [protocol for protocol in RebalanceProtocol if all(protocol in one.protocols for one in assignors)]
     if not common or not assignors:

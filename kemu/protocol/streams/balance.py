@@ -7,7 +7,8 @@ from kemu.protocol.streams.tasks import ClientId
 
 
 def bands(total: int, weights: Mapping[ClientId, int], imbalance: Fraction) -> dict[ClientId, tuple[int, int]]:
-    """Least and most tasks of each client, both inclusive; ``imbalance``: a fraction, ``stream.imbalance.percentage``.
+    """The least and the most tasks of each client, inclusive. ``imbalance``: ``stream.imbalance.percentage`` as a
+    fraction.
 
     Every range contains a whole number: with a target below 1 it is (0, 1).
     """
@@ -27,11 +28,11 @@ def is_stable(loads: Mapping[ClientId, int], limits: Mapping[ClientId, tuple[int
 
 
 def evens_out(most: int, its_weight: int, least: int, other_weight: int) -> bool:
-    """Whether moving a task from the client with ``most`` to the one with ``least`` evens out their loads by weight.
+    """Whether moving a task from the client with ``most`` to the client with ``least`` evens out their loads by weight.
 
-    The learner assignor of KIP-429's page uses only this rule when no imbalance is tolerated; tasks without state
-    always use it. With unequal weights the result may differ from a fair share rounded up or down. Example: 3 tasks of
-    weight 5 beside 0 of weight 1 stay, where 14 weights share 4 tasks.
+    The learner assignor of KIP-429's page uses only this rule if no imbalance is tolerated; tasks without state always
+    use this rule. With unequal weights the result may differ from a fair share rounded up or down. Example: 14 weights
+    share 4 tasks. A client of weight 5 with 3 tasks and a client of weight 1 without tasks exchange no task.
     """
     return most > 0 and (most - 1) * other_weight >= (least + 1) * its_weight
 
@@ -47,7 +48,8 @@ def is_even(loads: Mapping[ClientId, int], weights: Mapping[ClientId, int]) -> b
 
 
 def leaving_count(clients: int, percent: int) -> int:
-    """The number of instances that leave when a group shrinks to this percentage: 40 at 80 % means 8. One always
-    stays.
+    """The number of instances that leave when a group shrinks to this percentage: of 40 instances at 80 %, 8 leave.
+
+    One instance always remains.
     """
     return clients - max(1, -(-clients * percent // 100))

@@ -1,13 +1,13 @@
 """Kafka's high-availability task assignor (KIP-441, the default since Kafka Streams 2.6).
 
-First it computes the ideal balanced assignment from scratch. Then every task whose ideal client is not caught up goes
-to a client that is, and the ideal client warms up a copy. Source: ``HighAvailabilityTaskAssignor``, 3.4.
+First the assignor computes the ideal balanced assignment from scratch. If an ideal client is not caught up with its
+task, a caught-up client gets the task. The ideal client then warms up a copy.
+Source: ``HighAvailabilityTaskAssignor``, 3.4.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.streams.java_collections import IN_ORDER, LeastLoaded, PriorityQueue, Visits
 from kemu.protocol.streams.tasks import (
     LATEST_OFFSET,
@@ -29,9 +29,9 @@ from kemu.protocol.streams.tasks import (
 class HighAvailabilityRules:
     """The differences between releases.
 
-    ``to_most_caught_up``: a task without a caught-up client goes to the client with the least lag (KAFKA-13600); before
-    3.2 it goes to its ideal client, which restores from the beginning. ``in_turn``: movements are made in order;
-    releases before 3.3 made them in the internal order of a heap.
+    ``to_most_caught_up``: a task without a caught-up client is assigned to the client with the least lag (KAFKA-13600).
+    Before 3.2 the task is assigned to its ideal client, which restores the task from the beginning. ``in_turn``:
+    movements are made in order; before 3.3 they were made in the internal order of a heap.
     """
 
     to_most_caught_up: bool = True
@@ -40,7 +40,7 @@ class HighAvailabilityRules:
 
 
 BEFORE_3_2 = HighAvailabilityRules(to_most_caught_up=False, in_turn=False)
-"""2.6 to 3.1."""
+"""The rules of 2.6 to 3.1."""
 SINCE_3_3 = HighAvailabilityRules()
 
 
@@ -51,17 +51,17 @@ def assign_high_availability(
     config: TaskConfig,
     rules: HighAvailabilityRules = SINCE_3_3,
 ) -> TaskAssignment:
-    """Active tasks on caught-up clients, standbys, and at most ``max_warmup`` warm-ups in addition.
+    """The assignment: active tasks on caught-up clients, standbys, and at most ``max_warmup`` additional warm-ups.
 
     Args:
-        clients: by id; at least one. A missing lag of a stateful task counts as the largest possible.
-        tasks: all of them.
-        stateful: those with state.
-        config: all of it.
-        rules: those of a release.
+        clients: clients by id; at least one. A missing lag of a stateful task is taken as the largest possible lag.
+        tasks: all tasks.
+        stateful: the tasks with state.
+        config: the settings of the assignor.
+        rules: the rules of a release.
 
     Raises:
-        ValueError: no client, or one without threads.
+        ValueError: there is no client, or a client has no threads.
     """
     if not clients:
         raise ValueError("there is no client")
@@ -100,7 +100,7 @@ def _give_standbys(loads: Mapping[ClientId, Load], tasks: list[TaskId], copies: 
 
 
 def _balance(loads: Mapping[ClientId, Load], kind: Callable[[Load], set[TaskId]]) -> None:
-    """Move tasks between clients while that evens out the load per thread."""
+    """Move tasks between clients while a move evens out the load per thread."""
     going = True
     while going:
         going = False
@@ -130,7 +130,7 @@ def _evens_out(source: Load, target: Load) -> bool:
 
 
 class _Movements:
-    """The movements from the ideal assignment to one that can work at once."""
+    """The movements from the ideal assignment to an assignment whose active tasks can process at once."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class _Movements:
         return sorted(self._loads, key=lambda name: (self._clients[name].lag(task), client_order(name)))
 
     def _must_move(self, task: TaskId, name: ClientId) -> bool:
-        """Whether the client is not caught up, and another one is, or at least has a smaller lag."""
+        """Whether the client is not caught up, and another client is caught up or at least has a smaller lag."""
         if name in self._caught_up[task]:
             return False
         if not self._rules.to_most_caught_up:
@@ -166,7 +166,7 @@ class _Movements:
         return self._clients[self._by_lag(task)[0]].lag(task) < self._clients[name].lag(task)
 
     def _in_turn(self, found: Iterable[tuple[TaskId, ClientId]]) -> Iterator[tuple[TaskId, ClientId]]:
-        """Tasks with the fewest caught-up clients first."""
+        """The movements in order, tasks with the fewest caught-up clients first."""
         queue: PriorityQueue[tuple[TaskId, ClientId]] = PriorityQueue(
             lambda pair: (len(self._caught_up[pair[0]]), pair[0])
         )
@@ -184,7 +184,7 @@ class _Movements:
         return clients
 
     def move_active(self) -> int:
-        """Move active tasks to caught-up clients; returns the number of tasks that had to move."""
+        """Move active tasks to caught-up clients; returns the number of moved tasks."""
         found = [
             (task, name)
             for name, load in self._loads.items()
@@ -211,7 +211,7 @@ class _Movements:
         return len(found)
 
     def move_standby(self) -> int:
-        """Move standbys to caught-up clients; returns the number of tasks moved."""
+        """Move standbys to caught-up clients; returns the number of moved tasks."""
         found = [
             (task, name)
             for name, load in self._loads.items()
@@ -234,7 +234,9 @@ class _Movements:
         return moved
 
     def _less_behind_without_copy(self, task: TaskId, wanted: ClientId) -> ClientId | None:
-        """The client with the least lag among those without a copy, if its lag is smaller than the ideal client's."""
+        """The client with the least lag among clients without a copy, if this lag is smaller than the ideal
+        client's.
+        """
         for name in self._by_lag(task):
             if name == wanted:
                 return None

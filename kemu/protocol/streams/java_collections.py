@@ -1,8 +1,8 @@
-"""Java's collections, as far as Kafka's task assignors depend on them: order of hash sets, and heaps with changing
-keys.
+"""Java's collections, as far as Kafka's task assignors depend on them: the order of hash sets, and heaps whose keys
+change.
 
 Both collections are deterministic for given process ids of the members. Clients whose id is not a process id (32
-hexadecimal digits) are visited in order, as is everything outside ``HashOrder``.
+hexadecimal digits) are visited in order, as are all collections outside ``HashOrder``.
 
 Source: OpenJDK's ``HashMap``, ``PriorityQueue``, ``UUID.hashCode``; Kafka's ``TaskId.hashCode``,
 ``ConstrainedPrioritySet``.
@@ -11,8 +11,7 @@ Source: OpenJDK's ``HashMap``, ``PriorityQueue``, ``UUID.hashCode``; Kafka's ``T
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.streams.tasks import PROCESS_ID, ClientId, TaskId, client_order
 
 K = TypeVar("K")
@@ -20,31 +19,34 @@ TaskHash: TypeAlias = Callable[[TaskId], int]
 
 _LEAST_TABLE = 16
 _TREES_FROM = 64
-"""Source: ``HashMap.MIN_TREEIFY_CAPACITY``: a smaller table grows when a bin is full."""
+"""The table size from which bins may become trees: a smaller table grows when a bin is full.
+
+Source: ``HashMap.MIN_TREEIFY_CAPACITY``.
+"""
 _FULL_BIN = 8
 _INT = 1 << 32
 
 
 class Visits(Protocol):
-    """The order in which sets of tasks and of clients are visited.
+    """An order for visiting sets of tasks and of clients.
 
-    ``copied``: the set was created as a copy of another collection, which decides the size of its table.
+    ``copied``: the set was created as a copy of another collection, which determines the size of its table.
     """
 
     def tasks(self, tasks: Collection[TaskId], *, copied: bool = False) -> list[TaskId]:
-        """Each task once."""
+        """The tasks in the order of visits, each once."""
         ...
 
     def clients(self, names: Collection[ClientId], *, copied: bool = False) -> list[ClientId]:
-        """Each client once."""
+        """The clients in the order of visits, each once."""
         ...
 
 
 class InOrder:
-    """By number, by name."""
+    """The order by number for tasks, and by name for clients."""
 
     def tasks(self, tasks: Collection[TaskId], *, copied: bool = False) -> list[TaskId]:
-        """By number."""
+        """The tasks by number."""
         return sorted(set(tasks))
 
     def clients(self, names: Collection[ClientId], *, copied: bool = False) -> list[ClientId]:
@@ -57,12 +59,12 @@ IN_ORDER = InOrder()
 
 @frozen
 class HashOrder:
-    """The order of a ``HashSet`` whose elements were inserted in the order given."""
+    """The order of a ``HashSet`` whose elements were inserted in the given order."""
 
     task_hash: TaskHash
 
     def tasks(self, tasks: Collection[TaskId], *, copied: bool = False) -> list[TaskId]:
-        """By their hashes."""
+        """The tasks in the order of their hashes."""
         return hash_order(tasks, self.task_hash, copied=copied)
 
     def clients(self, names: Collection[ClientId], *, copied: bool = False) -> list[ClientId]:
@@ -79,7 +81,7 @@ def process_hash(name: ClientId) -> int:
 
 
 def task_hash_before_3_0(task: TaskId) -> int:
-    """``TaskId.hashCode``, 2.3 to 2.8."""
+    """``TaskId.hashCode`` of 2.3 to 2.8."""
     return ((task.subtopology << 32) | task.partition) % (_INT - 1)
 
 
@@ -91,8 +93,8 @@ def task_hash(task: TaskId) -> int:
 def hash_order(keys: Collection[K], hash_of: Callable[[K], int], *, copied: bool = False) -> list[K]:
     """The iteration order of a ``HashSet`` with these keys, inserted in this order.
 
-    ``copied``: it was created by ``new HashSet<>(keys)``, with a table for as many. Unlike Java, bins of more than
-    eight keys in tables of 64 and more are not converted to trees.
+    ``copied``: ``new HashSet<>(keys)`` created the set, with a table for this number of keys. Unlike in Java, a bin of
+    more than eight keys in a table of at least 64 bins does not become a tree.
     """
     capacity = _LEAST_TABLE
     if copied:
@@ -133,7 +135,7 @@ class _Bins(Generic[K]):
 
 
 class PriorityQueue(Generic[K]):
-    """Java's binary heap. Keys are computed at each comparison: an item whose key changes meanwhile keeps its place."""
+    """Java's binary heap. Keys are computed at each comparison: an item whose key changes keeps its place."""
 
     def __init__(self, key_of: Callable[[K], Any]) -> None:
         self._key_of = key_of
@@ -143,7 +145,7 @@ class PriorityQueue(Generic[K]):
         return len(self._heap)
 
     def __iter__(self) -> Iterator[K]:
-        """In the internal order of the heap."""
+        """The items in the internal order of the heap."""
         return iter(list(self._heap))
 
     def offer(self, item: K) -> None:
@@ -192,9 +194,9 @@ class PriorityQueue(Generic[K]):
 
 
 class LeastLoaded:
-    """Clients by load, for polling the next possible client of a task.
+    """Clients by load, from which the assignor polls the next possible client of a task.
 
-    A client whose load changes while it is queued keeps its place until it is offered again, as in Kafka.
+    A client whose load changes in the queue keeps its place until it is offered again, as in Kafka.
     """
 
     def __init__(self, load_of: Callable[[ClientId], Any], visits: Visits) -> None:
@@ -203,7 +205,7 @@ class LeastLoaded:
         self._visits = visits
 
     def offer(self, names: Iterable[ClientId]) -> None:
-        """Insert clients, again if they are queued."""
+        """Insert clients, even if they are already queued."""
         for name in names:
             if name in self._waiting:
                 self._queue.remove(name)
@@ -211,7 +213,7 @@ class LeastLoaded:
             self._queue.offer(name)
 
     def poll(self, among: Collection[ClientId]) -> ClientId | None:
-        """Remove and return the first of these clients; None if none of them is queued."""
+        """Remove and return the first of these clients; None if no such client is queued."""
         passed: list[ClientId] = []
         found: ClientId | None = None
         while found is None and len(self._queue):

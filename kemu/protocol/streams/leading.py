@@ -1,8 +1,8 @@
-"""The leader of a Streams application: from the members' subscriptions to tasks of instances, of threads, and to bytes.
+"""The leader of a Streams application: from subscriptions to the tasks of instances and threads, and to bytes.
 
-Members are threads; those with the same process id are one instance. KIP-429's page lets a leader remember the
-instances of the last rebalance. The leader stores the instances when its own assignment has returned to it, not when
-the assignment was computed, and drops them when another member leads.
+Members are threads; threads with the same process id are one instance. On KIP-429's page a leader may remember the
+instances of the last rebalance. The leader stores the instances when it receives its own assignment, not when it
+computes the assignment. The leader forgets the instances when another member leads.
 
 Source: KIP-429 (page version 99); Kafka's ``StreamsPartitionAssignor``.
 """
@@ -10,11 +10,12 @@ Source: KIP-429 (page version 99); Kafka's ``StreamsPartitionAssignor``.
 from collections.abc import Callable, Collection, Mapping
 from fractions import Fraction
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from kemu.protocol.assign.base import Assignment, GroupAssignment, Subscriber, Topics
 from kemu.protocol.assign.checked import InvalidAssignment
 from kemu.protocol.config import StreamsConfig
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId, TopicPartition
 from kemu.protocol.streams.java_collections import hash_order, process_hash
 from kemu.protocol.streams.learner import LearnerConfig, StreamsAssignment, StreamsMember, assign_learners
@@ -40,9 +41,9 @@ from kemu.protocol.streams.threads import Bucketed, InstanceThreads, Placer, Thr
 from kemu.protocol.streams.topology import Topology
 
 NEVER = -1
-"""Value of ``scale.down.timeout.ms`` for an infinite time."""
+"""The value of ``scale.down.timeout.ms`` for an infinite time."""
 PRIOR = "prior"
-"""The task assignor when the ends of changelogs cannot be read.
+"""The task assignor that is used if the ends of changelogs cannot be read.
 
 Source: ``StreamsPartitionAssignor.createTaskAssignor``.
 """
@@ -50,11 +51,11 @@ Source: ``StreamsPartitionAssignor.createTaskAssignor``.
 
 @frozen
 class Decided:
-    """The decision of one rebalance: bytes for all members, and the leader's view of it.
+    """The decision of one rebalance: the bytes for all members, and the leader's view of the decision.
 
-    ``said``: the subscription of each instance. ``rows``: the assignment of each, without tasks that another thread
-    must give up first. ``expires_in_ms``: when the first leaving instance reaches its time limit, None without a limit.
-    ``moving``: whether a later rebalance must check warm-ups.
+    ``said``: the subscription of each instance. ``rows``: the assignment of each instance, without tasks that another
+    thread must revoke first. ``expires_in_ms``: the time until the first leaving instance reaches its time limit, None
+    without a limit. ``moving``: whether a later rebalance must check warm-ups.
     """
 
     assignment: GroupAssignment
@@ -67,7 +68,7 @@ class Decided:
 
 @define
 class _Instance:
-    """The threads of a process, and their subscriptions."""
+    """The threads of one process, and their subscriptions."""
 
     said: dict[MemberId, StreamsSubscription] = field(factory=dict)
     active: list[TaskId] = field(factory=list)
@@ -87,13 +88,13 @@ class _Instance:
 
 
 class TaskLeader:
-    """Computes assignments; one for each start of a member, which may or may not become leader.
+    """The computation of assignments. Each start of a member has a ``TaskLeader``, even if the member never leads.
 
     Args:
-        topology: the application.
-        config: its settings.
-        assignor: a task assignor in place of the one that the config names.
-        placement: the rule that spreads an instance's tasks over its threads.
+        topology: the application's topology.
+        config: the application's settings.
+        assignor: a task assignor that replaces the configured assignor.
+        placement: the rule that distributes an instance's tasks to its threads.
     """
 
     def __init__(
@@ -107,26 +108,26 @@ class TaskLeader:
         self._topology = topology
         self._config = config
         self._assignor = assignor
-        """None: the learners of KIP-429's page."""
+        """The task assignor; None: the learners of KIP-429's page."""
         self._computed: tuple[ClientId, ...] | None = None
-        """Instances of the computed rebalance whose assignment has not returned yet."""
+        """The instances of the computed rebalance whose assignment has not arrived yet."""
         self.last_instances: tuple[ClientId, ...] | None = None
-        """Instances of the last rebalance that this member led; None: a new leader."""
+        """The instances of the last rebalance that this member led; None for a new leader."""
         self._last_leaving: frozenset[ClientId] = frozenset()
-        """Instances that were leaving then."""
+        """The instances that were leaving in the last rebalance."""
 
     def taken(self) -> None:
-        """An assignment arrived: this leader's own, or another leader's, which clears the memory."""
+        """React to an assignment: this leader's own assignment, or another leader's, which clears the memory."""
         self.last_instances, self._computed = self._computed, None
         if self.last_instances is None:
             self._last_leaving = frozenset()
 
     def reads_ends(self) -> bool:
-        """Whether its task assignor compares offsets with the ends of changelogs."""
+        """Whether the leader's task assignor compares offsets with the ends of changelogs."""
         return self._assignor is not None and self._config.emulated_task_assignor != "sticky"
 
     def changelogs(self, topics: Topics) -> tuple[TopicPartition, ...]:
-        """Changelog partitions whose end offsets are needed before the assignment."""
+        """The changelog partitions whose end offsets the leader needs before the assignment."""
         if not self.reads_ends():
             return ()
         found = (self._topology.changelog_of(task) for task in self._topology.tasks(topics.partitions))
@@ -144,16 +145,16 @@ class TaskLeader:
         """Compute the assignment.
 
         Args:
-            topics: the cluster.
-            members: the threads, with their subscriptions' bytes.
-            ends: end offsets of the partitions of ``changelogs``; None: they could not be read, and tasks stay with
-                their
-                owners until the next probing rebalance.
+            topics: the cluster's topics.
+            members: the threads, with the bytes of their subscriptions.
+            ends: the end offsets of the partitions of ``changelogs``. None: the ends could not be read, and tasks
+                remain with their owners until the next probing rebalance.
             next_rebalance_ms: the time of the next probing rebalance.
-            process: the leader's own instance; one of its threads triggers that rebalance, by its clock.
+            process: the leader's own instance; one of its threads triggers the probing rebalance, by the thread's
+                clock.
 
         Raises:
-            CodecError: a member's bytes that this leader cannot read.
+            CodecError: this leader cannot read a member's bytes.
             InvalidAssignment: a task assignor's result breaks a rule (KIP-924).
         """
         tasks = self._topology.tasks(topics.partitions)
@@ -177,13 +178,13 @@ class TaskLeader:
     # --- tasks to instances ----------------------------------------------------------------------------------------
 
     def _said(self, instances: Mapping[ClientId, _Instance]) -> dict[ClientId, StreamsMember]:
-        """Each instance in the form of KIP-429's algorithm."""
+        """The instances in the form of KIP-429's algorithm."""
         limit_ms = self._config.scale_down_timeout_ms
         members: dict[ClientId, StreamsMember] = {}
         leaving = frozenset(name for name, each in instances.items() if each.leaving_ms >= 0)
         staying = [instances[name] for name in self._last_leaving - leaving if name in instances]
         unwanted = {task for each in staying for task in (*each.active, *each.revoked)}
-        """Tasks that are learned although their instances were leaving and now stay."""
+        """Tasks with learners that are no longer necessary: their instances were leaving, and now stay."""
         self._last_leaving = leaving
         for name, each in instances.items():
             learning = {
@@ -223,7 +224,7 @@ class TaskLeader:
         )
 
     def _fallback_assignor(self) -> TaskAssignor:
-        """The assignor to use when the ends of changelogs cannot be read."""
+        """The assignor that is used if the ends of changelogs cannot be read."""
         own = self._assignor
         return (
             KafkasTaskAssignor(own.prior, own.prior) if isinstance(own, KafkasTaskAssignor) else TASK_ASSIGNORS[PRIOR]
@@ -249,7 +250,7 @@ class TaskLeader:
             clients[name] = ClientState(each.weight, active, copies, lags)
         limits = TaskConfig(config.num_standby_replicas, config.max_warmup_replicas, config.acceptable_recovery_lag)
         given = assignor.assign(clients, list(tasks), stateful, limits)
-        # Kafka's own are not checked: 2.3's assigns standbys of tasks without state, and threads skip them.
+        # Kafka's own assignors are not checked: 2.3's assigns standbys of tasks without state, which threads skip.
         own = isinstance(assignor, KafkasTaskAssignor)
         wrong = [] if own else problems(given, clients, tasks, stateful)
         if wrong:
@@ -258,7 +259,7 @@ class TaskLeader:
         return _rows(given, instances), given.probing
 
     def _end_of(self, tasks: Collection[TaskId], ends: Mapping[TopicPartition, int]) -> dict[TaskId, int]:
-        """End offsets of the changelogs of tasks with state; 0 if unknown."""
+        """The end offsets of the changelogs of tasks with state; 0 if unknown."""
         topology = self._topology
         stateful = (task for task in tasks if topology.is_stateful(task))
         return {task: ends.get(topology.changelog_of(task) or ("", 0), 0) for task in stateful}
@@ -273,8 +274,9 @@ class TaskLeader:
         tasks: Mapping[TaskId, tuple[TopicPartition, ...]],
         end_of: Mapping[TaskId, int],
     ) -> dict[MemberId, StreamsGiven]:
-        """Assign each instance's tasks to its threads. An active task that another thread still owns waits for a
-        rebalance after its revocation.
+        """The assignment of each instance's tasks to its threads.
+
+        An active task that another thread still owns waits for the rebalance after its revocation.
         """
         owner = {at: one for one, subscriber in members.items() for at in subscriber.owned}
         hosts: dict[Host, tuple[TopicPartition, ...]] = {}
@@ -306,7 +308,7 @@ class TaskLeader:
                 copies = placed[one].copies
                 standby = [task for task in copies if task in row.standby]
                 if self._assignor is not None:
-                    # As in Kafka, the task stays a standby until its owner has revoked it.
+                    # As in Kafka, the new thread has the task as a standby until the owner has revoked the task.
                     stateful = (task for task in placed[one].stateful if self._topology.is_stateful(task))
                     standby += [task for task in stateful if task not in active]
                 given_to[one] = StreamsGiven(
@@ -341,9 +343,11 @@ def _find_previous_owners(
     members: Mapping[MemberId, Subscriber],
     tasks: Mapping[TaskId, tuple[TopicPartition, ...]],
 ) -> None:
-    """Find each task's previous owner: of several claims, the one of the latest generation; of equals, none.
+    """Find each task's previous owner: the claimant of the latest generation; no owner if two claims have equal
+    generations.
 
-    v4 and v5 send the previous tasks: a thread still owns those of its consumer's partitions; an eager one owns none.
+    The layouts v4 and v5 contain the previous tasks. A thread still owns the tasks of its consumer's partitions; an
+    eager thread owns no tasks.
     """
     claims: dict[TaskId, list[tuple[int, ClientId, bool]]] = {}
     for name, each in instances.items():
@@ -375,8 +379,9 @@ def _by_lag(said: StreamsSubscription, end_of: Mapping[TaskId, int]) -> tuple[Ta
 
 
 def _lag(offset: int, end: int) -> int:
-    """The lag. An offset beyond the end belongs to another changelog: then all is to be restored. Source:
-    ``ClientState``.
+    """The lag of a copy. An offset beyond the end belongs to another changelog, so the whole state must be restored.
+
+    Source: ``ClientState``.
     """
     if offset == LATEST_OFFSET:
         return LATEST_OFFSET
@@ -395,9 +400,7 @@ def _rows(given: TaskAssignment, instances: Mapping[ClientId, _Instance]) -> dic
 def _assigned_now(
     row: StreamsAssignment, instance: _Instance, given_to: Mapping[MemberId, StreamsGiven]
 ) -> StreamsAssignment:
-    """The assignment that an instance's threads receive now. The assignment revokes tasks that another thread must give
-    up first.
-    """
+    """The assignment that an instance's threads receive now, without tasks that another thread must revoke first."""
     threads = [given_to[one] for one in instance.said]
     assigned = tuple(sorted(task for given in threads for task in given.active))
     standby = tuple(sorted({task for given in threads for task in given.standby}))
@@ -410,7 +413,9 @@ def _assigned_now(
 def _as_bytes(
     given_to: Mapping[MemberId, StreamsGiven], tasks: Mapping[TaskId, tuple[TopicPartition, ...]]
 ) -> GroupAssignment:
-    """The member's partitions, task by task, and in its user data the task of each partition."""
+    """The bytes of a member's assignment: its partitions, task by task, and in the user data the task of each
+    partition.
+    """
     partitions: Assignment = {}
     data: dict[MemberId, bytes] = {}
     for one, given in given_to.items():

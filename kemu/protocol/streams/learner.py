@@ -1,31 +1,32 @@
 """The learner assignor of KIP-429's page (version 99): it assigns active tasks, learners and standbys.
 
-A task moves in three steps. Another instance, the learner, restores the task while its owner keeps running the
-task. The owner pauses the task when it joins the next rebalance. That rebalance assigns the task to the learner. Each
-phase is a pass over all tasks, in order of their numbers; ties are resolved by name. Where the page is silent or
-contradictory, this reading reproduces its six examples row by row.
+A task moves in three steps. Another instance, the learner, restores the task while the task's owner keeps running it.
+The owner pauses the task when the owner joins the next rebalance. This rebalance assigns the task to the learner. Each
+phase is a pass over all tasks, in order of their numbers; names decide ties. Where the page is silent or contradictory,
+this reading reproduces its six examples row by row.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 
-from attrs import define, field, frozen
+from attrs import define, field
 
+from kemu.protocol.frozen import frozen
 from kemu.protocol.streams.balance import bands, evens_out, is_stable
 from kemu.protocol.streams.tasks import ClientId, TaskId, in_order
 
 PICKS = ("lowest", "highest")
 SCALE_UP, SCALE_DOWN, EAGER, BALANCE = 1, 2, 3, 4
-"""The stages of KIP-429's page; each includes all earlier ones."""
+"""The stages of KIP-429's page; each stage includes all earlier stages."""
 
 
 @frozen
 class LearnerConfig:
     """The leader's settings.
 
-    ``pick``: the task of the heaviest owner that is learned (the page's examples need both). ``imbalance``: a fraction
-    (``stream.imbalance.percentage``), None: as even as possible. ``prefer_caught_up``: a task without owner goes to the
-    learner or standby with the smallest lag; the page prefers learners.
+    ``pick``: the task of the heaviest owner that gets a learner (the page's examples need both values). ``imbalance``:
+    a fraction (``stream.imbalance.percentage``), None: as even as possible. ``prefer_caught_up``: a task without an
+    owner is assigned to the learner or standby with the smallest lag; the page prefers learners.
     """
 
     stage: int = BALANCE
@@ -39,10 +40,10 @@ class LearnerConfig:
 class StreamsMember:
     """The report of an instance when it joins.
 
-    ``assigned``: active tasks it still owns. ``revoked``: tasks that others learn and that it paused for this
-    rebalance.
-    ``learning``: tasks it restores, with their lag in records. ``ready``: the caught-up ones among these. ``standby``:
-    its standbys, with their lag. ``expired``: it is leaving and its time is up.
+    ``assigned``: active tasks that the instance still owns. ``revoked``: tasks with learners on other instances, which
+    the instance paused for this rebalance. ``learning``: tasks that the instance restores, with their lag in records.
+    ``ready``: the caught-up tasks in ``learning``. ``standby``: the instance's standbys, with their lag. ``expired``:
+    the instance is leaving, and its time limit has passed.
     """
 
     weight: int = 1
@@ -59,7 +60,9 @@ class StreamsMember:
 
 @frozen
 class StreamsAssignment:
-    """The assignment of an instance. ``being_learned``: those of its active tasks that other instances learn."""
+    """The assignment of an instance. ``being_learned``: the instance's active tasks that have learners on other
+    instances.
+    """
 
     assigned: tuple[TaskId, ...] = ()
     revoked: tuple[TaskId, ...] = ()
@@ -77,23 +80,21 @@ def assign_learners(
     last_instances: Collection[ClientId] | None,
     config: LearnerConfig,
 ) -> dict[ClientId, StreamsAssignment]:
-    """One rebalance of the leader.
+    """The assignment by one rebalance of the leader.
 
     Args:
-        members: by instance; at least one.
-        stateful: tasks with state.
-        stateless: tasks without; they are balanced separately and need no learner.
-        last_instances: the instances of the rebalance before, as the leader remembers them; None: a new leader, to
-            which
-            no instance is new.
-        config: stage and options.
+        members: the reports by instance; at least one.
+        stateful: the tasks with state.
+        stateless: the tasks without state; they are balanced separately and need no learner.
+        last_instances: the instances of the previous rebalance, as the leader remembers them. None: the leader is new,
+            and considers no instance as new.
+        config: the leader's settings.
 
     Returns:
-        The assignment of every instance. A task without an owner in it waits for the next rebalance, which follows at
-        once.
+        The assignment of every instance. A task without an owner waits for the next rebalance, which follows at once.
 
     Raises:
-        ValueError: no member, or one with a weight below 1.
+        ValueError: there is no member, or a member has a weight below 1.
     """
     if not members:
         raise ValueError("there is no member")
@@ -111,19 +112,19 @@ def assign_learners(
 
 @define
 class _Seat:
-    """One instance during the computation."""
+    """The state of one instance during the computation."""
 
     name: ClientId
     member: StreamsMember
     active: set[TaskId] = field(factory=set)
-    """Stateful tasks."""
+    """The stateful tasks of the instance."""
     stateless: set[TaskId] = field(factory=set)
     learning: set[TaskId] = field(factory=set)
     standby: set[TaskId] = field(factory=set)
     incoming: int = 0
-    """Number of learners it will get, minus its active tasks that others will learn."""
+    """The number of learners that the instance will get, minus its active tasks that have learners."""
     stateless_incoming: int = 0
-    """Number of tasks it gets in the next rebalance."""
+    """The number of tasks that the instance gets in the next rebalance."""
 
     @property
     def stateless_load(self) -> int:
@@ -150,7 +151,7 @@ class _Round:
         self._with_state = frozenset(stateful)
         self._owner: dict[TaskId, _Seat] = {}
         self._in_transfer: set[TaskId] = set()
-        """Tasks that their owner has not paused: revoked now, and assigned in the next rebalance."""
+        """Tasks that their owner has not paused: the owner revokes them now, and the next rebalance assigns them."""
         self._prev = {task: self._previous(task) for task in (*stateful, *stateless)}
         self._kept: dict[TaskId, _Seat] = {}
         for task in stateful:
@@ -165,8 +166,8 @@ class _Round:
         return task not in seat.member.ready, seat.member.learning[task], seat.name
 
     def _previous(self, task: TaskId) -> _Seat | None:
-        """The previous owner. Of two claims the one of the later generation counts; with equal ones there is no
-        owner.
+        """The previous owner: of two claimants, the claimant of the later generation; with equal
+        generations no owner.
         """
         claims = [seat for seat in self._seats.values() if task in seat.member.assigned or task in seat.member.revoked]
         latest = max((seat.member.generation for seat in claims), default=0)
@@ -174,7 +175,7 @@ class _Round:
         return claims[0] if len(claims) == 1 else None
 
     def _projected(self, seat: _Seat) -> int:
-        """Number of its stateful tasks after all learned tasks have moved."""
+        """The number of the instance's stateful tasks after all tasks with learners have moved."""
         learns = sum(1 for task, learner in self._kept.items() if learner is seat and self._owner.get(task) is not seat)
         given_up = sum(1 for task in seat.active if self._kept.get(task, seat) is not seat)
         return len(seat.active) + learns - given_up + seat.incoming
@@ -186,7 +187,9 @@ class _Round:
         (seat.active if task in self._with_state else seat.stateless).add(task)
 
     def give_active(self) -> None:
-        """Assign to ready learners, previous owners, unready learners, standbys; the rest to the least loaded."""
+        """Assign tasks to ready learners, previous owners, unready learners, standbys; other tasks to the
+        least loaded.
+        """
         everything = in_order((*self._stateful, *self._stateless))
         for task in self._stateful:
             ready = [seat for seat in self._staying if task in seat.member.learning and task in seat.member.ready]
@@ -236,7 +239,7 @@ class _Round:
     # --- tasks without state -----------------------------------------------------------------------------------
 
     def even_out_stateless(self) -> None:
-        """Move single tasks from the most to the least loaded instance; leaving instances give up all of theirs."""
+        """Move single tasks from the most to the least loaded instance; leaving instances lose all their tasks."""
         if not self._staying:
             return
         for seat in self._seats.values():
@@ -266,7 +269,7 @@ class _Round:
     # --- learners ----------------------------------------------------------------------------------------------
 
     def give_learners(self) -> None:
-        """Keep current learners; add new ones for the tasks of leaving instances, and as many as even out the load."""
+        """Keep current learners; add learners for the tasks of leaving instances, and as many as even out the load."""
         for task, seat in self._kept.items():
             if self._owner.get(task) is not seat:
                 seat.learning.add(task)
@@ -322,11 +325,11 @@ class _Round:
     def _into_bands(
         self, recipients: list[_Seat], surplus: Collection[TaskId], limits: Mapping[ClientId, tuple[int, int]]
     ) -> tuple[_Seat, _Seat] | None:
-        """For loads that no move evens out further while an instance is outside its range, as weights may cause.
+        """The donor and the taker of a move into the ranges, for loads that no move evens out further.
 
-        The donor is above its range, or else has most to give; the taker is below its range, or else has most room. So
-        no instance leaves its range by the move, and at least one gets nearer to its own. The ranges always allow all
-        tasks.
+        Weights may cause such loads while an instance is outside its range. The donor is above its range, or else has
+        the most tasks to lose. The taker is below its range, or else has the most room. So no instance leaves its range
+        by the move, and at least one instance moves closer to its range. The ranges always allow all tasks.
         """
         loads = self._projected_loads()
 
@@ -345,7 +348,7 @@ class _Round:
         return (donor, taker) if is_above(donor) or is_below(taker) else None
 
     def _is_learned(self, task: TaskId) -> bool:
-        """Whether another instance continues to learn it, which excludes its new owner."""
+        """Whether another instance continues to learn the task, which excludes the task's new owner."""
         return task in self._kept and self._kept[task] is not self._owner.get(task)
 
     def _movable(self, seat: _Seat, surplus: Collection[TaskId]) -> list[TaskId]:
@@ -354,7 +357,7 @@ class _Round:
         return [task for task in seat.active if not self._is_learned(task) and task not in surplus]
 
     def _bands(self) -> dict[ClientId, tuple[int, int]] | None:
-        """Stage 4 with a tolerance: least and most load of every staying instance."""
+        """The least and the most load of every staying instance (stage 4 with a tolerance)."""
         if self._config.stage < BALANCE or self._config.imbalance is None:
             return None
         weights = {seat.name: seat.member.weight for seat in self._staying}
@@ -364,7 +367,7 @@ class _Round:
         return {seat.name: self._projected(seat) for seat in self._staying}
 
     def _place(self, surplus: list[TaskId], counts: dict[ClientId, int]) -> None:
-        """First make standbys learners; then the rest in order. No instance learns its own tasks."""
+        """Make standbys learners first; then place the other tasks in order. No instance learns its own tasks."""
         rest: list[TaskId] = []
         for task in surplus:
             copies = [
@@ -382,7 +385,7 @@ class _Round:
                 if others:
                     rest.remove(others[0])
                     self._learn(others[0], name, counts)
-                else:  # only its own tasks are left: it gives one less and gets one less
+                else:  # only its own tasks are left: the instance loses one task fewer and gets one task fewer
                     rest.pop(0)
                     counts[name] -= 1
 
@@ -395,8 +398,8 @@ class _Round:
     def give_standbys(self) -> None:
         """Assign the configured number of standbys to instances without a copy.
 
-        The order of preference: the owner that loses the task in this round (a task to be revoked counts as lost), then
-        previous hosts of a standby, then the least loaded instances.
+        The owner that loses the task in this round (also if the task must be revoked) is preferred. Next in the order
+        are previous hosts of a standby, then the least loaded instances.
         """
         for _ in range(self._config.num_standby):
             for task in self._stateful:
@@ -416,7 +419,7 @@ class _Round:
     # --- the end -----------------------------------------------------------------------------------------------
 
     def result(self) -> dict[ClientId, StreamsAssignment]:
-        """The assignment of all instances."""
+        """The assignment of every instance."""
         learned = {task: seat for seat in self._seats.values() for task in seat.learning}
         found: dict[ClientId, StreamsAssignment] = {}
         for name, seat in self._seats.items():

@@ -1,7 +1,9 @@
 """The metadata of Streams members and their leader: the assignor's bytes inside the consumer protocol.
 
 All integers are big-endian. ``task`` is (int32 subtopology, int32 partition), ``partitions`` an array of (string topic,
-int32 partition), ``host`` (string, int32 port). Three layouts::
+int32 partition), ``host`` (string, int32 port).
+
+The three layouts are::
 
     v4 (2.3)      subscription  int32 version  int32 highest  16 bytes process id  [task] previous active
                                 [task] standbys  bytes endpoint
@@ -17,9 +19,9 @@ int32 partition), ``host`` (string, int32 port). Three layouts::
                                 [(int32 subtopology, [(int32 partition, int64 offset sum)])]  int8 nonce
                   assignment    as v4, then int64 ms of the leader's clock for the next rebalance (2**63 - 1: never)
 
-The page announces its metadata and does not print it; v5 has the input of its algorithm. Kafka's own versions 5 to 7
-differ (a dictionary of topics, offset sums) and are not supported here. Kafka encodes v7 and later by generated
-classes; the fields and their order are those of ``SubscriptionInfoData``.
+The page announces its metadata but does not contain it; v5 has the input of the page's algorithm. Kafka's own versions
+5 to 7 differ (a dictionary of topics, offset sums) and are not supported here. Kafka's generated classes encode v7 and
+later; the fields and their order are from ``SubscriptionInfoData``.
 
 Source: KIP-429 (page version 99), Kafka 2.3 ``SubscriptionInfo`` and ``AssignmentInfo``, Kafka 2.6
 ``SubscriptionInfoData.json``.
@@ -28,21 +30,22 @@ Source: KIP-429 (page version 99), Kafka 2.3 ``SubscriptionInfo`` and ``Assignme
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
-from attrs import field, frozen
+from attrs import field
 
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.streams.tasks import TaskId
 from kemu.protocol.wire.binary import Reader, Writer
 from kemu.protocol.wire.codec import UnsupportedVersion
 
 NO_FOLLOW_UP = 2**63 - 1
-"""``nextScheduledRebalanceMs`` without another rebalance."""
+"""The value of ``nextScheduledRebalanceMs`` that requests no rebalance."""
 NOT_LEAVING = -1
 PROCESS_ID_BYTES = 16
 
 
 class Layout(IntEnum):
-    """The supported version numbers; the module's table names their releases."""
+    """The supported version numbers. The module's docstring has a table of their releases."""
 
     STICKY = 4
     LEARNER = 5
@@ -51,7 +54,7 @@ class Layout(IntEnum):
 
 @frozen
 class Learning:
-    """A task that is being learned: its lag in records, and whether it has caught up."""
+    """A task with a learner: the learner's lag in records, and whether it has caught up."""
 
     lag: int
     ready: bool
@@ -59,13 +62,14 @@ class Learning:
 
 @frozen
 class StreamsSubscription:
-    """One thread's subscription; a field that its layout lacks has its default.
+    """One thread's subscription; a field that the layout lacks has its default.
 
-    ``active``: tasks it owns and keeps running. ``standby``: task -> lag in records. ``revoked``: tasks that others
-    learn and that it paused for this rebalance. ``offset_sums``: task -> end of its copy's state, ``LATEST_OFFSET`` for
-    a running active task (the only information about tasks in v8). ``weight``: its instance's capacity, 0 = its number
-    of threads (implied by v4 and v8). ``leaving_ms``: time since the request to leave. ``nonce`` makes the bytes differ
-    if nothing else does; otherwise a follower's join is answered with the current generation (KAFKA-10455).
+    ``active``: tasks that the thread owns and keeps running. ``standby``: task -> lag in records. ``revoked``: tasks
+    with learners on other instances, which the thread paused for this rebalance. ``offset_sums``: task -> end of its
+    copy's state, ``LATEST_OFFSET`` for a running active task (v8 has no other information about tasks). ``weight``: the
+    capacity of the thread's instance; 0 = its number of threads (always in v4 and v8). ``leaving_ms``: the time since
+    the request to leave. ``nonce``: a value that makes the bytes differ. The coordinator answers a follower's join with
+    equal bytes with the current generation (KAFKA-10455).
     """
 
     process_id: bytes
@@ -82,21 +86,21 @@ class StreamsSubscription:
 
     @property
     def leaving(self) -> bool:
-        """Whether the instance is leaving."""
+        """Whether the thread's instance is leaving."""
         return self.leaving_ms != NOT_LEAVING
 
 
 Host = tuple[str, int]
-"""A host and a port for interactive queries of a thread."""
+"""The host and the port for interactive queries of a thread."""
 
 
 @frozen
 class StreamsGiven:
-    """One thread's assignment; a field that its layout lacks is empty.
+    """One thread's assignment; a field that the layout lacks is empty.
 
     ``active``: a task for each of the member's partitions, in their order. ``standby``, ``learning``: task -> its
     source partitions. ``hosts``: every member's endpoint and its partitions, sent to all members.
-    ``next_rebalance_ms``: v8, the time at which this member must request a rebalance.
+    ``next_rebalance_ms``: the time at which this member must request a rebalance (v8).
     """
 
     active: tuple[TaskId, ...] = ()
@@ -114,7 +118,7 @@ class StreamsGiven:
 
 
 def encode_streams_subscription(said: StreamsSubscription) -> bytes:
-    """A thread's subscription in its own layout; tasks are written in order.
+    """The bytes of a thread's subscription in its layout; tasks are in order.
 
     Raises:
         CodecError: a number or text that cannot be encoded.
@@ -151,10 +155,10 @@ def encode_streams_subscription(said: StreamsSubscription) -> bytes:
 
 
 def decode_streams_subscription(data: bytes) -> StreamsSubscription:
-    """Read a subscription in any supported layout. The unknown lag of a standby of v4 is 0 here.
+    """Read a subscription in any supported layout. In v4 the lag of a standby is unknown; the result has 0.
 
     Raises:
-        UnsupportedVersion: another version.
+        UnsupportedVersion: the version is no supported layout.
         Malformed: bytes that end inside a field, or invalid text.
     """
     source = Reader(data, "SubscriptionInfo")
@@ -197,7 +201,7 @@ def decode_streams_subscription(data: bytes) -> StreamsSubscription:
 
 
 def encode_streams_assignment(given: StreamsGiven) -> bytes:
-    """A thread's assignment in its layout.
+    """The bytes of a thread's assignment in its layout.
 
     Raises:
         CodecError: a number or text that cannot be encoded.
@@ -226,7 +230,7 @@ def decode_streams_assignment(data: bytes) -> StreamsGiven:
     """Read an assignment in any supported layout.
 
     Raises:
-        UnsupportedVersion: another version.
+        UnsupportedVersion: the version is no supported layout.
         Malformed: bytes that end inside a field, or invalid text.
     """
     source = Reader(data, "AssignmentInfo")

@@ -1,16 +1,16 @@
 """Values of a Streams application's settings: its rebalancing mode, and its reaction to a thread's failure.
 
 ``stream.rebalancing.mode`` (KIP-429, page version 99): members of the mode "incremental" join with protocol type
-"stream", those of the mode "upgrading" with "consumer", as older applications do. A coordinator refuses a member with
-another type than its group's, so the mode cannot change while the group has members.
+"stream". Members of the mode "upgrading" join with "consumer", as older applications do. A coordinator refuses a member
+with another type than its group's, so the mode cannot change while the group has members.
 
-When the consumer of a stream thread raises, the thread dies and the others continue (before 2.8), the instance closes,
-or a new thread replaces it (KIP-671, 2.8).
+When the consumer of a stream thread raises an error, there are three reactions. The thread dies and the others continue
+(before 2.8), the instance closes, or a new thread replaces the failed thread (KIP-671, 2.8).
 """
 
 INCREMENTAL, UPGRADING = "incremental", "upgrading"
 REBALANCING_MODES = (INCREMENTAL, UPGRADING)
 STREAM = "stream"
-"""The protocol type of applications of KIP-429's page; others are "consumer"."""
+"""The protocol type of applications of KIP-429's page; other applications have "consumer"."""
 SHUTDOWN_CLIENT, REPLACE_THREAD, THREAD_DIES = "shutdown-client", "replace-thread", "thread-dies"
 UNCAUGHT_EXCEPTION = (SHUTDOWN_CLIENT, REPLACE_THREAD, THREAD_DIES)

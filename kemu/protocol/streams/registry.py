@@ -6,8 +6,9 @@ from enum import Enum
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
 
+from kemu.protocol.frozen import frozen
 from kemu.protocol.streams.high_availability import (
     BEFORE_3_2,
     SINCE_3_3,
@@ -29,8 +30,9 @@ from kemu.protocol.streams.tasks import (
 
 
 class TaskAssignor(Protocol):
-    """Assigns tasks to clients. A user's own class implements this; ``problems`` lists the requirements of its
-    result.
+    """A task assignor, which assigns tasks to clients. A user's own class implements this interface.
+
+    ``problems`` lists the requirements of its result.
     """
 
     def assign(
@@ -40,7 +42,7 @@ class TaskAssignor(Protocol):
         stateful: Collection[TaskId],
         config: TaskConfig,
     ) -> TaskAssignment:
-        """Tasks by client."""
+        """The tasks of each client."""
         ...
 
 
@@ -53,7 +55,7 @@ Rule: TypeAlias = Callable[
 class KafkasTaskAssignor:
     """One of Kafka's own task assignors, which are functions without state.
 
-    ``prior``: the assignor to use when the ends of changelogs cannot be read.
+    ``prior``: the assignor that is used if the ends of changelogs cannot be read.
     """
 
     rule: Rule
@@ -66,7 +68,7 @@ class KafkasTaskAssignor:
         stateful: Collection[TaskId],
         config: TaskConfig,
     ) -> TaskAssignment:
-        """Apply the rule."""
+        """The result of the assignor's function."""
         return self.rule(clients, tasks, stateful, config)
 
 
@@ -77,14 +79,16 @@ def assign_prior_tasks(
     config: TaskConfig,
     rules: StickyTaskRules = SINCE_2_6,
 ) -> TaskAssignment:
-    """Previous owners regardless of load, and a probing rebalance, when the lags cannot be fetched (2.6 and later)."""
+    """Assign tasks to their previous owners regardless of load, with a probing rebalance: the lags are unknown (2.6
+    on).
+    """
     given = assign_sticky(clients, tasks, stateful, config, rules, must_preserve_active=True)
     return TaskAssignment(given.active, given.standby, probing=True)
 
 
 @frozen
 class Learners:
-    """The row of KIP-429's learners. Learners need more arguments than the others: see ``assign_learners``."""
+    """The entry of KIP-429's learners in the table. Learners need further arguments (``assign_learners``)."""
 
     def assign(
         self,
@@ -93,12 +97,12 @@ class Learners:
         stateful: Collection[TaskId],
         config: TaskConfig,
     ) -> TaskAssignment:
-        """Not possible: clients do not report learned tasks, and a task assignment cannot name them."""
+        """Raise an error: clients do not report tasks with learners, and a task assignment cannot name learners."""
         raise AssertionError("learners are assigned by assign_learners")
 
 
 def member_of(client: ClientState) -> StreamsMember:
-    """The report of a client to a leader that knows learners."""
+    """A client's report in the form for a leader that knows learners."""
     return StreamsMember(
         weight=client.capacity,
         assigned=client.prev_active,
@@ -107,7 +111,7 @@ def member_of(client: ClientState) -> StreamsMember:
 
 
 def client_of(member: StreamsMember) -> ClientState:
-    """The report of a member to one of Kafka's task assignors."""
+    """A member's report in the form for Kafka's task assignors."""
     active = (*member.assigned, *member.revoked)
     copies = {**member.standby, **{task: 0 if task in member.ready else lag for task, lag in member.learning.items()}}
     return ClientState(
@@ -136,32 +140,32 @@ def _task_assignors(
 TASK_ASSIGNORS = _task_assignors()
 """KIP-429's learners and ``StickyTaskAssignor``, ``HighAvailabilityTaskAssignor``, ``FallbackPriorTaskAssignor``.
 
-These visit tasks and clients in order. The assignors of a release visit tasks and clients in the order of its hash
-sets.
+These assignors visit tasks and clients in order. The assignors of a release visit tasks and clients in the order of
+the release's hash sets.
 """
 
 _BEFORE_3_0, _SINCE_3_0 = HashOrder(task_hash_before_3_0), HashOrder(task_hash)
 TASK_ASSIGNORS_2_3 = _task_assignors(StickyTaskRules(_BEFORE_3_0, standbys_without_state=True))
-"""2.3 to 2.5, with the sticky one alone."""
+"""The task assignors of 2.3 to 2.5, only the sticky assignor."""
 TASK_ASSIGNORS_2_6 = _task_assignors(StickyTaskRules(_BEFORE_3_0), evolve(BEFORE_3_2, visits=_BEFORE_3_0))
-"""2.6 to 2.8."""
+"""The task assignors of 2.6 to 2.8."""
 TASK_ASSIGNORS_3_0 = _task_assignors(StickyTaskRules(_SINCE_3_0), evolve(BEFORE_3_2, visits=_SINCE_3_0))
-"""3.0 and 3.1."""
+"""The task assignors of 3.0 and 3.1."""
 TASK_ASSIGNORS_FROM_NOTHING = _task_assignors(
     StickyTaskRules(_SINCE_3_0), evolve(SINCE_3_3, to_most_caught_up=False, visits=_SINCE_3_0)
 )
 """A past bug: the lags of clients that are not caught up are ignored (KAFKA-13600)."""
 TASK_ASSIGNORS_3_2 = _task_assignors(StickyTaskRules(_SINCE_3_0), evolve(SINCE_3_3, in_turn=False, visits=_SINCE_3_0))
-"""3.2."""
+"""The task assignors of 3.2."""
 TASK_ASSIGNORS_3_4 = _task_assignors(StickyTaskRules(_SINCE_3_0), evolve(SINCE_3_3, visits=_SINCE_3_0))
-"""3.3 to 3.5; also later releases without racks."""
+"""The task assignors of 3.3 to 3.5; also of later releases without racks."""
 
 LAYOUTS: Mapping[str, Layout] = {LEARNER: Layout.LEARNER, "sticky": Layout.STICKY}
-"""Metadata layout of a running application's members by task assignor; all others need offset sums."""
+"""Task assignor -> metadata layout of the members; all other assignors need offset sums."""
 
 
 class AssignmentError(Enum):
-    """KIP-924's errors of an assignment."""
+    """KIP-924's errors of a task assignment."""
 
     ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES = "is active on more than one client"
     INVALID_STANDBY_TASK = "is a standby of a task without state, or on the same client as its active copy"
@@ -176,7 +180,7 @@ def problems(
     tasks: Collection[TaskId],
     stateful: Collection[TaskId],
 ) -> list[tuple[AssignmentError, str]]:
-    """All problems as (error, client or task). Source: KIP-924, ``TaskAssignmentUtils``."""
+    """The problems of a task assignment, as (error, client or task). Source: KIP-924, ``TaskAssignmentUtils``."""
     found: list[tuple[AssignmentError, str]] = []
     named = dict.fromkeys((*given.active, *given.standby))
     found += [(AssignmentError.UNKNOWN_PROCESS_ID, name) for name in named if name not in clients]

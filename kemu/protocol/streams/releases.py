@@ -9,17 +9,18 @@ release    task assignor  rebalances   source
                                        ``max.warmup.replicas`` 2, ``probing.rebalance.interval.ms`` 600000
 =========  ===========  =============  ======================================================================
 
-Before 2.8, a stream thread whose consumer fails dies alone; from 2.8 on its instance closes (KIP-671).
-``num.standby.replicas`` is 0 and ``commit.interval.ms`` 30000 in all of them, 100 under exactly once. The clients of
-Kafka Streams have other defaults: ``max.poll.records`` 1000 and ``linger.ms`` 100 (``StreamsConfig``).
+Before 2.8, a stream thread whose consumer fails dies alone; from 2.8 on its instance closes (KIP-671). In all releases
+``num.standby.replicas`` is 0, and ``commit.interval.ms`` is 30000, or 100 under exactly once. The clients of Kafka
+Streams have other defaults: ``max.poll.records`` 1000 and ``linger.ms`` 100 (``StreamsConfig``).
 """
 
 from collections.abc import Mapping
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from kemu.protocol.assign.base import RebalanceProtocol
 from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
+from kemu.protocol.frozen import frozen
 from kemu.protocol.streams.metadata import Layout
 from kemu.protocol.streams.modes import THREAD_DIES
 from kemu.protocol.streams.registry import (
@@ -40,15 +41,15 @@ BOTH = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
 @frozen
 class TaskRules:
-    """A thread's handling of its tasks.
+    """The rules of a thread for its tasks.
 
-    ``forgets_when_resumed``: under exactly once, a resumed state store has no checkpoint, like any open one
+    ``forgets_when_resumed``: under exactly once, a resumed state store has no checkpoint, like any open state store
     (KAFKA-10362).
-    ``retries_copies``: while all active tasks run, a copy whose directory another thread holds is retried, too
-    (KAFKA-8187).
+    ``retries_copies``: while all active tasks run, the thread also retries a copy whose directory another thread has
+    locked (KAFKA-8187).
     ``restores_after_missed_generations``: a suspended task reads its changelog's end again, unless the next generation
-    returns it: another owner may have written since. Kafka resumes it unchanged (eager only: ``StreamTask.resume`` of
-    3.4, ``AssignedTasks.maybeResumeSuspendedTask`` of 2.3).
+    returns the task: another owner may have written since. Kafka resumes the task unchanged (eager only:
+    ``StreamTask.resume`` of 3.4, ``AssignedTasks.maybeResumeSuspendedTask`` of 2.3).
     """
 
     forgets_when_resumed: bool = True
@@ -63,10 +64,9 @@ TASK_RULES = TaskRules()
 class StreamsRelease:
     """The defaults of a release's instances.
 
-    ``layout``: the metadata that members write (learners have their own); None: the layout that the task assignor
-    needs.
-    ``process_id_on_disk``: whether a restarted instance keeps its process id (KAFKA-10716). ``uses_nonce``: whether
-    metadata differs each time a thread requests a rebalance (KAFKA-10455).
+    ``layout``: the metadata that members write (learners have a separate layout); None: the layout that the task
+    assignor needs. ``process_id_on_disk``: whether a restarted instance keeps its process id (KAFKA-10716).
+    ``uses_nonce``: whether metadata differs each time a thread requests a rebalance (KAFKA-10455).
     """
 
     config: StreamsConfig = field(factory=StreamsConfig)
@@ -79,7 +79,7 @@ class StreamsRelease:
     task_rules: TaskRules = TASK_RULES
 
     def placement_for(self, task_assignor: str) -> ThreadPlacement:
-        """The rule that spreads an instance's tasks over its threads."""
+        """The rule that distributes an instance's tasks to its threads."""
         return ThreadPlacement.KEEPING if task_assignor == LEARNER else self.placement
 
     def layout_of(self, task_assignor: str) -> Layout:
@@ -94,7 +94,7 @@ _HIGH_AVAILABILITY = StreamsConfig(emulated_task_assignor="ha")
 _HIGH_AVAILABILITY_2_6 = StreamsConfig(emulated_task_assignor="ha", emulated_uncaught_exception=THREAD_DIES)
 
 STREAMS_OF_PAGE = StreamsRelease(task_rules=TaskRules(restores_after_missed_generations=True))
-"""KIP-429's page: learners, which never shipped."""
+"""The release of KIP-429's page: learners, which never shipped."""
 STREAMS_2_3 = StreamsRelease(
     _STICKY,
     TASK_ASSIGNORS_2_3,
@@ -117,10 +117,14 @@ STREAMS_3_4 = StreamsRelease(_HIGH_AVAILABILITY, TASK_ASSIGNORS_3_4, BOTH, Layou
 
 
 def consumer_of_streams(config: ConsumerConfig) -> ConsumerConfig:
-    """A release's consumer inside Streams. Source: ``StreamsConfig.CONSUMER_DEFAULT_OVERRIDES``."""
+    """The consumer's configuration of a release inside Streams.
+    Source: ``StreamsConfig.CONSUMER_DEFAULT_OVERRIDES``.
+    """
     return evolve(config, max_poll_records=1_000)
 
 
 def producer_of_streams(config: ProducerConfig) -> ProducerConfig:
-    """A release's producer inside Streams. Source: ``StreamsConfig.PRODUCER_DEFAULT_OVERRIDES``."""
+    """The producer's configuration of a release inside Streams.
+    Source: ``StreamsConfig.PRODUCER_DEFAULT_OVERRIDES``.
+    """
     return evolve(config, linger_ms=100)

@@ -1,14 +1,13 @@
 """Kafka's sticky task assignor (Kafka Streams up to 2.5; since 2.6 only behind an internal setting).
 
-The assignor visits hash sets, so that its choice among equals depends on hashes of tasks and of process ids.
-``StickyTaskRules`` defines the order in which sets are visited; by default it is by number and by name. Source:
-``StickyTaskAssignor``, 2.3 to 3.5.
+The assignor visits hash sets, so its choice among equals depends on hashes of tasks and of process ids.
+``StickyTaskRules`` defines the order of visits; the default is by number and by name.
+Source: ``StickyTaskAssignor``, 2.3 to 3.5.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.streams.java_collections import IN_ORDER, Visits
 from kemu.protocol.streams.tasks import (
     ClientId,
@@ -24,7 +23,7 @@ from kemu.protocol.streams.tasks import (
 
 
 class _Pairs:
-    """Pairs of tasks on the same client; preferring new pairs spreads tasks that would fail together."""
+    """Pairs of tasks on the same client. New pairs are preferred, to separate tasks that would fail together."""
 
     def __init__(self, tasks: int) -> None:
         self._most = tasks * (tasks - 1) // 2
@@ -45,8 +44,8 @@ class _Pairs:
 
 @frozen
 class StickyTaskRules:
-    """The differences between releases. ``standbys_without_state``: tasks without state get standbys, too (up to
-    2.5).
+    """The differences between releases. ``standbys_without_state``: tasks without state also get standbys
+    (up to 2.5).
     """
 
     visits: Visits = IN_ORDER
@@ -126,7 +125,9 @@ class _Sticky:
         return full and any(other.has_more_room_than(load) for other in self.loads.values())
 
     def _least_loaded(self, task: TaskId, within: Collection[ClientId]) -> Load | None:
-        """Prefer a client that forms a new pair of tasks; an empty client always wins."""
+        """The least loaded client that forms a new pair of tasks, else the least loaded; an empty client
+        is always chosen.
+        """
         for wants_new_pair in (True, False):
             least: Load | None = None
             for name in within:
@@ -151,18 +152,19 @@ def assign_sticky(
     *,
     must_preserve_active: bool = False,
 ) -> TaskAssignment:
-    """Keep tasks on their owners below each client's quota, then on their standbys, then on the least loaded client.
+    """The assignment. Tasks remain on their owners below each client's quota, then move to their standbys, then to the
+    least loaded client.
 
     Args:
-        clients: by id; at least one.
-        tasks: all of them.
-        stateful: those that get standbys.
-        config: only ``num_standby`` counts; lags do not.
-        rules: those of a release.
+        clients: clients by id; at least one.
+        tasks: all tasks.
+        stateful: the tasks that get standbys.
+        config: the settings; the assignor reads only ``num_standby``, and ignores lags.
+        rules: the rules of a release.
         must_preserve_active: previous owners keep their tasks, whatever the load (``FallbackPriorTaskAssignor``).
 
     Raises:
-        ValueError: no client, or one without threads.
+        ValueError: there is no client, or a client has no threads.
     """
     if not clients:
         raise ValueError("there is no client")

@@ -1,17 +1,19 @@
-"""Tasks, and clients (Streams instances) from a task assignor's view."""
+"""Tasks, and clients (Streams instances) in the view of a task assignor."""
 
 import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from attrs import define, field, frozen
+from attrs import define, field
+
+from kemu.protocol.frozen import frozen
 
 MAX_LAG = 2**63 - 1
-"""Long.MAX_VALUE: unknown state."""
+"""The lag of unknown state: Long.MAX_VALUE."""
 LATEST_OFFSET = -2
 """The lag of a running active task. Source: ``Task.LATEST_OFFSET``."""
 UNKNOWN_LAG = -3
-"""The lag from a member with newer, unreadable metadata. Source: ``UNKNOWN_OFFSET_SUM``."""
+"""The lag in newer metadata that the leader cannot read. Source: ``UNKNOWN_OFFSET_SUM``."""
 
 ClientId: TypeAlias = str
 """A process: its process id in hexadecimal digits, or any other name. ``client_order`` is the order of processes."""
@@ -52,7 +54,7 @@ def task_id(name: str) -> TaskId:
 
 @frozen
 class ClientState:
-    """The report of a client. ``lags``: records behind, by task; a missing task counts as ``MAX_LAG``."""
+    """The report of a client. ``lags``: task -> lag in records; the lag of a missing task is ``MAX_LAG``."""
 
     capacity: int
     prev_active: tuple[TaskId, ...] = ()
@@ -60,13 +62,13 @@ class ClientState:
     lags: Mapping[TaskId, int] = field(factory=dict)
 
     def lag(self, task: TaskId) -> int:
-        """The lag of its copy of a task."""
+        """The lag of the client's copy of a task."""
         return self.lags.get(task, MAX_LAG)
 
 
 @frozen
 class TaskConfig:
-    """``num.standby.replicas``, ``max.warmup.replicas``, ``acceptable.recovery.lag`` (records)."""
+    """The settings ``num.standby.replicas``, ``max.warmup.replicas`` and ``acceptable.recovery.lag`` (records)."""
 
     num_standby: int = 0
     max_warmup: int = 2
@@ -83,22 +85,22 @@ class Load:
 
     @property
     def count(self) -> int:
-        """Active and standby tasks."""
+        """The number of active and standby tasks."""
         return len(self.active) + len(self.standby)
 
     def has(self, task: TaskId) -> bool:
-        """Whether the task is active or standby here."""
+        """Whether the client has the task as active or standby."""
         return task in self.active or task in self.standby
 
     def has_more_room_than(self, other: "Load") -> bool:
-        """Less load per thread; with equal load, more threads."""
+        """Whether this client has less load per thread; with equal load, whether it has more threads."""
         mine, others = self.count * other.capacity, other.count * self.capacity
         return mine < others or (mine == others and self.capacity > other.capacity)
 
 
 @frozen
 class TaskAssignment:
-    """Tasks by client, sorted. ``probing``: a later rebalance must check whether warm-ups have caught up."""
+    """The sorted tasks of each client. ``probing``: a later rebalance must check whether warm-ups have caught up."""
 
     active: Mapping[ClientId, tuple[TaskId, ...]]
     standby: Mapping[ClientId, tuple[TaskId, ...]]
@@ -106,7 +108,7 @@ class TaskAssignment:
 
 
 def assignment_of(loads: Mapping[ClientId, Load], probing: bool = False) -> TaskAssignment:
-    """Freeze the tasks assigned."""
+    """The assigned tasks as a frozen value."""
     return TaskAssignment(
         {client: tuple(sorted(loads[client].active)) for client in sorted(loads, key=client_order)},
         {client: tuple(sorted(loads[client].standby)) for client in sorted(loads, key=client_order)},
@@ -127,5 +129,5 @@ def loads_of(clients: Mapping[ClientId, ClientState]) -> dict[ClientId, Load]:
 
 
 def in_order(tasks: Iterable[TaskId]) -> list[TaskId]:
-    """Each task once, by number."""
+    """The tasks by number, each once."""
     return sorted(set(tasks))

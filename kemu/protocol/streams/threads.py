@@ -1,49 +1,49 @@
 """The placement of an instance's tasks on its threads.
 
-Tasks come in buckets (with state, copies, without state), which are dealt one after the other and share the threads'
-loads. In each bucket, tasks first stay on their threads while these have less than their share. Other tasks go in turn
-to threads below their share. The rest goes to the threads whose share is larger by one, preferably where it was.
-``ThreadPlacement`` lists the differences between releases.
+Tasks are dealt in buckets (with state, copies, without state), one bucket after the other, with common loads of the
+threads. In each bucket, tasks first stay on their threads while a thread has less than its share. Other tasks are dealt
+in turn to threads below their share. The remaining tasks are placed on the threads whose share is larger by one,
+preferably on their former threads. ``ThreadPlacement`` lists the differences between releases.
 
 Source: Kafka's ``StreamsPartitionAssignor``: ``assignTasksToThreads`` and its predecessors, of 2.3.1, 2.4.1, 2.6.3 and
-3.4.1. There, a bucket's rest is in the order of a heap; here it is ordered by number.
+3.4.1. In Kafka the remaining tasks are in the order of a heap; here the remaining tasks are ordered by number.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId
 from kemu.protocol.streams.tasks import TaskId, in_order
 
 
 class ThreadPlacement(StrEnum):
-    """How a release spreads an instance's tasks over its threads."""
+    """A release's rule for distributing an instance's tasks to its threads."""
 
     IN_TURN = "in turn"
-    """2.3: active tasks go to the threads in turn regardless of their owners, as do standbys. Threads are a hash
-    set there; here they are ordered by name, as in 2.4.
+    """2.3: active tasks are dealt to the threads in turn regardless of their owners, and so are standbys. In Kafka the
+    threads are a hash set; here they are ordered by name, as in 2.4.
     """
     STICKY_OR_IN_TURN = "sticky or in turn"
     """2.4 and 2.5: active tasks stay with their owners if no thread exceeds its share and no task comes from another
-    instance. Otherwise they are dealt in turn, for this instance and all later ones. Standbys are dealt in turn.
+    instance. Otherwise active tasks are dealt in turn, for this instance and all later instances. Standbys are dealt in
+    turn.
     """
     COPIES_APART = "copies apart"
-    """2.6 to 3.1: tasks with state stay where possible; tasks without state even out the loads, in turn; copies are
+    """2.6 to 3.1: tasks with state remain where possible; tasks without state even out the loads, in turn. Copies are
     dealt without regard to other tasks (KAFKA-12959).
     """
     TOGETHER = "together"
-    """3.2 and later: copies count for the threads' loads, and tasks without state come last, regardless of their
+    """3.2 and later: copies are part of the threads' loads, and tasks without state are dealt last, regardless of their
     owners.
     """
     KEEPING = "keeping"
-    """KIP-429's learners, on which the page is silent: as in 3.2, and tasks without state stay where possible."""
+    """KIP-429's learners, where the page is silent: the rule of 3.2, but tasks without state remain where possible."""
 
 
 class Bucketed(NamedTuple):
-    """Tasks of an instance, or of one of its threads."""
+    """The tasks of an instance, or of one of its threads, by bucket."""
 
     stateful: Collection[TaskId] = ()
     copies: Collection[TaskId] = ()
@@ -55,7 +55,8 @@ class InstanceThreads:
     """The state of an instance's threads before its tasks are placed.
 
     ``held``: thread -> its tasks in any role, smallest lag first; every thread is a key. ``owned``: task -> threads
-    that own partitions of it, "" for one of another instance. ``own_nothing``: whether none of them owns any.
+    that own partitions of the task, "" for a thread of another instance. ``own_nothing``: whether no thread owns
+    partitions.
     """
 
     held: Mapping[MemberId, Sequence[TaskId]]
@@ -64,12 +65,12 @@ class InstanceThreads:
 
 
 class Placer:
-    """Places the tasks of all instances in one rebalance, one instance after the other."""
+    """The placement of the tasks of all instances in one rebalance, one instance after the other."""
 
     def __init__(self, placement: ThreadPlacement) -> None:
         self._placement = placement
         self._another_follows = False
-        """Another rebalance follows in any case, so tasks need not stay with their owners."""
+        """Whether another rebalance follows in any case, so that tasks need not stay with their owners."""
 
     def place(self, threads: InstanceThreads, tasks: Bucketed) -> dict[MemberId, Bucketed]:
         """The tasks of each thread; every thread is a key, its tasks are in order."""
@@ -95,7 +96,7 @@ class Placer:
     def _sticky(
         self, names: Sequence[MemberId], threads: InstanceThreads, tasks: Collection[TaskId]
     ) -> dict[MemberId, list[TaskId]] | None:
-        """``tryStickyAndBalancedTaskAssignmentWithinClient``; None: deal in turn."""
+        """The result of ``tryStickyAndBalancedTaskAssignmentWithinClient``; None: deal in turn."""
         if self._placement is ThreadPlacement.IN_TURN or self._another_follows or threads.own_nothing:
             return None
         most = -(-len(tasks) // len(names))
@@ -119,7 +120,7 @@ class Placer:
 
 
 def _in_turn(names: Sequence[MemberId], tasks: Collection[TaskId]) -> dict[MemberId, list[TaskId]]:
-    """``interleaveTasksByGroupId``."""
+    """The result of ``interleaveTasksByGroupId``."""
     ordered = in_order(tasks)
     return {name: ordered[number :: len(names)] for number, name in enumerate(names)}
 
@@ -168,7 +169,10 @@ class Threads:
         return {thread: sorted(tasks) for thread, tasks in dealt.items()}
 
     def fill_up(self, bucket: Collection[TaskId]) -> dict[MemberId, list[TaskId]]:
-        """First to threads with less than others, then in turn, regardless of owners. Source: 2.6.3."""
+        """The tasks of each thread: first to threads with fewer tasks than others, then in turn, regardless of owners.
+
+        Source: 2.6.3.
+        """
         most = max(self._load.values())
         turns = [thread for thread in self._threads if self._load[thread] < most]
         dealt: dict[MemberId, list[TaskId]] = {thread: [] for thread in self._threads}

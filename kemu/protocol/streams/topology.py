@@ -2,17 +2,16 @@
 
 from collections.abc import Mapping
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.streams.tasks import TaskId
 
 
 @frozen
 class Subtopology:
-    """Connected nodes, with one task for each partition of their topics.
+    """Connected nodes of a topology, with one task for each partition of their topics.
 
-    ``changelog``: the topic for restoring the state, "" without state.
+    ``changelog``: the topic from which the state is restored, "" without state.
     """
 
     topics: tuple[str, ...]
@@ -30,11 +29,11 @@ class Topology:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics that its consumers subscribe to, each once, in order."""
+        """The topics to which the application's consumers subscribe, in order, without duplicates."""
         return tuple(sorted({topic for each in self.subtopologies for topic in each.topics}))
 
     def tasks(self, partitions: Mapping[str, int]) -> dict[TaskId, tuple[TopicPartition, ...]]:
-        """Every task with its source partitions, in order; ``partitions``: topic -> number of partitions.
+        """Every task with its source partitions, in order. ``partitions``: topic -> number of partitions.
 
         A sub-topology with a missing topic has no task: Kafka's leader waits for its topics.
         """

@@ -33,7 +33,7 @@ _VARINT_BYTES = 5
 
 
 class Reader:
-    """Reads one value after the other; every method takes the name of the field, for the error.
+    """A reader of one value after the other; every method takes the name of the field, for the error.
 
     Raises:
         Malformed: (every method) the bytes end inside the field, or do not fit its type.
@@ -49,23 +49,23 @@ class Reader:
         self.flexible = False
 
     def int8(self, field: str) -> int:
-        """A byte. Source (for all types): Kafka's protocol guide, "protocol types"."""
+        """Read a byte. Source (for all types): Kafka's protocol guide, "protocol types"."""
         return self._number(_INT8, field)
 
     def int16(self, field: str) -> int:
-        """Two bytes."""
+        """Read two bytes."""
         return self._number(_INT16, field)
 
     def int32(self, field: str) -> int:
-        """Four bytes."""
+        """Read four bytes."""
         return self._number(_INT32, field)
 
     def int64(self, field: str) -> int:
-        """Eight bytes."""
+        """Read eight bytes."""
         return self._number(_INT64, field)
 
     def unsigned_varint(self, field: str) -> int:
-        """Seven bits a byte, lowest first; at most five bytes and 32 bits."""
+        """Read seven bits a byte, lowest first; at most five bytes and 32 bits."""
         value = 0
         for index in range(_VARINT_BYTES):
             if self.at >= len(self.data):
@@ -80,14 +80,14 @@ class Reader:
         raise Malformed(f"{self.what}.{field}: a varint of more than 32 bits")
 
     def string(self, field: str) -> str:
-        """A string; null is refused."""
+        """Read a string; null is refused."""
         value = self.nullable_string(field)
         if value is None:
             self._null(field)
         return value
 
     def nullable_string(self, field: str) -> str | None:
-        """A string, or None."""
+        """Read a string, or None."""
         size = self.unsigned_varint(field) - 1 if self.flexible else self._number(_INT16, field)
         data = self._take(size, field, MAX_STRING_BYTES)
         if data is None:
@@ -98,19 +98,21 @@ class Reader:
             raise Malformed(f"{self.what}.{field}: not UTF-8: {data!r:.80}") from None
 
     def blob(self, field: str) -> bytes:
-        """Bytes; null is refused."""
+        """Read bytes; null is refused."""
         value = self.nullable_blob(field)
         if value is None:
             self._null(field)
         return value
 
     def nullable_blob(self, field: str) -> bytes | None:
-        """Bytes, or None."""
+        """Read bytes, or None."""
         size = self.unsigned_varint(field) - 1 if self.flexible else self._number(_INT32, field)
         return self._take(size, field, len(self.data))
 
     def count(self, field: str) -> int:
-        """The length of an array. Every item has at least one byte, so a count above the remaining bytes is refused."""
+        """Read the length of an array. Every item has at least one byte, so a count above the remaining bytes is
+        refused.
+        """
         count = self.unsigned_varint(field) - 1 if self.flexible else self._number(_INT32, field)
         if count < 0:
             self._null(field)
@@ -119,13 +121,13 @@ class Reader:
         return count
 
     def raw(self, size: int, field: str) -> bytes:
-        """So many bytes, without a length before them."""
+        """Read this number of bytes, without a length before them."""
         data = self._take(size, field, size)
         assert data is not None
         return data
 
     def int32_array(self, field: str) -> tuple[int, ...]:
-        """An array of four-byte integers."""
+        """Read an array of four-byte integers."""
         count = self.count(field)
         end = self.at + 4 * count
         if end > len(self.data):
@@ -135,7 +137,7 @@ class Reader:
         return values
 
     def topic_partitions(self, field: str) -> tuple[TopicPartition, ...]:
-        """An array of (topic, array of numbers), flat, in the order of the bytes."""
+        """Read an array of (topic, array of numbers) as a flat tuple, in the order of the bytes."""
         found: list[TopicPartition] = []
         for _ in range(self.count(field)):
             topic = self.string(f"{field}.topic")
@@ -144,7 +146,7 @@ class Reader:
         return tuple(found)
 
     def end_struct(self, field: str) -> None:
-        """Skip the tagged fields that end a struct in a flexible schema; none of them is known here."""
+        """Skip the tagged fields that end a struct in a flexible schema; this module knows no tagged field."""
         if not self.flexible:
             return
         for _ in range(self.unsigned_varint(f"{field} tags")):
@@ -181,7 +183,7 @@ class Reader:
 
 
 class Writer:
-    """Appends one value after the other; ``data()`` returns the bytes.
+    """A writer of one value after the other; ``data()`` returns the bytes.
 
     Raises:
         TooLarge: a string of more than 32767 bytes.
@@ -196,27 +198,27 @@ class Writer:
         self.flexible = False
 
     def data(self) -> bytes:
-        """Everything written so far."""
+        """The bytes of all values that were written."""
         return bytes(self._out)
 
     def int8(self, value: int) -> None:
-        """A byte."""
+        """Write a byte."""
         self._number(_INT8, value)
 
     def int16(self, value: int) -> None:
-        """Two bytes."""
+        """Write two bytes."""
         self._number(_INT16, value)
 
     def int32(self, value: int) -> None:
-        """Four bytes."""
+        """Write four bytes."""
         self._number(_INT32, value)
 
     def int64(self, value: int) -> None:
-        """Eight bytes."""
+        """Write eight bytes."""
         self._number(_INT64, value)
 
     def unsigned_varint(self, value: int) -> None:
-        """Seven bits a byte, lowest first."""
+        """Write seven bits a byte, lowest first."""
         assert 0 <= value <= 0xFFFF_FFFF, f"{value} is not an unsigned 32-bit number"
         while value > 0x7F:
             self._out.append(value & 0x7F | 0x80)
@@ -224,7 +226,7 @@ class Writer:
         self._out.append(value)
 
     def string(self, value: str | None) -> None:
-        """A string, or null."""
+        """Write a string, or null."""
         if value is None:
             self._length(_INT16, -1)
             return
@@ -238,7 +240,7 @@ class Writer:
         self._out += data
 
     def blob(self, value: bytes | None) -> None:
-        """Bytes, or null."""
+        """Write bytes, or null."""
         if value is None:
             self._length(_INT32, -1)
             return
@@ -246,15 +248,15 @@ class Writer:
         self._out += value
 
     def raw(self, value: bytes) -> None:
-        """Raw bytes, without a length before them."""
+        """Write raw bytes, without a length before them."""
         self._out += value
 
     def count(self, value: int) -> None:
-        """The number of items that follow."""
+        """Write the number of items that follow."""
         self._length(_INT32, value)
 
     def int32_array(self, values: Sequence[int]) -> None:
-        """An array of four-byte integers."""
+        """Write an array of four-byte integers."""
         self._length(_INT32, len(values))
         try:
             self._out += struct.pack(f">{len(values)}i", *values)
@@ -262,7 +264,9 @@ class Writer:
             raise Malformed(f"{self._what}: {values!r:.80} do not all fit into int32") from None
 
     def topic_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """An array of (topic, array of numbers): topics in order of first appearance, numbers as they come."""
+        """Write an array of (topic, array of numbers): topics in order of first appearance, numbers in the
+        given order.
+        """
         by_topic: dict[str, list[int]] = {}
         for topic, number in partitions:
             by_topic.setdefault(topic, []).append(number)
@@ -273,7 +277,7 @@ class Writer:
             self.end_struct()
 
     def end_struct(self) -> None:
-        """End a struct in a flexible schema, without tagged fields."""
+        """Write the end of a struct in a flexible schema, without tagged fields."""
         if self.flexible:
             self._out.append(0)
 

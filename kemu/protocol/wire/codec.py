@@ -36,18 +36,17 @@ __all__ = [
 ]
 
 MAX_MESSAGE_BYTES = 104_857_600
-"""Source: broker config ``socket.request.max.bytes``."""
+"""The longest accepted message. Source: broker config ``socket.request.max.bytes``."""
 
 HEADER_BYTES = 4
 """Number of leading bytes of a sealed message that determine its class and version."""
 _OVER_INT64 = re.compile(rb"\xcf[\x80-\xff]").search
-"""First bytes of an int above int64 in msgpack (the same bytes may also occur inside a string)."""
+"""The first bytes of an int above int64 in msgpack (the same bytes may also occur inside a string)."""
 
 _pack = msgpack.Packer(use_bin_type=True).pack
 _unpack: Callable[[bytes], Any] = partial(
-    # Messages contain no maps and no extension types. Refusing them here avoids unhashable keys, and timestamps that
-    # become
-    # other objects.
+    # Messages contain no maps and no extension types. The decoder refuses maps and extension types, which could
+    # decode to unhashable keys or to timestamp objects.
     msgpack.unpackb,
     use_list=False,
     max_map_len=0,
@@ -57,16 +56,16 @@ _unpack: Callable[[bytes], Any] = partial(
 _SEALERS: dict[tuple[type, int], Callable[[Any], tuple[Any, ...]]] = {}
 """(class, version) -> the encoder of a message with its envelope."""
 _OPENERS: dict[bytes, tuple[Callable[[Any], Any], int]] = {}
-"""First four bytes, as ``seal`` writes them -> (decoder of the row, version). Exact bytes pin the exact types."""
+"""First four bytes, as ``seal`` writes them -> (decoder of the row, version). Exact bytes determine exact types."""
 
 
 def seal(message: object, version: int, *, max_bytes: int = MAX_MESSAGE_BYTES) -> bytes:
-    """A message as bytes.
+    """The bytes of a message.
 
     Raises:
         UnsupportedVersion: the version is not declared, or lacks a field that is set and not ignorable.
         TooLarge: the result is longer than ``max_bytes``.
-        Malformed: not a message, or a value that cannot be encoded (an int above int64, a string with a lone
+        Malformed: the argument is no message, or a value cannot be encoded (an int above int64, a string with a lone
             surrogate).
     """
     sealer = _SEALERS.get((type(message), version)) or _sealer(type(message), version)
@@ -83,12 +82,12 @@ def seal(message: object, version: int, *, max_bytes: int = MAX_MESSAGE_BYTES) -
 
 
 def unseal(data: bytes, *, max_bytes: int = MAX_MESSAGE_BYTES) -> tuple[Any, int]:
-    """The message and its version.
+    """Decode a message; returns the message and its version.
 
     Raises:
-        Malformed: truncated, trailing bytes, wrong types, an undeclared api key.
-        UnsupportedVersion: a version outside the declared range.
-        TooLarge: longer than ``max_bytes``; nothing of it is read.
+        Malformed: the bytes are truncated or followed by further bytes, a type is wrong, or the api key is undeclared.
+        UnsupportedVersion: the version is outside the declared range.
+        TooLarge: the bytes are longer than ``max_bytes``; no byte is read.
     """
     if len(data) > max_bytes:
         raise TooLarge(f"message of {len(data)} bytes, the limit is {max_bytes}")

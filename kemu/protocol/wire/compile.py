@@ -1,9 +1,10 @@
-"""Generates the source of encoders and decoders from declarations, and compiles it to functions.
+"""The generator of encoders and decoders: it writes their source from declarations, and compiles the source to
+functions.
 
-Why compiled: a heartbeat costs well under 1 us either way; a generic walk over the declarations takes ten times as
-long. The source comes from kemu's own declarations only; received data is never part of it.
+The functions are compiled for speed: a generic walk over the declarations takes ten times as long. Only kemu's own
+declarations determine the source; received data is never part of the source.
 
-Encoding trusts its caller's types (mypy has checked them). Decoding trusts nothing.
+Encoding trusts its caller's types, which mypy has checked. Decoding checks every value.
 """
 
 import types
@@ -17,19 +18,19 @@ from kemu.protocol.wire.schema import STRUCTS, WHOLE, Field
 
 
 class CodecError(ValueError):
-    """Bytes that are not a message, or a message that cannot be encoded in the requested version."""
+    """The error for bytes that are no message, or for a message that the requested version cannot express."""
 
 
 class Malformed(CodecError):
-    """Truncated, too long, wrong type, unknown key."""
+    """The error for bytes that are truncated, too long, of a wrong type, or have an unknown key."""
 
 
 class UnsupportedVersion(CodecError):
-    """An unknown version of a known message, or a version that cannot carry a value that is set."""
+    """The error for an unknown version of a known message, or for a version that cannot contain a value that is set."""
 
 
 class TooLarge(CodecError):
-    """Over the size limit."""
+    """The error for bytes over the size limit."""
 
 
 P = ParamSpec("P")
@@ -40,7 +41,7 @@ Decoder = Callable[[Any], Any]
 
 _DECODERS: dict[tuple[type, int], Decoder] = {}
 _INT64_MAX = (1 << 63) - 1
-"""msgpack has no int below int64, but some above."""
+"""The highest int64. msgpack has no int below the int64 range, but some ints above."""
 
 
 def compile_encoder(
@@ -98,7 +99,9 @@ def compile_decoder(cls: type, fields: tuple[Field, ...], version: int) -> Decod
 
 
 def loses_fields(fields: tuple[Field, ...], version: int) -> bool:
-    """Whether this version drops fields without an error, so that decoding may make another value than was encoded."""
+    """Whether this version drops fields without an error, so that decoding may return another value than
+    was encoded.
+    """
 
     def loses(part: Any) -> bool:
         return _is_struct(part) and loses_fields(STRUCTS[part], version)
@@ -111,8 +114,8 @@ def loses_fields(fields: tuple[Field, ...], version: int) -> bool:
 def maker(cls: Callable[P, T]) -> Callable[P, T]:
     """A function that creates values of a declared class, with the class's own signature.
 
-    For values created with every batch of records. Calling the class takes three times as long: a call of a class packs
-    its keywords into a dictionary, and a frozen class sets each field through ``object.__setattr__``.
+    The function is for values created with every batch of records. A call of the class takes three times as long. The
+    call packs its keywords into a dictionary, and a frozen class sets each field through ``object.__setattr__``.
     """
     made_of: Any = cls
     scope: dict[str, Any] = {"cls": cls, "blank": _blank(made_of)}
@@ -131,10 +134,10 @@ def maker(cls: Callable[P, T]) -> Callable[P, T]:
 
 
 def _blank(cls: type) -> type:
-    """A class with the slots of ``cls`` that can be set; an instance is then turned into one of ``cls``.
+    """A class with the slots of ``cls`` that can be set; an instance then becomes an instance of ``cls``.
 
-    A frozen class sets each field through ``object.__setattr__``, which is three times as slow as this. No value class
-    does anything in its ``__init__`` but set its fields.
+    A frozen class sets each field through ``object.__setattr__``, which is three times as slow. The ``__init__`` of a
+    value class only sets fields.
     """
     names = tuple(attribute.name for attribute in attrs.fields(cls))
     assert cls.__slots__ == names, f"{cls.__name__} must have exactly the slots of its fields"  # type: ignore[attr-defined]
@@ -151,7 +154,9 @@ def _row_expression(value: str, fields: tuple[Field, ...], version: int, scope: 
 
 
 def _encode_expression(value: str, annotation: Any, version: int, scope: dict[str, Any]) -> str:
-    """Python source for the packable form of ``value``; plain values and tuples of them need no conversion."""
+    """The Python source for the packable form of ``value``; plain values and tuples of plain values need no
+    conversion.
+    """
     inner, nullable = _without_none(annotation)
     if not _holds(inner, _is_struct):
         return value
@@ -162,7 +167,7 @@ def _encode_expression(value: str, annotation: Any, version: int, scope: dict[st
             scope[name] = compile_encoder(inner, fields, version)
             made = f"{name}({value})"
         else:
-            made = _row_expression(value, fields, version, scope)  # one call less per item
+            made = _row_expression(value, fields, version, scope)  # one call fewer per item
     else:
         item = f"x{value.count('x')}" if value.startswith("x") else "x"
         made = f"[{_encode_expression(item, get_args(inner)[0], version, scope)} for {item} in {value}]"
@@ -170,7 +175,7 @@ def _encode_expression(value: str, annotation: Any, version: int, scope: dict[st
 
 
 def _check(name: str, annotation: Any, bad: str, version: int, scope: dict[str, Any]) -> list[str]:
-    """Source lines that check the value called ``name`` and bind the name to its final form."""
+    """The source lines that check the value called ``name`` and bind the name to the value's final form."""
     inner, nullable = _without_none(annotation)
     if nullable:
         return [f"if {name} is not None:", *_indented(_check(name, inner, bad, version, scope))]
@@ -203,7 +208,7 @@ def _check(name: str, annotation: Any, bad: str, version: int, scope: dict[str, 
 
 
 def _check_each(name: str, item: Any, bad: str, version: int, scope: dict[str, Any]) -> list[str]:
-    """Like ``_check``, for a tuple of any length."""
+    """The source lines of ``_check`` for a tuple of any length."""
     lines = [f"if type({name}) is not tuple: {bad}"]
     if _is_struct(item):
         made = f"s{len(scope)}"
@@ -261,7 +266,7 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def shown(value: object) -> str:
-    """A received value for an error message: short, however long or deep it is."""
+    """A received value in the form for an error message: short, however long or deep the value is."""
     if isinstance(value, str | bytes):
         return repr(value[:40]) + ("..." if len(value) > 40 else "")
     if isinstance(value, tuple | list):

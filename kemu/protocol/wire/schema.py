@@ -1,4 +1,4 @@
-"""Declarations of messages, each field with the versions that carry it.
+"""Declarations of messages, each field with the versions that contain it.
 
 A declaration is an ordinary class body under ``@message`` (a complete message) or ``@struct`` (a part of one). The
 declaration yields the frozen value class, the registry row, and the codec's functions. The row of a message at version
@@ -7,18 +7,21 @@ v is exactly the fields with ``since <= v <= until``, in declaration order.
 Source of the idea: Kafka's message schemas (``versions``, ``nullableVersions``, ``ignorable``).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from functools import cache
 from typing import Any, TypeVar, cast, dataclass_transform, get_type_hints
 
 import attrs
+
+from kemu.protocol.frozen import frozen
 
 T = TypeVar("T")
 
 _VERSIONS = "kemu.versions"
 LAST = 1 << 15
 WHOLE = LAST
-"""Used in place of a version: outside a message, a struct is encoded with all its fields."""
+"""A special version: outside a message, a struct is encoded with all its fields."""
 
 
 class Kind(Enum):
@@ -28,9 +31,9 @@ class Kind(Enum):
     REPLY = 1
 
 
-@attrs.frozen
+@frozen
 class Field:
-    """One field of a message: its name, annotation, default and the versions that carry it.
+    """One field of a message: its name, annotation, default and the versions that contain the field.
 
     ``ignorable``: a version without the field drops a value other than the default; otherwise encoding such a value is
     refused (``UnsupportedVersion``), as in Kafka.
@@ -44,7 +47,7 @@ class Field:
     default: Any
 
 
-@attrs.frozen
+@frozen
 class MessageSpec:
     """The registry row of a message class."""
 
@@ -54,35 +57,50 @@ class MessageSpec:
     api_key: int
     kind: Kind
     versions: range
-    fields: tuple[Field, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of all versions, in order of declaration."""
+        return _fields_of(self.cls)
+
+
+class _Structs(Mapping[type, tuple[Field, ...]]):
+    """Class -> fields, in order of declaration. The fields of a class are read at the first use."""
+
+    def __init__(self) -> None:
+        self._classes: dict[type, None] = {}
+
+    def declare(self, cls: type) -> None:
+        self._classes[cls] = None
+
+    def __getitem__(self, cls: type) -> tuple[Field, ...]:
+        if cls not in self._classes:
+            raise KeyError(cls)
+        return _fields_of(cls)
+
+    def __iter__(self) -> Iterator[type]:
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
 
 
 MESSAGES: dict[tuple[int, Kind], MessageSpec] = {}
 """(api key, kind) -> spec, in order of declaration."""
 SPECS: dict[type, MessageSpec] = {}
-STRUCTS: dict[type, tuple[Field, ...]] = {}
+STRUCTS = _Structs()
 
 
 def since(version: int, *, default: Any, until: int = LAST, ignorable: bool = False) -> Any:
-    """A field of versions ``version..until``; in other versions it reads as ``default``."""
+    """A field of versions ``version..until``; in other versions its value is ``default``."""
     return attrs.field(default=default, metadata={_VERSIONS: (version, until, ignorable)})
-
-
-def _declare(cls: type[T]) -> tuple[type[T], tuple[Field, ...]]:
-    made = attrs.frozen(kw_only=True, slots=True, weakref_slot=False)(cls)
-    hints = get_type_hints(made)
-    fields = []
-    for attribute in attrs.fields(cast(Any, made)):
-        first, last, ignorable = attribute.metadata.get(_VERSIONS, (0, LAST, False))
-        fields.append(Field(attribute.name, hints[attribute.name], first, last, ignorable, attribute.default))
-    return made, tuple(fields)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(since,))
 def struct(cls: type[T]) -> type[T]:
     """Declare a part of messages; it has the version of its message."""
-    made, fields = _declare(cls)
-    STRUCTS[made] = fields
+    made = frozen(kw_only=True)(cls)
+    STRUCTS.declare(made)
     return made
 
 
@@ -94,12 +112,12 @@ def message(*, api_key: int, kind: Kind, versions: range) -> Callable[[type[T]],
     """
 
     def declare(cls: type[T]) -> type[T]:
-        made, fields = _declare(cls)
+        made = frozen(kw_only=True)(cls)
         name = made.__name__.removesuffix("Reply")
         assert (api_key, kind) not in MESSAGES, f"api key {api_key} {kind} is declared twice"
         specs = [spec for spec in MESSAGES.values() if spec.api_key == api_key]
-        specs.append(MessageSpec(made, name, api_key, kind, versions, fields))
-        newest = max(field.since for spec in specs for field in spec.fields) if fields else 0
+        specs.append(MessageSpec(made, name, api_key, kind, versions))
+        newest = max((_versions(value)[0] for value in vars(cls).values()), default=0)
         stop = max(newest + 1, *(spec.versions.stop for spec in specs))
         for spec in specs:
             all_versions = attrs.evolve(spec, versions=range(spec.versions.start, stop))
@@ -107,6 +125,21 @@ def message(*, api_key: int, kind: Kind, versions: range) -> Callable[[type[T]],
         return made
 
     return declare
+
+
+def _versions(declared: Any) -> tuple[int, int, bool]:
+    """``since``, ``until`` and ``ignorable`` of a field, or of its value in the class body."""
+    metadata = getattr(declared, "metadata", {})
+    found: tuple[int, int, bool] = metadata.get(_VERSIONS, (0, LAST, False))
+    return found
+
+
+@cache
+def _fields_of(cls: type) -> tuple[Field, ...]:
+    hints = get_type_hints(cls)
+    return tuple(
+        Field(each.name, hints[each.name], *_versions(each), each.default) for each in attrs.fields(cast(Any, cls))
+    )
 
 
 REQUEST, REPLY = Kind.REQUEST, Kind.REPLY

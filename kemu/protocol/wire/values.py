@@ -1,13 +1,10 @@
 """Typed values that are recorded but never sent: notes (reports of machines) and commands (orders to machines).
 
-Such values use the messages' declarations and compiled rows, identified by class name instead of an api key. Such
-values have no
-versions: a row has all fields, and optional fields have plain defaults.
+Such values use the messages' declarations and compiled rows; a class name instead of an api key identifies them. The
+values have no versions: a row has all fields, and optional fields have plain defaults.
 """
 
-from typing import Any, TypeVar, cast, dataclass_transform
-
-import attrs
+from typing import Any, TypeVar, dataclass_transform
 
 from kemu.protocol.wire.codec import Malformed, decode_struct
 from kemu.protocol.wire.compile import Encoder, compile_encoder, shown
@@ -18,22 +15,22 @@ T = TypeVar("T")
 VALUES: dict[str, type] = {}
 
 _TO_ROW: dict[type, Encoder] = {}
-"""Filled when the first value of a class is written."""
+"""Class -> encoder; the first write of a value of the class adds the encoder."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def value(cls: type[T]) -> type[T]:
-    """Declare a note or command with a name that is unique among both."""
+    """Declare a note or a command. No other note or command may have the same name."""
     made = struct(cls)
     assert made.__name__ not in VALUES, f"{made.__name__} is declared twice"
-    versioned = any(field.metadata for field in attrs.fields(cast(Any, made)))
+    versioned = any(getattr(each, "metadata", None) for each in vars(cls).values())
     assert not versioned, f"{made.__name__}: a value cannot have versions"
     VALUES[made.__name__] = made
     return made
 
 
 def to_row(item: object) -> tuple[Any, ...]:
-    """A row ``(name, fields...)`` that can be packed."""
+    """A packable row ``(name, fields...)`` of a value."""
     cls = type(item)
     encode = _TO_ROW.get(cls)
     if encode is None:

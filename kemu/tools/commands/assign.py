@@ -1,4 +1,4 @@
-"""``kemu assign`` and ``kemu compare-assignors``: the assignments that assignors compute for a group."""
+"""``kemu assign`` and ``kemu compare-assignors`` print the assignments that assignors compute for a group."""
 
 import json
 import statistics
@@ -28,20 +28,20 @@ from kemu.tools.report.layout import TableColumn, print_lines, table
 from kemu.tools.report.transcript import partitions_text
 
 REPEATS = 3
-"""Timed calls of an assignor in a comparison; the median counts."""
+"""Number of timed calls of each assignor in a comparison, which prints the median time."""
 
 
 class AssignorFailed(Exception):
-    """An assignor returned no usable assignment; the message has the reason."""
+    """An assignor returned no valid assignment, or raised; the message states the reason."""
 
 
 @click.command()
-@click.option("--assignor", "name", required=True, metavar="NAME", help="An assignor's name, or module:Class.")
+@click.option("--assignor", "name", required=True, metavar="NAME", help="Name of an assignor, or module:Class.")
 @click.option(
     "--profile",
     type=click.Choice(list(PROFILES)),
     metavar="RELEASE",
-    help="The release of the assignor (kemu describe profiles); default: its newest form.",
+    help="Use the assignor of this release (kemu describe profiles; default: the newest).",
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), help="Default: text on a terminal, else json.")
 @click.argument("file", type=click.File(encoding="utf-8", errors="replace"), default="-")
@@ -49,11 +49,12 @@ def assign(name: str, profile: str | None, form: str | None, file: TextIO) -> No
     """Compute the assignment of one group, as its leader would.
 
     FILE (or standard input) holds one group per line, as JSON. Each answer is one line of JSON, or a table.
-    With a cooperative assignor, "assignment" is the result of all follow-up rebalances, "first_pass" that of the first.
-    A bad line gives {"line": its number, "error": the reason}; the other lines are answered, and the exit code is 2.
+    With a cooperative assignor, "first_pass" is the assignment of the first rebalance, and "assignment" is the
+    assignment after the last follow-up rebalance. For a bad line, the answer is {"line": number, "error": reason}.
+    The command answers the other lines, and exits with code 2.
 
-    Releases differ in who gets the partitions of a member that leaves. The assignment of KIP-54's example 1 comes from
-    sticky with --profile kafka-2.4, from sticky-first and from optimal, not from today's sticky.
+    Releases of sticky assign the partitions of a leaving member differently. For KIP-54's example 1, only sticky with
+    --profile kafka-2.4, sticky-first and optimal compute the assignment of the KIP.
     """
     form = form or form_for_stdout()
     assignor = find_assignor(name, ASSIGNORS if profile is None else PROFILES[profile].assignors)
@@ -75,12 +76,12 @@ def assign(name: str, profile: str | None, form: str | None, file: TextIO) -> No
 
 
 def form_for_stdout() -> str:
-    """The format without --format: text for a person at a terminal, JSON for a program."""
+    """The default of ``--format``: text if stdout is a terminal, else JSON."""
     return "text" if sys.stdout.isatty() else "json"
 
 
 def _answer_text(number: int, answer: Mapping[str, Any]) -> Iterator[str]:
-    """An answer for people: a row per member, then the figures."""
+    """The lines of an answer: a table with a row for each member, then the figures."""
     if "error" in answer:
         yield f"line {number}: {click.style('error', fg='red')}: {answer['error']}"
         return
@@ -98,18 +99,23 @@ def _answer_text(number: int, answer: Mapping[str, Any]) -> Iterator[str]:
 @click.command("compare-assignors")
 @click.argument("source")
 @click.option(
-    "--assignor", "names", multiple=True, metavar="NAME", help="Only this assignor, or module:Class; repeatable."
+    "--assignor",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Compare only this assignor, or module:Class; repeatable.",
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def compare_assignors(source: str, names: tuple[str, ...], form: str) -> None:
     """Compare the assignments of several assignors for the same group.
 
-    SOURCE is a file of groups as for "kemu assign" (- for standard input), or a scenario. The groups of a scenario
-    are compared at the start, after one member left, and after one joined.
+    SOURCE is a file of groups as for "kemu assign" (- for standard input), or a scenario. For each group of a scenario,
+    the command compares assignments at the start, after a member left, and after a member joined.
 
-    The score is KIP-54's balance score. Max-min is the largest number of partitions of a member less the smallest.
-    Moved counts partitions that change their member. Least is the smallest number of moves at the lowest score; a
-    less balanced assignment may move less. Time is that of one assignment.
+    Columns: "score" is KIP-54's balance score. "max-min" is the largest number of partitions of a member minus the
+    smallest number. "moved" is the number of partitions that change their member. "least" is the smallest possible
+    number of moves at the lowest score; an assignment with a higher score may move fewer partitions. "time" is the
+    duration of one assignment.
     """
     assignors = {name: find_assignor(name) for name in names or ASSIGNORS}
     failed = False
@@ -131,7 +137,7 @@ def compare_assignors(source: str, names: tuple[str, ...], form: str) -> None:
 
 
 def find_assignor(name: str, assignors: Mapping[str, Assignor] = ASSIGNORS) -> Assignor:
-    """Find an assignor by its name in ``assignors``, or a user's class by ``module:Class``.
+    """Return the assignor with a name of ``assignors``, or the user's assignor ``module:Class``.
 
     Raises:
         ScenarioError: no assignor has this name, or the class is no assignor.
@@ -148,7 +154,7 @@ def find_assignor(name: str, assignors: Mapping[str, Assignor] = ASSIGNORS) -> A
 
 @contextmanager
 def blaming(assignor: Assignor) -> Iterator[None]:
-    """Turn errors of a custom assignor into ``AssignorFailed``; errors of built-in assignors pass unchanged."""
+    """Raise errors of a custom assignor as ``AssignorFailed``; errors of built-in assignors stay unchanged."""
     try:
         yield
     except (InvalidAssignment, NotAnAssignor, NeverSettles) as error:
@@ -178,7 +184,7 @@ def _answer(group: GroupLine, assignor: Assignor) -> dict[str, Any]:
 
 
 Situation = Callable[[Assignor], GroupLine]
-"""A group before a rebalance; its members' partitions may depend on the assignor that assigned them."""
+"""Returns a group before a rebalance. The partitions that members own may depend on the assignor."""
 
 
 def _situations(source: str) -> Iterator[tuple[str, Situation | BadLine]]:
@@ -236,7 +242,7 @@ def _joined_by(
 
 
 def _after(start: GroupLine, change: Callable[[dict[MemberId, Subscriber]], dict[MemberId, Subscriber]]) -> Situation:
-    """The group after its start, with the assigned partitions owned by their members."""
+    """Return a group whose members own partitions from a first assignment, and then change by ``change``."""
 
     def situation(assignor: Assignor) -> GroupLine:
         assignment = settle(assignor, start.topics, start.members_for(assignor)).assignment
@@ -249,7 +255,7 @@ def _after(start: GroupLine, change: Callable[[dict[MemberId, Subscriber]], dict
 
 
 def compare(name: str, assignor: Assignor, situation: Situation) -> dict[str, Any]:
-    """The row of one assignor: its figures, or its error."""
+    """The row of one assignor in a comparison: the figures, or the error."""
     micros: list[float] = []
     try:
         with blaming(assignor):

@@ -1,4 +1,4 @@
-"""``kemu assign-tasks``: the assignments of Kafka Streams' task assignors, without running an application."""
+"""``kemu assign-tasks`` prints the assignments that task assignors of Kafka Streams compute, without a run."""
 
 import json
 import sys
@@ -22,7 +22,9 @@ from kemu.tools.report.layout import print_lines
 @click.command("assign-tasks")
 @click.option("--assignor", "name", metavar="NAME", help=f"{', '.join(TASK_ASSIGNORS)}, or module:Class of your own.")
 @click.option(
-    "--profile", metavar="NAME", help="Use the task assignors of this release; without it, tasks are visited in order."
+    "--profile",
+    metavar="NAME",
+    help="Use the task assignors of this release (default: visit tasks in order).",
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), help="Default: text on a terminal, else json.")
 @click.argument("file", type=click.File(encoding="utf-8", errors="replace"), default="-")
@@ -31,8 +33,8 @@ def assign_tasks(name: str | None, profile: str | None, form: str | None, file: 
 
     FILE (or standard input) holds one case per line, as JSON: clients with their former tasks and lags, or rebalances
     of members with their subscriptions (KIP-429's walk-throughs). Each answer is one line of JSON, or a table.
-    Without --assignor, the case names its assignor; the default is "learner". A bad line gives {"line": its number,
-    "error": the reason}; the other lines are answered, and the exit code is 2.
+    Without --assignor, the command uses the assignor that the case names, or else "learner". For a bad line, the
+    answer is {"line": number, "error": reason}. The command answers the other lines, and exits with code 2.
     """
     form = form or form_for_stdout()
     known = TASK_ASSIGNORS if profile is None else _of_release(profile)

@@ -1,4 +1,4 @@
-"""``kemu bugs``: past bugs of Kafka; each is run with the past rule and with today's rule."""
+"""``kemu bugs`` lists past bugs of Kafka, and runs a bug's scenario with the past rule and with today's rule."""
 
 import json
 import sys
@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.emulator.past_bugs.bug import PastBug
 from kemu.emulator.past_bugs.registry import PAST_BUGS, bug_named, names, scenario_data, scenario_text
 from kemu.emulator.text.tables import nearest
+from kemu.protocol.frozen import frozen
 from kemu.tools.commands.run import writable
 from kemu.tools.commands.run_options import jobs_option, seed_range
 from kemu.tools.exits import NOT_FOUND_AGAIN, OF_VERDICT
@@ -27,26 +28,28 @@ if TYPE_CHECKING:
     from kemu.tools.report.story import StoryLine
 
 WIDE = 110
-"""From this width on, the list has the component and the checker of each bug."""
+"""Width in characters from which the list of bugs also has the columns of component and checker."""
 MOST_LINES = 60
-"""Lines of the story with the past rule; a longer story lacks its middle."""
+"""Maximum number of printed lines of the story with the past rule; the middle of a longer story is left out."""
 MOST_VIOLATIONS = 6
 TAIL_US = 2_000_000
-"""Part of the story after the first violation that is printed, in us."""
+"""Virtual time after the first violation at which the printed story ends, in us."""
 
 
 @click.command()
 @click.argument("bug", required=False, metavar="[ID]")
-@click.option("--seed", type=click.IntRange(min=0), help="A seed other than the one that is known to show the bug.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Run another seed than the scenario's, which is known to show the bug."
+)
 @click.option("--scenario", "show", is_flag=True, help="Print the scenario that shows the bug (TOML), and run nothing.")
 @click.option(
-    "--find", "finding", is_flag=True, help="Count the seeds until the bug is found; without ID, for each bug."
+    "--find", "finding", is_flag=True, help="Count the seeds until a checker catches the bug; without ID, for each bug."
 )
-@click.option("--seeds", metavar="A:B", help="With --find: these seeds, in five ranges (default: 1:100).")
+@click.option("--seeds", metavar="A:B", help="With --find: search these seeds, in five ranges (default: 1:100).")
 @click.option(
     "--plans",
     type=click.Choice(["own", "random", "swarm"]),
-    help="With --find: the scenario's plan (own, the default), random faults instead, or a drawn scenario (swarm).",
+    help="With --find: run the scenario's plan (own, the default), random faults, or a random scenario (swarm).",
 )
 @jobs_option
 @click.option(
@@ -66,27 +69,27 @@ def bugs(
     trace: Path | None,
     form: str,
 ) -> None:
-    """List past bugs of Kafka that can be switched on; with ID, show the effect of one bug.
+    """List the past bugs of Kafka that kemu can emulate; with ID, show the effect of one bug.
 
-    ID is an issue (KAFKA-7152) or the past rule's name (shrink-idle). The bug's scenario runs with the past rule, which
-    a checker must catch, and with today's rule, which must hold.
+    ID is an issue (KAFKA-7152) or the past rule's name (shrink-idle). The command runs the bug's scenario twice. With
+    the past rule, a checker must catch the bug. With today's rule, no checker may find a violation.
 
     With --find, count the seeds until the bug is caught in each of five ranges of --seeds, and print the median.
 
-    Exit codes: 0 caught, and today's rule holds; 1 not caught (another --seed may miss the bug); 2 bad input.
-    127, 128 and 129 say that today's rule does not hold, as for "kemu run".
+    Exit code 1 says that no checker caught the bug: another --seed may miss the bug. The codes of "kemu run" say that
+    there is a violation with today's rule.
     """
     if finding:
         if seed is not None or show or trace is not None:
-            raise click.UsageError("--find goes with an ID, --seeds, --plans, --jobs and --format alone")
+            raise click.UsageError("--find accepts only an ID, --seeds, --plans, --jobs and --format")
         chosen = [_found(bug)] if bug is not None else list(PAST_BUGS.values())
         _find(chosen, seeds or "1:100", plans or "own", form, jobs)
         return
     if seeds is not None or plans is not None:
-        raise click.UsageError("--seeds and --plans go with --find")
+        raise click.UsageError("--seeds and --plans need --find")
     if bug is None:
         if seed is not None or show or trace is not None:
-            raise click.UsageError("--seed, --scenario and --trace go with one bug: name its ID")
+            raise click.UsageError("--seed, --scenario and --trace need the ID of a bug")
         _list(form)
         return
     found = _found(bug)
@@ -110,7 +113,7 @@ def _found(name: str) -> PastBug:
 
 
 def _hint(name: str) -> str:
-    """A hint at the nearest name; for an issue, the number with the most digits in common."""
+    """A hint with the most similar name, or with the issue that has the most digits in common."""
     digits = name.upper().removeprefix("KAFKA-")
     if not digits.isdigit():
         return nearest(name.lower(), names()) or "; kemu bugs lists them"
@@ -122,7 +125,7 @@ def _hint(name: str) -> str:
 
 @frozen
 class Shown:
-    """The scenario of a bug, run with the past rule (``past``, and its story) and with today's rule."""
+    """Two runs of a bug's scenario: ``past`` has the past rule (with its story ``lines``), ``today`` today's rule."""
 
     bug: PastBug
     scenario: "Scenario"
@@ -139,7 +142,7 @@ class Shown:
 
     @property
     def exit_code(self) -> int:
-        """See ``bugs``."""
+        """The exit code of ``kemu bugs``."""
         if self.today.verdict != "holds":
             return OF_VERDICT[self.today.verdict]
         return 0 if self.caught else NOT_FOUND_AGAIN
@@ -151,7 +154,7 @@ class Shown:
 
 
 def show_bug(bug: PastBug, seed: int | None = None, trace: Path | None = None) -> Shown:
-    """Run the scenario of a bug with the past rule and with today's rule, under the same seed."""
+    """Run the scenario of a bug with the past rule and with today's rule, with the same seed."""
     from kemu.emulator.runner import run
     from kemu.emulator.scenario.files import load_scenario
     from kemu.tools.report.story import Story
@@ -165,7 +168,7 @@ def show_bug(bug: PastBug, seed: int | None = None, trace: Path | None = None) -
 
 
 def without(scenario: "Scenario", issue: str) -> "Scenario":
-    """The scenario with this bug off; its other bugs stay on."""
+    """The scenario without this bug, but with its other bugs."""
     return evolve(scenario, bugs=tuple(each for each in scenario.bugs if each != issue))
 
 
@@ -180,7 +183,7 @@ def _list(form: str) -> None:
         (bug.issue, bug.where.value, bug.fixed_in, f"{bug.caught_by} ({bug.kind})", bug.summary)
         for bug in PAST_BUGS.values()
     ]
-    heads = ("issue", "whose", "fixed in", "caught by", "what went wrong")
+    heads = ("issue", "component", "fixed in", "caught by", "defect")
     if terminal_width() >= WIDE:
         columns = [TableColumn(head, wraps=head == heads[-1]) for head in heads]
         print_lines(table(columns, rows, indent=0))
@@ -194,7 +197,7 @@ def _described(bug: PastBug) -> dict[str, Any]:
     return {
         "issue": bug.issue,
         "rule": bug.rule,
-        "whose": bug.where.value,
+        "component": bug.where.value,
         "fixed_in": bug.fixed_in,
         "summary": bug.summary,
         "story": bug.story,
@@ -211,7 +214,7 @@ def _described(bug: PastBug) -> dict[str, Any]:
 
 
 def _find(chosen: Sequence[PastBug], seeds: str, plans: str, form: str, jobs: int | None) -> None:
-    """Count the seeds, and print each bug's line as soon as its count is known (JSON: all at the end)."""
+    """Count the seeds until each bug is caught; print each bug's line at once, or JSON at the end."""
     from kemu.tools.finding import STRETCHES, SeedsToFind, first_find, stretches
     from kemu.tools.jobs import in_order
 
@@ -284,7 +287,7 @@ def _as_text(shown: Shown, trace: Path | None) -> Iterable[str]:
     yield f"  repeat with: {shown.command}"
     if trace is not None:
         yield f"  trace: {trace}"
-        yield f"  read it with: kemu explain {trace}"
+        yield f"  read the trace with: kemu explain {trace}"
     yield ""
     yield f"{click.style('With the rule of today', bold=True)}, the same scenario and seed"
     if shown.today.verdict == "holds":
@@ -296,7 +299,7 @@ def _as_text(shown: Shown, trace: Path | None) -> Iterable[str]:
 
 
 def _marked_story(shown: Shown) -> Iterable[str]:
-    """The story until shortly after the bug was first caught, with the violations among its lines."""
+    """The story with its violations, until ``TAIL_US`` after the first violation that shows the bug."""
     from kemu.tools.report.story import clock_text
 
     violations = sorted(shown.past.violations, key=lambda each: (each.at_us, each.seq))

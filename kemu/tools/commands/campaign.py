@@ -1,4 +1,4 @@
-"""``kemu campaign``: many scenarios, profiles, settings and seeds, on Spark."""
+"""``kemu campaign`` runs many scenarios, profiles, settings and seeds on Spark."""
 
 import csv
 import json
@@ -11,26 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kemu.emulator.text.tables import Problem, ScenarioError
+from kemu.tools.commands.pipeline_errors import clear_errors, spark_settings
 from kemu.tools.commands.run_options import seed_range
 from kemu.tools.determinism.sweep import ASLEEP
 from kemu.tools.determinism.sweep import print_difference as say_differs
 from kemu.tools.determinism.watch import Differs, SweptRun, canary, first_difference
-from kemu.tools.exits import BAD_INPUT, BROKEN, NONDETERMINISM, worst
+from kemu.tools.exits import BROKEN, NONDETERMINISM, worst
 from kemu.tools.report.layout import TableColumn, print_lines, table
 
 if TYPE_CHECKING:
     from kemu.tools.pipeline.campaign import Campaign, RunLine
 
 LISTED = 20
-"""Failed seeds that are printed; failures.csv has all of them."""
+"""Maximum number of failed seeds that are printed; failures.csv lists all failed seeds."""
 SAY_EVERY_S = 10.0
 
 
 @click.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
-@click.option("--seeds", required=True, metavar="A:B", help="The seeds A to B, both included.")
-@click.option("--profiles", metavar="P,P", help="Releases or KIP pages (default: each scenario's own).")
+@click.option("--seeds", required=True, metavar="A:B", help="Run the seeds A to B, both included.")
+@click.option(
+    "--profiles", metavar="P,P", help="Emulate these profiles (kemu describe profiles; default: each scenario's)."
+)
 @click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Run with each of these values of KEY; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to every plan; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The campaign's folder.")
@@ -39,7 +41,7 @@ SAY_EVERY_S = 10.0
     "--keep-traces", type=click.Choice(["failing", "all", "none"]), default="failing", show_default=True,
     help="The runs whose traces are written.",
 )  # fmt: skip
-@click.option("--master", default="local[*]", show_default=True, help="The master of Spark, as for spark-submit.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master URL, as for spark-submit.")
 @click.option("--memory", default="1g", show_default=True, help="Heap of the driver's JVM.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -59,14 +61,11 @@ def campaign(
 ) -> None:
     """Run every SCENARIO under every profile, with every setting of the grid and every seed; list the failures.
 
-    KEY of --grid and ACTION are as for "kemu run", and every run has the result of "kemu run". A campaign that was
-    killed continues with --resume. With a master that is not local, --out must be a folder that driver and executors
-    share, and the executors' Python must have attrs, msgpack, pyarrow and trio. Then: "kemu analyze OUT".
-
-    Exit codes: 0 all held, 2 bad input, 3 executors gave other digests than this machine, 127 a run broke,
-    128 liveness, 129 correctness.
+    KEY of --grid and ACTION of --do have the syntax of "kemu run", and each run has the result of "kemu run". Use
+    --resume to continue a killed campaign. With a master that is not local, driver and executors must share the folder
+    of --out. The executors' Python must have attrs, msgpack, pyarrow and trio. Next: "kemu analyze OUT".
     """
-    with clear_errors():
+    with clear_errors("spark"):
         from kemu.tools.pipeline.campaign import begin, differing, executors_see, resume, run_rest, sample_runs
         from kemu.tools.pipeline.cells import Spec, make_cells
         from kemu.tools.pipeline.session import LEAN, start_spark
@@ -113,16 +112,8 @@ def _names(profiles: str | None) -> list[str]:
     return [name.strip() for name in profiles.split(",")] if profiles else []
 
 
-def spark_settings(conf: Sequence[str]) -> dict[str, str]:
-    """The settings of ``--conf`` as a mapping."""
-    for text in conf:
-        if "=" not in text or not text.startswith("spark."):
-            raise click.UsageError(f'--conf "{text}" must be spark.SOMETHING=VALUE')
-    return dict(text.split("=", 1) for text in conf)
-
-
 def cores_of(master: str) -> int:
-    """Number of tasks that run at a time: exact for local masters, a guess for others (16, for small tasks)."""
+    """Number of tasks that run at a time: exact for local masters, 16 for other masters, which do not tell."""
     import os
     import re
 
@@ -133,26 +124,8 @@ def cores_of(master: str) -> int:
 
 
 @contextmanager
-def clear_errors() -> Iterator[None]:
-    """Print an error that the user can correct as one message; runs that broke are an error of kemu."""
-    try:
-        from kemu.tools.pipeline.campaign import CampaignError
-        from kemu.tools.pipeline.session import SparkTrouble
-    except ImportError as error:
-        missing = (error.name or "").partition(".")[0]
-        raise ScenarioError([Problem((), f"this needs {missing}: pip install 'kemu[spark]'")]) from None
-    try:
-        yield
-    except SparkTrouble as error:
-        raise ScenarioError([Problem((), str(error))]) from None
-    except CampaignError as error:
-        click.echo(f"{click.style('error', fg='red')}: {error}", err=True)
-        sys.exit(BROKEN if "repeat with:" in str(error) else BAD_INPUT)
-
-
-@contextmanager
 def telling(total: int) -> "Iterator[Callable[[list[RunLine], int], None]]":
-    """Progress on standard error: one changing line on a terminal, else a line every 10 s."""
+    """Show progress on standard error: one changing line on a terminal, else a line every 10 s."""
     from kemu.tools.pipeline.campaign import Rate
     from kemu.tools.progress import is_quiet
 
@@ -180,7 +153,7 @@ def telling(total: int) -> "Iterator[Callable[[list[RunLine], int], None]]":
 
 
 def report(running: "Campaign", lines: "Sequence[RunLine]", wall_s: float, form: str) -> None:
-    """Print the results of all runs, and failed runs with the commands that repeat them."""
+    """Print the results of all runs, and for each failed run the command that repeats the run."""
     from kemu.tools.pipeline.campaign import table_of_cells
 
     cells = running.spec.cells
@@ -212,7 +185,7 @@ def _report_text(
     cells_table: Sequence[Mapping[str, Any]],
     commands: "Sequence[tuple[RunLine, str]]",
 ) -> Iterator[str]:
-    """The table of cells, then each failed run with its command."""
+    """Print the table of cells, then each failed run with the command that repeats the run."""
     cells = running.spec.cells
     rows = [
         [

@@ -1,4 +1,4 @@
-"""``kemu compare``: the cost of one scenario under several profiles, assignors and settings."""
+"""``kemu compare`` compares the costs of one scenario under several profiles, assignors and settings."""
 
 import json
 import shlex
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
-from attrs import frozen
 
 from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import nearest
+from kemu.protocol.frozen import frozen
 from kemu.tools.commands.run_options import jobs_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
@@ -45,7 +45,7 @@ class Variant:
         return "+".join((self.profile, *self.settings)) + (f" {self.assignors}" if self.assignors else "")
 
     def of(self, scenario: Scenario) -> Scenario:
-        """The scenario as this variant runs it."""
+        """The scenario with the profile, assignors and settings of this variant."""
         settings = (*self.settings, f"assignors={self.assignors}") if self.assignors else self.settings
         return with_values(scenario, settings)
 
@@ -57,37 +57,39 @@ DEFAULT_VARIANTS = (
     Variant("kafka-2.4", "cooperative-sticky"),
     Variant("kafka-3.4", "cooperative-sticky"),
 )
-"""Eager rebalancing, the protocol of KIP-429's page, and the released protocol."""
+"""The variants without ``--profiles`` and ``--assignors``: eager, the protocol of KIP-429's page, and as released."""
 
 _FIRST = next(iter(FIGURES))
 _DEFINITIONS = "\n".join(f"  {name:20} {kind.unit or 'count':11} {kind.meaning}" for name, kind in FIGURES.items())
 
 
 @click.command(
-    epilog='"kemu describe FIGURE" says how a figure is computed.',
+    epilog='"kemu describe FIGURE" explains the computation of a figure.',
     help=f"""Run SCENARIO under each variant with the same seeds and faults, and compare the costs.
 
-A variant is a profile of --profiles with each of --assignors (default: the scenario's own). A profile may carry
-consumer settings: kip-429-v99+rebalance.protocol=cooperative. With neither option: range and sticky (eager), the page
-of KIP-429, and cooperative-sticky as it shipped in 2.4 and 3.4.
+A variant is a profile of --profiles with an assignor of --assignors (default: the scenario's). A profile may have
+consumer settings: kip-429-v99+rebalance.protocol=cooperative. Without both options, the variants are range and sticky
+(eager), the protocol of KIP-429's page, and cooperative-sticky of 2.4 and of 3.4.
 
-Every variant is compared with the first one, seed by seed. A figure is called better or worse if the exact 95 %
-interval of the median of these paired differences does not hold 0; else no difference is shown. {FEWEST} seeds are
-needed. The table has the median of each figure that differs, from {FEWEST} seeds on with its exact 95 % interval; with
---all, every figure with its largest value (from {FEWEST_FOR_P95} seeds on, the 95th percentile).
+The command compares each variant with the first one, seed by seed. A figure is better or worse if the exact 95 %
+interval of the median of the paired differences excludes 0. An interval needs {FEWEST} seeds. The table shows the
+median and its interval for each figure that differs. With --all, the table shows every figure, with its largest value
+or, from {FEWEST_FOR_P95} seeds on, its 95th percentile.
 
 \b
 {_DEFINITIONS}
 
-A sum over partitions is in partition-seconds. A variant that did not work in one of its runs has no figures: a member
-failed permanently, or a group processed nothing. The same seed gives every variant the same plan, load and faults.
+A sum over partitions is in partition-seconds. A variant has no figures if a member failed permanently, or a group
+processed no record, in one of its runs. The same seed gives every variant the same plan, load and faults.
 """,
 )
 @click.argument("scenario")
-@click.option("--profiles", metavar="P,P", help="Releases or KIP pages, optionally with +KEY=VALUE.")
-@click.option("--assignors", metavar="A,A", help="Assignors for each profile.")
-@click.option("--seeds", metavar="A:B", default="1:20", show_default=True, help="The seeds A to B, both included.")
-@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")
+@click.option(
+    "--profiles", metavar="P,P", help="Profiles to compare (kemu describe profiles), optionally with +KEY=VALUE."
+)
+@click.option("--assignors", metavar="A,A", help="Assignors to combine with each profile.")
+@click.option("--seeds", metavar="A:B", default="1:20", show_default=True, help="Run the seeds A to B, both included.")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
 @click.option(
     "--faults", "random_faults", type=click.IntRange(min=0), default=0, help="Number of random faults in each run."
@@ -107,7 +109,7 @@ def compare(
     show_all: bool,
     form: str,
 ) -> None:
-    """Run the comparison; ``help`` above describes the command."""
+    """Run the comparison, as ``kemu compare --help`` says."""
     from kemu.tools.jobs import in_order
 
     loaded = with_values(load_scenario(scenario), settings)
@@ -172,7 +174,7 @@ def _command(
 
 
 def variants_of(profiles: str | None, assignors: str | None, own: str = "") -> tuple[Variant, ...]:
-    """The variants of ``--profiles`` and ``--assignors``; ``own``: the scenario's profile, if it names one.
+    """The variants of ``--profiles`` and ``--assignors``; ``own``: the profile in the scenario.
 
     Raises:
         click.UsageError: an unknown profile.
@@ -195,7 +197,7 @@ def variants_of(profiles: str | None, assignors: str | None, own: str = "") -> t
 
 @frozen
 class ComparedRun:
-    """The figures of one run of a variant, and the parts of its result that the comparison needs."""
+    """The figures of one run of a variant, and the parts of the run's result that the comparison needs."""
 
     variant: Variant
     seed: int
@@ -204,12 +206,12 @@ class ComparedRun:
     bill: "dict[str, Value]"
     """Figure -> value."""
     faults: "tuple[FaultFired, ...]"
-    """The entries of the scenario's own plan, without random faults: each run draws other ones."""
+    """The faults of the scenario's plan, without random faults, because each run draws other random faults."""
     did_not_work: str
 
 
 def compared_run(variant: Variant, mine: Scenario, seed: int, random_faults: int) -> ComparedRun:
-    """Run ``mine``, the scenario of a variant, with one seed: the work of a worker process."""
+    """Run ``mine``, the scenario of a variant, with one seed. Worker processes call this function."""
     from kemu.emulator.metrics.costs import Costs
     from kemu.emulator.runner import run
     from kemu.emulator.watching.panel import Panel
@@ -229,9 +231,9 @@ def _name_of(variant: Variant, mine: Scenario, seed: int, random_faults: int) ->
 
 
 def row_of(variant: Variant, runs: Sequence[ComparedRun]) -> dict[str, Any]:
-    """The cost of one variant: every figure over its runs (``tools.intervals``), and the verdicts.
+    """The costs of one variant as values for JSON: a summary of each figure over all runs, and the verdicts.
 
-    If one of its runs did not work (``emulator.judging``), ``figures`` is empty and ``did_not_work`` has the reason.
+    If a run of the variant did not work (``emulator.judging``), ``figures`` is empty and ``did_not_work`` has a reason.
     """
     from kemu.emulator.runner import unfired_in_all
 
@@ -251,7 +253,7 @@ def row_of(variant: Variant, runs: Sequence[ComparedRun]) -> dict[str, Any]:
 
 
 def summary_of(values: Sequence[float | None]) -> dict[str, float | None]:
-    """A figure over the seeds: median, low and high, p95, max; None where too few runs have a value."""
+    """A figure over the seeds: median, interval, 95th percentile and maximum; None if too few runs have a value."""
     known = [value for value in values if value is not None]
     if not known:
         return dict.fromkeys(("median", "low", "high", "p95", "max"))
@@ -260,7 +262,7 @@ def summary_of(values: Sequence[float | None]) -> dict[str, float | None]:
 
 
 def with_differences(rows: Sequence[dict[str, Any]]) -> None:
-    """Add to each variant its paired differences to the first variant that worked."""
+    """Add to each variant the paired differences to the first variant that worked."""
     worked = [row for row in rows if row["figures"]]
     for row in rows:
         row["differences"] = differences(worked[0], row) if row in worked[1:] else {}

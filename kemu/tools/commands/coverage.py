@@ -1,13 +1,13 @@
-"""``kemu coverage``: the states, messages, transitions and rare events that runs reached."""
+"""``kemu coverage`` prints the states, messages, transitions and rare events that runs reached."""
 
 import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import frozen
 
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
+from kemu.protocol.frozen import frozen
 from kemu.tools.commands.run_options import jobs_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
@@ -22,13 +22,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
-@click.option("--seeds", metavar="A:B", default="1:10", show_default=True, help="The seeds A to B, both included.")
-@click.option("--profile", metavar="P", help="A release or KIP page (default: each scenario's).")
-@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenarios; repeatable.")
+@click.option("--seeds", metavar="A:B", default="1:10", show_default=True, help="Run the seeds A to B, both included.")
+@click.option("--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: each scenario's).")
+@click.option(
+    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenarios; repeatable."
+)
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to their plans; repeatable.")
 @click.option("--faults", type=click.IntRange(min=0), default=0, help="Number of random faults in each run.")
 @jobs_option
-@click.option("--role", metavar="R", help="Only the table of this role: member, coordinator, broker, controller, ...")
+@click.option(
+    "--role", metavar="R", help="Print only the table of this role: member, coordinator, broker, controller, ..."
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def coverage(
     scenarios: tuple[str, ...],
@@ -41,13 +45,11 @@ def coverage(
     role: str | None,
     form: str,
 ) -> None:
-    """Run each SCENARIO with each seed; show the states, messages and events that the runs reached, and those missed.
+    """Run each SCENARIO with each seed; show which states, messages and events the runs reached or missed.
 
-    Each role has a table: the messages it received, their outcomes, and its state then (darker: more often). Then
-    follow the transitions of groups, members, partitions and replicas that were never taken, and the probes (rare
-    events) with their counts. A sweep that holds says nothing about events that it did not reach.
-
-    Exit codes: those of "kemu run" with --seeds.
+    The command prints a table for each role, with received messages, outcomes, and the role's state at the receipt. A
+    darker cell is more frequent. The next lists have the transitions of groups, members, partitions and
+    replicas that no run took, and the counts of probes (rare events). A run tests only the events that it reaches.
     """
     from kemu.emulator.exploring.coverage import ROLES, Coverage
     from kemu.emulator.scenario.random_faults import with_random_faults
@@ -105,7 +107,7 @@ def coverage(
 
 @frozen
 class CoveredRun:
-    """The coverage of one run, and the parts of its result that the command needs."""
+    """The coverage of one run, and the parts of the run's result that the command needs."""
 
     source: str
     coverage: "Coverage"
@@ -115,7 +117,7 @@ class CoveredRun:
 
 
 def covered_run(source: str, scenario: "Scenario", seed: int, profile: str | None) -> CoveredRun:
-    """Run a scenario with one seed: the work of a worker process."""
+    """Run a scenario with one seed, and observe the coverage. Worker processes call this function."""
     from kemu.emulator.exploring.coverage import Coverage
     from kemu.emulator.runner import run
 

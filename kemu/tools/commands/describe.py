@@ -1,4 +1,4 @@
-"""``kemu describe`` and ``kemu scenarios``: reference texts, printed from the declarations."""
+"""``kemu describe`` and ``kemu scenarios`` print reference texts from the declarations in the code."""
 
 import difflib
 import inspect
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import attrs
 import click
 
-from kemu.emulator.findings import KINDS
 from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.action import HostNames, Key, NameOf, OneOf, keys_of
@@ -47,7 +46,7 @@ CONFIGS: Mapping[str, tuple[str, type]] = {
 
 
 def _meaning(each: Declared) -> str:
-    """The meaning of a key of a scenario file, with its limits and its default."""
+    """The meaning of a key of a scenario file, with the limits and the default of the key."""
     doc = each.key.doc
     if isinstance(each.kind, SettingsKey | PlanKey | TablesKey) and not each.key.shown:
         return doc
@@ -61,7 +60,7 @@ def _meaning(each: Declared) -> str:
 
 
 def _written(each: Declared) -> str:
-    """A default as written in a file."""
+    """The default of a key, as a scenario file would contain the value."""
     plain = each.kind.plain(each.default)
     return json.dumps(plain) if plain not in ([], "") else "none"
 
@@ -73,7 +72,7 @@ SCENARIO_KEYS: Mapping[str, str] = {name: _meaning(each) for name, each in walk(
 @click.command()
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def scenarios(form: str) -> None:
-    """List the scenarios that come with the package; each is a name for "kemu run"."""
+    """List the scenarios that come with the package; "kemu run NAME" runs a scenario."""
     listed = presets()
     if form == "json":
         click.echo(json.dumps([{"name": preset.name, "summary": preset.summary} for preset in listed], indent=2))
@@ -89,7 +88,7 @@ def describe(key: str | None) -> None:
 
     Topics: scenario (the keys of a scenario file), draws (random values), consumer, broker, producer, replica,
     controller (config keys), faults, actions, checkers, figures, profiles, bugs, errors, exits.
-    Without KEY, everything but errors is listed.
+    Without KEY, the command lists all topics except errors.
     """
     if key is None:
         for topic, lines in TOPICS.items():
@@ -113,7 +112,7 @@ def describe(key: str | None) -> None:
         ]
         like = [name for name in known if key.lower() in name.lower()] or difflib.get_close_matches(key, known, n=5)
         hint = "; did you mean " + ", ".join(like[:8]) + "?" if like else nearest(key, TOPICS)
-        raise click.UsageError(f'nothing is called "{key}"{hint}')
+        raise click.UsageError(f'no key or topic is named "{key}"{hint}')
     print_lines(found)
 
 
@@ -122,7 +121,7 @@ def _print(title: str, lines: Iterable[str]) -> None:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    """Rows as text that fits; the last column wraps."""
+    """The lines of a table that fits the terminal; the text of the last column wraps."""
     last = len(rows[0]) - 1
     columns = [TableColumn(wraps=at == last) for at in range(last + 1)]
     return table(columns, rows, indent=0, width=terminal_width() - 2)
@@ -133,14 +132,14 @@ def _scenario() -> Iterable[str]:
 
 
 def _scenario_lines(key: str) -> Iterable[str]:
-    """A key by its whole name or its last part."""
+    """The lines of scenario keys whose full name or last part is ``key``."""
     for name, meaning in SCENARIO_KEYS.items():
         if key in (name, name.rpartition(".")[2]) and key != "config":
             yield f"{click.style(name, bold=True)}  {meaning}"
 
 
 def _draws() -> Iterable[str]:
-    yield f"random values of a scenario: draws = one of {', '.join(SETS)}, or a table with single draws on top:"
+    yield f"random values of a scenario: draws = one of {', '.join(SETS)}, or a table that also changes single draws:"
     yield "  [draws]"
     yield '  set = "calm"'
     yield '  poll.work = "lognormal median=500ms p99=5s"'
@@ -149,7 +148,7 @@ def _draws() -> Iterable[str]:
 
 
 def _draw_lines(key: str) -> Iterable[str]:
-    """One draw with its values in both sets and its source."""
+    """The lines of one draw: its values in both sets of draws, and its source."""
     if key in DRAWS:
         row = DRAWS[key]
         yield f"{click.style(key, bold=True)}  {row.what}"
@@ -231,7 +230,7 @@ def _action_lines(kind: str) -> Iterable[str]:
 
 
 def _field_line(field: Key) -> str:
-    """One field as written in a file, with its accepted values."""
+    """The line of a field in a scenario file, with a comment that lists the accepted values."""
     said = _accepted(field)
     if field.required:
         return f"{field.key} = ...   # {said}"
@@ -269,7 +268,7 @@ def _checker_lines(name: str) -> Iterable[str]:
         yield f"{click.style(name, bold=True)}:"
         theory = inspect.getdoc(inspect.getmodule(CHECKERS[name])) or ""
         yield from (f"  {line}".rstrip() for line in theory.splitlines())
-        yield f"kinds of its violations, as expect takes them: {', '.join(KINDS[name])}"
+        yield f"kinds of violations, for the key expect: {', '.join(CHECKERS[name].kinds)}"
 
 
 def _checkers() -> Iterable[str]:
@@ -285,7 +284,7 @@ def _figures() -> Iterable[str]:
 
 
 def _figure_lines(key: str) -> Iterable[str]:
-    """A figure by its name or its column; "downtime" finds all whose names begin so."""
+    """The lines of figures by name, by column or by the start of a name, such as "downtime"."""
     if key in CONSUMER_METRICS:
         yield f"{click.style(key, bold=True)}  {CONSUMER_METRICS[key]}"
     exact = [each for name, each in FIGURES.items() if key in (name, each.column)]
@@ -314,12 +313,12 @@ def _bug_lines(issue: str) -> Iterable[str]:
     if issue in PAST_BUGS:
         bug = PAST_BUGS[issue]
         yield f"{click.style(issue, bold=True)}: {bug.summary}"
-        yield f"  of {bug.where.value}, fixed in Kafka {bug.fixed_in}; {bug.caught_by} catches it as {bug.kind}"
+        yield f"  of {bug.where.value}, fixed in Kafka {bug.fixed_in}; {bug.caught_by} reports the bug as {bug.kind}"
         yield f"  was: {bug.was}; today: {bug.today}"
         yield ""
         yield "  in a scenario file:"
         yield f'    bugs = ["{issue}"]'
-        yield f'  "kemu bugs {issue}" shows what it did'
+        yield f'  "kemu bugs {issue}" shows the effect'
 
 
 def _errors() -> Iterable[str]:
@@ -351,13 +350,13 @@ TOPICS: Mapping[str, Callable[[], Iterable[str]]] = {
     "errors": _errors,
     "exits": _exits,
 }
-"""Topics, each with the lines of its list."""
+"""Topic -> a function that returns the lines of the topic's list."""
 
 CONSUMER_METRICS: Mapping[str, str] = {
     "num.incompatible.rebalance": "count per client of generations in which members of V0 and V1 met "
     "(KIP-429 page v99); the report of a run and Figures.num_incompatible_rebalance have it"
 }
-"""Consumer metrics that a design names and no shipped release has."""
+"""Consumer metric -> meaning, for metrics that a KIP names and that no release of Kafka has."""
 
 EXPLAINED = (_scenario_lines, _draw_lines, _config_lines, _action_lines, _checker_lines, _figure_lines, _bug_lines)
-"""Explanations of a single key; each function yields no lines for an unknown key."""
+"""Functions that explain a single key; each function yields no line for an unknown key."""

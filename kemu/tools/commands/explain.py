@@ -1,4 +1,4 @@
-"""``kemu explain``: a trace as a transcript."""
+"""``kemu explain`` prints a trace as text, or as one JSON object for each entry."""
 
 import json
 import re
@@ -18,9 +18,9 @@ from kemu.tools.report.layout import fold, terminal_width
 from kemu.tools.report.transcript import LEGEND, Entry, entries_of
 
 FRAME = ("header", "footer", "torn")
-"""Kinds of entries that pass every filter."""
+"""Kinds of entries that every filter keeps."""
 CONTEXT = 10
-"""Entries before and after a place."""
+"""Default number of neighbours before and after a step or a violation."""
 HANG = 24
 """Indentation of continued lines."""
 
@@ -55,15 +55,19 @@ class _Pattern(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 @click.command()
 @click.argument("trace", type=click.Path(path_type=Path))
-@click.option("--actor", "actors", multiple=True, help="Only this actor or host (c1, b0/coordinator); repeatable.")
-@click.option("--from", "from_us", type=_Time(), help='Only from this time of the run ("12.5s").')
-@click.option("--to", "to_us", type=_Time(), help="Only up to this time of the run.")
-@click.option("--grep", "pattern", type=_Pattern(), help="Only entries that match this regular expression.")
-@click.option("--step", type=click.IntRange(min=0), metavar="N", help="The step with this number and its neighbours.")
-@click.option("--around", type=click.Choice(["violation"]), help="Each violation and its neighbours.")
+@click.option(
+    "--actor", "actors", multiple=True, help="Print only this actor or host (c1, b0/coordinator); repeatable."
+)
+@click.option("--from", "from_us", type=_Time(), help='Print only entries from this virtual time on ("12.5s").')
+@click.option("--to", "to_us", type=_Time(), help="Print only entries up to this virtual time.")
+@click.option("--grep", "pattern", type=_Pattern(), help="Print only entries that match this regular expression.")
+@click.option(
+    "--step", type=click.IntRange(min=0), metavar="N", help="Print the step with this number and its neighbours."
+)
+@click.option("--around", type=click.Choice(["violation"]), help="Print each violation and its neighbours.")
 @click.option(
     "--context", type=click.IntRange(min=0), default=CONTEXT, show_default=True, metavar="N",
-    help="With --step or --around: this many entries before and after.",
+    help="With --step or --around: the number of neighbours on each side.",
 )  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def explain(
@@ -77,11 +81,10 @@ def explain(
     context: int,
     form: str,
 ) -> None:
-    """Print TRACE as a transcript: a line per step, its effects and notes below it (JSON: one object per line).
+    """Print TRACE as text: a line for each step, followed by the effects and notes of the step.
 
-    --step and --around print the neighbours of a step or of each violation, at most --context of them on each side.
-
-    Exit code 2: the file is no trace, or is damaged or torn; of a torn file, the whole records are printed first.
+    With --format json, each line is one JSON object. For a torn file, the command prints the complete records
+    before the error.
     """
     if from_us is not None and to_us is not None and from_us > to_us:
         raise click.UsageError("--from is later than --to: no time lies between them")
@@ -116,7 +119,7 @@ def explain(
     missing = [actor for actor in actors if actor not in known]
     if missing:
         hosts = sorted({host_of(actor) for actor in known}, key=_by_number)
-        raise _BadTrace(f"{trace}: it has no actor {', '.join(missing)}; its hosts are {', '.join(hosts)}")
+        raise _BadTrace(f"{trace}: the trace has no actor {', '.join(missing)}; the hosts are {', '.join(hosts)}")
     if place is not None and not place.found:
         raise _BadTrace(f"{trace}: {place.missing}")
 
@@ -129,21 +132,21 @@ def _print(entry: Entry) -> None:
 
 
 def _by_number(host: str) -> tuple[str, int]:
-    """The order of hosts: c2 before c10."""
+    """Sort key of hosts that puts c2 before c10."""
     letters = host.rstrip("0123456789")
     return letters, int(host[len(letters) :] or 0)
 
 
 class _Place:
-    """A step, or all violations, whose neighbours are printed."""
+    """A filter for the neighbours of one step, or of all violations."""
 
     def __init__(self, step: int | None, around: str | None) -> None:
         self._step = step
         self.found = False
-        self.missing = f"it has no step {step}" if around is None else "it has no violation"
+        self.missing = f"the trace has no step {step}" if around is None else "the trace has no violation"
 
     def near(self, entries: Iterator[Entry], context: int) -> Iterator[Entry]:
-        """The entries at the place, up to ``context`` entries before it and after it, and the frame of the run."""
+        """Yield the step or violations with ``context`` entries before and after, and all entries of ``FRAME``."""
         before: deque[Entry] = deque(maxlen=context)
         after = 0
         for entry in entries:
@@ -176,10 +179,10 @@ def explained(
     pattern: "re.Pattern[str] | None" = None,
     known: set[str] | None = None,
 ) -> Iterator[Entry]:
-    """Yield the entries of all runs of a file that pass the filters; header and footer always pass.
+    """Yield the entries of all runs of a file that match the filters, and all headers and footers.
 
     ``actors``: actors or hosts ("b0" includes "b0/coordinator"); empty for all. ``from_us`` and ``to_us`` are virtual
-    times. ``pattern`` must match one of the entry's lines. ``known`` receives the names of all actors and hosts.
+    times. ``pattern`` must match a line of the entry. The function adds the names of all actors and hosts to ``known``.
 
     Raises:
         TraceError: the file is no trace, or is damaged.

@@ -1,4 +1,4 @@
-"""``kemu explore``: one scenario under many orders of its messages, until a checker finds a violation."""
+"""``kemu explore`` runs a scenario in many orders of its messages, until a checker finds a violation."""
 
 import json
 import shlex
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 
 _PLAIN = StrategyOptions()
 KEPT_AHEAD = 4
-"""Number of unused results for each worker process that are kept."""
+"""Maximum number of unused results in memory, for each worker process."""
 
 
 def _span(ctx: click.Context, param: click.Parameter, value: str) -> int:
-    """A duration above zero, in microseconds."""
+    """Read a duration above zero; return microseconds."""
     try:
         found = duration_us(value)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from None
     if found <= 0:
-        raise click.BadParameter(f'"{value}" must be more than nothing', ctx, param)
+        raise click.BadParameter(f'"{value}" must be a duration above 0', ctx, param)
     return found
 
 
@@ -67,15 +67,19 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     show_default=True,
     help="The way to choose orders.",
 )
-@click.option("--seed", type=click.IntRange(min=0), help="The seed whose orders are changed (default: the scenario's).")
-@click.option("--seeds", metavar="A:B", help="Several seeds, in turns.")
-@click.option("--runs", type=click.IntRange(min=1), default=DEFAULT_EXPLORATION, show_default=True, help="At most.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Change the orders of this seed's run (default: the scenario's seed)."
+)
+@click.option("--seeds", metavar="A:B", help="Change the orders of these seeds' runs, in turns.")
+@click.option(
+    "--runs", type=click.IntRange(min=1), default=DEFAULT_EXPLORATION, show_default=True, help="Maximum number of runs."
+)
 @click.option(
     "--bound",
     type=click.IntRange(1, 10),
     default=_PLAIN.bound,
     show_default=True,
-    help="delays: the largest number of delayed messages.",
+    help="delays: the maximum number of delayed messages in a run.",
 )
 @click.option(
     "--by",
@@ -83,15 +87,17 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     callback=_spans,
     multiple=True,
     metavar="T",
-    help="delays: the delay; repeatable (default: 1s, 10s).",
+    help="delays: the delay of a message; repeatable (default: 1s, 10s).",
 )
-@click.option("--message", "messages", metavar="API", multiple=True, help="delays: only these messages; repeatable.")
+@click.option(
+    "--message", "messages", metavar="API", multiple=True, help="delays: delay only messages of this API; repeatable."
+)
 @click.option(
     "--depth",
     type=click.IntRange(1, 20),
     default=_PLAIN.depth,
     show_default=True,
-    help="pct: the depth of the bug to find.",
+    help="pct: the number of ordered events that the bug needs.",
 )
 @click.option(
     "--within",
@@ -99,7 +105,7 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     metavar="T",
     default="1s",
     show_default=True,
-    help="pct: the largest delay of a link.",
+    help="pct: the maximum delay of a message.",
 )
 @click.option(
     "--grain",
@@ -107,10 +113,10 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     metavar="T",
     default="10ms",
     show_default=True,
-    help="ties: arrivals are rounded to multiples of this time.",
+    help="ties: round arrival times to multiples of this time.",
 )
-@click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's).")
-@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")
+@click.option("--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: the scenario's).")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
 @click.option("--keep", metavar="CHECKER[:KIND]", default="", help="Look for this violation (default: any).")
 @jobs_option
@@ -140,24 +146,25 @@ def explore(
     out: Path | None,
     form: str,
 ) -> None:
-    r"""Run SCENARIO under many orders of its messages, until a checker finds a violation.
+    """Run SCENARIO under many orders of its messages, until a checker finds a violation.
 
-    A seed decides everything, the order of messages included. A schedule changes that order and nothing else. A
-    schedule is a few lines at the end of the plan, so "kemu run" repeats a find and "kemu shrink" reduces it; both
-    commands are printed.
+    A seed decides the whole run, including the order of messages. A schedule changes only the order of messages, by
+    lines at the end of the plan. For a violation, the command prints a "kemu run" command that repeats the run and a
+    "kemu shrink" command that reduces the run.
 
     \b
-    * ties: arrivals within a --grain are at one instant, in another order each run.
-    * pct: links have priorities; a low one delays messages more, up to --within. The priorities change at --depth less
-      1 points.
-    * delays: up to --bound messages are delayed by --by, rare messages first. Schedules with new coverage come first.
-    * plain: the seeds' own orders, for comparison.
+    * ties: messages that arrive within one --grain arrive at one instant, in
+      a random order.
+    * pct: links have priorities, and a link with a low priority delays
+      messages, at most by --within. The priorities change --depth minus 1
+      times in a run.
+    * delays: delay at most --bound messages by --by, rare messages first.
+      Schedules with new coverage are varied first.
+    * plain: run the unchanged orders of the seeds, for comparison.
 
-    Every connection keeps its order, as with TCP. The list has the runs with new coverage: a message in a role and
-    state with an outcome, a transition, or a probe ("kemu coverage").
-
-    Exit codes: 0 no violation; 127, 128, 129 a violation, as for "kemu run".
-    """
+    The messages of one connection keep their order, as with TCP. The command lists the runs with new coverage: a new
+    combination of message, role, state and outcome, a new transition, or a new probe ("kemu coverage").
+    """  # noqa: D301 (click's own mark)
     names = message_names()
     for name in messages:
         if name not in names:
@@ -197,9 +204,10 @@ def _explore(
     jobs: int | None,
     interrupt: Interrupt,
 ) -> tuple[Explored, list[ExploredRun]]:
-    """Explore, and print runs at once; ``printed``: "all", "news" (new coverage) or "none".
+    """Explore, and print each run as soon as the run ends.
 
-    An interrupt ends the exploration with the runs so far.
+    ``printed`` selects the printed runs: "all", "news" (runs with new coverage) or "none". An interrupt ends the
+    exploration, and the function returns the result of the runs so far.
     """
     from kemu.tools.jobs import Workers, jobs_for
 
@@ -233,15 +241,15 @@ def _explore(
 
 
 def try_in_worker(profile: str, one: Scheduled) -> TriedSchedule:
-    """Make a run: the work of a worker process."""
+    """Run one schedule. Worker processes call this function."""
     return try_schedule(Trials(profile=profile), one)
 
 
 class _RunsAhead:
-    """Makes runs in worker processes, and the runs that probably follow meanwhile.
+    """Makes runs in worker processes, and starts the probable next runs at the same time.
 
-    A run depends on its seed and its schedule alone. A run that does not follow after all is kept for later: most
-    strategies come to the same schedule soon.
+    Only seed and schedule decide a run, so a result stays usable. The object keeps unused results, because most
+    strategies soon choose the same schedule.
     """
 
     def __init__(self, workers: "Workers", profile: str) -> None:
@@ -250,7 +258,7 @@ class _RunsAhead:
         self._jobs: dict[tuple[int, Plan], PoolJob[TriedSchedule]] = {}
 
     def run(self, one: Scheduled, ahead: Callable[[int], list[Scheduled]]) -> TriedSchedule:
-        """Make a run; the other processes make the runs ahead."""
+        """Return the result of a run; other processes start the runs that ``ahead`` returns."""
         wanted = {(each.seed, each.schedule): each for each in (one, *ahead(self._workers.jobs))}
         for key, job in [*self._jobs.items()]:
             if key not in wanted and self._workers.drop(job):
@@ -266,14 +274,14 @@ class _RunsAhead:
         return job.take()
 
     def _forget(self) -> None:
-        """Keep only the newest results that no run has needed."""
+        """Remove all but the newest unused results."""
         done = [key for key, job in self._jobs.items() if job.done]
         for key in done[: -KEPT_AHEAD * self._workers.jobs]:
             del self._jobs[key]
 
 
 def command_of(request: Request, ran: ExploredRun, command: str = "run") -> str:
-    """The command that repeats a run, or reduces it (``command``: "shrink")."""
+    """The command line that repeats a run, or that reduces the run (``command``: "shrink")."""
     words = shlex.split(request.command_for(ran.seed))
     words[1] = command
     for entry in ran.schedule:
@@ -283,13 +291,13 @@ def command_of(request: Request, ran: ExploredRun, command: str = "run") -> str:
 
 def _check_keep(keep: str) -> None:
     from kemu.emulator.checkers import CHECKERS
-    from kemu.emulator.findings import KINDS
+    from kemu.emulator.findings import kinds_by_checker
 
     checker, _, kind = keep.partition(":")
     if keep and checker not in (*CHECKERS, BROKEN):
         raise click.UsageError(f'--keep "{keep}": "{checker}" is no checker{nearest(checker, CHECKERS)}')
-    if kind and kind not in KINDS.get(checker, ()):
-        known = KINDS.get(checker, ())
+    if kind and kind not in kinds_by_checker().get(checker, ()):
+        known = kinds_by_checker().get(checker, ())
         raise click.UsageError(f'--keep "{keep}": "{kind}" is no kind of {checker}{nearest(kind, known)}')
 
 
@@ -302,12 +310,12 @@ def _line(ran: ExploredRun) -> str:
 def _as_text(request: Request, explored: Explored, out: Path | None) -> list[str]:
     plain = f"{explored.by_plain} of them in the seeds' own order"
     lines = [
-        f"runs: {explored.runs}; came to {explored.reached} things (messages by role, state, outcome; transitions; "
-        f"probes), {plain}; {explored.kept} schedules came to something new"
+        f"runs: {explored.runs}; coverage: {explored.reached} (messages by role, state, outcome; transitions; probes), "
+        f"{plain}; {explored.kept} schedules had new coverage"
     ]
     found = explored.found
     if found is None:
-        lines.append("nothing was violated" + (": every schedule was tried" if explored.exhausted else ""))
+        lines.append("no violation" + (": every schedule ran" if explored.exhausted else ""))
         return lines
     assert found.violation is not None
     which = f" in run {found.number}: {violation_line(found.violation)}"
@@ -316,7 +324,7 @@ def _as_text(request: Request, explored: Explored, out: Path | None) -> list[str
     if out is not None:
         lines.append(f"written: {out}")
     lines.append(f"repeat with: {command_of(request, found)}")
-    lines.append(f"make it small with: {command_of(request, found, 'shrink')}")
+    lines.append(f"shrink the run with: {command_of(request, found, 'shrink')}")
     return lines
 
 

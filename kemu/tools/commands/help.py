@@ -1,4 +1,4 @@
-"""``kemu help``: the definition of a word, or the help of a command."""
+"""``kemu help`` prints the definition of a word, or the help of a command."""
 
 import click
 
@@ -7,7 +7,7 @@ import click
 @click.argument("words", metavar="[WORD]", nargs=-1)
 @click.pass_context
 def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
-    """Define WORD: a figure, a verdict, a term of Kafka or of kemu, a command, or any key that "kemu describe" knows.
+    """Define WORD: a figure, a verdict, a term of Kafka or of kemu, a command, or a KEY of "kemu describe".
 
     Without WORD, print the help of kemu.
     """

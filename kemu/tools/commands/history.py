@@ -1,4 +1,4 @@
-"""``kemu history``: Jepsen's Kafka anomalies in the history of a run."""
+"""``kemu history`` finds Jepsen's Kafka anomalies in the history of a run."""
 
 import json
 import sys
@@ -26,8 +26,8 @@ class _BadInput(click.ClickException):
 @click.command()
 @click.argument("source", metavar="TRACE|SCENARIO")
 @click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's).")
-@click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's).")
-@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")
+@click.option("--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: the scenario's).")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def history(
@@ -38,14 +38,12 @@ def history(
     actions: tuple[str, ...],
     form: str,
 ) -> None:
-    """Find Jepsen's Kafka anomalies in the acknowledged writes and the polled records of a run: lost write, unseen,
-    poll skip, nonmonotonic poll (both also "internal", inside one poll), duplicate.
+    """Find Jepsen's Kafka anomalies in the acknowledged writes and the polled records of a run.
 
-    A file that does not end with .toml is a trace of one run or many. A preset, a past bug (KAFKA-1211) or a .toml
-    file is run. The table counts each anomaly by its explanation, such as a rebalance or an expected loss.
-    Unexplained anomalies are listed with partition, offsets, member and time.
-
-    Exit codes: 0 all anomalies are explained, 2 bad input, 127 the program broke, 129 an unexplained anomaly.
+    Anomalies: lost write, unseen, duplicate, poll skip and nonmonotonic poll (these two also inside one poll,
+    "internal"). The command reads a trace of one or more runs, or runs a preset, a past bug (KAFKA-1211) or a .toml
+    file. The table counts each anomaly by its explanation, such as a rebalance or an expected loss. A list has each
+    unexplained anomaly with partition, offsets, member and time.
     """
     path = Path(source)
     refuse_missing_trace(source)
@@ -53,7 +51,7 @@ def history(
         given = [name for name, value in (("--seed", seed), ("--profile", profile)) if value is not None]
         given += [name for name, value in (("--set", settings), ("--do", actions)) if value]
         if given:
-            raise click.UsageError(f"{given[0]} goes with a scenario; {source} is a trace, whose run is over")
+            raise click.UsageError(f"{given[0]} needs a scenario, but {source} is a trace")
         histories = _of_file(path)
     else:
         histories = [_of_run(source, RunOptions(seed=seed, profile=profile, settings=settings, actions=actions))]

@@ -1,4 +1,4 @@
-"""``kemu import``: a scenario from the output of Kafka's tools."""
+"""``kemu import`` makes a scenario from the output of Kafka's tools."""
 
 import sys
 from collections.abc import Sequence
@@ -24,10 +24,12 @@ _SHOWN = 100
 @click.command("import")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the scenario to this file.")
-@click.option("--name", help="The scenario's name (default: that of the file of --out, or of the first group).")
-@click.option("--apart", metavar="TIME", help="Time between the first and last describe of a group: measures rates.")
+@click.option("--name", help="Name of the scenario (default: the name of the --out file, or of the first group).")
+@click.option(
+    "--apart", metavar="TIME", help="Time between the first and the last --describe of a group, to compute rates."
+)
 def import_(files: tuple[str, ...], out: Path | None, name: str | None, apart: str | None) -> None:
-    """Turn the output of Kafka's tools into a scenario; FILE may be - (standard input).
+    """Make a scenario from the output of Kafka's tools; FILE may be - (standard input).
 
     \b
     kafka-topics.sh --describe > topics.txt
@@ -35,7 +37,7 @@ def import_(files: tuple[str, ...], out: Path | None, name: str | None, apart: s
     kemu import topics.txt members.txt consumer.properties --out mine.toml
     kemu run mine.toml
 
-    Lines that cannot be read are listed on standard error, one by one, with file and line.
+    The command lists unreadable lines on standard error, each with the name of the file and the line number.
     """  # noqa: D301 (click's own mark)
     apart_s = _seconds(apart)
     imported, unread = import_files(files, name or (out.stem if out else None), apart_s)
@@ -55,7 +57,7 @@ def import_(files: tuple[str, ...], out: Path | None, name: str | None, apart: s
 
 
 def import_files(files: Sequence[str], name: str | None, apart_s: float | None = None) -> tuple[Imported, list[str]]:
-    """The scenario of these files, and ``file:line: text`` of every line without effect.
+    """The scenario of these files, and ``file:line: text`` of every line that was not used.
 
     Raises:
         ScenarioError: a file is unreadable or holds no known output, or the settings make no valid scenario.

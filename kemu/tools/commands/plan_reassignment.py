@@ -1,4 +1,4 @@
-"""``kemu plan-reassignment``: the batches of a partition reassignment, without a cluster."""
+"""``kemu plan-reassignment`` prints the batches of a partition reassignment, without a cluster."""
 
 import json
 import sys
@@ -34,13 +34,23 @@ def _policies() -> str:
 
 
 @click.command("plan-reassignment", epilog=f"Policies. {_policies()}")
-@click.option("--current", required=True, metavar="FILE", help="The current assignment, as --generate prints it.")
-@click.option("--target", required=True, metavar="FILE", help="The target assignment, as --execute takes it.")
 @click.option(
-    "--replica-limit", type=_LIMIT, default=UNLIMITED, metavar="N", help="Replicas added per partition and step."
+    "--current", required=True, metavar="FILE", help="File with the current assignment, as printed by --generate."
 )
-@click.option("--partition-limit", type=_LIMIT, default=UNLIMITED, metavar="N", help="Partitions reassigned at once.")
-@click.option("--leader-limit", type=_LIMIT, default=UNLIMITED, metavar="N", help="Steps that move a leader at once.")
+@click.option("--target", required=True, metavar="FILE", help="File with the target assignment, as for --execute.")
+@click.option(
+    "--replica-limit",
+    type=_LIMIT,
+    default=UNLIMITED,
+    metavar="N",
+    help="Maximum number of replicas added to a partition in a batch.",
+)
+@click.option(
+    "--partition-limit", type=_LIMIT, default=UNLIMITED, metavar="N", help="Maximum number of partitions in a batch."
+)
+@click.option(
+    "--leader-limit", type=_LIMIT, default=UNLIMITED, metavar="N", help="Maximum number of moved leaders in a batch."
+)
 @click.option("--min-isr", type=click.IntRange(1, 32767), default=1, show_default=True, help="min.insync.replicas.")
 @click.option("--online", callback=_brokers, metavar="0,1,2", help="Brokers that are up (default: all).")
 @click.option("--policy", type=click.Choice(list(POLICIES)), default=DEFAULT_POLICY, show_default=True)
@@ -59,11 +69,11 @@ def plan_reassignment_command(
     form: str,
     out: Path,
 ) -> None:
-    """Plan a partition reassignment in batches (KIP-435), without running anything.
+    """Plan a partition reassignment in batches (KIP-435), without a run.
 
-    CURRENT and TARGET are files of kafka-reassign-partitions.sh. A batch begins when all replicas that the previous
-    batch added are in sync. Without limits, the plan is one KIP-455 reassignment. "--format kafka" writes one file
-    per batch for that tool. Execute one batch after the other, each to its end (--verify).
+    The files of --current and --target are files of kafka-reassign-partitions.sh. A batch begins when all replicas
+    that the previous batch added are in sync. Without limits, the plan is one KIP-455 reassignment. "--format kafka"
+    writes one file per batch for kafka-reassign-partitions.sh. Verify each batch (--verify) before the next one.
     """
     try:
         before, wanted = read_reassignment(current), read_reassignment(target)
@@ -85,7 +95,7 @@ def plan_reassignment_command(
 
 
 def as_json(plan: Plan, limits: Limits, min_isr: int, policy: str) -> dict[str, Any]:
-    """The plan as plain values: steps with their partitions, the end, and waiting partitions with the reason."""
+    """The plan as values for JSON: batches, the end of the plan, and waiting partitions with reasons."""
     return {
         "policy": policy,
         "limits": {
@@ -139,7 +149,7 @@ def _write_batches(plan: Plan, folder: Path) -> None:
 
 
 def _as_text(plan: Plan, before: Mapping[TopicPartition, tuple[int, ...]]) -> Iterator[str]:
-    """The batches of a plan, a line per partition, and how the plan ends."""
+    """The lines of a plan: each batch with a line for each partition, and the end of the plan."""
     now = dict(before)
     copies = 0
     for number, batch in enumerate(plan.batches, 1):

@@ -1,4 +1,4 @@
-"""``kemu replay``: feed recorded events to new machines, or run the plan again."""
+"""``kemu replay`` feeds the events of a trace to new machines, or repeats the run of a trace."""
 
 import json
 import sys
@@ -20,10 +20,10 @@ DIFFERENT = 1
 
 @click.command()
 @click.argument("trace", type=click.Path(path_type=Path))
-@click.option("--rerun", "rerun", is_flag=True, help="Run the plan again and compare the digests.")
-@click.option("--actor", help="Only the machine of this actor (c1, b0/coordinator).")
-@click.option("--until", help='Stop at this time ("12.5s") and, with --actor, print that actor\'s state.')
-@click.option("--profile", type=click.Choice(list(PROFILES)), help="Replay under another profile.")
+@click.option("--rerun", "rerun", is_flag=True, help="Repeat the run, and compare the digests.")
+@click.option("--actor", help="Replay only the machine of this actor (c1, b0/coordinator).")
+@click.option("--until", help='Stop at this time ("12.5s"); with --actor, print the state of the actor.')
+@click.option("--profile", type=click.Choice(list(PROFILES)), help="Replay with machines of another profile.")
 @click.option(
     "--loop", type=click.Choice(["trio", "bare"]), help="With --rerun: the event loop (default: the recorded one)."
 )
@@ -31,10 +31,7 @@ DIFFERENT = 1
 def replay(
     trace: Path, rerun: bool, actor: str | None, until: str | None, profile: str | None, loop: str | None, form: str
 ) -> None:
-    """Feed the events of TRACE to new machines; stop at the first difference.
-
-    Exit codes: 0 no difference, 1 a machine answers differently, 2 bad input, 3 another digest with --rerun.
-    """
+    """Feed the events of TRACE to new machines; stop at the first difference."""
     try:
         until_us = duration_us(until) if until is not None else None
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""``kemu run``: run one scenario with one seed or many, and report the results."""
+"""``kemu run`` runs a scenario with one or more seeds, and reports the results."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -20,36 +20,36 @@ if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
 
     Accept = Callable[[list[RunResult], Sequence[str]], None]
-    """Raises an exception if the results are not to be printed, because an action had no effect."""
+    """Receives results and story before a command prints the results; raises an exception to refuse the results."""
 
 
 @click.command()
 @click.argument("scenario")
 @run_options
-@click.option("--live", is_flag=True, help="Run in real time, and print each event at once.")
+@click.option("--live", is_flag=True, help="Run in real time, and print events during the run.")
 @click.option(
-    "--control", type=click.Path(path_type=Path, dir_okay=False), help="With --live: accept orders at this socket."
+    "--control",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --live: accept commands of kemu scale on this socket.",
 )
 @click.option("--twice", is_flag=True, help="Run twice and compare the digests (exit code 3 if they differ).")
 @jobs_option
 def run(scenario: str, options: RunOptions, live: bool, control: Path | None, twice: bool, jobs: int | None) -> None:
     """Run SCENARIO (a preset's name or a .toml file) and report the verdict, the cost and the events.
 
-    A KEY of --set is a full key (groups.g.members, plan.0.for) or a short one: a key of every group or topic
-    (members, session.timeout.ms, rate, partitions), a key of brokers, or duration.
+    A KEY of --set is a full key (groups.g.members, plan.0.for) or a short key. A short key is a key of every group or
+    topic (members, session.timeout.ms, rate, partitions), a key of brokers, or duration.
 
-    An ACTION of --do is a line of a plan, such as "rolling-restart every=20s down=8s" or "crash host=c2 at=40s";
-    see "kemu describe actions" and "kemu describe faults".
+    An ACTION of --do is a line of a plan, such as "rolling-restart every=20s down=8s" or "crash host=c2 at=40s".
+    "kemu describe actions" and "kemu describe faults" list all actions.
 
     With --live --control PATH, "kemu scale --live PATH" scales the Streams instances during the run.
-
-    Exit codes: 0 all held, 2 bad input, 3 nondeterminism, 127 the program broke, 128 liveness, 129 correctness.
     """
     request = request_of(scenario, options, live, control)
     if control is not None and not live:
-        raise click.UsageError("--control goes with --live")
+        raise click.UsageError("--control needs --live")
     if live and (options.loop != "trio" or len(request.seeds) > 1 or twice):
-        raise click.UsageError("--live goes with one seed, the trio loop, and without --twice")
+        raise click.UsageError("--live needs one seed and the trio loop, and excludes --twice")
     with writable(request.trace), _listening(control):
         results = run_all(request, options.form, options.verbose, jobs=jobs)
         differs = twice and not _same_twice(request, results, jobs)
@@ -58,7 +58,7 @@ def run(scenario: str, options: RunOptions, live: bool, control: Path | None, tw
 
 @contextmanager
 def _listening(control: Path | None) -> Iterator[None]:
-    """Report a socket that cannot be made as bad input."""
+    """Raise an OSError of the control socket as ``ScenarioError``, which commands report as bad input."""
     try:
         yield
     except OSError as error:
@@ -69,7 +69,7 @@ def _listening(control: Path | None) -> Iterator[None]:
 
 @contextmanager
 def writable(trace: Path | None) -> Iterator[None]:
-    """Report a trace that cannot be written as bad input."""
+    """Raise an OSError of the trace file as ``ScenarioError``, which commands report as bad input."""
     try:
         yield
     except OSError as error:
@@ -83,7 +83,7 @@ def run_all(
 ) -> "list[RunResult]":
     """Run a scenario with each of its seeds and print the results.
 
-    ``accept`` is called before the results are printed, with the results and the story of a single run; it may raise.
+    The function calls ``accept`` with the results, and the story of a single run, before it prints the results.
     """
     if len(request.seeds) == 1:
         return run_one(request, form, verbose, accept)
@@ -138,19 +138,19 @@ def run_one(request: Request, form: str, verbose: bool = False, accept: "Accept 
 
 
 def run_seed(scenario: "Scenario", seed: int, profile: str, loop: str, trace: Path | None = None) -> "RunResult":
-    """Run a scenario with one seed: the work of a worker process."""
+    """Run a scenario with one seed. Worker processes call this function."""
     from kemu.emulator.runner import run as run_scenario
 
     return run_scenario(scenario, seed=seed, profile=profile, loop=loop, trace=trace)
 
 
 def name_of(scenario: "Scenario", seed: int, *rest: object) -> str:
-    """The name of ``run_seed``'s work in an error."""
+    """The name of a call of ``run_seed``, for errors."""
     return f"the run of {scenario.name} with seed {seed}"
 
 
 def run_many(request: Request, form: str, accept: "Accept | None" = None, jobs: int | None = 1) -> "list[RunResult]":
-    """Run a scenario with each of its seeds and print a table; another process repeats a sample of the runs.
+    """Run a scenario with each of its seeds, and print a table. Another process repeats a sample of the runs.
 
     After an interrupt, print the table of the first seeds that are finished.
 
@@ -194,7 +194,7 @@ def run_many(request: Request, form: str, accept: "Accept | None" = None, jobs: 
 
 
 def _same_twice(request: Request, results: "list[RunResult]", jobs: int | None) -> bool:
-    """Run all seeds a second time and compare the digests; report a difference on standard error."""
+    """Run all seeds a second time, compare the digests, and report the first difference on standard error."""
     from kemu.tools.jobs import in_order
 
     tasks = [(request.scenario, result.seed, request.profile, request.loop) for result in results]

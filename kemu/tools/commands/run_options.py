@@ -1,4 +1,4 @@
-"""The options of commands that run scenarios, and the request they make."""
+"""The command-line options of commands that run scenarios, and the request for runs that the options make."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -7,31 +7,35 @@ from typing import Any
 
 import attrs
 import click
-from attrs import frozen
 
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.scenario import LARGEST_SEED
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
+from kemu.protocol.frozen import frozen
 from kemu.tools.request import Request
 
 MOST_SEEDS = 1_000_000
-"""Seeds of one ``--seeds`` at most, to catch typing errors."""
+"""Maximum number of seeds of one ``--seeds``, which catches typing errors."""
 _OPTIONS = (
     click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's)."),
     click.option("--seeds", metavar="A:B", help="Run the seeds A to B, both included."),
-    click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's)."),
-    click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable."),
+    click.option(
+        "--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: the scenario's)."
+    ),
+    click.option(
+        "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable."
+    ),
     click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable."),
     click.option("--loop", type=click.Choice(["trio", "bare"]), default="trio", show_default=True),
     click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the trace to this file."),
     click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True),
-    click.option("--verbose", is_flag=True, help="Print every event, with Kafka's own words at full length."),
+    click.option("--verbose", is_flag=True, help="Print every event, with Kafka's reasons in full."),
 )
 
 
 @frozen(kw_only=True)
 class RunOptions:
-    """The values of the options."""
+    """The values of the options of a run."""
 
     seed: int | None = None
     seeds: str | None = None
@@ -45,7 +49,7 @@ class RunOptions:
 
 
 def run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a run, as one value ``options``."""
+    """Decorate a command with the options of a run, which the command receives as one argument ``options``."""
 
     @wraps(command)
     def with_options(**given: Any) -> None:
@@ -59,18 +63,18 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the option ``--jobs``; None: the user gave no number."""
+    """Decorate a command with the option ``--jobs``; the value None means that the user gave no number."""
     return click.option(
         "--jobs",
         type=click.IntRange(1, 1024),
         metavar="N",
         envvar="KEMU_JOBS",
-        help="Run on N processes, with equal results (default: one for each core; $KEMU_JOBS).",
+        help="Run on N processes; the results are the same (default: $KEMU_JOBS, or all cores).",
     )(command)
 
 
 def request_of(source: str, options: RunOptions, live: bool = False, control: Path | None = None) -> Request:
-    """The request that the options of a command make.
+    """The request for runs that the options of a command describe.
 
     Raises:
         UsageError: the options contradict each other.
@@ -96,7 +100,7 @@ def request_of(source: str, options: RunOptions, live: bool = False, control: Pa
 
 
 def refuse_missing_trace(source: str) -> None:
-    """Refuse a name that is written like a trace's file where there is no such file.
+    """Refuse a source that looks like the name of a trace file, if no such file exists.
 
     Raises:
         ScenarioError: the file does not exist.
@@ -112,5 +116,5 @@ def seed_range(text: str) -> range:
     if not (colon and first.isdigit() and last.isdigit()) or int(last) < int(first):
         raise click.UsageError(f'--seeds "{text}" must be A:B with A not above B, such as 1:50')
     if int(last) - int(first) >= MOST_SEEDS or int(last) > LARGEST_SEED:
-        raise click.UsageError(f'--seeds "{text}" is too much: at most {MOST_SEEDS} seeds, none above {LARGEST_SEED}')
+        raise click.UsageError(f'--seeds "{text}" is too large: at most {MOST_SEEDS} seeds, none above {LARGEST_SEED}')
     return range(int(first), int(last) + 1)

@@ -1,4 +1,4 @@
-"""``kemu scale``: KIP-429's scaling tool, in a scenario or in a live run."""
+"""``kemu scale`` scales a Streams application, in a scenario or in a live run, as KIP-429's scaling tool would."""
 
 import json
 import socket
@@ -28,13 +28,16 @@ ANSWER_WITHIN_S = 60.0
 
 @click.command()
 @click.argument("words", metavar="[SCENARIO] [NAME]...", nargs=-1)
-@click.option("--down-to", "to", metavar="PERCENT", help='Share of instances that stay: "80%" of 40 lets 8 go.')
+@click.option("--down-to", "to", metavar="PERCENT", help='Share of instances that stay: with "80%", 8 of 40 leave.')
 @click.option("--leave", metavar="NAME...", multiple=True, help="Instances that leave; repeatable, or a list.")
 @click.option("--add", "count", type=click.IntRange(min=1), metavar="N", help="Number of instances to add.")
 @click.option(
-    "--live", type=click.Path(path_type=Path), metavar="PATH", help="The socket of a run, in place of SCENARIO."
+    "--live",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Scale the live run with this socket, instead of SCENARIO.",
 )
-@click.option("--group", metavar="G", help="The application (default: the only one).")
+@click.option("--group", metavar="G", help="Group of the application (default: the only application).")
 @click.option("--at", default="30s", show_default=True, metavar="TIME", help="Time of the action in the scenario.")
 @run_options
 def scale(
@@ -49,11 +52,9 @@ def scale(
 ) -> None:
     """Scale a Kafka Streams application: down to a PERCENT, down by the NAMEs of instances, or up by N.
 
-    Instances that leave transfer their tasks to learners, and close without tasks. SCENARIO runs with this action at
-    a TIME, with the report of "kemu run". With --live PATH, the action is done at once in a run that was started by
-    "kemu run SCENARIO --live --control PATH". An unknown NAME refuses the whole action.
-
-    Exit codes: those of "kemu run"; 2 also for a refused action.
+    Instances that leave transfer their tasks to learners, and close without tasks. The command runs SCENARIO, scales
+    at TIME, and prints the report of "kemu run". With --live PATH, the command scales the run of
+    "kemu run SCENARIO --live --control PATH" at once. The command refuses the whole action if a NAME is unknown.
     """
     scenario, names = ("", words) if live is not None else ((words or ("",))[0], words[1:])
     leaving = tuple(name for text in (*leave, *names) for name in text.split(",") if name)
@@ -86,7 +87,7 @@ def scale(
 
 
 def _application(scenario: Scenario, group: str | None) -> str:
-    """The group of Streams instances to scale."""
+    """The name of the group of Streams instances to scale."""
     found = [name for name, each in scenario.groups.items() if each.streams is not None]
     if group is not None and group not in found:
         raise _error(f'--group: "{group}" is no group of Streams instances{nearest(group, found)}')
@@ -97,7 +98,7 @@ def _application(scenario: Scenario, group: str | None) -> str:
 
 
 def _known(scenario: Scenario, row: dict[str, Any]) -> None:
-    """Refuse unknown instances, all names in one error."""
+    """Refuse unknown instances with one error that lists all unknown names."""
     instances = known_names(scenario).members_of(row["group"])
     adds = any(entry.action.__class__.__name__ == "AddMembers" for entry in scenario.plan)
     unknown = [] if adds else [name for name in row.get("hosts", ()) if name not in instances]
@@ -119,13 +120,13 @@ def _a_time(text: str) -> None:
 
 
 def _as_action(at: str, row: dict[str, Any]) -> str:
-    """The entry as ``kemu run --do`` takes it, to repeat the run."""
+    """The action in the syntax of ``kemu run --do``, for the command that repeats the run."""
     rest = [f"{key}={','.join(item) if isinstance(item, list) else item}" for key, item in row.items() if key != "do"]
     return " ".join([row["do"], f"at={at}", *rest])
 
 
 def _refused(results: "list[RunResult]", story: Sequence[str]) -> None:
-    """Refuse an action without effect in the last run: its target was not running.
+    """Refuse an action that had no effect in the last run because its target was not running.
 
     Raises:
         ScenarioError: the action had no effect.

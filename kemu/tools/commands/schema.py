@@ -1,4 +1,4 @@
-"""``kemu schema``: the JSON Schema of scenario files, for editors."""
+"""``kemu schema`` prints the JSON Schema of scenario files, for editors."""
 
 import json
 from pathlib import Path
@@ -11,10 +11,10 @@ import click
     "--out", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="Write the schema to this file."
 )
 def schema(out: Path | None) -> None:
-    """Print the JSON Schema (draft 2020-12) of a scenario file, the plan's actions and Kafka's keys included.
+    """Print the JSON Schema (draft 2020-12) of a scenario file, including the actions of plans and Kafka's keys.
 
-    An editor with this schema completes keys and marks errors. Taplo, for example, reads it from a comment in the first
-    line of the file: "#:schema scenario.schema.json".
+    An editor with this schema completes keys and marks errors. Taplo, for example, finds the schema by a comment in the
+    first line of the scenario file: "#:schema scenario.schema.json".
     """
     from kemu.emulator.scenario.json_schema import scenario_schema
 

@@ -1,4 +1,4 @@
-"""``kemu shrink``: reduce a failing run to a small scenario with the same failure, as TOML and as a Python test."""
+"""``kemu shrink`` reduces a failing run to a small scenario with the same failure, as TOML and as a Python test."""
 
 import json
 from collections.abc import Callable
@@ -33,14 +33,27 @@ from kemu.tools.report.shrunk_report import shrunk_text
 @click.command()
 @click.argument("source", metavar="TRACE|SCENARIO")
 @click.option("--seed", type=click.IntRange(min=0), help="With SCENARIO: the failing seed (default: the scenario's).")
-@click.option("--profile", metavar="P", help="With SCENARIO: a release or KIP page.")
-@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario first; repeatable.")
-@click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan first; repeatable.")
-@click.option("--keep", metavar="CHECKER[:KIND]", default="", help="The violation to keep (default: the verdict's).")
+@click.option("--profile", metavar="P", help="With SCENARIO: emulate this profile (kemu describe profiles).")
+@click.option(
+    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="First change a key of the scenario; repeatable."
+)
+@click.option("--do", "actions", metavar="ACTION", multiple=True, help="First add a line to the plan; repeatable.")
+@click.option(
+    "--keep",
+    metavar="CHECKER[:KIND]",
+    default="",
+    help="Keep this violation (default: the violation that decides the verdict).",
+)
 @click.option(
     "--runs", type=click.IntRange(min=1), default=DEFAULT_RUNS, show_default=True, help="Maximum number of runs."
 )
-@click.option("--tries", type=click.IntRange(1, 100), default=1, show_default=True, help="Seeds for each attempt.")
+@click.option(
+    "--tries",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Number of seeds to run for each smaller scenario.",
+)
 @click.option("--out", metavar="NAME", help="Write NAME.toml and test_NAME.py (default: SCENARIO-shrunk).")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def shrink(
@@ -58,11 +71,11 @@ def shrink(
     """Reduce a failing run: TRACE is a file of "kemu run --trace", SCENARIO a preset or a .toml file.
 
     The command removes lines of the plan, groups, members, topics, partitions, records, brokers, settings and time,
-    and rounds numbers, as long as the violation stays. A violation is the same if checker, kind and group (or topic, or
-    broker) are the same. Two files are written: a scenario (kemu run NAME.toml shows the violation) and a test that
-    fails until the error is corrected.
+    and rounds numbers, as long as the violation stays. A violation stays if its checker, kind and group (or topic, or
+    broker) stay. The command writes two files: a scenario (kemu run NAME.toml shows the violation), and a test that
+    fails until the bug is fixed.
 
-    The same input gives the same result. Ctrl-C ends the search and writes the smallest scenario so far.
+    The same input gives the same result. Ctrl-C ends the search, and the command writes the smallest scenario so far.
     """
     scenario, seed, profile = _source_of(source, seed, profile, settings, actions)
     path = Path(out if out is not None else f"{identifier(scenario.name).replace('_', '-')}-shrunk")
@@ -107,7 +120,7 @@ def _source_of(
 
 
 def _shrink(scenario: Scenario, seed: int, profile: str, keep: str, runs: int, tries: int) -> Shrunk:
-    """Shrink; an interrupt ends the search with the smallest scenario so far."""
+    """Shrink a failing run; after an interrupt, return the smallest scenario so far."""
     with progress("runs", runs) as advance:
         reporter = _Reporter(size_of(scenario), advance)
         shrinker = Shrinker(
@@ -128,14 +141,14 @@ def _shrink(scenario: Scenario, seed: int, profile: str, keep: str, runs: int, t
 
 
 class _Reporter:
-    """Progress of shrinking: a bar on a terminal, and a line for each smaller scenario."""
+    """Prints the progress of shrinking: a bar on a terminal, and a line for each smaller scenario."""
 
     def __init__(self, size: ScenarioSize, advance: Callable[[str, bool], None]) -> None:
         self._size = size
         self._advance = advance
 
     def tell(self, now: ShrinkProgress) -> None:
-        """Take the state after one more attempt."""
+        """Show the state after one more attempt."""
         size = now.size
         self._advance(f"{now.step}: {_in_short(size)}", False)
         if size != self._size:

@@ -1,4 +1,4 @@
-"""``kemu swarm``: draw a cluster, a load and faults from each seed, run them, and check the rules."""
+"""``kemu swarm`` draws a cluster, a load and faults from each seed, makes the run, and checks the rules."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.emulator.exploring.swarm import SwarmCase, swarm_case
 from kemu.emulator.findings import MEMBER_FAILED
@@ -17,6 +17,7 @@ from kemu.emulator.scenario.expectations import split, stood_still
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.text.toml_text import toml_text
+from kemu.protocol.frozen import frozen
 from kemu.tools.commands.run_options import jobs_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
@@ -34,16 +35,16 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("scenario", required=False)
 @click.option("--seed", type=click.IntRange(min=0), help="Run one seed, and print its draws and the whole report.")
-@click.option("--seeds", metavar="A:B", default="1:10", show_default=True, help="The seeds A to B, both included.")
-@click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's).")
+@click.option("--seeds", metavar="A:B", default="1:10", show_default=True, help="Run the seeds A to B, both included.")
+@click.option("--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: the scenario's).")
 @jobs_option
 @click.option("--replicated/--not-replicated", default=None, help="Whether drawn brokers replicate (default: some do).")
-@click.option("--operated", is_flag=True, help="Draw actions of operators and rare settings, too.")
-@click.option("--draws", "tell_draws", is_flag=True, help="Print what every seed draws.")
-@click.option("--history", is_flag=True, help="Judge each run's history, too, as kemu history does.")
+@click.option("--operated", is_flag=True, help="Also draw actions of operators, and rare settings.")
+@click.option("--draws", "tell_draws", is_flag=True, help="Print the draws of every seed.")
+@click.option("--history", is_flag=True, help="Also search each run's history for anomalies, as kemu history does.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="With --seed: write the scenario (TOML).")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--verbose", is_flag=True, help="With --seed: print every event, with Kafka's own words at full length.")
+@click.option("--verbose", is_flag=True, help="With --seed: print every event, with Kafka's reasons in full.")
 def swarm(
     scenario: str | None,
     seed: int | None,
@@ -58,33 +59,34 @@ def swarm(
     form: str,
     verbose: bool,
 ) -> None:
-    """Draw a cluster, a load and faults from each seed, and run them; with SCENARIO, draw only the faults.
+    """Run a random cluster, load and plan of faults for each seed; with SCENARIO, draw only the faults.
 
-    About half of the families of faults are off in each seed, so that one family does not hide another's effects.
-    Safety is checked during the faults. Then the faults are repaired, and the cluster must recover in time. In about
-    half of the seeds only a core is repaired, without some brokers and members. The draws of a failed seed are
-    printed. "kemu swarm --seed N --out n.toml" writes the scenario, "kemu shrink n.toml" reduces it. If a seed fails
-    only because of past bugs of its release ("kemu bugs"), it counts as holding, and the bugs are named.
+    Each seed disables about half of the families of faults, so that one family does not hide the effects of another.
+    Checkers test safety during the faults. All faults then end, and the cluster must recover in time. In about half of
+    the seeds, some brokers and members stay faulty, and only the others must recover. The command prints the draws of
+    a failed seed. "kemu swarm --seed N --out n.toml" writes the scenario, and "kemu shrink n.toml" reduces the
+    scenario. A seed that fails only because of past bugs of its release ("kemu bugs") has the verdict holds, and the
+    command names the bugs.
 
     With --operated, clusters also have rare settings and a Streams group. Operators shut down brokers, add and remove
-    members, and move partitions. Applications seek and subscribe, admin clients reset and delete, and requests hang.
-    The actions cluster around a few moments.
+    members, and move partitions. Applications seek and subscribe, admin clients reset offsets and delete groups, and
+    requests hang. Most actions occur at a few moments.
 
-    With --history, an unexplained anomaly (lost write, poll skip, ...) is a failure, too; "kemu history" of the
-    written scenario shows it.
-
-    Exit codes: those of "kemu run".
+    With --history, an unexplained anomaly (lost write, poll skip, ...) is also a failure. "kemu history" of the
+    written scenario prints the anomaly.
     """
     from kemu.protocol.profiles import PROFILES
 
     if profile is not None and profile not in PROFILES:
         raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
     if scenario is not None and replicated is not None:
-        raise click.UsageError("--replicated goes without SCENARIO: it changes how the cluster is drawn")
+        raise click.UsageError(
+            "--replicated and SCENARIO exclude each other: --replicated changes only a drawn cluster"
+        )
     if scenario is not None and operated:
-        raise click.UsageError("--operated goes without SCENARIO: it changes how the cluster is drawn")
+        raise click.UsageError("--operated and SCENARIO exclude each other: --operated changes only a drawn cluster")
     if out is not None and seed is None:
-        raise click.UsageError("--out goes with --seed")
+        raise click.UsageError("--out needs --seed")
     given = load_scenario(scenario) if scenario is not None else None
     options = [*([scenario] if scenario else []), *(["--profile", profile] if profile else [])]
     options += [] if replicated is None else ["--replicated" if replicated else "--not-replicated"]
@@ -103,9 +105,9 @@ def swarm(
 
 @frozen
 class SwarmRun:
-    """A run of a swarm; ``history``: the anomalies of its history, None without ``--history``.
+    """One run of a swarm. ``history`` has the anomalies of the run, or is None without ``--history``.
 
-    ``own_bugs``: past bugs of its release that explain the failure; without them the run holds.
+    ``own_bugs``: past bugs of the run's release that explain the failure; the run holds without these bugs.
     """
 
     case: SwarmCase
@@ -123,9 +125,9 @@ class SwarmRun:
 
     @property
     def failures(self) -> frozenset[tuple[str, ...]]:
-        """The failures, by kind and entities, so that the same failure is recognized in another run.
+        """The failures as values that are equal for equal failures of two runs.
 
-        Failures of members with different errors are different failures.
+        A value has checker, kind and entities, and for a failed member also the error.
         """
         left, _ = split(self.result.violations, self.case.scenario.expect)
         found = {
@@ -147,18 +149,18 @@ class SwarmRun:
         """The reason of the failure."""
         if self.result.verdict == "holds" and self.history is not None and self.history.unexplained:
             first = self.history.unexplained[0]
-            return f"nothing explains: {first.anomaly.value} at {first.at_us / 1e6:.3f} s: {first.text}"
+            return f"unexplained: {first.anomaly.value} at {first.at_us / 1e6:.3f} s: {first.text}"
         return self.result.reason or self.result.broke.splitlines()[0]
 
 
 def _run(
     case: SwarmCase, profile: str | None, history: bool, panel: "Panel", observers: "Sequence[Observer]" = ()
 ) -> SwarmRun:
-    """Run a case; if it fails, look for past bugs of its release that explain the failure.
+    """Run a case; for a failed run, search the past bugs of the run's release for an explanation.
 
-    A bug explains a failure that disappears when the bug is off. If bugs explain every failure, and the run without
-    them holds, the seed holds. A run without these bugs may show further failures, because the first failure ended
-    the run early; they are explained in the same way, with one more bug off.
+    A bug explains a failure that a run without the bug does not have. If bugs explain every failure, and a run without
+    these bugs holds, the seed holds. A run without the bugs may have further failures, because the first failure ended
+    the first run early. The search then explains the further failures by more bugs.
     """
     from kemu.emulator.past_bugs.applying import bugs_of
     from kemu.emulator.watching.panel import Panel
@@ -172,7 +174,7 @@ def _run(
         return _run_once(changed, profile, history, Panel())
 
     def explaining(failed: SwarmRun, known: tuple[str, ...]) -> tuple[str, ...]:
-        """The bugs that explain the remaining failures; empty if one failure remains without each of them."""
+        """The bugs that together explain all failures of a run; empty if no bug explains one of the failures."""
         left, found = failed.failures, list[str]()
         for each in own:
             mended = without(*known, each) if left and each not in known else failed
@@ -193,7 +195,7 @@ def _run(
 
 
 def run_drawn(draw: Callable[[int], SwarmCase], seed: int, profile: str | None, history: bool) -> SwarmRun:
-    """Draw a seed and run it: the work of a worker process."""
+    """Draw a case from a seed, and run the case. Worker processes call this function."""
     from kemu.emulator.watching.panel import Panel
 
     return _run(draw(seed), profile, history, Panel())
@@ -235,7 +237,7 @@ def _write(out: Path, case: SwarmCase) -> None:
 def _run_one(
     case: SwarmCase, profile: str | None, history: bool, command: str, form: str, verbose: bool = False
 ) -> SwarmRun:
-    """Run one seed, and print its draws and the report of the run."""
+    """Run one seed, and print the draws of the seed and the report of the run."""
     from kemu.emulator.watching.panel import Panel
     from kemu.tools.report import history_report
     from kemu.tools.report.layout import print_lines
@@ -269,7 +271,7 @@ def _run_many(
     form: str,
     jobs: int | None,
 ) -> list[SwarmRun]:
-    """Run each seed and print a line; a failed seed has its draws and the command that repeats it."""
+    """Run each seed and print a line; for a failed seed, also print the draws and the command that repeats the run."""
     from kemu.tools.jobs import in_order
     from kemu.tools.report.layout import print_lines
     from kemu.tools.report.run_report import as_dict
@@ -300,12 +302,12 @@ def _run_many(
 
 
 def _summary(runs: Sequence[SwarmRun]) -> Iterable[str]:
-    """The number of runs that hold, and the runs that are blocked as in Kafka."""
+    """The lines with the numbers of runs that hold, and of runs whose cluster is blocked as in Kafka."""
     yield f"{sum(one.verdict == 'holds' for one in runs)} of {len(runs)} hold"
     cores = [one.result.core for one in runs if one.result.core is not None]
     if cores:
         unrecoverable = sum(1 for core in cores if core.unrecoverable)
-        yield f"only a core was repaired in {len(cores)} of {len(runs)} runs; in {unrecoverable} it could not recover"
+        yield f"only a core was repaired in {len(cores)} of {len(runs)} runs; {unrecoverable} cores could not recover"
     stuck = [each.kind for one in runs for each in stood_still(one.result.violations)]
     if stuck:
         count = sum(1 for one in runs if stood_still(one.result.violations))
@@ -314,7 +316,7 @@ def _summary(runs: Sequence[SwarmRun]) -> Iterable[str]:
 
 
 def lines_of(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
-    """The lines of one run."""
+    """The report lines of one run of a swarm."""
     from kemu.tools.report.story import core_text
 
     yield _line(one)
@@ -333,10 +335,10 @@ def lines_of(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
 
 
 def _of_release(one: SwarmRun) -> str:
-    """The past bugs that explain the failure."""
+    """The line that names the past bugs that explain a failure."""
     fixed = " and ".join(f"{issue} (fixed in {PAST_BUGS[issue].fixed_in})" for issue in one.own_bugs)
     mended = json.dumps(one.own_bugs)
-    return f"a bug of {one.result.profile} itself, {fixed}: it holds with mended = {mended}"
+    return f"the run holds without a past bug of {one.result.profile}, {fixed}: mended = {mended}"
 
 
 def _own(one: SwarmRun) -> dict[str, Any]:
@@ -359,7 +361,7 @@ def _line(one: SwarmRun) -> str:
 
 
 def draws_text(case: SwarmCase) -> list[str]:
-    """The draws of a seed, a line each."""
+    """The draws of a seed, one line for each draw."""
     return [f"  {what:<14} {which}" for what, which in case.drawn()]
 
 

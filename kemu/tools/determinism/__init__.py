@@ -1,1 +1,1 @@
-"""Determinism: a sample of the runs of each sweep is repeated in another process with another hash seed."""
+"""The check of determinism: each sweep repeats a sample of runs in another process with another hash seed."""

@@ -1,7 +1,8 @@
-"""``python -m kemu.tools.determinism.other_process``: repeat the runs that standard input describes, one per JSON line.
+"""``python -m kemu.tools.determinism.other_process`` repeats the runs that standard input describes, one per JSON line.
 
-A line has scenario (plain form), seed and profile; the answer is one line with the run's digest. If the line names a
-file as "entries", the entries of the run (``run_entries``) go to this file as msgpack values; the answer is "written".
+A line has scenario (as JSON), seed and profile, and the answer is one line with the digest of the run. If the line
+names a file as "entries", the process writes the entries of the run (``run_entries``) into the file, and answers
+"written". The file contains msgpack values.
 """
 
 import json
@@ -17,7 +18,7 @@ from kemu.tools.determinism.run_entries import Entry, run_reporting
 
 
 def answer(asked: dict[str, Any]) -> str:
-    """Run the described scenario; return the line to answer."""
+    """Run the scenario of a line, and return the answer."""
     scenario = scenario_from_dict(asked["scenario"])
     if "entries" not in asked:
         return run(scenario, seed=asked["seed"], profile=asked["profile"], loop="bare").digest

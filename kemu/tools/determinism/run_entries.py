@@ -1,7 +1,7 @@
-"""The entries of a run: every draw and every record of its trace in one order, to compare two processes.
+"""The entries of a run, which are its draws and trace records in order, for a comparison of two processes.
 
-An entry is a packable tuple whose first item is the kind: ("draw", purpose, bits, value), or a record of a trace:
-("step", ...), ("packet", ...), ("fact", ...), ("broken", ...).
+An entry is a tuple of msgpack values: ("draw", purpose, bits, value), or a record of a trace, ("step", ...),
+("packet", ...), ("fact", ...) or ("broken", ...).
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Report: TypeAlias = Callable[[Entry], None]
 
 
 class _Draws:
-    """``chance.Seeded`` that reports each draw."""
+    """A ``chance.Seeded`` that reports each draw."""
 
     tie = None
 
@@ -43,30 +43,30 @@ class _Draws:
 
 
 class _Records:
-    """A trace's ``Recorder`` that reports its records."""
+    """A trace's ``Recorder`` that reports each record."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
 
     def step(self, row: StepRow) -> None:
-        """One step of one machine."""
+        """Report one step of a machine."""
         self._report(("step", *row))
 
     def packet(self, row: PacketRow) -> None:
-        """The outcome of a packet."""
+        """Report the outcome of a packet."""
         self._report(("packet", *row))
 
     def fact(self, seq: int, at_us: int, fact: Any) -> None:
-        """A fact of the world."""
+        """Report a fact of the world."""
         self._report(("fact", seq, at_us, to_row(fact)))
 
     def broken(self, row: BrokenRow) -> None:
-        """A step in which an assertion of its machine failed."""
+        """Report a step in which an assertion of the machine failed."""
         self._report(("broken", *row))
 
 
 def run_reporting(scenario: Scenario, seed: int, profile: str, report: Report) -> None:
-    """Run as ``runner.run`` does, and report each draw and each record at once."""
+    """Run a scenario as ``runner.run`` does, and pass each draw and each trace record to ``report``."""
     Run(scenario, seed=seed, profile=profile, choices=_Draws(seed, report), recorder=_Records(report)).run_with(
         run_plain
     )
@@ -88,7 +88,7 @@ def entry_text(entry: Entry) -> str:
 
 
 def plain(entry: Entry) -> Any:
-    """Return an entry as data to compare field by field; the effects of a step have named fields."""
+    """Return an entry as values to compare field by field; the effects of a step have named fields."""
     if entry[0] != "step":
         return entry
     step = Step(*entry[1:])._asdict()
@@ -96,7 +96,7 @@ def plain(entry: Entry) -> Any:
 
 
 def first_unequal(here: Any, there: Any, where: str = "") -> tuple[str, Any, Any] | None:
-    """Return the path to the first difference of two plain values, with both values there; None if they are equal."""
+    """Return the path to the first difference of two plain values, and the two different values; None: equal."""
     if isinstance(here, dict) and isinstance(there, dict) and here.keys() == there.keys():
         pairs = [(f"{where}.{key}", here[key], there[key]) for key in here]
     elif isinstance(here, list | tuple) and isinstance(there, list | tuple) and len(here) == len(there):

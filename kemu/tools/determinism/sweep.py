@@ -1,4 +1,4 @@
-"""The check of determinism in commands that sweep over many runs, and its output."""
+"""The check of determinism for commands that make many runs, and the output of the check."""
 
 import sys
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ ASLEEP = f"the checkers are broken: the run of {CANARY} breaks a rule, and they 
 
 @contextmanager
 def watched_sweep() -> Iterator[SweepWatch]:
-    """Yield a watch that takes every run; print the result to stderr at the end of the block.
+    """Yield a watch that must receive every run; print the result to stderr at the end of the block.
 
     Raises:
-        SystemExit: ``NONDETERMINISM`` if a repeated run differs in the other process; ``BROKEN`` if a run broke there
-            or the canary showed no violation; ``INTERRUPTED`` at an interrupt meanwhile.
+        SystemExit: ``NONDETERMINISM`` if a repeated run has another digest; ``BROKEN`` if a repeated run broke, or
+            the canary showed no violation; the code of the signal after an interrupt.
     """
     with SweepWatch() as watch:
         yield watch
@@ -45,7 +45,7 @@ def watched_sweep() -> Iterator[SweepWatch]:
 
 
 def print_difference(differs: Differs) -> None:
-    """Print to stderr how two runs differ, and the command that repeats the run."""
+    """Print to stderr the first difference of two runs, and the command that repeats the run."""
     click.echo(f"nondeterminism: {differs.here} here, {differs.there} in another process", err=True)
     for line in differs.lines:
         click.echo(f"  {line}", err=True)

@@ -1,7 +1,8 @@
 """A sample of a sweep's runs, repeated in another process with another hash seed while the sweep continues.
 
-A run must depend on its scenario, seed and profile alone. If the order of a set, a ``hash()`` or an ``id()`` influences
-a trace, only another process shows it. For a different digest, the first different draw or record is searched.
+Only scenario, seed and profile may influence a run. If the order of a set, a ``hash()`` or an ``id()`` influences a
+trace, only another process shows a difference. For different digests, the watch finds the first different draw or
+record.
 """
 
 import json
@@ -17,25 +18,25 @@ from typing import Self
 
 import attrs
 import msgpack
-from attrs import frozen
 
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.protocol.frozen import frozen
 from kemu.tools.determinism.run_entries import Entry, Report, entry_text, first_unequal, plain, run_reporting
 
 EVERY = 20
-"""Number of runs of a sweep for each repeated run: 5 percent, and always the first."""
+"""The watch repeats one run out of this number of runs, beginning with the first run."""
 HASH_SEEDS = ("4242", "1")
-"""Hash seeds for the other process; the first that this process does not use is taken."""
+"""Values of PYTHONHASHSEED for the other process, which gets the first value that this process does not use."""
 BEFORE = 3
-"""Number of equal entries printed before the first different one."""
+"""Number of equal entries to print before the first different entry."""
 CANARY = "custom-assignor-without-generation"
-"""A preset that breaks a rule on purpose; ``canary`` removes its expectation of the violation."""
+"""A preset that breaks a rule on purpose; ``canary`` removes the preset's key ``expect``."""
 
 
 @frozen
 class SweptRun:
-    """A run of a sweep: scenario, seed, profile, and the command that repeats it."""
+    """A run of a sweep: scenario, seed, profile, and the command that repeats the run."""
 
     scenario: Scenario
     seed: int
@@ -45,7 +46,7 @@ class SweptRun:
 
 @frozen
 class Differs:
-    """A run that differs in the other process: both digests, and the entries around the first difference."""
+    """A run with different digests in two processes: both digests, and the entries around the first difference."""
 
     asked: SweptRun
     here: str
@@ -54,9 +55,10 @@ class Differs:
 
 
 class SweepWatch:
-    """Takes every finished run of a sweep (``saw``) and returns at the end the repeated runs that differ.
+    """A context manager that repeats a sample of a sweep's runs in another process, and compares the digests.
 
-    The end of the context ends the other process.
+    ``saw`` receives each finished run, and ``differing`` returns the differences. The exit of the context ends the
+    other process.
     """
 
     def __init__(self, every: int = EVERY) -> None:
@@ -78,7 +80,7 @@ class SweepWatch:
         return len(self._sample)
 
     def saw(self, asked: SweptRun, digest: str) -> None:
-        """Take a finished run; send the first of every ``every`` runs to the other process."""
+        """Receive a finished run; send the first of every ``every`` runs to the other process."""
         if self.seen % self._every == 0:
             self._sample.append((asked, digest))
             if self._other is None:
@@ -87,7 +89,7 @@ class SweepWatch:
         self.seen += 1
 
     def abandon(self) -> None:
-        """Repeat no run: the sweep was interrupted."""
+        """Cancel the repeated runs, after an interrupt of the sweep."""
         self._end_other()
         self._sample.clear()
         self._other = None
@@ -98,7 +100,7 @@ class SweepWatch:
             self._other.communicate()
 
     def differing(self) -> list[Differs]:
-        """Wait for the other process; return the runs whose digests differ, each with its first difference.
+        """Wait for the other process; return the runs with different digests, each with the first difference.
 
         Raises:
             RuntimeError: The other process broke; the message names the run.
@@ -121,7 +123,7 @@ def hash_seed_of_others() -> str:
 
 
 def _other_process() -> "subprocess.Popen[str]":
-    """Start a process with the import path of this one, which may contain assignors of the user."""
+    """Start a process with the import path of this process, so that it finds assignors of the user."""
     paths = os.pathsep.join(path for path in (os.getcwd() if entry == "" else entry for entry in sys.path) if path)
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "kemu.tools.determinism.other_process"],
@@ -144,7 +146,7 @@ def _write(other: "subprocess.Popen[str]", asked: SweptRun, **more: str) -> None
 
 
 def first_difference(asked: SweptRun) -> tuple[str, ...]:
-    """Repeat the run in both processes; return the first different draw or record, with the entries before it."""
+    """Repeat the run in both processes; return lines about the first different draw or record."""
     with tempfile.TemporaryDirectory(prefix="kemu-determinism-") as folder:
         entries = Path(folder) / "entries"
         other = _other_process()
@@ -160,7 +162,7 @@ def first_difference(asked: SweptRun) -> tuple[str, ...]:
 
 
 def compared_with(there: Iterator[Entry], run_here: Callable[[Report], object]) -> Iterator[str]:
-    """Yield the lines about the first difference between the entries there and the entries of ``run_here``."""
+    """Yield the lines about the first difference between the entries ``there`` and the entries of ``run_here``."""
     comparison = _Comparison(there)
     run_here(comparison.take)
     yield from comparison.lines()
@@ -172,7 +174,7 @@ def _entries_of(path: Path) -> Iterator[Entry]:
 
 
 class _Comparison:
-    """Compares the entries of this process with those of the other one, up to the first difference."""
+    """Compares the entries of this process with the entries of the other process, up to the first difference."""
 
     def __init__(self, there: Iterator[Entry]) -> None:
         self._there = there
@@ -181,7 +183,7 @@ class _Comparison:
         self._pair: tuple[Entry, Entry | None] | None = None
 
     def take(self, entry: Entry) -> None:
-        """Take the next entry of this process."""
+        """Receive the next entry of this process."""
         if self._pair is not None:
             return
         here = msgpack.unpackb(msgpack.packb(entry), use_list=False, strict_map_key=False)
@@ -193,7 +195,7 @@ class _Comparison:
             self._pair = here, there
 
     def lines(self) -> Iterator[str]:
-        """Yield the result as text."""
+        """Yield the lines that describe the first difference."""
         here, there = self._pair or (None, next(self._there, None))
         if here is None and there is None:
             yield "two more runs in two processes are equal: the difference does not repeat, or depends on the computer"
@@ -209,12 +211,12 @@ class _Comparison:
 
 
 def canary() -> Scenario:
-    """Return a scenario of which every run must fail."""
+    """Return a scenario whose runs must violate a rule."""
     return attrs.evolve(load_scenario(CANARY), expect=())
 
 
 def fails(scenario: Scenario) -> bool:
-    """Return whether a run of the canary shows a violation; if not, the checkers are broken."""
+    """Return whether a run of the canary scenario has a violation; otherwise, the checkers are broken."""
     from kemu.emulator.runner import run
     from kemu.tools.exits import CORRECTNESS, worst
 

@@ -11,49 +11,50 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.emulator.text.tables import nearest
 from kemu.protocol.assign.base import Assignor, Memory, Subscriber, Topics
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 GROUP_KEYS = ("partitions_per_topic", "members", "replica_racks")
 MEMBER_KEYS = ("topics", "owned", "generation", "rack", "instance_id")
 LONGEST_TOPIC = 249
 MOST_PARTITIONS = 20_000_000
-"""The largest number of partitions. A larger one is probably a typing error and would exhaust the memory."""
+"""Maximum number of partitions in a line. A larger number is probably a typing error, and would exhaust the memory."""
 
 
 class BadLine(ValueError):
-    """A line that describes no group; the message has the place in the line and the reason."""
+    """A line is no valid group; the message has the place in the line and the reason."""
 
 
 @frozen
 class GroupLine:
-    """A group before a rebalance. Members name their partitions in the subscription, and have no user data."""
+    """A group before a rebalance. The subscriptions of members have owned partitions, and no user data."""
 
     topics: Topics
     members: Mapping[MemberId, Subscriber]
 
     @property
     def owned(self) -> dict[MemberId, tuple[TopicPartition, ...]]:
-        """Member -> the partitions that it claims."""
+        """Member -> the partitions that the member claims to own."""
         return {member: one.owned for member, one in self.members.items()}
 
     def members_for(self, assignor: Assignor) -> dict[MemberId, Subscriber]:
-        """Return the members as a leader with this assignor sees them, with user data made from their partitions."""
+        """Return the members with the user data that this assignor would make from their owned partitions."""
         return {member: _with_user_data(one, assignor) for member, one in self.members.items()}
 
 
 def _with_user_data(one: Subscriber, assignor: Assignor) -> Subscriber:
-    """Return a member with the assignor's user data, as if its partitions were its last assignment."""
+    """Return a member with the assignor's user data, as if the owned partitions were the member's last assignment."""
     fresh = not one.owned and one.generation == NO_GENERATION
     memory = None if fresh else Memory(one.owned, one.generation)
     return evolve(one, user_data=assignor.user_data(memory))
 
 
 def read_group(text: str) -> GroupLine:
-    """Read one line.
+    """Return the group of one line.
 
     Raises:
         BadLine: The line is not JSON, or a key is missing, unknown or of another type.
@@ -81,7 +82,7 @@ def read_group(text: str) -> GroupLine:
 
 
 def _refuse_surrogates(data: Any) -> None:
-    """Refuse half of a surrogate pair: JSON can contain one, and Kafka's UTF-8 strings cannot."""
+    """Refuse text with half of a surrogate pair, which JSON can contain, but Kafka's UTF-8 strings cannot."""
     try:
         json.dumps(data, ensure_ascii=False).encode()
     except UnicodeEncodeError:

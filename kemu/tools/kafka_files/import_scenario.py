@@ -1,18 +1,19 @@
-"""Compose a scenario in TOML from the facts that files contain; each assumption becomes a comment.
+"""Compose a scenario in TOML from the facts in files; each assumption becomes a comment.
 
-A single describe contains the lag, which is a backlog and not a rate. So a rate needs two describes of the same
-partitions with a known time between them.
+The output of one ``--describe`` has the lag, but no rate. A rate needs two outputs for the same partitions, and the
+time between them.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define
 
 from kemu.emulator.text.kafka_keys import Settings, settings_dict
 from kemu.emulator.text.toml_text import toml_key, toml_value
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from kemu.protocol.frozen import frozen
 from kemu.tools.kafka_files.kafka_output import Found, GroupFacts, TopicFacts
 from kemu.tools.kafka_files.kafka_properties import Properties
 
@@ -21,7 +22,7 @@ ASSUMED_MEMBERS = 3
 ASSUMED_PARTITIONS = 6
 ASSUMED_BROKERS = 3
 LEAST_S, MARGIN_S, RESTART_S = 120, 60, 20
-"""Seconds: the shortest duration of an imported scenario, the margin around a rolling restart, and one restart."""
+"""Minimum duration of an imported scenario, margin around a rolling restart, and duration of a restart, in seconds."""
 UNNAMED_GROUP = "group"
 _OFFSETS_TOPIC = "__consumer_offsets"
 _ASSUMED_SETTINGS = {
@@ -31,7 +32,7 @@ _ASSUMED_SETTINGS = {
 
 @frozen
 class Imported:
-    """The scenario as TOML, its contents in one line, and remarks for the user."""
+    """The result of an import: the scenario as TOML, a summary in one line, and remarks for the user."""
 
     toml: str
     summary: str
@@ -40,7 +41,7 @@ class Imported:
 
 @define
 class _Group:
-    """A group of the scenario; a comment follows the value that it explains."""
+    """A group of the scenario, with a comment for each assumed value."""
 
     name: str
     topics: tuple[str, ...]
@@ -57,7 +58,7 @@ class _Group:
 
 @define
 class _Composer:
-    """Makes the decisions; ``remarks`` collects notes for the user."""
+    """Chooses the values of the scenario; ``remarks`` collects remarks for the user."""
 
     found: Found
     properties: Sequence[Properties]
@@ -68,18 +69,18 @@ class _Composer:
         return [one for one in self.properties if one.kind == kind]
 
     def topics(self) -> list[TopicFacts]:
-        """Return the topics of users by name; a remark names the internal topics that are left out."""
+        """Return the topics of users by name; add a remark about omitted internal topics."""
         own = sorted(name for name in self.found.topics if name.startswith("__"))
         if own:
             self.remarks.append(f"left out, Kafka's own: {', '.join(own)}")
         listed = [self.found.topics[name] for name in sorted(self.found.topics) if name not in own]
         if not listed:
-            self.remarks.append(f'assumed a topic "topic" with {ASSUMED_PARTITIONS} partitions: the input names none')
+            self.remarks.append(f'assumed a topic "topic" with {ASSUMED_PARTITIONS} partitions: no topic in the input')
             listed = [TopicFacts("topic", ASSUMED_PARTITIONS, configs="")]
         return listed
 
     def groups(self, topics: Sequence[TopicFacts]) -> list[_Group]:
-        """Return the groups of the describes, and those that only a properties file names."""
+        """Return the groups in the output of ``--describe``, and groups that only a properties file names."""
         known = {topic.name for topic in topics}
         consumers = self.of_kind("consumer")
         named = [one.group for one in consumers if one.group is not None]
@@ -87,7 +88,7 @@ class _Composer:
         if "" in self.found.groups:
             free = [name for name in dict.fromkeys(named) if name not in facts]
             name = free[0] if free else UNNAMED_GROUP
-            self.remarks.append(f'the describe without a GROUP column is taken for group "{name}"')
+            self.remarks.append(f'assumed: the --describe without a GROUP column is about group "{name}"')
             facts[name] = self.found.groups[""]
         for name in named:
             facts.setdefault(name, GroupFacts(name))
@@ -146,12 +147,12 @@ class _Composer:
             instances = sum(member.instance is not None for member in facts.members.values())
             group.static = instances > 0
             if 0 < instances < group.members:
-                group.static_comment = f"{instances} of {group.members} members are static; here all of them"
+                group.static_comment = f"{instances} of {group.members} members are static; in the scenario all"
         elif facts.member_count:
             group.members = facts.member_count
         elif rows:
             group.members = len(rows)
-            group.members_comment = "consumers seen in the offsets table"
+            group.members_comment = "number of consumers in the offsets table"
         elif facts.state == "Empty" or facts.offsets or facts.member_count == 0:
             group.members = 1
             group.members_comment = "assumed: the group had no active member when described"
@@ -165,7 +166,7 @@ class _Composer:
             group.assignors = (facts.strategy,)
         elif facts.strategy is not None:
             group.assignors = ("range",)
-            group.assignors_comment = f"assumed: the group's own, {facts.strategy}, is not emulated"
+            group.assignors_comment = f"assumed: the group's assignor, {facts.strategy}, is not emulated"
             self.remarks.append(f'group "{group.name}" uses {facts.strategy}, which is not emulated; range replaces it')
         else:
             group.assignors_comment = "assignors: the release's default; --state shows the strategy"
@@ -178,10 +179,10 @@ class _Composer:
             return round(records / self.apart_s), f"measured: {records} records in {self.apart_s:g} s"
         if consumed:
             return ASSUMED_RATE, "assumed: one describe contains no rate (see --apart)"
-        return 0, "no group of the input consumes it"
+        return 0, "no group of the input consumes the topic"
 
     def _growth(self, topic: str) -> dict[int, int]:
-        """Return partition -> records appended between a group's first and last describe of it."""
+        """Return partition -> number of records appended between the first and the last output for the partition."""
         grown: dict[int, int] = {}
         for group in self.found.groups.values():
             if group.offset_tables < 2:
@@ -200,7 +201,7 @@ class _Composer:
         return ASSUMED_BROKERS, "assumed: the input names no broker"
 
     def broker_settings(self) -> dict[str, Any]:
-        """Return settings of brokers by Kafka key; a file takes precedence over the describe of the offsets topic."""
+        """Return settings of brokers by Kafka's keys; a file overrides the output about the offsets topic."""
         given: dict[str, Any] = {}
         own = self.found.topics.get(_OFFSETS_TOPIC)
         if own is not None and own.partitions:
@@ -210,7 +211,7 @@ class _Composer:
         return given
 
     def producer_settings(self) -> dict[str, Any]:
-        """Return settings of producers by Kafka key, without the rate, which belongs to the topic."""
+        """Return settings of producers by Kafka's keys, without the rate, which is a key of the topic."""
         given: dict[str, Any] = {}
         for one in self.of_kind("producer"):
             given.update(settings_dict(ProducerConfig, one.settings))
@@ -220,7 +221,7 @@ class _Composer:
 def compose(
     found: Found, properties: Sequence[Properties], sources: Sequence[str], name: str | None, apart_s: float | None
 ) -> Imported:
-    """Return the scenario of all facts in ``sources``; ``apart_s``: seconds between first and last describe."""
+    """Return the scenario of all facts; ``apart_s``: seconds between the first and the last ``--describe``."""
     composer = _Composer(found, properties, apart_s)
     topics = composer.topics()
     groups = composer.groups(topics)
@@ -285,7 +286,7 @@ class _Writer:
         self._lines: list[str] = []
 
     def text(self) -> str:
-        """Return the file."""
+        """Return the text of the file."""
         return "\n".join(self._lines) + "\n"
 
     def comment(self, text: str) -> None:
@@ -293,7 +294,7 @@ class _Writer:
         self._lines.append(f"# {_printable(text)}")
 
     def table(self, *path: str) -> None:
-        """Add a header after a blank line."""
+        """Add the header of a table after a blank line."""
         self._lines += ["", f"[{'.'.join(toml_key(part) for part in path)}]"]
 
     def pair(self, key: str, value: Any, comment: str = "") -> None:
@@ -301,7 +302,7 @@ class _Writer:
         self._lines.append(f"{toml_key(key)} = {toml_value(value)}" + (f"  # {_printable(comment)}" if comment else ""))
 
     def settings(self, path: tuple[str, ...], given: dict[str, Any]) -> None:
-        """Add a table of Kafka's keys, unless there are none."""
+        """Add a table of Kafka's keys, unless ``given`` is empty."""
         if given:
             self.table(*path)
             for key, value in given.items():

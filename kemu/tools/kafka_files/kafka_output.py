@@ -1,8 +1,8 @@
-"""Read the output of Kafka's command line tools: ``kafka-topics --describe``, ``kafka-consumer-groups --describe``.
+"""Read the output of ``kafka-topics --describe`` and ``kafka-consumer-groups --describe``.
 
 The layouts changed from Kafka 1 to 4: tabs or spaces, a colon with or without a space, new columns (GROUP,
-GROUP-INSTANCE-ID, LEADER-EPOCH, TopicId, Elr), new formats ("t(0,1), u(2)" became "t:0,1;u:2"). So a topic's line is
-read by its labels, and a row of a group by the header above the row, never by fixed positions alone.
+GROUP-INSTANCE-ID, LEADER-EPOCH, TopicId, Elr), new formats ("t(0,1), u(2)" became "t:0,1;u:2"). So the labels in a
+topic's line identify the values, and the header of a table identifies the values of a group's row.
 
 Source: TopicCommand and ConsumerGroupCommand of Kafka 1.1 to 4.1; KIP-175, KIP-1099.
 """
@@ -10,7 +10,9 @@ Source: TopicCommand and ConsumerGroupCommand of Kafka 1.1 to 4.1; KIP-175, KIP-
 import re
 from collections.abc import Iterable, Sequence
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define
+
+from kemu.protocol.frozen import frozen
 
 NONE = "-"
 """The text that the tools print for a missing value."""
@@ -41,7 +43,7 @@ _ASSIGNED = re.compile(r"(\S+?)(?:\((\d+(?:,\d+)*)\)|:(\d+(?:,\d+)*))")
 
 @frozen
 class Line:
-    """One line of a file: its number (from 1) and text."""
+    """One line of a file: the number of the line (from 1), and its text."""
 
     number: int
     text: str
@@ -49,18 +51,18 @@ class Line:
 
 @define
 class TopicFacts:
-    """The facts about a topic; ``partitions`` is None if only rows of groups name the topic."""
+    """The known facts about a topic; ``partitions`` is None if only rows of groups name the topic."""
 
     name: str
     partitions: int | None = None
     highest: int = -1
-    """The highest partition number seen anywhere."""
+    """The highest partition number of the topic in any file."""
     configs: str = ""
 
 
 @frozen
 class OffsetRow:
-    """A partition in a group's describe; counts in records, None where the tool printed ``-``."""
+    """A partition in the output about a group; offsets and lag are None if the tool printed ``-``."""
 
     topic: str
     partition: int
@@ -71,7 +73,7 @@ class OffsetRow:
 
 @frozen
 class MemberRow:
-    """A member in a group's describe; ``assigned`` is empty without --verbose."""
+    """A member in the output about a group; ``assigned`` is empty without --verbose."""
 
     consumer: str
     instance: str | None
@@ -80,7 +82,7 @@ class MemberRow:
 
 @define
 class GroupFacts:
-    """The facts about a group, from the last table with rows of it. ``name`` is "" if no column names the group."""
+    """The facts about a group, from the last table that contains the group. ``name``: "" if no column has the name."""
 
     name: str
     offsets: dict[tuple[str, int], OffsetRow] = Factory(dict)
@@ -103,14 +105,14 @@ class Found:
     groups: dict[str, GroupFacts] = Factory(dict)
     brokers: dict[int, None] = Factory(dict)
     remarks: list[str] = Factory(list)
-    """Sentences of the tools about groups."""
+    """Sentences that the tools printed about groups."""
 
     def topic(self, name: str) -> TopicFacts:
-        """Return the topic of this name; make it if it is new."""
+        """Return the facts about the topic of this name; add an empty object for a new topic."""
         return self.topics.setdefault(name, TopicFacts(name))
 
     def group(self, name: str) -> GroupFacts:
-        """Return the group of this name; make it if it is new."""
+        """Return the facts about the group of this name; add an empty object for a new group."""
         return self.groups.setdefault(name, GroupFacts(name))
 
 
@@ -126,7 +128,7 @@ class _Header:
 class OutputReader:
     """Reads the lines of one file into ``found``.
 
-    ``understood`` counts the lines that were read; ``rest`` has the other ones.
+    ``understood`` is the number of understood lines; ``rest`` contains the other lines.
     """
 
     def __init__(self, found: Found) -> None:
@@ -135,10 +137,10 @@ class OutputReader:
         self._found = found
         self._header: _Header | None = None
         self._fresh: set[str] = set()
-        """Groups with a row in the present table."""
+        """Groups with a row in the current table."""
 
     def read(self, lines: Iterable[Line]) -> None:
-        """Read lines; a line that is neither blank nor understood goes to ``rest``."""
+        """Read lines; add each line that is neither blank nor understood to ``rest``."""
         for line in lines:
             text = line.text.rstrip()
             if not text.strip():
@@ -265,10 +267,10 @@ def _read_header(text: str) -> _Header | None:
 
 
 def _cells(header: _Header, text: str) -> dict[str, str] | None:
-    """Return the values of a row by column, None if the row does not fit the header.
+    """Return column -> value of a row; None if the row does not fit the header.
 
-    If the row has as many words as columns, they are the values. Otherwise (an empty value, a client id with a space)
-    the positions of the columns divide the row; each column must begin after a blank.
+    If the number of words equals the number of columns, each word is a value. Otherwise (an empty value, a client id
+    with a space), the function splits the row at the positions of the columns, which must follow a blank.
     """
     joined = re.sub(r",\s+", ",", text)
     if "COORDINATOR (ID)" in header.columns:
@@ -282,7 +284,7 @@ def _cells(header: _Header, text: str) -> dict[str, str] | None:
 
 
 def _with_blank_strategy(header: _Header, words: list[str]) -> list[str]:
-    """Insert the missing strategy of a group without members; Kafka 1 and 2 print a blank."""
+    """Insert the missing strategy of a group without members, for which Kafka 1 and 2 print a blank."""
     place = header.columns.index("STATE") - 1
     if header.columns[place] == "ASSIGNMENT-STRATEGY" and words[place] in STATES:
         return [*words[:place], NONE, *words[place:]]

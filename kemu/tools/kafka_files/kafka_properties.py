@@ -1,14 +1,13 @@
-"""Read ``.properties`` files of consumers, brokers and producers: the emulated keys, and the other ones."""
+"""Read ``.properties`` files of consumers, brokers and producers: the emulated keys and the unused keys."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from attrs import frozen
-
 from kemu.emulator.text.kafka_keys import SET_BY_SCENARIO, Settings, as_settings, fields_of
 from kemu.emulator.text.tables import ScenarioError, nearest
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from kemu.protocol.frozen import frozen
 from kemu.tools.kafka_files.kafka_output import Line
 
 KINDS: Mapping[str, type] = {"consumer": ConsumerConfig, "broker": BrokerConfig, "producer": ProducerConfig}
@@ -28,10 +27,10 @@ _SIGNS: Mapping[str, frozenset[str]] = {
         "producer": "key.serializer value.serializer compression.type batch.size transactional.id buffer.memory",
     }.items()
 }
-"""Keys of Kafka that only one kind of process has. Such a key is spelled correctly even if it is not emulated."""
+"""Kind of process -> known keys of Kafka that kemu does not emulate. These keys get no hint about spelling."""
 _ALL_SIGNS = frozenset[str]().union(*_SIGNS.values())
 _PREFIX = re.compile(r"^(?:(?:main\.)?consumer\.(?:override\.)?|spring\.kafka\.consumer\.properties\.)")
-"""Prefixes of a consumer's keys in files of Connect, Streams and Spring."""
+"""Matches prefixes of a consumer's keys in files of Connect, Streams and Spring."""
 _PAIR = re.compile(r"((?:\\.|[^\\=:\s])+)\s*(?:[=:]|\s)\s*(.*)")
 _LOOKS = re.compile(r"\s*[A-Za-z][\w-]*(?:\.[\w-]+)*\s*=")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -39,7 +38,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 @frozen
 class Properties:
-    """One file: the kind of process that it configures, and the emulated settings.
+    """The contents of one file: the kind of process, and the emulated settings.
 
     ``group`` and ``instance`` are the consumer's ``group.id`` and ``group.instance.id``.
     """
@@ -50,11 +49,11 @@ class Properties:
     group: str | None
     instance: str | None
     unused: tuple[Line, ...]
-    """Keys without an effect here: number of the line, and the key with the reason."""
+    """Lines whose key has no effect in kemu: the number of the line, and the key with the reason."""
 
 
 def looks_like_properties(name: str, lines: Iterable[Line]) -> bool:
-    """Return whether the name or the lines (``key=value`` or comments) are those of a properties file."""
+    """Return whether a file is a properties file, by its name or its lines (``key=value`` or comments)."""
     if name.endswith((".properties", ".conf", ".cnf", ".cfg")):
         return True
     pairs = [line for line in lines if line.text.strip() and line.text.lstrip()[0] not in "#!"]
@@ -62,10 +61,10 @@ def looks_like_properties(name: str, lines: Iterable[Line]) -> bool:
 
 
 def read_properties(source: str, lines: Iterable[Line]) -> Properties | None:
-    """Return the settings of a file; None if it has no known key.
+    """Return the settings of a file; None for a file without a known key.
 
     Raises:
-        ScenarioError: Settings that contradict each other.
+        ScenarioError: a value is invalid, or settings contradict each other.
     """
     pairs = [(number, _PREFIX.sub("", key), text) for number, key, text in _pairs(lines)]
     kind = _kind(key for _, key, _ in pairs)
@@ -100,16 +99,16 @@ def read_properties(source: str, lines: Iterable[Line]) -> Properties | None:
 
 
 def _hint(key: str, known: Iterable[str]) -> str:
-    """Name the process that has the key, or the most similar key."""
+    """Return a hint that names the kind of process with this key, or the most similar key."""
     other = next((name for name, one in KINDS.items() if key in fields_of(one)), None)
     if other is not None:
-        return f"; it is a {other}'s"
+        return f"; it is a key of a {other}"
     meant = "" if key in _ALL_SIGNS else nearest(key, known)
     return meant if "?" in meant else ""
 
 
 def _problem(cls: type, key: str, text: str) -> str | None:
-    """Return the problem of one value, if any; relations between keys are checked later, when all are known."""
+    """Return the problem of one value, or None. The caller checks relations between values after the last key."""
     try:
         as_settings(cls, {key: text})
     except ScenarioError as error:
@@ -119,7 +118,7 @@ def _problem(cls: type, key: str, text: str) -> str | None:
 
 
 def _kind(keys: Iterable[str]) -> str:
-    """Return the kind of process with most votes: a key of only one kind counts more than a shared key."""
+    """Return the kind of process that the keys fit best; a key of only one kind weighs more than a shared key."""
     votes: Counter[str] = Counter({"consumer": 0})
     for key in keys:
         for kind, cls in KINDS.items():
@@ -128,7 +127,7 @@ def _kind(keys: Iterable[str]) -> str:
 
 
 def _pairs(lines: Iterable[Line]) -> Iterable[tuple[int, str, str]]:
-    """Yield (line, key, value) as ``java.util.Properties`` does: continuation lines, escapes, three separators."""
+    """Yield (line, key, value) by the syntax of ``java.util.Properties``, with continued lines and escapes."""
     begun: tuple[int, str] | None = None
     for line in lines:
         text = line.text.lstrip()

@@ -1,4 +1,4 @@
-"""Read and write the JSON files of ``kafka-reassign-partitions.sh``; an error names every mistake."""
+"""Read and write the JSON files of ``kafka-reassign-partitions.sh``; an error lists all mistakes of a file."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -9,11 +9,11 @@ from kemu.protocol.names import TopicPartition
 from kemu.protocol.reassign.requests import list_error
 
 MOST_PROBLEMS = 20
-"""The largest number of reported problems; more of them have probably the same cause."""
+"""Maximum number of problems in one error."""
 
 
 class BadReassignment(ValueError):
-    """A file with mistakes: one line for each, with file, topic, partition and reason."""
+    """A file has mistakes; the message has one line for each mistake, with file, topic, partition and reason."""
 
     def __init__(self, *problems: str) -> None:
         self.problems = problems[:MOST_PROBLEMS]
@@ -23,13 +23,13 @@ class BadReassignment(ValueError):
 
 
 def read_reassignment(path: str) -> dict[TopicPartition, tuple[int, ...]]:
-    """Return the replicas by partition, in the file's order.
+    """Return partition -> replicas, in the order of the file.
 
-    The format is that of the tool: {"version": 1, "partitions": [{"topic", "partition", "replicas"}]}. ``log_dirs`` is
-    ignored.
+    The tool's format is {"version": 1, "partitions": [{"topic", "partition", "replicas"}]}. The reader ignores the key
+    ``log_dirs``.
 
     Raises:
-        BadReassignment: All mistakes of the file.
+        BadReassignment: the file has mistakes.
     """
     raw = _json_of(path)
     rows = raw.get("partitions") if isinstance(raw, dict) else None
@@ -69,7 +69,7 @@ def _json_of(path: str) -> Any:
 
 
 def _entry(path: str, number: int, row: Any) -> tuple[str, str, tuple[TopicPartition, tuple[int, ...]] | None]:
-    """Return the place in the file, the problem ("": none), and the entry or None."""
+    """Return the place of an entry in the file, its problem ("": none), and the entry or None."""
     where = f"{path}: partitions[{number - 1}]"
     if not isinstance(row, dict):
         return where, 'must be {"topic", "partition", "replicas"}', None
@@ -91,7 +91,7 @@ def _is_number(value: Any) -> TypeGuard[int]:
 
 
 def reassignment_json(lists: Iterable[tuple[TopicPartition, tuple[int, ...]]]) -> str:
-    """Return the text of a file for the tool."""
+    """Return the text of a file for ``kafka-reassign-partitions.sh``."""
     partitions = [
         {"topic": topic, "partition": partition, "replicas": list(replicas)} for (topic, partition), replicas in lists
     ]

@@ -1,6 +1,6 @@
 """Cases of task assignment as lines of JSON, the input of ``kemu assign-tasks``.
 
-One line is one case, in one of two forms::
+One line is one case. The two forms are clients with tasks and lags, and rebalances of members::
 
     {"id": "c1", "assignor": "ha", "tasks": ["0_0"], "stateful": ["0_0"], "config": {"num_standby": 1},
      "clients": {"P1": {"capacity": 1, "prev_active": ["0_0"], "prev_standby": [], "lags": {"0_0": 0}}}}
@@ -8,7 +8,7 @@ One line is one case, in one of two forms::
     {"name": "scale_up", "stage": 1, "config": {"num_standby": 0, "pick": "lowest"}, "initial": {"tasks": ["T1"],
      "leader_last_members": ["S1"]}, "rebalances": [{"joined": {"S1": {"assigned": ["T1"]}, "S2": {}}}]}
 
-Other keys (such as expectations and notes) are ignored.
+The reader ignores other keys, such as expectations and notes.
 """
 
 import json
@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.streams.learner import PICKS, LearnerConfig, StreamsMember
 from kemu.protocol.streams.registry import client_of, member_of
 from kemu.protocol.streams.tasks import MAX_LAG, UNKNOWN_LAG, ClientId, ClientState, TaskConfig, TaskId, task_id
@@ -26,12 +25,12 @@ MOST_WEIGHT = 1_000_000
 
 
 class BadCase(ValueError):
-    """A line that describes no case; the message has the place in the line and the reason."""
+    """A line is no valid case; the message has the place in the line and the reason."""
 
 
 @frozen
 class RebalanceRound:
-    """One rebalance: the reports of clients and of members, in both forms."""
+    """One rebalance with the reports of clients and of members."""
 
     number: int
     clients: Mapping[ClientId, ClientState]
@@ -41,7 +40,7 @@ class RebalanceRound:
 
 @frozen
 class Case:
-    """One line. ``by_rounds``: the line has rebalances of members, not clients."""
+    """One case. ``by_rounds``: whether the line has rebalances of members instead of clients."""
 
     label: Mapping[str, Any]
     assignor: str | None
@@ -55,7 +54,7 @@ class Case:
 
 
 def read_case(text: str) -> Case:
-    """Read one line.
+    """Return the case of one line.
 
     Raises:
         BadCase: The line is not JSON, or a key is missing or of another type.

@@ -1,10 +1,10 @@
-"""The driver's side of a campaign: its plan, its finished chunks, its remaining runs, its results.
+"""The work of the driver in a campaign: description, finished chunks, remaining runs, and results.
 
-    OUT/campaign.json         the request, and its chunks
+    OUT/campaign.json         the specification, and the chunks
     OUT/chunks/000017/        the results of one chunk, complete or absent: summary.json, runs.parquet,
                               notes.parquet, faults, violations, rebalances; traces.kemu if traces are kept
 
-All other files follow from these. A resumed campaign runs the chunks that are absent.
+These files determine all other files. A resumed campaign runs the absent chunks.
 """
 
 import hashlib
@@ -18,14 +18,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
-
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.protocol.frozen import frozen
 from kemu.tools.determinism.watch import fails
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.pipeline.cells import Cell, Chunk, Spec, make_chunks, spec_from_dict
+from kemu.tools.pipeline.errors import CampaignError
 from kemu.tools.pipeline.worker import SUMMARY, read_summary, run_chunk
 
 if TYPE_CHECKING:
@@ -33,18 +33,13 @@ if TYPE_CHECKING:
 
 SPEC = "campaign.json"
 SAMPLES = 8
-"""Number of runs that the driver also makes. These runs measure the duration of runs, and executors must give equal
-digests."""
+"""Number of runs that the driver repeats, to estimate durations and to compare digests with the executors."""
 LOOK_EVERY_S = 0.5
-
-
-class CampaignError(Exception):
-    """A campaign cannot be started, resumed or finished; the message gives the reason and the remedy."""
 
 
 @frozen
 class RunLine:
-    """The driver's summary of a run."""
+    """The summary of a run that an executor returns to the driver."""
 
     cell: int
     seed: int
@@ -54,7 +49,7 @@ class RunLine:
     steps: int
     reason: str
     unfired: Sequence[int] = ()
-    """Entries of the plan that never took effect."""
+    """Indexes of the plan's entries that never took effect."""
 
     @property
     def failed(self) -> bool:
@@ -64,7 +59,7 @@ class RunLine:
 
 @frozen
 class Campaign:
-    """A campaign's folder and its description."""
+    """The folder and the description of a campaign."""
 
     out: Path
     id: str
@@ -85,7 +80,7 @@ class Campaign:
         return [RunLine(cell=chunk.cell, **line) for line in told["runs"]]
 
     def lines(self) -> list[RunLine]:
-        """All runs, by cell and seed.
+        """All runs, ordered by cell and seed.
 
         Raises:
             CampaignError: runs are missing.
@@ -107,7 +102,7 @@ class Campaign:
 
 
 def sample_runs(spec: Spec) -> dict[tuple[int, int], tuple[str, float]]:
-    """Make some runs on the driver, spread over the cells: (cell, seed) -> (digest, seconds)."""
+    """Make some runs of different cells on the driver; return (cell, seed) -> (digest, seconds)."""
     step = max(1, len(spec.cells) // SAMPLES)
     made = {}
     for number in list(range(0, len(spec.cells), step))[:SAMPLES]:
@@ -121,7 +116,7 @@ def begin(out: Path, spec: Spec, seconds: Mapping[int, float], cores: int) -> Ca
     """Write the description of a new campaign.
 
     Raises:
-        CampaignError: a campaign exists already, or the folder cannot be written.
+        CampaignError: the folder contains a campaign already, or cannot be written.
     """
     if (out / SPEC).exists():
         raise CampaignError(f"{out} holds a campaign already: --resume continues it, another --out begins a new one")
@@ -142,7 +137,7 @@ def load(out: Path) -> Campaign:
     """Read the campaign of a folder.
 
     Raises:
-        CampaignError: there is none, or its description cannot be read.
+        CampaignError: the folder contains no campaign, or the description cannot be read.
     """
     try:
         data = json.loads((out / SPEC).read_text(encoding="utf-8"))
@@ -155,10 +150,10 @@ def load(out: Path) -> Campaign:
 
 
 def resume(out: Path, spec: Spec) -> Campaign:
-    """Read the campaign of a folder, which must be equal to ``spec``.
+    """Read the campaign of a folder, which must have the specification ``spec``.
 
     Raises:
-        CampaignError: it is another campaign.
+        CampaignError: the folder has another campaign.
     """
     campaign = load(out)
     if campaign.spec.fingerprint != spec.fingerprint:
@@ -180,10 +175,10 @@ def run_rest(spark: "SparkSession", campaign: Campaign, tell: Callable[[list[Run
     Args:
         spark: The session to use.
         campaign: The campaign.
-        tell: Called at intervals with the newly finished runs and the number of all finished runs.
+        tell: Called at intervals with the newly finished runs, and with the number of all finished runs.
 
     Raises:
-        CampaignError: a run failed to start or end, or its result could not be written, in every attempt of Spark.
+        CampaignError: in every attempt of Spark, a run failed to start or end, or its result could not be written.
     """
     done = campaign.done()
     todo = [chunk for chunk in campaign.chunks if chunk.number not in done]
@@ -209,7 +204,7 @@ def run_rest(spark: "SparkSession", campaign: Campaign, tell: Callable[[list[Run
 
 
 def executors_see(spark: "SparkSession", must_fail: Scenario) -> bool:
-    """Whether an executor detects the failure of a run that must fail (``tools.determinism.watch.canary``)."""
+    """Whether an executor finds the violation of a canary run (``tools.determinism.watch.canary``)."""
     plain = must_fail.to_dict()
 
     def seen(_: int) -> bool:
@@ -219,7 +214,7 @@ def executors_see(spark: "SparkSession", must_fail: Scenario) -> bool:
 
 
 def why_failed(error: BaseException) -> str:
-    """The reason of a failure, without the messages that Spark adds."""
+    """The reason of a failed Spark job, without the messages that Spark adds."""
     text = str(error)
     for line in text.splitlines():
         _, found, reason = line.partition("ChunkFailed: ")
@@ -235,7 +230,7 @@ def why_failed(error: BaseException) -> str:
 
 
 class _Watch:
-    """Looks for finished chunks while the job runs, in a thread: the job occupies the main thread."""
+    """A thread that looks for finished chunks, while the main thread waits for Spark's job."""
 
     def __init__(self, campaign: Campaign, done: Iterable[int], tell: Callable[[list[RunLine], int], None]) -> None:
         self._campaign = campaign
@@ -268,13 +263,13 @@ class _Watch:
 def differing(
     lines: Sequence[RunLine], samples: Mapping[tuple[int, int], tuple[str, float]]
 ) -> list[tuple[int, int, str, str]]:
-    """Runs whose digests on the driver and on an executor differ: (cell, seed, driver's, executor's)."""
+    """Runs with different digests on the driver and on an executor: (cell, seed, driver's, executor's digest)."""
     found = {(line.cell, line.seed): line.digest for line in lines}
     return [(*key, digest, found[key]) for key, (digest, _) in sorted(samples.items()) if found[key] != digest]
 
 
 def table_of_cells(cells: Sequence[Cell], lines: Sequence[RunLine]) -> list[dict[str, Any]]:
-    """One row per cell: runs, passed runs, failures by verdict, and the first failing seed."""
+    """One row per cell: runs, runs that hold, failures by verdict, and the first failing seed."""
     rows = []
     for number, cell in enumerate(cells):
         mine = [line for line in lines if line.cell == number]
@@ -295,12 +290,12 @@ def table_of_cells(cells: Sequence[Cell], lines: Sequence[RunLine]) -> list[dict
 
 
 def _unfired_in_all(lines: Sequence[RunLine]) -> set[int]:
-    """Entries of a cell's plan that took effect in none of its runs."""
+    """Indexes of the plan's entries that took effect in no run of a cell."""
     return set.intersection(*(set(line.unfired) for line in lines)) if lines else set()
 
 
 class Rate:
-    """Progress in words: number of runs, speed, remaining time."""
+    """The progress of a campaign as text: number of runs, speed, remaining time."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -309,7 +304,7 @@ class Rate:
         self.failed = 0
 
     def text(self, lines: Sequence[RunLine], done: int) -> str:
-        """The text after these runs, with ``done`` runs finished in all."""
+        """The text after ``lines`` are finished; ``done``: the number of all finished runs."""
         self.failed += sum(line.failed for line in lines)
         if self._before is None:
             self._before = done  # runs of an earlier attempt do not count as speed

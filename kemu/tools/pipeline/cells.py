@@ -1,8 +1,7 @@
-"""The runs of a campaign: the grid of scenario x profile x setting (its cells), with seeds cut into chunks.
+"""The runs of a campaign: cells (combinations of scenario, profile and settings), and chunks of consecutive seeds.
 
-A chunk is the work of one Spark task: consecutive seeds of one cell, a few seconds of work. Each task costs about 50 ms
-on top. The chunks are recorded, so that a resumed campaign knows the finished ones. The chunks do not influence any
-run.
+A chunk is the work of one Spark task: consecutive seeds of one cell, a few seconds of work. Spark adds about 50 ms to
+each task. The campaign's description contains the chunks, so that a resumed campaign knows the finished chunks.
 """
 
 import itertools
@@ -12,28 +11,29 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
+from kemu.protocol.frozen import frozen
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.tools.request import Request
 
 CHUNK_S = 4.0
 """Estimated seconds of work in a chunk."""
 CHUNKS_PER_CORE = 4
-"""The least number of chunks per core, so that no core is idle at the end."""
+"""Minimum number of chunks per core, so that cores finish at about the same time."""
 KEEP = ("failing", "all", "none")
-"""The choices of runs whose traces are kept."""
+"""The values of ``--keep-traces``: the runs whose traces are written."""
 
 
 @frozen
 class Cell:
-    """One combination; ``source``, ``settings`` and ``actions`` as given on the command line.
+    """One combination of scenario, profile and settings.
 
-    ``scenario``: in its plain form, with the settings, and with the actions (``--do``) in its plan.
+    ``source``, ``settings`` and ``actions``: texts of the command line. ``scenario``: the scenario as a dict, with the
+    settings applied and the actions (``--do``) in its plan.
     """
 
     source: str
@@ -44,7 +44,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Such as "rolling-restart-static kafka-3.4 members=12 + crash host=c2 at=40s"."""
+        """The name in reports, such as "rolling-restart-static kafka-3.4 members=12 + crash host=c2 at=40s"."""
         return " + ".join((" ".join((Path(self.source).stem, self.profile, *self.settings)), *self.actions))
 
     def build(self) -> Scenario:
@@ -52,7 +52,7 @@ class Cell:
         return scenario_from_dict(self.scenario)
 
     def command(self, seed: int) -> str:
-        """The command that repeats a run. Both event loops give equal digests."""
+        """The command that repeats the run of a seed."""
         return Request(
             source=self.source,
             scenario=self.build(),
@@ -68,7 +68,7 @@ class Cell:
 
 @frozen
 class Chunk:
-    """Seeds ``first`` to ``last`` (both included) of the cell with this number."""
+    """The work of one task: seeds ``first`` to ``last`` (both included) of the cell with the number ``cell``."""
 
     number: int
     cell: int
@@ -82,20 +82,20 @@ class Chunk:
 
     @property
     def folder(self) -> str:
-        """The name of the folder of its results."""
+        """The name of the folder with the chunk's results."""
         return f"{self.number:06d}"
 
 
 @frozen
 class Spec:
-    """The request: every cell with every seed."""
+    """The runs that a campaign must make: every cell with every seed."""
 
     cells: tuple[Cell, ...]
     first_seed: int
     last_seed: int
     keep_traces: str
     fingerprint: str
-    """A digest of the code that runs it (``shipping.fingerprint``)."""
+    """A digest of the emulator's code (``shipping.fingerprint``)."""
 
     @property
     def runs(self) -> int:
@@ -103,12 +103,12 @@ class Spec:
         return len(self.cells) * (self.last_seed - self.first_seed + 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """The request as plain data."""
+        """The specification as values for JSON."""
         return attrs.asdict(self)
 
 
 def spec_from_dict(data: Mapping[str, Any]) -> Spec:
-    """The reverse of ``to_dict``."""
+    """The specification that ``Spec.to_dict`` returned as a dict."""
     texts = ("settings", "actions")
     cells = tuple(Cell(**{**cell, **{name: tuple(cell[name]) for name in texts}}) for cell in data["cells"])
     return Spec(**{**data, "cells": cells})
@@ -117,13 +117,13 @@ def spec_from_dict(data: Mapping[str, Any]) -> Spec:
 def make_cells(
     sources: Sequence[str], profiles: Sequence[str], grid: Iterable[str], actions: Sequence[str] = ()
 ) -> tuple[Cell, ...]:
-    """Every combination: scenarios first, then profiles, then the grid's settings in the given order.
+    """Every combination, ordered by scenario, then by profile, then by settings in the order of the grid.
 
     Args:
         sources: Names of presets, or files.
-        profiles: Names of ``PROFILES``; empty: each scenario's own, as in ``kemu run``.
-        grid: "key=v1,v2,..." each. Commas inside brackets, braces and quotes belong to a value.
-        actions: Lines to add to the plan of every cell, as ``kemu run --do`` adds them.
+        profiles: Names of ``PROFILES``; empty: each scenario's profile, as in ``kemu run``.
+        grid: Texts "key=v1,v2,...". Commas inside brackets, braces and quotes belong to a value.
+        actions: Lines to add to the plan of every cell, in the syntax of ``kemu run --do``.
 
     Raises:
         ScenarioError: an unknown scenario, profile, setting or action.
@@ -149,7 +149,7 @@ def make_cells(
 
 
 def _axis(text: str) -> tuple[str, ...]:
-    """Turn "members=3,6" into ("members=3", "members=6")."""
+    """Return the settings of one axis: ("members=3", "members=6") for "members=3,6"."""
     key, equals, values = text.partition("=")
     if not (key.strip() and equals and values.strip()):
         raise ScenarioError([Problem((), f'--grid "{text}" must be KEY=VALUE,VALUE,...')])
@@ -157,7 +157,7 @@ def _axis(text: str) -> tuple[str, ...]:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Split at commas outside of brackets, braces and quotes."""
+    """Split a text at commas outside brackets, braces and quotes."""
     depth, quote, start = 0, "", 0
     for index, char in enumerate(text):
         if quote:
@@ -175,12 +175,12 @@ def _split(text: str) -> Iterator[str]:
 
 
 def make_chunks(spec: Spec, seconds: Mapping[int, float], cores: int) -> tuple[Chunk, ...]:
-    """Cut every cell's seeds into chunks.
+    """Divide the seeds of every cell into chunks.
 
     Args:
         spec: The campaign.
-        seconds: Number of a cell -> the duration of its runs, if known.
-        cores: Number of chunks that run at a time.
+        seconds: Number of a cell -> duration of a run of the cell, if known.
+        cores: Number of chunks that run at the same time.
     """
     seeds = spec.last_seed - spec.first_seed + 1
     usual = sum(seconds.values()) / len(seconds) if seconds else 1.0

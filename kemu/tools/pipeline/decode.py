@@ -1,10 +1,10 @@
-"""Decode the blocks of a trace file into rows of all tables, in one pass over the msgpack.
+"""Decode the blocks of a trace file into rows of all tables, in one pass over the msgpack data.
 
-The records of a trace do not contain figures. If figures are wanted, the panel, the checkers and the metrics observe
-the run's facts again, as in the run itself. The figures become rows at its end.
+The records of a trace do not contain figures. If a caller wants figures, the panel, the checkers and the metrics
+observe the facts of the trace, as in the run. At the end of the run, the decoder makes rows from the figures.
 
 Unreadable data becomes rows of ``bad_records``: a foreign file, a torn tail, a damaged block, a run without a footer.
-Unreadable data never raises an exception.
+Unreadable data raises no exception.
 """
 
 import io
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
-from attrs import field, frozen, mutable
+from attrs import field, mutable
 
 from kemu.emulator.checkers import checkers_for
 from kemu.emulator.engine.raised import LIVELOCK
@@ -28,6 +28,7 @@ from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.trace.blocks import TraceError, blocks_of, first_block
 from kemu.emulator.trace.rows import APPEND, EFFECT_NAMES, EVENT_NAMES, NOTE, RECEIVED, TOLD, WRITE_ONLY, noted_by
 from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Footer, Header
+from kemu.protocol.frozen import frozen
 from kemu.protocol.wire.values import from_row
 from kemu.tools.pipeline.rows import (
     FaultTimes,
@@ -46,8 +47,8 @@ from kemu.tools.pipeline.tables.schemas import COUNTED
 
 BLOCK_BITS = 26
 PLACE_BITS = 12
-"""The ``n`` of a fact from a file consists of the offset of its block, the place of its record in the block, and
-its own place in the record. The number ``n`` rises, wherever a reader begins."""
+"""Number of bits for each position in ``n``. The ``n`` of a fact consists of the block's offset, the record's position
+in the block, and the fact's position in the record. So ``n`` does not depend on the start of the span."""
 _FAULT_FACTS = (FaultApplied.__name__, FaultEnded.__name__)
 
 Row = tuple[Any, ...]
@@ -58,7 +59,7 @@ Emit = Callable[[str, Row], None]
 class Span:
     """The part of a file with the blocks that begin at or after ``start`` and before ``end``.
 
-    ``header_at``: the position of the header of the run that continues at ``start``; -1 if a header comes first there.
+    ``header_at``: the position of the header of the run that continues at ``start``; -1: a header is at ``start``.
     """
 
     path: str
@@ -66,10 +67,10 @@ class Span:
     end: int
     header_at: int = -1
     growing: bool = False
-    """The file is still being written: a torn tail is not finished yet, and not lost."""
+    """Whether another process still writes the file, so that a torn tail is unfinished and not damaged."""
     prefix: str = ""
-    """The beginning of its run ids. The seed follows it (a campaign's); "": the path and the header's offset are the
-    id."""
+    """The beginning of run ids in a campaign's trace; the seed is the rest of the id. With "", the id of a run consists
+    of the path and the offset of the header."""
 
 
 @mutable
@@ -82,16 +83,16 @@ class _Run:
     times: FaultTimes = field(factory=FaultTimes)
     broke: str | None = None
     judging: Judging | None = None
-    """Set if figures are wanted."""
+    """Panel, checkers and metrics of the run; None if the caller wants no figures."""
 
 
 class Decoder:
-    """Turns a span into rows.
+    """Decodes a span into rows.
 
     Args:
-        emit: Takes a table's name and a row of it.
-        tables: Names of the wanted tables; others are not decoded. With one of ``COUNTED`` among them, the rows of
-            ``runs`` have their figures; a span must then begin with a run.
+        emit: Receives the name of a table, and a row.
+        tables: Names of the tables to decode. If ``tables`` includes one of ``COUNTED``, the rows of ``runs`` have
+            figures, and each span must begin with a run.
     """
 
     def __init__(self, emit: Emit, tables: frozenset[str]) -> None:
@@ -107,7 +108,7 @@ class Decoder:
         self._path = ""
 
     def decode(self, span: Span) -> Iterator[None]:
-        """Emit a span's rows; yields after every block, so that the caller can pass rows on."""
+        """Emit the rows of a span; yield after each block, so that the caller can use the rows so far."""
         path = Path(span.path)
         self._path = span.path
         try:
@@ -138,7 +139,7 @@ class Decoder:
     # --- blocks ------------------------------------------------------------------------------------------------
 
     def _catch_up(self, span: Span, path: Path) -> None:
-        """Read the header of the run that continues at the span's start, for that run's last row."""
+        """Read the header of the run that continues at the start of the span, for the run's row in ``runs``."""
         assert not self._counts, "figures need every fact of a run"
         for offset, _, payload in blocks_of(path, span.header_at):
             if offset >= span.start:
@@ -223,7 +224,9 @@ class Decoder:
             said = about[0]
         else:
             said = "/".join(map(str, about)) if type(about) is tuple else str(about)
-        counts[APPEND] += counts[WRITE_ONLY]  # appends in the page cache count as appends; flushes have no column
+        counts[APPEND] += counts[
+            WRITE_ONLY
+        ]  # the column of appends includes appends in the page cache; no column has flushes
         del counts[WRITE_ONLY:]
         self._emit("steps", (run.run_id, seq, at_us, actor, life, local_us, EVENT_NAMES[code], said, *counts, broke))
 
@@ -265,7 +268,7 @@ class Decoder:
             self._emit("restores", row)
 
     def _cut_off(self, offset: int, unread_bytes: int, why: object) -> None:
-        """End the current run without a footer: it counts as torn."""
+        """End the current run as torn, because the run has no footer."""
         self._bad(offset, unread_bytes, why)
         if self._run is not None:
             self._end(self._run, None)
@@ -277,7 +280,7 @@ class Decoder:
 
 
 def run_from_trace(run_id: str, header: Header, end: Footer | None, broke: str | None, figures: Figures | None) -> Row:
-    """The row of ``RUNS`` from a trace; ``figures`` is None if figures are not wanted, or if the run has no end."""
+    """The row of ``RUNS`` from a trace; ``figures`` is None if the caller wants no figures, or the run has no end."""
     scenario = header.scenario
     return run_row(
         run_id=run_id,

@@ -1,35 +1,32 @@
-"""New chunks and traces into Parquet, each exactly once.
+"""Write new chunks and traces as Parquet, each exactly once.
 
-    TABLES/parts.json                                      the parts, and the source files of each
-    TABLES/part=0003/table=notes/campaign=.../*.parquet    the rows of one ingestion
+Executors decode traces, compute figures and write Parquet through Arrow. Rows do not pass through Spark's Java process,
+which would need several times as long for tables with so many columns.
 
-Executors decode traces, compute their figures and write Parquet through Arrow. Rows do not pass through Spark's Java,
-which takes several times as long for tables this wide.
-
-A part counts from the moment that ``parts.json`` names it. The next ingestion removes the remains of a killed one.
-``parts.json`` records the chunks and files of each part, so that none is ingested twice. ``parts.json`` also records
-the columns of the parts: parts of another kemu are refused and not filled with nulls.
+``parts.json`` (``parts``) records the chunks and files of each part, so that no chunk or file is ingested twice. The
+next ingestion deletes invalid parts of a killed ingestion. An analysis refuses parts of a kemu with other columns.
 """
 
-import hashlib
-import json
 import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from attrs import frozen
 from pyspark.sql import DataFrame, SparkSession
 
-from kemu.tools.pipeline.campaign import SPEC, Campaign, CampaignError, load
+from kemu.protocol.frozen import frozen
+from kemu.tools.pipeline.campaign import SPEC, Campaign, load
 from kemu.tools.pipeline.decode import Span
+from kemu.tools.pipeline.errors import CampaignError
+from kemu.tools.pipeline.parts import CAMPAIGN, Parts, read_parts
 from kemu.tools.pipeline.source import batches, run_prefix, spans_of, trace_files
-from kemu.tools.pipeline.tables import DERIVED
+from kemu.tools.pipeline.tables.columns import Schema
+from kemu.tools.pipeline.tables.derived import DERIVED
 from kemu.tools.pipeline.tables.schemas import (
     BAD_RECORDS,
     COUNTED,
@@ -41,85 +38,70 @@ from kemu.tools.pipeline.tables.schemas import (
     RUNS,
     STEPS,
     VIOLATIONS,
-    Schema,
 )
 from kemu.tools.pipeline.worker import TRACES
 
-PARTS = "parts.json"
 OF_CHUNKS = (RUNS, NOTES, FAULTS, VIOLATIONS, *COUNTED)
 OF_CAMPAIGN_TRACES = frozenset(schema.name for schema in (STEPS, PACKETS, NOTES, BAD_RECORDS))
-"""The other tables of a campaign are in the chunks' own files."""
+"""The tables that an ingestion reads from a campaign's traces; the chunks contain the other tables as Parquet."""
 OF_LONE_TRACES = frozenset(schema.name for schema in (*OF_TRACES, *COUNTED))
-"""Figures of runs outside a campaign are in no file, so metrics observe their facts again."""
+"""The tables that an ingestion reads or computes from traces outside campaigns, including the tables of metrics."""
 JOB_BYTES = 48 << 20
 GROUP_ROWS = 1 << 17
-"""Rows in a group of a Parquet file."""
+"""Maximum number of rows in a row group of a Parquet file."""
 T = TypeVar("T")
 LONE = "traces"
-"""The campaign of traces outside all campaigns."""
+"""Value of the column ``campaign`` for traces outside campaigns."""
 
 
 @frozen
 class New:
-    """Chunks and traces that are not ingested yet."""
+    """Chunks and traces that no part contains yet."""
 
     chunks: tuple[Path, ...]
     """Folders of chunks."""
     traces: tuple[Path, ...]
-    """Trace files outside of campaigns."""
+    """Trace files outside campaigns."""
     units: Mapping[str, list[int]]
-    """Path -> (bytes, modification time in ns), to recognise it later; chunks never change."""
+    """Path -> (bytes, modification time in ns), with which a later analysis detects changed traces."""
 
     def __bool__(self) -> bool:
         return bool(self.units)
 
 
-def columns_now() -> str:
-    """A digest of the columns of all tables of this kemu."""
-    declared = [(schema.name, schema.columns) for schema in (*RECORDED.values(), *DERIVED.values())]
-    return hashlib.blake2b(json.dumps(declared).encode(), digest_size=8).hexdigest()
+SCHEMAS: Mapping[str, Schema] = {**RECORDED, **DERIVED}
+"""Every table of this version of kemu."""
 
 
 class Tables:
-    """A folder of parts."""
+    """The tables of an analysis, in a folder of parts.
+
+    Raises:
+        CampaignError: ``parts.json`` is damaged, or lists other columns than this version of kemu has.
+    """
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
         self.folder = folder
-        self._known = self._load()
-
-    def _load(self) -> dict[str, dict[str, list[int]]]:
-        path = self.folder / PARTS
-        if not path.exists():
-            return {}
-        try:
-            told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise CampaignError(f"{path} is damaged ({error}): remove {self.folder} and analyze anew") from None
-        if told.get("columns") != columns_now():
+        self.known = read_parts(folder) or Parts(folder, SCHEMAS, {})
+        if self.known.tables != SCHEMAS:
             raise CampaignError(
-                f"{self.folder} was made by a kemu with other tables or columns: its parts would hold less than new "
+                f"{folder} was made by a kemu with other tables or columns: its parts would hold less than new "
                 "ones; remove it and analyze anew, or analyze into another --out"
             )
-        known: dict[str, dict[str, list[int]]] = told["parts"]
-        return known
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of the parts that count."""
-        return tuple(sorted(self._known))
-
-    def units(self) -> dict[str, list[int]]:
-        """All ingested paths, with their sizes and times."""
-        return {unit: stamp for units in self._known.values() for unit, stamp in units.items()}
+        """The names of the valid parts."""
+        return tuple(sorted(self.known.parts))
 
     def find_new(self, root: Path) -> New:
-        """Find the chunks and traces at or below a folder that are in no part.
+        """Return the chunks and traces at or below a folder that no part contains.
 
         Raises:
             CampaignError: a trace has changed since its ingestion, or a campaign cannot be read.
         """
-        known = self.units()
+        known = self.known.units()
         units: dict[str, list[int]] = {}
         chunks = []
         for campaign in campaigns_below(root, self.folder):
@@ -146,11 +128,11 @@ class Tables:
         return New(tuple(chunks), tuple(traces), units)
 
     def ingest(self, new: New) -> str:
-        """Make a part of these chunks; return the part's name."""
+        """Make a part from new chunks and traces; return the name of the part."""
         for left in self.folder.glob("part=*"):
-            if left.name.removeprefix("part=") not in self._known:
+            if left.name.removeprefix("part=") not in self.known.parts:
                 shutil.rmtree(left)
-        name = f"{len(self._known):04d}"
+        name = f"{len(self.known.parts):04d}"
         part = self.folder / f"part={name}"
         part.mkdir(parents=True)
         jobs = jobs_of(new, part, self.spark.sparkContext.defaultParallelism)
@@ -158,31 +140,26 @@ class Tables:
         return name
 
     def commit(self, name: str, new: New) -> None:
-        """Add the part to the analyzed parts."""
-        self._known[name] = dict(new.units)
-        fresh = self.folder / f".{PARTS}.{os.getpid()}"
-        fresh.write_text(json.dumps({"columns": columns_now(), "parts": self._known}), encoding="utf-8")
-        fresh.replace(self.folder / PARTS)
+        """Make a part valid: write its name, chunks and files into ``parts.json``."""
+        self.known = self.known.adding(name, new.units)
 
     def read(self, schema: Schema, parts: Sequence[str] | None = None) -> DataFrame:
-        """A table of all parts that count, or of the given ones: its columns, then ``campaign``."""
-        names = self.parts if parts is None else parts
-        folders = [self.folder / f"part={name}" / f"table={schema.name}" for name in names]
-        there = [str(folder) for folder in folders if folder.is_dir()]
-        wanted = schema.spark().add("campaign", "string")
+        """The rows of a table in all valid parts, or in ``parts``, with a last column ``campaign``."""
+        there = [str(place) for place in self.known.folders(schema.name, self.parts if parts is None else parts)]
+        wanted = schema.spark().add(CAMPAIGN, "string")
         if not there:
             return self.spark.createDataFrame([], wanted)
         return self.spark.read.schema(wanted).option("basePath", str(self.folder)).parquet(*there).select(*wanted.names)
 
     def write(self, part: str, schema: Schema, rows: DataFrame) -> None:
-        """Add rows (a table's columns, then ``campaign``) to a part."""
+        """Write rows of a table, with a last column ``campaign``, into a part."""
         place = self.folder / f"part={part}" / f"table={schema.name}"
-        rows.write.mode("append").partitionBy("campaign").parquet(str(place))
+        rows.write.mode("append").partitionBy(CAMPAIGN).parquet(str(place))
 
 
 @frozen
 class IngestJob:
-    """The work of one task: chunks' tables to join into larger files, and traces to decode."""
+    """The work of one task: tables of chunks to merge into larger files, and traces to decode."""
 
     part: str
     campaign: str
@@ -190,11 +167,11 @@ class IngestJob:
     chunks: tuple[str, ...]
     spans: tuple[Span, ...]
     tables: frozenset[str]
-    """The tables into which the spans are decoded."""
+    """The tables to decode from the spans."""
 
 
 def jobs_of(new: New, part: Path, cores: int) -> list[IngestJob]:
-    """Cut the work into tasks of similar size: small files share one, and a large file has several."""
+    """Divide the work into tasks of similar size: a task with several small files, or with a part of a large file."""
     jobs: list[IngestJob] = []
 
     def add(campaign: str, chunks: Sequence[Path], spans: Sequence[Span], tables: frozenset[str]) -> None:
@@ -219,7 +196,7 @@ def _bytes_of(span: Span) -> int:
 
 
 def _bins(sized: Sequence[tuple[T, int]], cores: int) -> Iterator[list[T]]:
-    """Consecutive items of together about ``JOB_BYTES``, or less if cores would be idle."""
+    """Divide items into consecutive groups of about ``JOB_BYTES``, or less if cores would otherwise be idle."""
     limit = min(JOB_BYTES, sum(size for _, size in sized) // cores + 1)
     items: list[T] = []
     total = 0
@@ -234,13 +211,13 @@ def _bins(sized: Sequence[tuple[T, int]], cores: int) -> Iterator[list[T]]:
 
 
 def convert(job: IngestJob) -> int:
-    """Do a job on an executor; return the number of rows written.
+    """Do a job on an executor; return the number of written rows.
 
-    A file is written under another name and then renamed. The file is named after the job, so that a job that runs
-    twice leaves one file.
+    The executor writes a file under a temporary name, and then renames the file. The final name depends only on the
+    job, so a repeated job replaces the file.
 
     Raises:
-        OSError: a full disk, or a file that cannot be read as a chunk's table.
+        OSError: the disk is full, or a file is no table of a chunk.
     """
     with ExitStack() as stack:
         files = {name: stack.enter_context(_Growing(job, schema)) for name, schema in RECORDED.items()}
@@ -255,11 +232,11 @@ def convert(job: IngestJob) -> int:
 
 
 class _Growing:
-    """A table's Parquet file of a job. The file appears under its name only if the block ends without an exception."""
+    """A context manager that writes a Parquet file; the file gets its name only if the block raises no exception."""
 
     def __init__(self, job: IngestJob, schema: Schema) -> None:
         self._schema = schema
-        self._final = Path(job.part, f"table={schema.name}", f"campaign={job.campaign}", f"{job.number:05d}.parquet")
+        self._final = Path(job.part, f"table={schema.name}", f"{CAMPAIGN}={job.campaign}", f"{job.number:05d}.parquet")
         self._fresh = self._final.with_name(f".{self._final.name}.{uuid.uuid4().hex}")
         self._writer: pq.ParquetWriter | None = None
         self._held: list[pa.RecordBatch] = []
@@ -300,7 +277,7 @@ class _Growing:
 
 
 def campaigns_below(root: Path, leave_out: Path) -> list[Campaign]:
-    """Every campaign at or below a folder."""
+    """The folders of all campaigns at or below a folder."""
     if root.is_file():
         return []
     found = []

@@ -1,21 +1,23 @@
-"""The constraints on each table, and their check.
+"""The constraints on each table, and the check of all constraints.
 
-A row that breaks a constraint shows a defect of kemu or a damaged file. The analysis reports it and ends with an error.
+A row that breaks a constraint shows a bug of kemu or a damaged file. The analysis reports the row, and ends with an
+error.
 """
 
 from collections.abc import Mapping, Sequence
 
-from attrs import frozen
 from pyspark.sql import DataFrame
 
 from kemu.emulator.watching.interruptions import Cause
-from kemu.tools.pipeline.tables import DERIVED, schemas
-from kemu.tools.pipeline.tables.schemas import Schema
+from kemu.protocol.frozen import frozen
+from kemu.tools.pipeline.tables import schemas
+from kemu.tools.pipeline.tables.columns import Schema
+from kemu.tools.pipeline.tables.derived import DERIVED
 
 
 @frozen
 class Constraint:
-    """A condition on rows (SQL), or a query that returns the rows that break it."""
+    """A constraint on the rows of a table: a condition in SQL, or a query for incorrect rows."""
 
     name: str
     table: str
@@ -48,7 +50,7 @@ def _belongs(table: str) -> Constraint:
 
 
 def _sums(table: str, column: str, total: str) -> Constraint:
-    """A run's figure equals the sum over its rows in another table."""
+    """The constraint that a figure of a run equals the sum over the run's rows in another table."""
     query = (
         f"select r.run_id, r.{column}, t.total from runs r left join "
         f"(select run_id, {total} total from {table} group by run_id) t on r.run_id = t.run_id "
@@ -102,7 +104,7 @@ _DOWNTIME_MAX = """
     where r.downtime_max_us is not null and r.downtime_max_us <> coalesce(t.longest, 0)
 """
 
-# The next controller completes a step whose controller died just after the store had it.
+# If a controller dies after the store committed a step, the next controller completes the step.
 _NOT_COMMITTED = """
     select s.run_id, s.partition, s.number from reassignment_steps s left anti join notes n
     on n.run_id = s.run_id and n.at_us = s.committed_us and (n.fact = 'BecameController' or (
@@ -174,15 +176,15 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     _sums("isr_changes", "leader_changes", "count_if(leader <> old_leader)"),
     _sums("isr_changes", "under_replicated_us", "sum(if(under_replicated, until_us - at_us, 0))"),
     _sums("isr_changes", "under_min_isr_us", "sum(if(under_min_isr, until_us - at_us, 0))"),
-    _of_traced("steps", "steps", "count_if(broke is null)"),  # a step that breaks is recorded, not counted
+    _of_traced("steps", "steps", "count_if(broke is null)"),  # the run does not count a broken step
     _of_traced("packets", "messages", "count(distinct packet_id)"),
 )
-"""The sums compare derived tables with the metrics of the run."""
+"""All constraints. Constraints on sums compare derived tables with the figures of the run."""
 
 
 @frozen
 class BrokenConstraint:
-    """A broken constraint: the number of rows that break it, and one of them."""
+    """A broken constraint, with the number of incorrect rows and an example."""
 
     constraint: Constraint
     rows: int
@@ -194,19 +196,19 @@ class BrokenConstraint:
 
 
 def check(tables: Mapping[str, DataFrame]) -> tuple[dict[str, int], list[BrokenConstraint]]:
-    """Count every table's rows and check its constraints.
+    """Count the rows of every table, and check the constraints.
 
     Args:
-        tables: By name; they must be registered as views of their names.
+        tables: Name -> table; a Spark view with the same name must exist.
 
     Returns:
-        Rows by table, and the broken constraints.
+        Name -> number of rows, and the broken constraints.
     """
     spark = next(iter(tables.values())).sparkSession
     rows = {name: [each for each in CONSTRAINTS if each.table == name and each.holds] for name in tables}
     counts: dict[str, int] = {}
     broken: list[BrokenConstraint] = []
-    # One plan for all tables, and one for all queries: with few rows, planning takes longer than reading.
+    # One query for all tables, and one for all constraints, because planning takes longer than reading a few rows.
     for name, count, bads in spark.sql(" union all ".join(_counting(name, rows[name]) for name in tables)).collect():
         counts[name] = count
         for each, bad in zip(rows[name], bads, strict=True):
@@ -222,7 +224,7 @@ def check(tables: Mapping[str, DataFrame]) -> tuple[dict[str, int], list[BrokenC
 
 
 def _counting(table: str, constraints: Sequence[Constraint]) -> str:
-    """A query for (table, number of its rows, number of rows that break each constraint)."""
+    """A query that returns (table, number of rows, numbers of rows that break each constraint)."""
     bad = ", ".join(f"count_if(not coalesce({each.holds}, false))" for each in constraints)
     return f"select '{table}' name, count(*) rows, cast(array({bad}) as array<bigint>) bads from {table}"
 

@@ -1,6 +1,6 @@
-"""Facts and results as rows of tables (``schemas``): the mapping from fields to columns.
+"""Map fields of facts and results to columns of tables (``schemas``).
 
-Reports of a live run (``worker``) and records of a trace (``decode``) become rows by the same functions.
+``worker`` makes rows during a run, and ``decode`` makes rows from a trace, by the same functions.
 """
 
 import json
@@ -24,8 +24,7 @@ from kemu.protocol.wire.values import to_row
 from kemu.tools.pipeline.tables.schemas import NOTES, RUNS
 
 DATA_PATH = (RecordsAppended, RecordsAcknowledged, RecordsReplicated, HighWatermarkAdvanced, Processed)
-"""Four of five facts are of these types. Such facts are kept only with the trace of their run; other facts are always
-kept."""
+"""The types of four facts in five. Campaigns write facts of these types only for runs with a trace."""
 DATA_PATH_NAMES = tuple(kind.__name__ for kind in DATA_PATH)
 
 _HEAD = ("run_id", "n", "seq", "at_us", "actor", "life", "fact")
@@ -40,7 +39,7 @@ _RENAMED: Mapping[tuple[str, str], str] = {
     ("HostStarted", "life"): "host_life",
     ("HostDown", "life"): "host_life",
 }
-"""(fact, field) -> column, where the names differ."""
+"""(fact, field) -> column, for fields whose column has another name."""
 _KINDS = dict(NOTES.columns)
 
 Cell = Any
@@ -49,7 +48,7 @@ _partition_names: dict[tuple[str, int], str] = {}
 
 
 def partition_name(partition: tuple[str, int]) -> str:
-    """("topic", 0) as "topic-0"."""
+    """The name of a partition: "topic-0" for ("topic", 0)."""
     name = _partition_names.get(partition)
     if name is None:
         name = _partition_names[partition] = f"{partition[0]}-{partition[1]}"
@@ -69,7 +68,7 @@ def _enum_name(value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """The text for a value without a JSON form; nodes of the store hold text."""
+    """The JSON form of a value that ``json`` cannot write; the bytes of a store's node become text."""
     return value.decode("utf-8", "replace") if type(value) is bytes else str(value)
 
 
@@ -81,11 +80,11 @@ _BY_TYPE: Mapping[tuple[str, str], Callable[[Any], Any]] = {
     ("strings", "tuple[str, ...]"): list,
     ("strings", "tuple[tuple[str, int], ...]"): _partition_names_of,
 }
-"""(type of the column, type of the field) -> conversion. Other fields go into ``rest``."""
+"""(type of the column, type of the field) -> conversion. Fields of other types are in ``rest``."""
 
 
 def _plan_of(kind: type) -> tuple[tuple[tuple[int, str, Callable[[Any], Cell]], ...], tuple[str, ...]]:
-    """The places of a fact's fields: ((column, field, conversion), ...), and the fields without a column."""
+    """The mapping of a type of fact: ((column, field, conversion), ...), and the fields without a column."""
     placed = []
     rest = []
     for field, declared in kind.__annotations__.items():
@@ -122,18 +121,18 @@ def note_row(run_id: str, n: int, seq: int, at_us: int, actor: str, life: int, f
 
 
 class NoteRows:
-    """An observer of a run that keeps its facts as rows, all but those of the data path."""
+    """An observer that collects rows of a run's facts, except facts of ``DATA_PATH``."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self.rows: list[tuple[Any, ...]] = []
 
     def wants(self, kind: type) -> bool:
-        """Whether the world must show facts of this type: all but the data path."""
+        """Whether the observer needs facts of this type."""
         return kind not in DATA_PATH
 
     def see(self, seen: Seen) -> None:
-        """Take one fact."""
+        """Process one fact."""
         self.rows.append(note_row(self.run_id, len(self.rows), *seen))
 
 
@@ -146,11 +145,11 @@ class FaultTimes:
         self.applied: dict[int, int] = {}
 
     def wants(self, kind: type) -> bool:
-        """Whether the type is about faults."""
+        """Whether the observer needs facts of this type: facts about faults."""
         return kind is FaultApplied or kind is FaultEnded
 
     def see(self, seen: Seen) -> None:
-        """Take one fact."""
+        """Process one fact."""
         fact = seen.fact
         if type(fact) is FaultApplied:
             self.first_us.setdefault(fact.index, seen.at_us)
@@ -159,7 +158,7 @@ class FaultTimes:
             self.ended_us[fact.index] = seen.at_us
 
     def of(self, index: int) -> tuple[int, int | None, int | None]:
-        """(number of applications, first time, last end) of an entry of the plan."""
+        """The number of applications, the first time, and the last end of an entry of the plan."""
         return self.applied.get(index, 0), self.first_us.get(index), self.ended_us.get(index)
 
 
@@ -216,7 +215,7 @@ def restore_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:
 
 
 def fault_row(run_id: str, index: int, kind: str, text: str, fired: int | None, times: FaultTimes) -> tuple[Any, ...]:
-    """An entry of a plan as a row of ``FAULTS``; ``fired`` is None in traces of a kemu that did not count it."""
+    """An entry of a plan as a row of ``FAULTS``; ``fired`` is None for old traces, which do not have the number."""
     return (run_id, index, kind, text, fired, *times.of(index))
 
 
@@ -243,8 +242,8 @@ def run_row(
     """A run as a row of ``RUNS``.
 
     Args:
-        end: The result or the footer of the run; None: its record is torn.
-        measured: Columns that no record of a trace contains (``measured_columns``; of a trace, ``figure_columns``).
+        end: The result or the footer of the run; None: the trace is torn.
+        measured: Columns that no trace contains (from ``measured_columns``, or for a trace from ``figure_columns``).
     """
     row: dict[str, Cell] = dict.fromkeys(RUNS.names)
     row |= {
@@ -265,7 +264,7 @@ def run_row(
 
 
 def measured_columns(result: RunResult, result_json: str, command: str) -> dict[str, Cell]:
-    """The columns of ``RUNS`` that no record of a trace contains. Figures can be computed again from the facts."""
+    """The columns of ``RUNS`` that no trace contains: figures, wall time, the result as JSON, and the command."""
     return {
         "wall_s": result.wall_s,
         **figure_columns(result.figures),

@@ -1,6 +1,6 @@
 """Run an analysis: ingest new traces, check constraints, compute summaries and export them.
 
-OUT/tables/...                ``ingest``
+OUT/tables/...                the tables that ``ingest`` writes
 OUT/summaries/NAME.parquet    each summary; also as NAME.csv and NAME.json
 """
 
@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from attrs import field, frozen, mutable
-from pyspark.errors import PySparkException
+from attrs import field, mutable
 from pyspark.sql import DataFrame, SparkSession
 
-from kemu.tools.pipeline.campaign import CampaignError
+from kemu.protocol.frozen import frozen
+from kemu.tools.pipeline.errors import CampaignError
 from kemu.tools.pipeline.ingest import New, Tables
 from kemu.tools.pipeline.quality import BrokenConstraint, check
 from kemu.tools.pipeline.summaries import SUMMARIES
-from kemu.tools.pipeline.tables import DERIVED, TABLES
+from kemu.tools.pipeline.tables.derived import DERIVED, TABLES
 from kemu.tools.pipeline.tables.schemas import NOTES, RECORDED, RUNS
 
 Say = Callable[[str], None]
@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 
 @mutable
 class Analysis:
-    """The results of an analysis. ``seconds``: durations by table and summary."""
+    """The results of an analysis. ``seconds``: table or summary -> duration."""
 
     new_units: int = 0
     rows: dict[str, int] = field(factory=dict)
@@ -54,16 +54,16 @@ class _Clock:
 
 
 def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say) -> Analysis:
-    """Bring the tables of a folder up to date and compute all summaries.
+    """Add the new runs of a folder to its tables, and compute all summaries.
 
     Args:
         spark: The session.
-        root: The folder of a campaign or of many, or one trace.
+        root: A folder with campaigns or traces, or one trace.
         out: The folder for tables and summaries.
         say: Called with each step and its duration.
 
     Raises:
-        CampaignError: nothing to analyze, a damaged or changed file, a full disk.
+        CampaignError: the folder has no run, a file is damaged or changed, or the disk is full.
     """
     done = Analysis()
     clock = _Clock(done.seconds, say)
@@ -91,7 +91,7 @@ def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say) -> Analysis
 
 
 def _add(tables: Tables, new: New, clock: _Clock) -> None:
-    """Add a part: the recorded tables, then the derived ones."""
+    """Add a part with the recorded tables and the derived tables."""
     with clock.time("ingest"):
         part = tables.ingest(new)
     make_derived(tables, part, clock)
@@ -99,7 +99,7 @@ def _add(tables: Tables, new: New, clock: _Clock) -> None:
 
 
 def make_derived(tables: Tables, part: str, clock: _Clock | None = None) -> None:
-    """Make all of ``TABLES`` for a part whose recorded tables exist."""
+    """Make all derived tables (``TABLES``) of a part from its recorded tables."""
     clock = clock or _Clock({}, lambda text: None)
     campaign = tables.read(RUNS, [part]).select("run_id", "campaign")
     there = {row["fact"] for row in tables.read(NOTES, [part]).select("fact").distinct().collect()}
@@ -112,7 +112,7 @@ def make_derived(tables: Tables, part: str, clock: _Clock | None = None) -> None
 
 
 def register(spark: SparkSession, out: Path) -> dict[str, DataFrame]:
-    """Register every table as a view of its name."""
+    """Register every table as a Spark view with the name of the table."""
     tables = Tables(spark, (out / "tables").resolve())
     if not tables.parts:
         raise CampaignError(f"{out} holds no tables: kemu analyze makes them")
@@ -123,18 +123,8 @@ def register(spark: SparkSession, out: Path) -> dict[str, DataFrame]:
     return views
 
 
-def register_summaries(spark: SparkSession, out: Path) -> list[str]:
-    """Register every existing summary as a view of its name; return the names."""
-    made = [name for name in SUMMARIES if (out / "summaries" / f"{name}.parquet").exists()]
-    for name in made:
-        spark.read.parquet(str(out / "summaries" / f"{name}.parquet")).createOrReplaceTempView(name)
-    return made
-
-
 def write_summaries(views: dict[str, DataFrame], folder: Path, clock: _Clock) -> None:
-    """Compute and write every summary, as Parquet, CSV and JSON. A file appears under its name only when it is
-    complete.
-    """
+    """Compute every summary, and write the summary as Parquet, CSV and JSON, each by a rename of a complete file."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, summary in SUMMARIES.items():
         with clock.time(f"summary {name}"):
@@ -149,7 +139,7 @@ def write_summaries(views: dict[str, DataFrame], folder: Path, clock: _Clock) ->
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows as CSV; null is an empty field."""
+    """Write rows as CSV, with an empty field for null."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
@@ -174,30 +164,3 @@ def _plain(error: BaseException) -> str:
             if mark in line:
                 return line.strip()[:400]
     return text.strip().splitlines()[0][:400] if text.strip() else type(error).__name__
-
-
-def ask(spark: SparkSession, out: Path, sql: str | None, limit: int) -> tuple[list[str], list[dict[str, Any]], bool]:
-    """Run a query over tables and summaries.
-
-    Args:
-        spark: The session to use.
-        out: The folder of an analysis.
-        sql: The query; None lists every table's columns.
-        limit: The largest number of rows; 0 = all.
-
-    Returns:
-        The columns' names, the rows, and whether there are more.
-
-    Raises:
-        CampaignError: no tables there, or Spark does not understand the query.
-    """
-    names = [*register(spark, out), *register_summaries(spark, out)]
-    if sql is None:
-        listed = [{"table": name, "columns": ", ".join(spark.table(name).columns)} for name in names]
-        return ["table", "columns"], listed, False
-    try:
-        answer = spark.sql(sql)
-        rows = (answer.limit(limit + 1) if limit else answer).toArrow().to_pylist()
-    except PySparkException as error:
-        raise CampaignError(f"the query: {_plain(error)}") from None
-    return answer.columns, rows[: limit or None], bool(limit) and len(rows) > limit

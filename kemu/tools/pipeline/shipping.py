@@ -1,4 +1,4 @@
-"""kemu's code as one archive for executors, and a fingerprint by which both sides compare their code."""
+"""kemu's code as one archive for executors, and a fingerprint with which executors and driver compare their code."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ SUFFIXES = (".py", ".toml", ".typed")
 
 
 def sources() -> list[tuple[str, bytes]]:
-    """(path, content) of every file of our packages, sorted by path; from a folder or out of an archive."""
+    """(path, content) of every file of kemu's package, sorted by path, from a folder or from an archive."""
     found: list[tuple[str, bytes]] = []
     _collect(files("kemu"), "kemu", found)
     return sorted(found)
@@ -29,7 +29,7 @@ def _collect(folder: Traversable, path: str, found: list[tuple[str, bytes]]) -> 
 
 @lru_cache(maxsize=1)
 def fingerprint() -> str:
-    """A digest of the code that decides a run's outcome (protocol, actors, emulator): 16 hexadecimal digits."""
+    """A digest of the code that decides the outcome of runs (protocol, actors, emulator), of 16 hexadecimal digits."""
     digest = hashlib.blake2b(digest_size=8)
     for path, content in sources():
         if not path.startswith("kemu/tools/"):
@@ -39,7 +39,7 @@ def fingerprint() -> str:
 
 
 def build_archive(folder: Path) -> Path:
-    """Write a zip of kemu's packages into this folder, named after its content, unless it exists."""
+    """Write a zip archive of kemu's package into a folder, unless the archive exists; its name has a digest."""
     content = sources()
     digest = hashlib.blake2b(repr(content).encode(), digest_size=8).hexdigest()
     path = folder / f"kemu-{digest}.zip"

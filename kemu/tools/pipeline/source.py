@@ -1,4 +1,4 @@
-"""``format("kemu")``: trace files as a DataFrame, batch and streaming.
+"""``format("kemu")`` reads trace files as a DataFrame, in batches or as a stream.
 
     spark.dataSource.register(KemuSource)
     spark.read.format("kemu").option("table", "packets").load("runs/")
@@ -6,13 +6,13 @@
 
 Options:
 * ``path``: a file, or a folder with its subfolders; or ``files``: a JSON list of files.
-* ``table``: one of ``schemas.OF_TRACES``; without it, rows of all of them in the wide schema ``EVENTS``.
-* ``splitBytes``: larger files are cut at the beginnings of runs.
+* ``table``: a table of ``schemas.OF_TRACES``; by default, rows of all these tables in the wide schema ``EVENTS``.
+* ``splitBytes``: size from which a file is divided at the beginnings of runs.
 * ``warn``: "false" suppresses messages about unreadable data.
 
-One partition is one file, or part of a large one. Unreadable data becomes rows of the table ``bad_records``. If another
-table is read alone, such data is a line on the standard error of the reader (on a cluster, of the executor). As a
-stream, a file's unfinished last block is read later; the progress is a byte offset.
+A partition of the DataFrame is a file, or a part of a large file. Unreadable data becomes rows of the table
+``bad_records``. A reader of any other table prints a line about unreadable data to standard error (on a cluster, of
+the executor). A stream reads an unfinished last block of a file later, and stores its progress as a byte offset.
 """
 
 import json
@@ -32,13 +32,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from kemu.emulator.trace.blocks import MAGIC, TraceError, blocks_of, first_block
 from kemu.emulator.trace.traces import HEADER
 from kemu.tools.pipeline.decode import Decoder, Span
-from kemu.tools.pipeline.tables.schemas import BAD_RECORDS, EVENTS, OF_TRACES, RECORDED, Schema
+from kemu.tools.pipeline.tables.columns import Schema
+from kemu.tools.pipeline.tables.schemas import BAD_RECORDS, EVENTS, OF_TRACES, RECORDED
 
 SUFFIX = ".kemu"
 BATCH_ROWS = 20_000
 SPLIT_BYTES = 64 << 20
 _HEAD_BYTES = len(MAGIC) + 2
-"""Bytes before the first block of a file."""
+"""Number of bytes before the first block of a file."""
 _LOG = logging.getLogger(__name__)
 _TABLES: Mapping[str, Schema] = {schema.name: schema for schema in OF_TRACES}
 
@@ -53,11 +54,11 @@ class KemuSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """The name of the format."""
         return "kemu"
 
     def schema(self) -> T.StructType:
-        """The columns of the table, or of the wide table."""
+        """The columns of the chosen table, or of the wide schema."""
         return self._schema().spark()
 
     def _schema(self) -> Schema:
@@ -69,16 +70,16 @@ class KemuSource(DataSource):
         return _TABLES[table]
 
     def reader(self, schema: T.StructType) -> DataSourceReader:
-        """For ``spark.read``."""
+        """The reader for ``spark.read``."""
         return _BatchReader(self._schema(), dict(self.options))
 
     def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """For ``spark.readStream``."""
+        """The reader for ``spark.readStream``."""
         return _StreamReader(self._schema(), dict(self.options))
 
 
 class _Reading:
-    """Common to both readers: options, and spans as Arrow batches."""
+    """The base of both readers, which reads the options, and returns spans as Arrow batches."""
 
     def __init__(self, schema: Schema, options: dict[str, str]) -> None:
         self._schema = schema
@@ -94,7 +95,7 @@ class _Reading:
         return trace_files(Path(self._options["path"]))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """A partition's rows. Unreadable data is reported on standard error where rows have no place for it."""
+        """Yield the rows of a partition; without the table ``bad_records``, print unreadable data to stderr."""
         assert isinstance(partition, _Part)
         wide = self._schema.name == EVENTS.name
         tables = frozenset(_TABLES) if wide else frozenset((self._schema.name, BAD_RECORDS.name))
@@ -115,7 +116,7 @@ def _say_unread(bad: pa.RecordBatch, table: str) -> None:
 
 
 def batches(spans: Iterable[Span], tables: frozenset[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of spans as (table, batch), for any recorded tables."""
+    """Yield the rows of spans as (table, batch), for the given recorded tables."""
     rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in RECORDED}
     decoder = Decoder(lambda table, row: rows[table].append(row), tables)
     for span in spans:
@@ -130,7 +131,7 @@ def batches(spans: Iterable[Span], tables: frozenset[str]) -> Iterator[tuple[str
 
 
 def _widened(table: str, narrow: pa.RecordBatch) -> pa.RecordBatch:
-    """A table's rows in the wide schema."""
+    """The rows of a table in the wide schema."""
     schema = EVENTS.arrow()
     have = set(narrow.schema.names)
     arrays = [pa.array([table] * narrow.num_rows, pa.string())]
@@ -144,7 +145,7 @@ def _widened(table: str, narrow: pa.RecordBatch) -> pa.RecordBatch:
 
 class _BatchReader(_Reading, DataSourceReader):
     def partitions(self) -> list[InputPartition]:
-        """One partition per file; large files are cut at the beginnings of runs."""
+        """One partition for each file; a large file has several partitions, each from the beginning of a run."""
         parts: list[InputPartition] = []
         for path in self._files():
             parts += [_Part((span,)) for span in spans_of(path, self._split_bytes)]
@@ -152,19 +153,19 @@ class _BatchReader(_Reading, DataSourceReader):
 
 
 class _StreamReader(_Reading, DataSourceStreamReader):
-    """The streaming reader. An offset is {path: [bytes read, position of the current run's header]} as JSON text."""
+    """The streaming reader. An offset is the JSON text of {path: [bytes read, position of the last run's header]}."""
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802
-        """The offset before any block."""
+        """The offset before the first block of every file."""
         return {"files": "{}"}
 
     def latestOffset(self, start: dict[str, str] | None = None, limit: Any = None) -> dict[str, str]:  # noqa: N802
-        """The offset after every complete block."""
+        """The offset after the last complete block of every file."""
         known: dict[str, list[int]] = json.loads((start or {"files": "{}"})["files"])
         return {"files": json.dumps({str(path): _whole(path, known.get(str(path))) for path in self._files()})}
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
-        """One partition per file that has grown."""
+        """One partition for each file that has grown."""
         before: dict[str, list[int]] = json.loads(start["files"])
         parts: list[InputPartition] = []
         for path, (until, _) in sorted(json.loads(end["files"]).items()):
@@ -175,11 +176,11 @@ class _StreamReader(_Reading, DataSourceStreamReader):
         return parts
 
     def commit(self, end: dict[str, str]) -> None:
-        """Nothing to do: files stay in place."""
+        """Do nothing, because the source keeps all files."""
 
 
 def _whole(path: Path, known: list[int] | None) -> list[int]:
-    """The readable length of a growing file, and the header of the run that continues there (-1: none)."""
+    """The readable length of a growing file, and the position of the unfinished run's header (-1: none)."""
     offset, header_at = known or (0, -1)
     try:
         if offset == 0:
@@ -192,8 +193,8 @@ def _whole(path: Path, known: list[int] | None) -> list[int]:
             offset = after
     except (TraceError, OSError):
         size = path.stat().st_size
-        # A foreign or damaged file is read "to its end" once, so that it becomes a bad record. A file without its
-        # first bytes is examined again later.
+        # A foreign or damaged file is read once to its end, so that a row of bad_records names the file. A file that
+        # does not have its first bytes yet is examined again later.
         return [max(size, 1), header_at] if size >= _HEAD_BYTES or offset else [0, -1]
     return [offset, header_at]
 
@@ -217,7 +218,7 @@ def trace_files(root: Path) -> list[Path]:
 
 
 def spans_of(path: Path, split_bytes: int = SPLIT_BYTES) -> list[Span]:
-    """A file as one span; a large file as several, each beginning with a run."""
+    """The spans of a file: one span, or for a large file several spans, which begin with a run."""
     prefix = run_prefix(path)
     size = path.stat().st_size
     end = 1 << 62
@@ -235,7 +236,7 @@ def spans_of(path: Path, split_bytes: int = SPLIT_BYTES) -> list[Span]:
 
 
 def run_prefix(path: Path) -> str:
-    """The prefix of the ids of a campaign's runs, "" for other files."""
+    """The prefix of run ids in a campaign's trace; "" for other files."""
     folder = path.parent
     if folder.parent.name != "chunks":
         return ""
@@ -248,12 +249,12 @@ def run_prefix(path: Path) -> str:
 
 
 def read_rates(spark: SparkSession, traces: Path, parquet: Path) -> tuple[float, float]:
-    """Measure the rows per second that Spark reads of a folder's steps: from traces, and from Parquet.
+    """Return the rows of ``steps`` per second that Spark reads from traces, and from Parquet.
 
     Args:
         spark: The session to use.
-        traces: The folder.
-        parquet: The path for the same steps as Parquet.
+        traces: The folder of traces.
+        parquet: The path at which to write the same rows as Parquet.
     """
     spark.dataSource.register(KemuSource)
     rows = spark.read.format("kemu").option("table", "steps").load(str(traces))

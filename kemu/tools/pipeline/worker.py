@@ -1,8 +1,8 @@
-"""Runs a chunk on an executor. The worker's results appear under the chunk's name only when they are complete.
+"""Run a chunk on an executor, and publish the complete results by a rename of their folder.
 
-Spark may run a task twice (lost executor, speculation), on machines that do not know of each other. Each attempt writes
-into a folder of its own and renames it to the chunk's name, which succeeds once. A later attempt finds the name in use
-and deletes its own results. Both attempts' results are equal, since a run is a function of its scenario and seed.
+Spark may run a task twice (lost executor, speculation), on different machines. Each attempt writes into a temporary
+folder and renames the folder to the chunk's name, which succeeds only once. A later attempt finds the name in use, and
+deletes its own results. Both attempts have equal results, because scenario and seed decide a run.
 """
 
 import json
@@ -36,6 +36,7 @@ from kemu.tools.pipeline.rows import (
     violation_row,
 )
 from kemu.tools.pipeline.shipping import fingerprint
+from kemu.tools.pipeline.tables.columns import Schema
 from kemu.tools.pipeline.tables.schemas import (
     COUNTED,
     DOWNTIME,
@@ -47,7 +48,6 @@ from kemu.tools.pipeline.tables.schemas import (
     RUNS,
     TASK_DOWNTIME,
     VIOLATIONS,
-    Schema,
 )
 from kemu.tools.report.run_report import as_dict
 
@@ -56,27 +56,27 @@ TRACES = "traces.kemu"
 
 
 class ChunkFailed(Exception):
-    """The emulator could not start or end a run (the message has the command that repeats it), or the disk is full."""
+    """A run could not start or end, or the results could not be written; the message states the reason."""
 
 
 def run_id_of(campaign: str, cell: int, seed: int) -> str:
-    """An id that is unique over campaigns."""
+    """The id of a run, unique over all campaigns."""
     return f"{campaign}/{cell}/{seed}"
 
 
 def run_chunk(out: str, campaign: str, chunk: Chunk, cell: Cell, keep_traces: str, wanted: str) -> int:
-    """Run a chunk unless it is finished; return its number of runs.
+    """Run a chunk, unless the chunk is finished; return the number of runs.
 
     Args:
         out: The campaign's folder.
-        campaign: Its id.
+        campaign: The campaign's id.
         chunk: The chunk.
         cell: The cell of the chunk.
         keep_traces: "failing", "all" or "none".
-        wanted: The driver's ``fingerprint``.
+        wanted: The ``fingerprint`` of the driver's code.
 
     Raises:
-        ChunkFailed: see the class.
+        ChunkFailed: the executor has other code, a run could not start or end, or results could not be written.
     """
     final = Path(out) / "chunks" / chunk.folder
     if (final / SUMMARY).exists():
@@ -139,7 +139,7 @@ def summary_of(result: RunResult) -> dict[str, Any]:
 
 
 class ChunkRows:
-    """The rows of a chunk's tables, collected run by run."""
+    """Collects the rows of a chunk's tables, run by run."""
 
     def __init__(self, campaign: str, number: int, cell: Cell) -> None:
         self._campaign = campaign
@@ -151,7 +151,7 @@ class ChunkRows:
         }
 
     def run(self, scenario: Scenario, seed: int, trace: Path | None, keep_traces: str) -> RunResult:
-        """Run one seed under the bare loop and keep its rows."""
+        """Run one seed with the bare event loop, and add the rows of the run."""
         run_id = run_id_of(self._campaign, self._number, seed)
         notes, times = NoteRows(run_id), FaultTimes()
         try:
@@ -216,7 +216,7 @@ def sync(file: Any) -> None:
 
 
 def _append_trace(traces: Any, trace: Path) -> None:
-    """Append a run's trace to the chunk's: its blocks, and the head of the file if it is the first."""
+    """Append the blocks of a run's trace to the chunk's trace; write the head of the file before the first run."""
     content = trace.read_bytes()
     if traces.tell():
         content = content[first_block(trace) :]
@@ -224,6 +224,6 @@ def _append_trace(traces: Any, trace: Path) -> None:
 
 
 def read_summary(folder: Path) -> Mapping[str, Any]:
-    """A finished chunk's summary."""
+    """The summary of a finished chunk."""
     data: Mapping[str, Any] = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     return data

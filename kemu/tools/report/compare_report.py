@@ -1,8 +1,8 @@
-"""The text of ``kemu compare``: each variant against the first one, then the figures that differ.
+"""The text of ``kemu compare``: the differences of each variant to the first variant, and a table of figures.
 
-The variants run with the same seeds, so that their differences are paired: for each seed, the figure of a variant less
-that of the first variant. A difference is better or worse if the exact 95 % interval of the median of the paired
-differences does not hold 0.
+All variants run with the same seeds. A paired difference is the figure of a variant minus the figure of the first
+variant with the same seed. A variant is better or worse if the exact 95 % interval of the median of paired differences
+excludes 0.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,22 +16,22 @@ from kemu.tools.report.layout import TableColumn, table
 NO_DIFFERENCE = "no difference shown"
 EQUAL = "equal"
 FEW_FIGURES = 4
-"""Up to this number of figures, the table has a row per variant, not per figure."""
+"""Up to this number of figures, the table has a row for each variant; above, a row for each figure."""
 LONGEST_NAME = 20
-"""A longer name of a variant stands above the table."""
+"""Maximum number of characters of a variant's name in the table; a list above the table has longer names."""
 _ORDER = ("better", "worse", "less", "more")
 
 
 def differences(base: dict[str, Any], row: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The paired differences of a variant to ``base``: for each figure that both know, its median, interval and word.
+    """The paired differences of a variant to ``base``, for each figure that both rows have.
 
     Args:
         base: The row of the first variant that worked, with ``by_seed``.
         row: The row of another variant.
 
     Returns:
-        By figure: ``median``, ``low`` and ``high`` (None below six pairs), and ``says``: better, worse, more, less,
-        "no difference shown", or "equal" if all differences are 0.
+        Figure -> ``median``, ``low`` and ``high`` (None for fewer than six pairs), and ``says``: better, worse, more,
+        less, "no difference shown", or "equal" if all differences are 0.
     """
     found: dict[str, dict[str, Any]] = {}
     for name, values in row["by_seed"].items():
@@ -53,7 +53,7 @@ def differences(base: dict[str, Any], row: dict[str, Any]) -> dict[str, dict[str
 
 
 def _word(name: str, difference: float) -> str:
-    """The word for a difference other than 0: "better" or "worse"; "more" or "less" where no direction is better."""
+    """The word for a difference other than 0: "better" or "worse", or for a neutral figure "more" or "less"."""
     better = FIGURES[name].better
     if better is Better.NEITHER:
         return "more" if difference > 0 else "less"
@@ -61,9 +61,9 @@ def _word(name: str, difference: float) -> str:
 
 
 def as_text(title: str, seeds: Sequence[int], rows: Sequence[dict[str, Any]], show_all: bool = False) -> Iterable[str]:
-    """The comparison for people, of rows with their ``differences``.
+    """The lines of the comparison, from rows with their ``differences``.
 
-    ``title``: name and summary of the scenario. ``show_all``: whether equal figures and largest values are shown.
+    ``title``: name and summary of the scenario. ``show_all``: whether the table has equal figures and largest values.
     """
     yield title
     yield f"seeds {seeds[0]} to {seeds[-1]}, with the same plan, load and faults for every variant"
@@ -85,7 +85,7 @@ def as_text(title: str, seeds: Sequence[int], rows: Sequence[dict[str, Any]], sh
 
 
 def _answers(worked: Sequence[dict[str, Any]], seeds: int) -> Iterable[str]:
-    """The figures that are better or worse than those of the first variant."""
+    """The lines that compare each variant with the first variant."""
     base = worked[0]["variant"]
     if seeds < FEWEST:
         yield f"Against {base}: {NO_DIFFERENCE}; {seeds} seeds are too few, {FEWEST} are needed"
@@ -119,7 +119,7 @@ def _signed(said: Callable[[float], str], value: float) -> str:
 
 
 def _shown(worked: Sequence[dict[str, Any]], show_all: bool) -> list[str]:
-    """The figures of the table: those that differ between variants; of one variant, those that are not zero."""
+    """The figures of the table: the figures that differ between variants, or for one variant, that are not zero."""
     names = []
     for name in FIGURES:
         known = [row["by_seed"][name] for row in worked]
@@ -132,7 +132,7 @@ def _shown(worked: Sequence[dict[str, Any]], show_all: bool) -> list[str]:
 
 
 def _figures(worked: Sequence[dict[str, Any]], names: Sequence[str], seeds: int, show_all: bool) -> Iterable[str]:
-    """The table of medians; its heading describes the cells."""
+    """The lines of the table of medians, after a heading that describes the cells."""
     interval = " [95 % interval of the median]" if seeds >= FEWEST else ""
     high = f" / {'95th percentile' if seeds >= FEWEST_FOR_P95 else 'largest value'}" if show_all else ""
     few = "" if show_all or len(worked) == 1 else "; figures that differ (--all shows every figure)"

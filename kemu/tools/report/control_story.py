@@ -1,4 +1,4 @@
-"""The control plane's part of the story: controllers, leaders, ISRs, truncations, reassignments, deletions."""
+"""Story lines about the control plane: controllers, leaders, ISRs, truncations, reassignments, deletions."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -16,42 +16,42 @@ NEW = "new"
 
 
 class Add(Protocol):
-    """The signature of ``Story.add``: time, kind, a sentence with "{}" for hosts or partitions, and one of these."""
+    """The signature of ``Story.add``: time, kind, a sentence with "{}" as a placeholder, and one host or partition."""
 
     def __call__(self, at_us: int, kind: str, sentence: str, who: str = "") -> None:
         """Add a line."""
 
 
 class ControlStory:
-    """Tells turning points of the control plane; equal lines about several partitions become one in the story."""
+    """Adds lines about the control plane to a story, which merges equal lines about several partitions."""
 
     def __init__(self, add: Add) -> None:
         self._add = add
         self._isrs: dict[TopicPartition, tuple[int, ...]] = {}
         self._former: dict[TopicPartition, dict[int, None]] = {}
-        """Partition -> brokers that were ever in its ISR."""
+        """Partition -> all brokers that were in its ISR at any time."""
         self._held_up: dict[TopicPartition, None] = {}
-        """Partitions whose leader cannot change the ISR, as the story told."""
+        """Partitions for which the story tells that the leader cannot change the ISR."""
         self._starts: dict[TopicPartition, int] = {}
-        """Partition -> the highest log start offset told."""
+        """Partition -> the highest log start offset in a story line."""
         self._blocked: dict[TopicPartition, str] = {}
-        """Partition -> the reason told last for its blocked reassignment."""
+        """Partition -> the reason in the last story line about its blocked reassignment."""
 
     def tell(self, seen: Seen, sentence: str, host: str = "") -> None:
-        """Add one line, about ``host`` if one is given."""
+        """Add one line; ``host`` replaces the placeholder of the sentence."""
         self._add(seen.at_us, CONTROL, sentence, host)
 
     def tell_of(self, seen: Seen, sentence: str, at: TopicPartition) -> None:
-        """Add one line about a partition."""
+        """Add one line; the partition ``at`` replaces the placeholder of the sentence."""
         self._add(seen.at_us, PARTITIONS, sentence, f"{at[0]}-{at[1]}")
 
     def session_ended(self, seen: Seen, fact: control_notes.SessionEnded) -> None:
-        """Tell that the store ended the session of a client that did not close it."""
+        """Tell that the store ended the session of a client that had not closed the session."""
         if fact.why != "closed":
             self.tell(seen, f"the store ended the session of {fact.client}: {fact.why}")
 
     def store_took_over(self, seen: Seen, fact: control_notes.StoreTookOver) -> None:
-        """Tell that the store serves again."""
+        """Tell that the store serves requests again after a failure."""
         self.tell(seen, f"the store recovered: {fact.sessions} sessions, each with its full timeout from now on")
 
     def became_controller(self, seen: Seen, fact: control_notes.BecameController) -> None:
@@ -69,7 +69,7 @@ class ControlStory:
         self.tell(seen, f"the store fenced {broker_host(fact.broker_id)}: a write of a deposed controller")
 
     def isr_write_refused(self, seen: Seen, fact: control_notes.IsrWriteRefused) -> None:
-        """Tell that the store refused an ISR by its version; often because an answer to an earlier write was lost."""
+        """Tell that the store refused an ISR because of its version, often after a lost answer to an earlier write."""
         said = f"the store refused the controller's ISR {_list(fact.isr)} of {{}} (version mismatch): the ISR stays "
         said += f"{_list(fact.known_isr)}, and {broker_host(fact.leader)} waits for another leader epoch"
         self.tell_of(seen, said, (fact.topic, fact.partition))
@@ -81,7 +81,7 @@ class ControlStory:
         )
 
     def brokers_changed(self, seen: Seen, fact: control_notes.BrokersChanged) -> None:
-        """Tell the controller's view of the registrations."""
+        """Tell that the controller sees new or lost registrations of brokers."""
         for brokers, what in ((fact.dead, "deleted"), (fact.bounced, "bounced"), (fact.new, "newly added")):
             for broker in brokers:
                 self.tell(seen, f"the controller sees {what} broker {{}}", broker_host(broker))
@@ -99,7 +99,7 @@ class ControlStory:
                 self.tell_of(seen, f"{broker_host(fact.leader)} elected leader of {{}} {how}", at)
 
     def isr_changed(self, seen: Seen, fact: control_notes.IsrChanged) -> None:
-        """Tell the replicas that left an ISR and those that joined it."""
+        """Tell which replicas a leader removed from an ISR or added to an ISR."""
         at = (fact.topic, fact.partition)
         self._held_up.pop(at, None)
         before = self._isrs.get(at, fact.isr)
@@ -114,7 +114,7 @@ class ControlStory:
         self._former.setdefault(at, {}).update(dict.fromkeys((*before, *fact.isr)))
 
     def isr_change_failed(self, seen: Seen, fact: control_notes.IsrChangeFailed) -> None:
-        """Tell once that a leader cannot change an ISR: its only request waits until the socket times out."""
+        """Tell once that a leader cannot change an ISR, because its only request in flight has no answer yet."""
         at = (fact.topic, fact.partition)
         if fact.why == ErrorCode.OPERATION_NOT_ATTEMPTED.name and at not in self._held_up:
             self._held_up[at] = None
@@ -127,19 +127,19 @@ class ControlStory:
             self.tell_of(seen, f"{seen.actor} truncated its log of {{}}", (fact.topic, fact.partition))
 
     def start_moved(self, seen: Seen, fact: control_notes.LogStartMoved) -> None:
-        """Tell once that records were deleted on purpose, at the first replica that deletes them."""
+        """Tell once that records were deleted by retention or DeleteRecords, at the first replica that deletes them."""
         at = (fact.topic, fact.partition)
         if fact.start_offset > self._starts.get(at, 0):
             self._starts[at] = fact.start_offset
             self.tell_of(seen, f"records below {fact.start_offset} of {{}} were deleted ({fact.why})", at)
 
     def log_of_another_topic(self, seen: Seen, fact: control_notes.LogOfAnotherTopic) -> None:
-        """Tell that a log of a deleted topic keeps a broker from its replica."""
+        """Tell that a broker cannot make a replica, because it has a log of a deleted topic with the same name."""
         said = f"{seen.actor} does not replicate {{}}: its log is of a deleted topic of that name"
         self.tell_of(seen, f"{said} (INCONSISTENT_TOPIC_ID)", (fact.topic, fact.partition))
 
     def log_dir_failed(self, seen: Seen, fact: control_notes.LogDirFailed) -> None:
-        """Tell that a log directory failed, with its replicas."""
+        """Tell that a log directory failed, and name the online replicas in the directory."""
         there = ", ".join(f"{topic}-{number}" for topic, number in sorted(fact.partitions)) or "no online replica"
         self.tell(seen, f"log directory {fact.log_dir} of {seen.actor} failed, with {there}")
 
@@ -148,7 +148,7 @@ class ControlStory:
         self.tell(seen, f"topic {fact.topic} created with {fact.partitions} partitions")
 
     def reassigned(self, seen: Seen, fact: control_notes.ReassignmentStarted) -> None:
-        """Tell a reassignment that an admin asked for, or that a new controller resumed."""
+        """Tell a reassignment that an admin requested, or that a new controller resumed."""
         how = "resumed" if fact.resumed else "started"
         said = f"reassignment of {{}} from {_list(fact.replicas)} to {_list(fact.target)} {how}"
         self.tell_of(seen, said, (fact.topic, fact.partition))
@@ -158,22 +158,22 @@ class ControlStory:
         self.tell_of(seen, f"the replicas of {{}} are {_list(fact.replicas)} now", (fact.topic, fact.partition))
 
     def reassignment_blocked(self, seen: Seen, fact: control_notes.ReassignmentBlocked) -> None:
-        """Tell that no next step of a reassignment is possible yet."""
+        """Tell that a reassignment cannot begin its next step, and the reason."""
         why = fact.why or "no broker that could get a replica is up"
         self._blocked[fact.topic, fact.partition] = why
         said = f"reassignment of {{}} to {_list(fact.target)} waits: {why}"
         self.tell_of(seen, said, (fact.topic, fact.partition))
 
     def deletion_queued(self, seen: Seen, fact: control_notes.TopicDeletionQueued) -> None:
-        """Tell a deletion that an admin asked for, or that a new controller found."""
+        """Tell a deletion of a topic that an admin requested, or that a new controller found."""
         self.tell(seen, f"topic {fact.topic} queued for deletion")
 
     def deletion_halted(self, seen: Seen, fact: control_notes.TopicDeletionHalted) -> None:
-        """Tell that a deletion waits."""
+        """Tell that the deletion of a topic waits, and the reason."""
         self.tell(seen, f"the deletion of {fact.topic} waits: {fact.why}")
 
     def reassignment_waits(self, seen: Seen, fact: control_notes.ReassignmentWaits) -> None:
-        """Tell a wait, except for replicas that are not in sync (every step has it) and a reason told as blocked."""
+        """Tell that a reassignment waits. Omit the wait for in-sync replicas, and a reason already told as blocked."""
         at = (fact.topic, fact.partition)
         if fact.reason != WaitReason.NOT_IN_SYNC and self._blocked.pop(at, None) != fact.why:
             self.tell_of(seen, f"reassignment of {{}} waits: {fact.why}", at)
@@ -212,4 +212,4 @@ TELLERS: dict[type, Callable[[ControlStory, Seen, Any], None]] = {
     control_notes.ReassignmentBlocked: ControlStory.reassignment_blocked,
     control_notes.ReassignmentWaits: ControlStory.reassignment_waits,
 }
-"""Type of fact -> the method that tells it. A row is only ever called with its own type of fact."""
+"""Type of fact -> the method that adds a line about the fact. Each method accepts only its type of fact."""

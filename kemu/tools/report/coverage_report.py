@@ -1,4 +1,4 @@
-"""Coverage for people: a heat map per role, transitions never taken, probes; and the same as plain data."""
+"""The report of coverage, as text or JSON values: a heat map for each role, transitions, and probes."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,11 +10,11 @@ from kemu.emulator.exploring.probes import PROBES
 from kemu.tools.report.layout import TableColumn, table
 
 SHADES = (" ", "░", "▒", "▓", "█")
-"""Shades of counts: 0, up to 9, up to 99, up to 999, more."""
+"""Characters for counts: 0, up to 9, up to 99, up to 999, more."""
 
 
 def shade(count: int) -> str:
-    """The shade of a cell; darker for a larger count."""
+    """The character for a count; a larger count has a darker character."""
     return SHADES[min(len(SHADES) - 1, len(str(count)))] if count else SHADES[0]
 
 
@@ -26,7 +26,7 @@ def short(count: int) -> str:
 
 
 def as_text(coverage: Coverage, role: str | None = None) -> Iterable[str]:
-    """The tables of all roles, transitions and probes; or the table of one role."""
+    """The lines of the report: the tables of all roles, transitions and probes, or only the table of ``role``."""
     runs = "1 run" if coverage.runs == 1 else f"{coverage.runs} runs"
     yield f"{runs}; {len(coverage.points)} pairs of state and message with their outcomes"
     for name in ROLES if role is None else (role,):
@@ -49,7 +49,7 @@ def as_text(coverage: Coverage, role: str | None = None) -> Iterable[str]:
 
 
 def _table(role: str, points: list[Point], coverage: Coverage) -> Iterable[str]:
-    """Rows: messages and outcomes; columns: states."""
+    """The lines of a role's table, with a row for each message and outcome, and a column for each state."""
     yield ""
     if not points:
         yield f"{role}: never met a message"
@@ -69,7 +69,7 @@ def _table(role: str, points: list[Point], coverage: Coverage) -> Iterable[str]:
 
 
 def as_dict(coverage: Coverage, role: str | None = None) -> dict[str, Any]:
-    """The coverage as plain data."""
+    """The coverage as values for JSON."""
     points = [
         {**point._asdict(), "count": count}
         for point, count in sorted(coverage.points.items())

@@ -1,4 +1,4 @@
-"""The first screen of a run's report: the verdict, the cost, and the most important events, in a few lines."""
+"""The first screen of a run's report, with the verdict, the cost and the most important events."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,13 +14,13 @@ from kemu.tools.report.reasons import short_members
 from kemu.tools.report.story import StoryLine, clock_text, span_text
 
 COLOURS = {"holds": "green", "liveness": "red", "violated": "red", "livelock": "red", "broken": "red"}
-"""Verdict -> its colour."""
+"""Verdict -> colour of the verdict on a terminal."""
 KIND_COLOURS = {"fault": "yellow", "group": "cyan", "member": "magenta", "control": "blue", "partitions": "blue"}
-"""Kind of a story line -> its colour."""
+"""Kind of a story line -> colour of the line on a terminal."""
 MOST_EVENTS = 10
-"""Events on the first screen."""
+"""Maximum number of events on the first screen."""
 HEAD = 8
-"""Columns of the words "Verdict" and "Cost" with the space behind them."""
+"""Width of the column with the words "Verdict" and "Cost", in characters."""
 _WEIGHTS: Mapping[str, int] = {
     "fault": 9, "effect": 8, "member": 7, "control": 6, "host": 5, "group": 5, "partitions": 4,
 }  # fmt: skip
@@ -36,11 +36,11 @@ _WORDS = (
     ("truncated", 7),
     ("elected leader", 6),
 )
-"""Words of a sentence -> the importance of its line; the first that occur count."""
+"""(words, importance of a story line with these words); the first pair that matches a sentence applies."""
 
 
 def verdict_line(result: RunResult, scenario: Scenario, width: int) -> str:
-    """The verdict with the first violation that was not expected, in one line."""
+    """One line with the verdict and the first violation that the scenario does not expect."""
     said = click.style(result.verdict, fg=COLOURS[result.verdict], bold=True)
     unexpected, _ = split(result.violations, scenario.expect)
     if unexpected:
@@ -56,7 +56,7 @@ def verdict_line(result: RunResult, scenario: Scenario, width: int) -> str:
 
 
 def cost_line(figures: Figures, width: int) -> str:
-    """The cost in one line: the figures that are not zero, the most important ones first, as many as fit."""
+    """One line with the most important figures that are not zero, as many figures as fit into ``width``."""
     parts: list[str] = []
     used = HEAD
     for part in _costs(figures):
@@ -67,7 +67,7 @@ def cost_line(figures: Figures, width: int) -> str:
 
 
 def _costs(figures: Figures) -> Iterator[str]:
-    """Figures by importance."""
+    """The texts of figures that are not zero, the most important figure first."""
     if figures.lost:
         yield f"{figures.lost:,} records lost"
     if figures.expected_losses:
@@ -94,7 +94,7 @@ def _costs(figures: Figures) -> Iterator[str]:
 
 @define
 class Event:
-    """Story lines of one pattern, such as the six restarts of a rolling restart: the first line, and a count."""
+    """Similar story lines, such as six restarts of a rolling restart: the first line, and the number of lines."""
 
     first: StoryLine
     place: int
@@ -103,7 +103,7 @@ class Event:
     last_us: int = -1
 
     def text(self) -> tuple[str, str]:
-        """The first line, and the number of similar lines ("" for one line)."""
+        """The first line, followed by the number of similar lines if there are several."""
         said = short_members(self.first.text())
         return said, "" if self.count == 1 else f" ({self.count} times until {clock_text(self.last_us)[:5]})"
 
@@ -111,8 +111,8 @@ class Event:
 def key_events(lines: Sequence[StoryLine], most: int = MOST_EVENTS) -> list[Event]:
     """The most important events of a story, at most ``most``, in order of time.
 
-    Lines of one pattern (equal but for numbers, hosts and partitions) are one event, except entries of the plan. The
-    effects of a fault (crashes, pauses) count as much as the fault; first starts count least.
+    Lines that differ only in numbers, hosts and partitions are one event, except entries of the plan. The effects of a
+    fault (crashes, pauses) are as important as the fault. First starts are the least important events.
     """
     events: dict[object, Event] = {}
     for place, line in enumerate(lines):
@@ -134,13 +134,13 @@ def _pattern(line: StoryLine, place: int, all_fit: bool) -> object:
 
 
 def _weight(line: StoryLine) -> int:
-    """The importance of a line: that of its kind, unless words of its sentence give it another."""
+    """The importance of a line by ``_WORDS``, or else by ``_WEIGHTS``."""
     found = [weight for words, weight in _WORDS if words in line.sentence]
     return found[0] if found else _WEIGHTS.get(line.kind, 0)
 
 
 def events_text(lines: Sequence[StoryLine], width: int) -> Iterable[str]:
-    """The section "What happened": at most ten events, a line each; a longer text is cut."""
+    """The lines of the section "What happened": one line for each of at most ``MOST_EVENTS`` events."""
     events = key_events(lines)
     hidden = len(lines) - len(events)
     more = f" ({len(events)} of {len(lines)} events; --verbose prints all)" if hidden else ""
@@ -154,6 +154,6 @@ def events_text(lines: Sequence[StoryLine], width: int) -> Iterable[str]:
 
 
 def event_line(line: StoryLine, text: str) -> str:
-    """One event with its time."""
+    """The line of one event, with the time of the event."""
     colour = KIND_COLOURS.get(line.kind)
     return f"  {clock_text(line.at_us)}  {click.style(text, fg=colour) if colour else text}"

@@ -1,20 +1,21 @@
-"""The anomalies of a run's history for people, as a table, and as plain data."""
+"""The anomalies of a run's history, as a table and as values for JSON."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from attrs import asdict, frozen
+from attrs import asdict
 
 from kemu.emulator.exploring.history import EXPLANATIONS, Anomaly, Occurrence, counted
+from kemu.protocol.frozen import frozen
 from kemu.tools.report.layout import TableColumn, table, terminal_width
 
 MOST = 20
-"""Unexplained anomalies that the text lists; the JSON has all."""
+"""Maximum number of unexplained anomalies in the text; the JSON lists all anomalies."""
 
 
 @frozen
 class RunHistory:
-    """One run and the anomalies of its history. ``broke``: the error of a run that broke, else ""."""
+    """One run and the anomalies of its history. ``broke``: the error of a broken run, else ""."""
 
     source: str
     seed: int
@@ -31,7 +32,7 @@ class RunHistory:
 
 
 def as_dict(history: RunHistory) -> dict[str, Any]:
-    """Plain data: all counts, and each anomaly that nothing explains."""
+    """Values for JSON: all counts, and each unexplained anomaly."""
     counts = counted(history.found)
     return {
         "source": history.source,
@@ -50,9 +51,9 @@ def as_dict(history: RunHistory) -> dict[str, Any]:
 
 
 def as_text(history: RunHistory, indent: int = 0) -> Iterator[str]:
-    """A row for each anomaly and its explanation; then each unexplained occurrence.
+    """The lines of a table with a row for each anomaly and explanation, then each unexplained anomaly.
 
-    ``indent``: columns by which the caller indents the lines.
+    ``indent``: number of characters by which the caller indents the lines.
     """
     took = f"{history.virtual_us / 1_000_000:.1f} s"
     yield f"{history.source}, seed {history.seed}, {history.profile}: {took}, verdict {history.verdict}"

@@ -1,7 +1,7 @@
 """Text that fits the terminal: wrapped lines, and tables drawn by rich.
 
-The width is that of the terminal, or COLUMNS, or 80. Long commands are continued with a backslash, so that a shell
-reads the copied lines as one command.
+The width is the variable COLUMNS, or the width of the terminal, or 80. A backslash continues a long command on the next
+line, so that a shell reads the copied lines as one command.
 """
 
 import re
@@ -12,43 +12,44 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 import click
-from attrs import frozen
+
+from kemu.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
 WIDTH = 80
-"""Columns without a terminal."""
+"""Width of the output without a terminal, in characters."""
 NARROWEST = 40
-"""Minimum width of the layout."""
+"""Minimum width of the output, in characters."""
 GAP = 2
-"""Spaces between two columns of a table."""
+"""Number of spaces between two columns of a table."""
 ZERO = re.compile(r"|-|[0,.]*0( (ms|s|%))?")
-"""Cells with a zero, or empty cells."""
+"""Matches empty cells and cells with a zero."""
 _COMMAND = re.compile(r"^(?P<before>(?:.*?: )?\s*)(?P<command>kemu [a-z-]+ .*)$")
 _WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|[^\s'"])+""")
 
 
 def terminal_width() -> int:
-    """Columns of the terminal: COLUMNS, else the terminal's own, else 80."""
+    """The width of the output: COLUMNS, else the width of the terminal, else ``WIDTH``."""
     return max(NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns)
 
 
 def print_lines(lines: Iterable[str], err: bool = False) -> None:
-    """Print lines, each wrapped to the terminal's width; ``err``: to standard error."""
+    """Print lines, wrapped to the terminal's width; ``err``: print to standard error."""
     for line in lines:
         for part in fold(line, terminal_width()):
             click.echo(part, err=err)
 
 
 def fold(line: str, width: int, hang: int | None = None) -> list[str]:
-    """A line as lines of at most ``width`` columns.
+    """A long line as several lines of at most ``width`` characters.
 
     Args:
         line: The line, possibly styled.
-        width: The maximum number of columns.
-        hang: Indentation of continued lines; None: under the text behind a time, else two more than the line.
+        width: The maximum number of characters in a line.
+        hang: Indentation of continued lines; None: as ``hanging_indent`` returns.
     """
     plain = click.unstyle(line)
     if len(plain) <= width:
@@ -87,7 +88,7 @@ def hanging_indent(plain: str) -> int:
 
 
 def _folded_command(before: str, command: str, width: int) -> list[str]:
-    """A command over several lines that a shell reads as one."""
+    """The lines of a long command, with backslashes, so that a shell reads one command."""
     if len(before) + len(command) <= width:
         return [before + command]
     if len(before) > width // 3 and before.strip():
@@ -107,7 +108,7 @@ def _folded_command(before: str, command: str, width: int) -> list[str]:
 
 
 def _split_word(line: str, width: int) -> list[str]:
-    """Split a line with a too long last word; quotes are closed and opened again, at column 0."""
+    """Split a line inside a too long last word; a quoted word is closed, and reopened at the start of the next line."""
     cut = width - 2
     quotes = [quote for quote in "'\"" if line[:cut].count(quote) % 2]
     quote = quotes[0] if quotes else ""
@@ -141,9 +142,7 @@ def _ansi(text: "Text") -> str:
 
 @frozen
 class TableColumn:
-    """A column of a table. ``right``: its cells are aligned to the right. ``wraps``: the column takes the remaining
-    width.
-    """
+    """A column of a table. ``right``: cells are aligned right. ``wraps``: the column gets the remaining width."""
 
     head: str = ""
     right: bool = False
@@ -158,9 +157,9 @@ def table(
     indent: int = 2,
     keys: int = 1,
 ) -> list[str]:
-    """A table as lines of at most ``width`` columns (default: the terminal's).
+    """The lines of a table, of at most ``width`` characters (default: the terminal's width).
 
-    Columns that do not fit are in further tables below; each table repeats the first ``keys`` columns.
+    Columns that do not fit form further tables below. Each table repeats the first ``keys`` columns.
     """
     room = (terminal_width() if width is None else width) - indent
     widest = [
@@ -183,7 +182,7 @@ def table(
 
 
 def _blocks(least: Sequence[int], room: int, keys: int) -> list[list[int]]:
-    """The columns of each table: the first ``keys`` columns, then as many others as fit."""
+    """The columns of each table: the first ``keys`` columns, then as many other columns as fit."""
     start = list(range(min(keys, len(least))))
     blocks = [list(start)]
     for at in range(len(start), len(least)):
@@ -214,14 +213,14 @@ def _drawn(
 
 
 def _trimmed(line: str) -> str:
-    """The line without spaces at its end, also before style codes."""
+    """The line without trailing spaces, also without spaces before trailing style codes."""
     return re.sub(r"\s+((?:\x1b\[[0-9;]*m)*)$", r"\1", line)
 
 
 def without_zeros(
     columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], keys: int = 1
 ) -> tuple[list[TableColumn], list[list[str]]]:
-    """Columns and rows without columns of zeros; the first ``keys`` columns stay."""
+    """The table without columns that have only zeros; the first ``keys`` columns stay."""
     kept = [
         at for at in range(len(columns)) if at < keys or any(not ZERO.fullmatch(click.unstyle(row[at])) for row in rows)
     ]

@@ -1,4 +1,4 @@
-"""The owners of partitions over time, as the members knew them; and a picture of them in plain text."""
+"""The owners of partitions over time, as members report ownership, and a diagram of owners in plain text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -37,12 +37,12 @@ class Interval:
 
 
 class Ownership:
-    """An observer: intervals of ownership, as the panel sees them. A member that dies or fails owns nothing."""
+    """An observer that records intervals of ownership from the panel. A member that dies or fails owns no partition."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
         self.intervals: dict[str, list[Interval]] = {}
-        """Group -> intervals in order of start."""
+        """Group -> intervals in order of ``start_us``."""
         self.subscribed: dict[str, set[str]] = {}
         """Group -> topics that were ever assigned in the group."""
         self._open: dict[tuple[str, ActorName], dict[TopicPartition, Interval]] = {}
@@ -50,15 +50,15 @@ class Ownership:
 
     @property
     def partitions(self) -> Mapping[str, int]:
-        """Topic -> partitions."""
+        """Topic -> number of partitions."""
         return self._panel.topics
 
     def wants(self, kind: type) -> bool:
-        """Whether facts of this kind move partitions or end the run."""
+        """Whether facts of this kind change owners or end the run."""
         return kind in _MOVERS
 
     def see(self, seen: Seen) -> None:
-        """Take one fact; the panel must have it before."""
+        """Receive one fact, which the panel must have received before."""
         self.end_us = seen.at_us
         panel = self._panel
         if panel.now is not seen:
@@ -94,11 +94,12 @@ class Ownership:
 def picture(
     ownership: Ownership, group: str, *, width: int = 72, rows: int = 24, columns: int | None = None
 ) -> list[str]:
-    """One line per partition, one column per span of time: the mark of the owner, "." no owner, "!" several owners.
+    """The lines of a diagram with a row for each partition, a column for each span of time, and marks for owners.
 
-    A column shows "!" if the partition had several owners at any moment of its span, "." if it had none at the begin.
-    A gap that is shorter than a column may be invisible. Of more than ``rows`` partitions, those that moved most are
-    drawn. ``columns``: columns of a whole line; None: ``width`` columns for the time.
+    A column shows "!" if the partition had several owners at any moment of the span. A column shows "." if the
+    partition had no owner at the begin of the span. A gap that is shorter than a column may be invisible. Of more than
+    ``rows`` partitions, the diagram shows the partitions with the most moves. ``columns``: the width of a line in
+    characters; None: ``width`` columns for the time.
     """
     end_us = max(ownership.end_us, 1)
     intervals = ownership.intervals.get(group, [])
@@ -120,7 +121,7 @@ def picture(
         cells = "".join(_cell(own, column * step_us, step_us, mark) for column in range(-(-end_us // step_us)))
         lines.append(f"{f'{partition[0]}-{partition[1]}':{name_width}} {cells}")
     if len(partitions) > rows:
-        lines.append(f"... and {len(partitions) - rows} more partitions, which moved no more often than these")
+        lines.append(f"... and {len(partitions) - rows} more partitions with fewer or equal moves")
     legend = [f"{mark[owner]} {owner}" for owner in owners if mark[owner] != "#"]
     more = [f"# {len(owners) - len(MARKS)} more members"] if len(owners) > len(MARKS) else []
     lines += _wrapped([*legend, *more, "! several owners", ". no owner"], width + name_width)
@@ -128,7 +129,7 @@ def picture(
 
 
 def _most_moved(partitions: list[TopicPartition], intervals: Sequence[Interval], rows: int) -> list[TopicPartition]:
-    """The partitions to draw, in their own order."""
+    """The ``rows`` partitions with the most moves, in the order of ``partitions``."""
     moves = dict.fromkeys(partitions, 0)
     for interval in intervals:
         if interval.partition in moves:
@@ -147,7 +148,7 @@ def _cell(own: Sequence[Interval], start_us: int, step_us: int, mark: dict[str, 
 
 
 def _ruler(step_us: int, width: int) -> str:
-    """The times above the columns, one about every twelve columns."""
+    """The line of times above the columns, with a time about every twelve columns."""
     ruler = ""
     for column in range(0, width, 12):
         seconds = column * step_us // 1_000_000

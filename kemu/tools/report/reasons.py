@@ -1,6 +1,6 @@
-"""Short forms of the long sentences of Kafka's coordinators and of member ids, for tables and stories.
+"""Short forms of coordinators' reasons and of member ids, for tables and stories.
 
-JSON, traces and ``--verbose`` have the sentences whole. The sentences are those of ``actors.coordinator.reasons``.
+JSON, traces and ``--verbose`` contain the full reasons, which ``actors.coordinator.reasons`` defines.
 """
 
 import re
@@ -36,11 +36,11 @@ _CLIENT_REASONS = {
     "need to revoke partitions and re-join": "to revoke partitions",
     "cached metadata has changed": "metadata changed",
 }
-"""Reasons of clients (KIP-800) that say more than the short form does."""
+"""Reason of a client (KIP-800) -> text that the short form appends."""
 
 
 def short_reason(reason: str) -> str:
-    """The reason of a rebalance in a few words: "c1 joined"; an unknown sentence stays as it is."""
+    """The reason of a rebalance in a few words, such as "c1 joined"; an unknown reason is returned unchanged."""
     for pattern, short in _SHORT:
         found = pattern.fullmatch(reason)
         if found is not None:

@@ -1,4 +1,4 @@
-"""The report of a run: text for people, JSON for programs."""
+"""The report of a run, as text or as JSON values."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 import click
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.emulator.findings import LOSS_REASONS, STAYS_BLOCKED, STAYS_DEGRADED, Loss, Unmended
 from kemu.emulator.metrics import task_downtime
@@ -27,6 +27,7 @@ from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.runner import RunResult, unfired_in_all
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.scenario import Scenario, known_names
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import broker_host
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.report.first_screen import COLOURS, cost_line, event_line, events_text, verdict_line
@@ -41,13 +42,13 @@ MOST_WAITING = 20
 REBALANCE_HEADS = ("gen", "began", "took", "stopped", "members", "moved")
 TASK_HEADS = ("from", "down", "detect", "barrier", "restore", "pause")
 _CAUSES = {task_downtime.STILL: "host paused"}
-"""Cause of a downtime as JSON has it -> its words in the report."""
+"""Cause of a task's downtime in JSON -> text of the cause in the report."""
 LAST_LINES = 120
-"""Lines of a story that are printed; a longer story lacks its middle."""
+"""Maximum number of printed lines of a story; the middle of a longer story is left out."""
 
 
 def as_dict(result: RunResult) -> dict[str, Any]:
-    """The result as plain data: the fields of the run and of its figures in one object."""
+    """The result as values for JSON: the fields of the run and of its figures in one object."""
     left_out = {"figures"} if result.core is not None else {"figures", "core"}
     own = attrs.asdict(result, filter=lambda field, _: field.name not in left_out)
     figures = plain(result.figures)
@@ -77,10 +78,10 @@ def as_text(
     told: bool = False,
     verbose: bool = False,
 ) -> Iterable[str]:
-    """The report, line by line: the first screen, then the details.
+    """The lines of the report: the first screen, then the details.
 
-    ``story`` and ``ownership`` are the observers of the run, ``command`` repeats it. ``told``: the story was printed
-    during the run. ``verbose``: the whole story is printed, with Kafka's own words at full length.
+    ``story`` and ``ownership`` observed the run, and ``command`` repeats the run. ``told``: the story was printed
+    during the run. ``verbose``: the report has the whole story, with Kafka's reasons in full.
     """
     width = terminal_width()
     restarts = _Restarts(scenario, story)
@@ -126,7 +127,7 @@ def as_text(
 
 
 class _Restarts:
-    """The real down times of hosts; the plan has the time before the random draw."""
+    """The real down times of hosts, in place of the planned down times, which random draws change."""
 
     PLANNED = re.compile(r"each down for (?P<planned>\S+)$")
 
@@ -135,14 +136,14 @@ class _Restarts:
         self._story = story
 
     def amended(self, line: StoryLine) -> StoryLine:
-        """A line of the story; a rolling restart has the real down times of its hosts."""
+        """The story line, with real down times if the line is about a rolling restart."""
         found = re.match(r"fault (\d+): ", line.sentence) if line.kind == "fault" else None
         if found is None:
             return line
         return evolve(line, sentence=self.in_text(int(found[1]), line.sentence))
 
     def in_text(self, index: int, text: str) -> str:
-        """The text of an entry of the plan with the real down times."""
+        """The text of an entry of the plan, with real down times."""
         planned = self.PLANNED.search(text)
         spans = self._spans(index) if planned is not None else []
         if planned is None or not spans:
@@ -152,7 +153,7 @@ class _Restarts:
         return f"{text[: planned.start()]}each down for {real} (planned: {planned['planned']})"
 
     def _spans(self, index: int) -> list[int]:
-        """The down times of the hosts of an entry's group since the entry was applied, in us."""
+        """The down times of the hosts in the group of an entry, after the entry was applied, in us."""
         applied_us = self._story.applied_us.get(index)
         group = getattr(self._scenario.plan[index].action, "group", None) if index < len(self._scenario.plan) else None
         if applied_us is None or group is None or group not in self._scenario.groups:
@@ -163,7 +164,7 @@ class _Restarts:
 
 @frozen
 class Column:
-    """A figure in the table of seeds; ``value``: None if a run has no such figure."""
+    """A column of the table of seeds; ``value`` returns the figure of a run, or None for a run without the figure."""
 
     head: str
     value: Callable[[Figures], float | None]
@@ -204,7 +205,7 @@ OF_SEEDS = (
     Column("expected losses", lambda figures: figures.expected_losses, _count),
     Column("leaderless", lambda figures: figures.values["leaderless"] or 0, _seconds),
 )
-"""The figures of a run, in the order of columns."""
+"""The columns of the table of seeds, in order."""
 
 
 def _of_streams(name: str) -> Callable[[Figures], float | None]:
@@ -235,7 +236,10 @@ def _median(column: Column, values: Sequence[float | None]) -> str:
 
 
 def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], str]) -> Iterable[str]:
-    """One row per run without the columns that are zero in all runs; then each failed run with its command."""
+    """The lines of a table with one row for each run, then each failed run with the command that repeats the run.
+
+    The table omits columns that are zero in all runs.
+    """
     first = results[0]
     failed = [result for result in results if OF_VERDICT[result.verdict]]
     yield f"{first.scenario}, profile {first.profile}, seeds {first.seed} to {results[-1].seed}"
@@ -268,7 +272,7 @@ def _rows_of_seeds(results: Sequence[RunResult]) -> Iterable[str]:
 
 
 def _sums_of_seeds(results: Sequence[RunResult]) -> Iterable[str]:
-    """Losses, causes that remain, and entries of the plan without effect, over all runs."""
+    """The lines about all runs: losses, unmended parts, and entries of the plan that had no effect."""
     lost = [loss for result in results for loss in result.losses]
     if lost:
         runs = sum(1 for result in results if result.losses)
@@ -287,7 +291,7 @@ def _sums_of_seeds(results: Sequence[RunResult]) -> Iterable[str]:
         short = [each for each in results if each.faults[index].done < each.faults[index].parts]
         if short:
             done = f"{short[0].faults[index].done} of {short[0].faults[index].parts}"
-            yield f"fault {index} was not done in {len(short)} runs (seed {short[0].seed}: {done}): {fault.text}"
+            yield f"fault {index} had no full effect in {len(short)} runs (seed {short[0].seed}: {done}): {fault.text}"
     idle_runs = [result for result in results if result.did_not_work]
     if idle_runs:
         yield f"{len(idle_runs)} of {len(results)} did not work, seed {idle_runs[0].seed}: {idle_runs[0].did_not_work}"
@@ -308,7 +312,7 @@ def _head(result: RunResult, scenario: Scenario) -> Iterable[str]:
 
 
 def told_lines(lines: Sequence[StoryLine]) -> Iterable[str]:
-    """A story for a terminal; a long one lacks its middle."""
+    """The printed lines of a story; the middle of a long story is left out."""
     half = LAST_LINES // 2
     for number, line in enumerate(lines):
         if len(lines) > LAST_LINES and number == half:
@@ -318,7 +322,7 @@ def told_lines(lines: Sequence[StoryLine]) -> Iterable[str]:
 
 
 def costs_of(figures: Figures, verbose: bool = False) -> Iterable[str]:
-    """The cost of a run, line by line, without figures that are zero; ``verbose``: with Kafka's whole reasons."""
+    """The lines about the cost of a run, without figures that are zero; ``verbose``: with Kafka's reasons in full."""
     if figures.rebalances:
         yield from _rebalances(figures.rebalances, verbose)
     yield from _downtime(figures)
@@ -337,7 +341,7 @@ def costs_of(figures: Figures, verbose: bool = False) -> Iterable[str]:
 
 
 def _records(figures: Figures) -> Iterable[str]:
-    """Records, their delay, freshness and lag."""
+    """The lines about records: their number, delay, freshness and lag."""
     records = figures.records
     counts = (
         (records.appended, "appended"),
@@ -362,7 +366,7 @@ def _records(figures: Figures) -> Iterable[str]:
             f"old on average, {span_text(fresh.newest_age_max_us)} at most"
         )
         yield (
-            f"    after a member came, a fresh record was processed within {span_text(fresh.fresh_after_max_us)}, "
+            f"    after a member's start, a newer record was processed within {span_text(fresh.fresh_after_max_us)}, "
             f"the backlog within {span_text(fresh.gap_max_us)}"
         )
     if fresh.reordered:
@@ -389,7 +393,7 @@ def _records(figures: Figures) -> Iterable[str]:
 
 
 def _group_records(figures: Figures, scenario: Scenario) -> Iterable[str]:
-    """The size of the group's metadata record and its distance to the limit, for Streams and for large groups."""
+    """The lines about the size of group metadata records, for Streams and for large groups."""
     for name, group in figures.groups.items():
         spec = scenario.groups.get(name)
         size, margin = group.metadata_max_bytes, group.margin_to_limit
@@ -401,36 +405,36 @@ def _group_records(figures: Figures, scenario: Scenario) -> Iterable[str]:
 
 
 def _reassignment(moves: ReassignmentFigures) -> Iterable[str]:
-    """The duration of reassignments, and their load on brokers."""
+    """The lines about reassignments: duration, and load on brokers."""
     took = f"in {span_text(moves.took_us)}" if moves.took_us is not None else "and did not end"
-    left = f", {moves.unfinished} still on their way" if moves.unfinished else ""
+    left = f", {moves.unfinished} unfinished" if moves.unfinished else ""
     yield f"  reassignments: {moves.partitions} partitions in {len(moves.steps)} steps, {took}{left}"
     yield (
         f"    {moves.moved_bytes / 1e6:,.1f} MB moved, at most {moves.most_replicas} replicas of a partition at a time,"
         f" {moves.isr_changes} changes of ISRs"
     )
     for name, why in moves.waiting.items():
-        yield f"    {name} waits: {why or 'for nothing that its controller names'}"
+        yield f"    {name} waits: {why or 'without a reason from the controller'}"
     for name, logs in moves.emptied.items():
-        yield f"    {name} holds no replica any more" + (f", but {logs} logs are left on its disk" if logs else "")
+        yield f"    {name} has no replica any more" + (f", but {logs} logs remain on its disk" if logs else "")
     loads = sorted(moves.peak_extra_bytes_per_s.items(), key=lambda pair: (-pair[1], pair[0]))
     if loads:
         said = ", ".join(f"{name} {load / 1e6:,.1f}" for name, load in loads[:4])
-        yield f"    extra load of brokers by what is moved, in their worst seconds (MB/s): {said}"
+        yield f"    extra load of brokers by moved data, in the worst second of each broker (MB/s): {said}"
 
 
 def _tasks(application: str, streams: StreamsFigures) -> Iterable[str]:
-    """The tasks of a Streams application: rebalances by event, downtime by task, restores."""
-    yield f"  tasks of {application}: {len(streams.downtime_us)}, {streams.tasks_down} of them down for a time"
+    """The lines about a Streams application's tasks: rebalances by event, downtime by task, restores."""
+    yield f"  tasks of {application}: {len(streams.downtime_us)}, {streams.tasks_down} down for some time"
     for episode in streams.episodes:
-        balanced = "never in balance"
+        balanced = "never balanced"
         if episode.balanced_us is not None:
-            balanced = f"in balance after {span_text(episode.balanced_us - episode.began_us)}"
+            balanced = f"balanced after {span_text(episode.balanced_us - episode.began_us)}"
         rested = (
-            "" if episode.rested_us is None else f", at rest after {span_text(episode.rested_us - episode.began_us)}"
+            "" if episode.rested_us is None else f", settled after {span_text(episode.rested_us - episode.began_us)}"
         )
         reasons = ", ".join(f"{count} {reason}" for reason, count in episode.rebalances.items()) or "none"
-        empty = f" ({episode.empty} of them changed nothing)" if episode.empty else ""
+        empty = f" ({episode.empty} without a change)" if episode.empty else ""
         back = f", {episode.back_and_forth} of them back and forth" if episode.back_and_forth else ""
         yield f"    {clock_text(episode.began_us)}  {episode.why}: {balanced}{rested}"
         moved = f"tasks moved: {episode.moved}, at least {episode.min_moves} had to{back}"
@@ -459,16 +463,16 @@ def _tasks(application: str, streams: StreamsFigures) -> Iterable[str]:
             f"{streams.idle_ready_us / 1e6:,.1f} of them by learners that were ready"
         )
     if streams.imbalance_us:
-        yield f"    the instance furthest off its exact share: {streams.imbalance_us / 1e6:,.1f} task-seconds"
+        yield f"    the largest deviation of an instance from its share: {streams.imbalance_us / 1e6:,.1f} task-seconds"
     if streams.read_bytes:
         said = ", ".join(f"{role} {count / 1e6:,.1f}" for role, count in streams.read_bytes.items())
-        yield f"    read of changelogs (MB): {said}; of that in vain: {streams.wasted_bytes / 1e6:,.1f}"
+        yield f"    read of changelogs (MB): {said}; wasted: {streams.wasted_bytes / 1e6:,.1f}"
         if streams.avoidable_bytes:
-            yield f"      by owners though a copy elsewhere had it: {streams.avoidable_bytes / 1e6:,.1f}"
+            yield f"      read by owners although another instance had a copy: {streams.avoidable_bytes / 1e6:,.1f}"
 
 
 def _rows_of_tasks(streams: StreamsFigures) -> Iterable[str]:
-    """The downtimes of tasks; of many, the longest."""
+    """The lines about the longest downtimes of tasks."""
     rows = streams.task_downtime
     shown = rows
     if len(rows) > MOST_REBALANCES:
@@ -487,7 +491,7 @@ def _rows_of_tasks(streams: StreamsFigures) -> Iterable[str]:
 
 
 def _spans(what: str, spent_us: Mapping[str, int]) -> Iterable[str]:
-    """The number of partitions, their total time, and the longest times; no lines if there are none."""
+    """The lines about partitions with a state such as "without a leader": number, total time, longest times."""
     spans = {name: us for name, us in spent_us.items() if us}
     if spans:
         worst = sorted(spans.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -497,8 +501,8 @@ def _spans(what: str, spent_us: Mapping[str, int]) -> Iterable[str]:
 
 
 def _downtime(figures: Figures) -> Iterable[str]:
-    """Partitions without service: the causes, the waits, and the share of the group."""
-    yield from _spans("partitions without service for a time", figures.downtime_us)
+    """The lines about partitions without service: causes, waits, and the share of each group's partitions."""
+    yield from _spans("partitions without service for some time", figures.downtime_us)
     if not figures.downtime:
         return
     causes: dict[str, int] = {}
@@ -514,7 +518,7 @@ def _downtime(figures: Figures) -> Iterable[str]:
     for group, service in figures.service.items():
         stopped = f", {span_text(service.stopped_us)} at 100 %" if service.stopped_us else ""
         yield (
-            f"  service lost of {group}: at most {service.lost_max_percent:g} % of its partitions at once{stopped}; "
+            f"  service lost of {group}: at most {service.lost_max_percent:g} % of partitions at a time{stopped}; "
             f"{span_text(service.lost_us)} of the whole service in all"
         )
 
@@ -525,7 +529,7 @@ def _shares(spent_us: Mapping[str, int], unit: str = "partition-seconds") -> str
 
 
 def _control(figures: ReplicationFigures) -> Iterable[str]:
-    """Controllers, elections, ISR changes, and partitions without leader or in-sync replicas."""
+    """The lines about controllers, elections, ISR changes, and partitions without leader or in-sync replicas."""
     terms = [
         f"{broker_host(term.broker)} from {clock_text(term.from_us)} (epoch {term.controller_epoch})"
         for term in figures.controllers
@@ -536,13 +540,13 @@ def _control(figures: ReplicationFigures) -> Iterable[str]:
         yield f"  elections of leaders: {', '.join(chosen)}"
     if figures.isr_shrinks or figures.isr_expands:
         yield f"  ISRs: shrunk {figures.isr_shrinks:,} times, expanded {figures.isr_expands:,} times"
-    yield from _spans("partitions without a leader for a time", figures.leaderless_us)
-    yield from _spans("partitions under min.insync.replicas for a time", figures.under_min_isr_us)
-    yield from _spans("partitions under-replicated for a time", figures.under_replicated_us)
+    yield from _spans("partitions without a leader for some time", figures.leaderless_us)
+    yield from _spans("partitions under min.insync.replicas for some time", figures.under_min_isr_us)
+    yield from _spans("partitions under-replicated for some time", figures.under_replicated_us)
 
 
 def _closings(closings: Sequence[ClosingFigures]) -> Iterable[str]:
-    """The duration of clean ends, and their unfinished work."""
+    """The lines about clean stops of hosts: duration, and work that a host had not finished."""
     slowest = max(closings, key=lambda row: row.took_us)
     many = f"{len(closings)} hosts were closed, the slowest" if len(closings) > 1 else "closed"
     yield f"  {many}: {slowest.host} in {span_text(slowest.took_us)}"
@@ -554,7 +558,7 @@ def _closings(closings: Sequence[ClosingFigures]) -> Iterable[str]:
 
 
 def _rebalances(rows: Sequence[RebalanceFigures], verbose: bool = False) -> Iterable[str]:
-    """Every rebalance; of many, the longest and the sum."""
+    """The lines about rebalances: every rebalance, or of many rebalances the longest and the total time."""
     shown = rows
     if len(rows) > MOST_REBALANCES:
         longest = sorted(rows, key=lambda row: -row.took_us)[:MOST_REBALANCES]
@@ -597,7 +601,7 @@ def _reasons(losses: Iterable[Loss]) -> list[str]:
 
 
 def _losses(losses: Sequence[Loss]) -> Iterable[str]:
-    """Records lost as Kafka's rules allow, by reason, with the rule."""
+    """The lines about records lost as Kafka's rules allow, by reason."""
     for why in _reasons(losses):
         rows = [loss for loss in losses if loss.why == why]
         yield f"  {sum(loss.records for loss in rows):,} records by {why}: {LOSS_REASONS[why]}"
@@ -609,7 +613,7 @@ def _losses(losses: Sequence[Loss]) -> Iterable[str]:
 
 
 def _unmended(left: Sequence[Unmended]) -> Iterable[str]:
-    """Conditions from which Kafka itself does not recover, by reason, with the explanation."""
+    """The lines about conditions from which Kafka itself does not recover, by reason."""
     for why in dict.fromkeys(each.why for each in left):
         rows = [each for each in left if each.why == why]
         yield f"  {why}: {STAYS_DEGRADED[why]}"
@@ -619,7 +623,7 @@ def _unmended(left: Sequence[Unmended]) -> Iterable[str]:
 
 
 def _waiting(result: RunResult) -> Iterable[str]:
-    """Waiting hosts and groups, their waiting time, and the cause."""
+    """The lines about hosts and groups that wait at the end, with waiting time and cause."""
     for each in result.waiting[:MOST_WAITING]:
         yield f"  {each.what} for {(result.virtual_us - each.since_us) / 1e6:.1f} s: {each.why}"
     if len(result.waiting) > MOST_WAITING:
@@ -627,7 +631,7 @@ def _waiting(result: RunResult) -> Iterable[str]:
 
 
 def _violations(result: RunResult, scenario: Scenario) -> Iterable[str]:
-    """Every violation, the error of a broken run, and the reason why figures are not comparable."""
+    """The lines about every violation, the error of a broken run, and a run whose figures are not comparable."""
     unexpected, _ = split(result.violations, scenario.expect)
     for violation in result.violations:
         said = "" if violation in unexpected else "expected, "
@@ -645,7 +649,7 @@ def _violations(result: RunResult, scenario: Scenario) -> Iterable[str]:
 
 
 def _run_itself(result: RunResult, command: str, trace: Path | None) -> Iterable[str]:
-    """Speed, digest, trace, and the command that repeats the run."""
+    """The lines with speed, digest, trace, and the command that repeats the run."""
     speed = result.virtual_us / 1e6 / result.wall_s if result.wall_s else 0
     yield (
         f"  {result.loop} loop, {result.steps:,} steps, {result.messages:,} messages, "
@@ -654,6 +658,6 @@ def _run_itself(result: RunResult, command: str, trace: Path | None) -> Iterable
     yield f"  digest: {result.digest}"
     if trace is not None:
         yield f"  trace: {trace}"
-        yield f"  read it with: kemu explain {trace}"
-        yield f"  replay it with: kemu replay {trace}"
+        yield f"  read the trace with: kemu explain {trace}"
+        yield f"  replay the trace with: kemu replay {trace}"
     yield f"  repeat with: {command}"

@@ -1,4 +1,4 @@
-"""The result of shrinking, for people: the violation, sizes before and after, and the story of the small run."""
+"""The report of shrinking: the violation, sizes before and after, and the story of the smallest run."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from kemu.tools.report.story import Story
 
 
 def sizes(shrunk: Shrunk) -> Iterable[str]:
-    """A table of sizes before and after."""
+    """The lines of a table with the sizes of the scenario before and after shrinking."""
     rows = [
         (what, f"{before}", f"{after}")
         for (what, before), (_, after) in zip(shrunk.before.rows(), shrunk.after.rows(), strict=True)
@@ -20,14 +20,14 @@ def sizes(shrunk: Shrunk) -> Iterable[str]:
 
 
 def story_of(shrunk: Shrunk) -> tuple[RunResult, tuple[str, ...]]:
-    """Run the shrunk scenario to its end: the result, and the story line by line."""
+    """Run the shrunk scenario to its end; return the result and the lines of the story."""
     story = Story()
     result = run(shrunk.scenario, seed=shrunk.scenario.seed, loop="bare", observers=(story,))
     return result, tuple(told_lines(story.lines))
 
 
 def shrunk_text(shrunk: Shrunk) -> Iterable[str]:
-    """The whole text, line by line."""
+    """The lines of the report."""
     yield f"shows: {violation_line(shrunk.violation)}"
     ended = "" if shrunk.complete else "; interrupted, a smaller one may exist"
     yield f"shrunk in {shrunk.runs} runs{ended}"

@@ -1,8 +1,8 @@
-"""The story of a run for people: an observer that keeps the turning points in order and drops the routine.
+"""The story of a run: an observer that makes a line from each important fact, and ignores routine facts.
 
-Equal lines about several hosts within ``TOGETHER_US`` become one line: a hundred members that start within two seconds
-are one line, not a hundred. The line has the time of the first host and names the time of the last. Crashes and pauses
-are told at their own times: only hosts of the same moment share such a line.
+Equal lines about several hosts within ``TOGETHER_US`` become one line, such as a hundred members that start within two
+seconds. The line has the times of the first and of the last host. Only crashes or pauses at the same instant share a
+line.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ from kemu.tools.report.transcript import partitions_text
 TOGETHER_US = 3_000_000
 """Equal lines at most this far apart become one line."""
 TOLD_US = 1_000_000
-"""A line that lasts at least this long names the time of its last host."""
+"""Span of a merged line from which the line has the time of its last host, in us."""
 NAMED = 6
-"""Number of hosts that a line names; it counts the others."""
+"""Maximum number of hosts that a line names; the line has only the number of further hosts."""
 CAUSED = ("host", "effect")
-"""Kinds of lines that a fault causes at once."""
+"""Kinds of lines that a fault causes at the same instant."""
 SETTLED = ("Stable", "Empty", "Dead")
 """States of a group that end a rebalance."""
 CLOSED = "{} closed cleanly"
@@ -35,7 +35,7 @@ Emit = Callable[[str], None]
 
 
 def clock_text(us: int) -> str:
-    """A time of the world as minutes, seconds and milliseconds: "01:05.250"."""
+    """A virtual time as minutes, seconds and milliseconds: "01:05.250"."""
     minutes, rest = divmod(us // 1_000, 60_000)
     return f"{minutes:02}:{rest // 1_000:02}.{rest % 1_000:03}"
 
@@ -51,21 +51,21 @@ def span_text(us: int) -> str:
 
 @define
 class StoryLine:
-    """One line of the story: a sentence, and the hosts or partitions it is about."""
+    """One line of the story: a sentence, and the hosts or partitions that the sentence names."""
 
     at_us: int
     kind: str
-    """group, fault, effect, host, member, control, partitions: for colour and order."""
+    """One of group, fault, effect, host, member, control, partitions; decides colour and importance."""
     sentence: str
-    """With "{}" where the hosts (or partitions) stand, if it is about any."""
+    """The sentence, with "{}" as a placeholder for the hosts or partitions."""
     who: list[str]
     last_us: int = -1
-    """Time at which the last host was added; -1: all at the same time."""
+    """Time of the last host; -1: all hosts have the same time."""
     whole: str = ""
-    """The sentence with Kafka's own words at full length; "" if ``sentence`` has them."""
+    """The sentence with Kafka's reasons in full; "" if ``sentence`` has the full reasons."""
 
     def text(self, verbose: bool = False) -> str:
-        """The line without its time; ``verbose``: with Kafka's own words at full length."""
+        """The line without its time; ``verbose``: with Kafka's reasons in full."""
         if verbose and self.whole:
             return self.whole
         if not self.who:
@@ -81,7 +81,7 @@ class StoryLine:
 
 
 class Story:
-    """Collects lines during a run. With ``emit``, each line is also passed on at once (for live runs)."""
+    """An observer that collects lines during a run. ``emit``, if given, receives each line at once (for live runs)."""
 
     def __init__(self, emit: Emit | None = None) -> None:
         self.lines: list[StoryLine] = []
@@ -89,11 +89,11 @@ class Story:
         self._began: dict[str, tuple[int, str]] = {}
         """Group -> start and reason of the rebalance in progress."""
         self._down_us: dict[str, int] = {}
-        """Host that is down -> time of its end."""
+        """Host that is down -> time of its crash or stop."""
         self.restarts: list[tuple[str, int, int]] = []
-        """Hosts that went down and started again: the host, the time of its end, the time of its start."""
+        """Restarts of hosts: the host, the time of the crash or stop, and the time of the new start."""
         self.applied_us: dict[int, int] = {}
-        """Index of a plan's entry -> time at which it was first applied."""
+        """Index of a plan's entry -> time at which the entry was first applied."""
         self._members: dict[str, int] = {}
         """Group -> number of members at the last completed join."""
         self._is_core = False
@@ -102,11 +102,11 @@ class Story:
         self._tasks = StreamsStory(self.add)
 
     def wants(self, kind: type) -> bool:
-        """Whether facts of this kind are turning points."""
+        """Whether facts of this kind have story lines."""
         return kind in _TELLERS or kind in control_story.TELLERS or kind in streams_story.TELLERS
 
     def see(self, seen: Seen) -> None:
-        """Take one fact."""
+        """Receive one fact."""
         tell = _TELLERS.get(type(seen.fact))
         if tell is not None:
             tell(self, seen, seen.fact)
@@ -118,7 +118,7 @@ class Story:
     def add(
         self, at_us: int, kind: str, sentence: str, who: str = "", *, within_us: int = TOGETHER_US, whole: str = ""
     ) -> None:
-        """Add a line, or add its host to an equal line that is at most ``within_us`` old."""
+        """Add a line, or add the host to an equal line that is at most ``within_us`` old."""
         for line in reversed(self.lines[-20:]):
             if who and line.sentence == sentence and at_us - line.at_us <= within_us and self._emit is None:
                 if who not in line.who:
@@ -135,7 +135,7 @@ class Story:
     def group_became(self, seen: Seen, fact: notes.GroupBecame) -> None:
         """Tell the begin and the end of a rebalance."""
         if fact.new == "PreparingRebalance":
-            # A rebalance that begins again before it ended is one rebalance: its time counts from the first begin.
+            # If a rebalance restarts before its end, both are one rebalance, whose time begins with the first start.
             again = " again" if fact.group in self._began else ""
             self._began.setdefault(fact.group, (seen.at_us, fact.why))
             head = f"{fact.group} rebalances{again}: "
@@ -149,21 +149,21 @@ class Story:
             self.add(seen.at_us, "group", f"{fact.group} is {fact.new}: {fact.why}")
 
     def join_phase_completed(self, seen: Seen, fact: notes.JoinPhaseCompleted) -> None:
-        """Remember the number of members for the line that ends the rebalance."""
+        """Store the number of members for the line about the end of the rebalance."""
         self._members[fact.group] = len(fact.members)
 
     def group_loaded(self, seen: Seen, fact: notes.GroupLoaded) -> None:
-        """Tell of a failover, seen from the new coordinator."""
+        """Tell that the new coordinator loaded a group after a failover."""
         self._began.pop(fact.group, None)
         what = f"{fact.state}, generation {fact.generation}, {_counted(len(fact.members))}"
         self.add(seen.at_us, "group", f"{seen.actor} loaded {fact.group} from the log: {what}")
 
     def group_unloaded(self, seen: Seen, fact: notes.GroupUnloaded) -> None:
-        """Tell of a failover, seen from the old coordinator."""
+        """Tell that the old coordinator unloaded a group."""
         self.add(seen.at_us, "group", f"{seen.actor} unloaded {fact.group}")
 
     def member_failed(self, seen: Seen, fact: notes.MemberFailed) -> None:
-        """Tell that a member failed with an error that it does not retry."""
+        """Tell that a member failed with an error that consumers do not retry."""
         self.add(seen.at_us, "member", f"{{}} failed permanently: {fact.error.name}, {fact.why}", seen.actor)
 
     def partitions_lost(self, seen: Seen, fact: notes.PartitionsLost) -> None:
@@ -193,19 +193,19 @@ class Story:
     # --- the world ---------------------------------------------------------------------------------------------
 
     def member_reconfigured(self, seen: Seen, fact: facts.MemberReconfigured) -> None:
-        """Tell a step of a rolling upgrade of members."""
+        """Tell that a rolling upgrade changed the settings of a member."""
         said = [*([fact.profile] if fact.profile else []), *fact.settings]
         if fact.assignors:
             said.append(f"assignors {', '.join(fact.assignors)}")
         self.add(seen.at_us, "host", f"{{}} will restart with {'; '.join(said)}", fact.host)
 
     def broker_reconfigured(self, seen: Seen, fact: facts.BrokerReconfigured) -> None:
-        """Tell a step of a rolling upgrade of brokers."""
+        """Tell that a rolling upgrade changed the release or the settings of a broker."""
         said = f"as {fact.profile}, with the inter.broker.protocol.version of {fact.protocol}"
         self.add(seen.at_us, "host", f"{{}} will restart {said}", fact.host)
 
     def host_started(self, seen: Seen, fact: facts.HostStarted) -> None:
-        """Tell a start, or a restart with the time that the host was down: part of that time is drawn."""
+        """Tell a start of a host, or a restart with the time that the host was down."""
         said = "started" if fact.life == 1 else "restarted" if fact.kept_disk else "restarted with an empty disk"
         down_us = self._down_us.pop(fact.host, None)
         after = ""
@@ -215,7 +215,7 @@ class Story:
         self.add(seen.at_us, "host", f"{{}} {said}{after}", fact.host)
 
     def host_down(self, seen: Seen, fact: facts.HostDown) -> None:
-        """Tell a crash or a clean end."""
+        """Tell a crash or a clean stop of a host."""
         self._down_us[fact.host] = seen.at_us
         how = {
             "power": "crashed (power lost)",
@@ -226,7 +226,7 @@ class Story:
         self.add(seen.at_us, "host", f"{{}} {how.get(fact.how, fact.how)}", fact.host, within_us=within_us)
 
     def host_closed(self, seen: Seen, fact: facts.HostClosed) -> None:
-        """Tell the duration of a clean end, in the line of that end if the line is about this host alone."""
+        """Tell the duration of a clean stop, in the line of the stop if the line names only this host."""
         took = span_text(fact.took_us)
         ended = [line for line in self.lines[-20:] if line.sentence == CLOSED and line.who == [fact.host]]
         if ended and self._emit is None:
@@ -243,7 +243,7 @@ class Story:
         self.add(seen.at_us, "host", "{} resumed", fact.host)
 
     def topic_grown(self, seen: Seen, fact: facts.TopicGrown) -> None:
-        """Tell that a topic got partitions."""
+        """Tell that partitions were added to a topic."""
         self.add(seen.at_us, "effect", f"{fact.topic} grew to {fact.partitions} partitions")
 
     def fault_applied(self, seen: Seen, fact: facts.FaultApplied) -> None:
@@ -259,7 +259,7 @@ class Story:
             self.lines.insert(place, line)
 
     def fault_ended(self, seen: Seen, fact: facts.FaultEnded) -> None:
-        """Tell the end of a fault that lasts."""
+        """Tell the end of a lasting fault."""
         self.add(seen.at_us, "fault", f"fault {fact.index} ({fact.kind}) ended")
 
     def disk_tail_lost(self, seen: Seen, fact: facts.DiskTailLost) -> None:
@@ -273,7 +273,7 @@ class Story:
         self.add(seen.at_us, "effect", f"{fact.host} lost the unflushed records of {logs}{more}")
 
     def core_healed(self, seen: Seen, fact: facts.CoreHealed) -> None:
-        """Tell that only a core of the cluster is repaired."""
+        """Tell that only a core of the cluster recovers."""
         self._is_core = True
         self.add(seen.at_us, "fault", core_text(fact))
 
@@ -284,13 +284,13 @@ class Story:
 
 
 _SHOWN = 3
-"""Number of logs that a line names."""
+"""Maximum number of logs that a line names."""
 UNLOADED = "unloaded"
-"""``GroupBecame.why`` of a group whose coordinator moved; ``GroupUnloaded`` says the same."""
+"""``GroupBecame.why`` of a group whose coordinator moved; the line of ``GroupUnloaded`` tells the move."""
 
 
 def core_text(fact: facts.CoreHealed) -> str:
-    """The repaired core of a cluster, and whether the core can recover."""
+    """A sentence that names the hosts of the core, and says whether the core can recover."""
     away = f"{', '.join(fact.away)} excluded ({fact.how})" if fact.away else "no host excluded"
     recalled = f"; restarted because the core needs them: {', '.join(fact.recalled)}" if fact.recalled else ""
     more = len(fact.unrecoverable) - 1
@@ -332,4 +332,4 @@ _TELLERS: dict[type, Callable[[Story, Seen, Any], None]] = {
     facts.CoreHealed: Story.core_healed,
     facts.Healed: Story.healed,
 }
-"""Type of fact -> the method that tells it. A row is only ever called with its own type of fact."""
+"""Type of fact -> the method that adds a line about the fact. Each method accepts only its type of fact."""

@@ -1,4 +1,4 @@
-"""The story of Streams tasks: learners, moves of tasks, long restores, instances that leave."""
+"""Story lines about Streams tasks: learners, moves of tasks, long restores, leaving instances."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,14 +15,14 @@ from kemu.protocol.notes.streams import (
 )
 
 Add = Callable[..., None]
-"""``add(at_us, kind, sentence, who)`` of the story."""
+"""The method ``Story.add(at_us, kind, sentence, who)``."""
 LONG_US = 1_000_000
-"""A restore of an active task that takes at least this long is told."""
+"""Duration from which a restore of an active task has a story line, in us."""
 _NAMED = 6
 
 
 class StreamsStory:
-    """Tells turning points of Streams applications."""
+    """Adds lines about Streams applications to a story."""
 
     def __init__(self, add: Add) -> None:
         self._add = add
@@ -36,7 +36,7 @@ class StreamsStory:
         """(application, task, instance) -> start of the restore of an active task."""
 
     def instance_started(self, seen: Seen, fact: InstanceStarted) -> None:
-        """Remember the process id: leaders know instances by process ids."""
+        """Store the instance's process id, because leaders identify instances by process ids."""
         self._instances[fact.process] = fact.instance
 
     def tasks_decided(self, seen: Seen, fact: TasksDecided) -> None:
@@ -65,7 +65,7 @@ class StreamsStory:
             self._member(seen, f"{what}: from {self._name(last)} to {self._name(new)}")
 
     def task_became(self, seen: Seen, fact: TaskBecame) -> None:
-        """Tell an owner that restored for long before its task ran."""
+        """Tell that an owner ran a task after a long restore."""
         if fact.role != "active":
             return
         at = fact.application, fact.task, fact.instance
@@ -77,11 +77,11 @@ class StreamsStory:
             self._member(seen, f"{fact.instance} runs task {fact.task} of {fact.application}, restored in {spent}")
 
     def learner_ready(self, seen: Seen, fact: LearnerReady) -> None:
-        """Tell that a learner caught up, so that its task may move."""
+        """Tell that a learner caught up, so that the task can move to the learner's instance."""
         self._member(seen, f"the learner of task {fact.task} of {fact.application} on {fact.instance} is ready")
 
     def instance_leaving(self, seen: Seen, fact: InstanceLeaving) -> None:
-        """Tell an order of the scaling tool."""
+        """Tell that the scaling tool asked an instance to leave or to stay."""
         what = "asked to transfer all tasks and leave" if fact.leaving else "asked to stay"
         self._add(seen.at_us, "member", f"{{}} {what}", fact.instance)
 
@@ -110,4 +110,4 @@ TELLERS: dict[type, Callable[[StreamsStory, Seen, Any], None]] = {
     InstanceLeaving: StreamsStory.instance_leaving,
     InstanceReleased: StreamsStory.instance_released,
 }
-"""Type of fact -> the method that tells it."""
+"""Type of fact -> the method that adds a line about the fact."""

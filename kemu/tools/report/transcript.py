@@ -1,14 +1,13 @@
-"""A trace as lines for people, and as plain data for programs.
+"""The records of a trace, as lines of text and as values for JSON.
 
-Every record becomes an entry: its lines, its actors and its plain form. The first line of a step has its event; the
-effects and notes follow, a line each. Filters look at whole entries, so the lines of a step stay together.
+Each record becomes an entry with lines, actors and values. The first line of a step has the event; a line for each
+effect and note follows. Filters select whole entries, so the lines of a step stay together.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.findings import Violation
 from kemu.emulator.text.units import duration_text
@@ -16,6 +15,7 @@ from kemu.emulator.trace import rows
 from kemu.emulator.trace.rows import Packets, Row
 from kemu.emulator.trace.traces import Broken, Footer, Header, PacketRecord, Record, Step, Torn, Trace, WorldFact
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.wire.codec import CodecError, Malformed, unseal
 from kemu.protocol.wire.schema import SPECS, Kind
@@ -30,28 +30,28 @@ time         step    actor            event; below it the effects and notes
   ## violation or failure
 """
 BELOW = " " * 22
-"""Indentation of the effects and notes of a step: they stand under its actor."""
+"""Indentation of the effects and notes of a step, which aligns them with the actor of the step."""
 SENT = "sent"
 MESSAGE_WIDTH = 72
 FIRST = ("error", "generation", "member_id", "instance_id", "leader")
-"""Fields of a message that are shown before the others."""
+"""Fields of a message that are printed before the other fields."""
 SHOWN = 8
-"""Items of a list that are shown; a longer list ends with its count."""
+"""Maximum number of printed items of a list; a longer list ends with the number of items."""
 
 
 @frozen
 class Entry:
-    """One record of a run, rendered."""
+    """One record of a run, as lines and as values for JSON."""
 
     at_us: int
     actors: tuple[str, ...]
-    """Actors that the record is about; empty: all."""
+    """Actors that the record names; empty: the record concerns all actors."""
     lines: tuple[str, ...]
     data: dict[str, Any]
 
 
 def entries_of(trace: Trace) -> Iterator[Entry]:
-    """All entries of a run in order, beginning with its header; streams like ``trace.records()``.
+    """Yield all entries of a run in order, from the header on.
 
     Raises:
         TraceError: the file is damaged.
@@ -161,7 +161,7 @@ def _effect(row: Row, fates: dict[int, PacketRecord], at_us: int) -> tuple[str, 
 
 
 def effect_data(row: Row) -> dict[str, Any]:
-    """A row of an effect as plain data; messages and notes have their fields by name.
+    """The row of an effect as values for JSON, with the fields of messages and notes by name.
 
     Raises:
         Malformed: the row is invalid.
@@ -227,7 +227,7 @@ def _header(header: Header) -> Entry:
 
 
 def clock(at_us: int) -> str:
-    """A time as minutes, seconds and microseconds: "01:05.250000"."""
+    """A virtual time as minutes, seconds and microseconds: "01:05.250000"."""
     minutes, rest = divmod(at_us, 60_000_000)
     return f"{minutes:02}:{rest // 1_000_000:02}.{rest % 1_000_000:06}"
 
@@ -246,7 +246,7 @@ def _message(sealed: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def brief(value: object) -> str:
-    """A note, fact or command on one line: its name, and the fields that differ from their defaults."""
+    """One line with the name of a note, fact or command, and the fields that differ from their defaults."""
     return f"{type(value).__name__}{_fields(value)}"
 
 
@@ -281,7 +281,7 @@ def _is_partition(item: Any) -> bool:
 
 
 def partitions_text(pairs: Iterable[TopicPartition]) -> str:
-    """Partitions as text; consecutive numbers are joined: t-0..5."""
+    """Partitions as text, with consecutive numbers as a range: t-0..5."""
     runs: list[list[Any]] = []
     for topic, number in pairs:
         if runs and runs[-1][0] == topic and runs[-1][2] == number - 1:
@@ -292,7 +292,7 @@ def partitions_text(pairs: Iterable[TopicPartition]) -> str:
 
 
 def plain(item: Any) -> Any:
-    """Plain, JSON-able data; a value of a declared class carries its name under "type", bytes are hexadecimal."""
+    """A value for JSON; an object of a class has the class name under "type", and bytes become hexadecimal text."""
     if isinstance(item, ErrorCode):
         return item.name
     if isinstance(item, bytes):

@@ -1,9 +1,9 @@
 """An emulated cluster inside a test: virtual time stops while the test acts, and advances while the test waits.
 
 A test waits for a state with a virtual deadline (``await group.until(stable, within_ms=10_000)``), never for wall-clock
-time. The test's actions (``do``, ``rule``) happen between two steps of machines and become entries of the plan.
-``EmulatedCluster.as_scenario`` returns them as a scenario, which runs without the test and can be shrunk. Listeners and
-applications of the test are not part of this scenario.
+time. The test's actions (``do``, ``rule``) happen between two steps of machines, and become entries of the plan.
+``EmulatedCluster.as_scenario`` returns the plan as a scenario, which runs without the test and can be shrunk. The
+scenario does not contain listeners and applications of the test.
 """
 
 import io
@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import attrs
-from attrs import frozen
 
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
@@ -38,6 +37,7 @@ from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import nearest
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.watching.panel import Holding, WatchedGroup
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 from kemu.protocol.notes.groups import GroupLoaded, MemberAdded, MemberRemoved
 from kemu.tools.report.story import Story, clock_text
@@ -48,11 +48,11 @@ LONGEST_MS = 600_000
 """Default deadline of ``until``, in virtual milliseconds."""
 LAST_LINES = 12
 LOOK_US = 1_000
-"""Interval at which a count is read whose changes no fact reports."""
+"""Interval in us of further evaluations of a condition that can change without a fact."""
 
 
 class NotInTime(AssertionError):
-    """The awaited state was not reached by its virtual deadline."""
+    """A condition did not hold by its virtual deadline."""
 
 
 class NoEffect(AssertionError):
@@ -68,17 +68,17 @@ class Violated(AssertionError):
 
 
 def stable(group: "EmulatedGroup") -> bool:
-    """Return whether the group is Stable and every running member owns its assignment of this generation."""
+    """Return whether the group is Stable, and every running member owns its assignment of the current generation."""
     return group.state == "Stable" and group.taken_over
 
 
 def empty(group: "EmulatedGroup") -> bool:
-    """Return whether the group is Empty: it has no members."""
+    """Return whether the group is in the state Empty, which means without members."""
     return group.state == "Empty"
 
 
 def rebalancing(group: "EmulatedGroup") -> bool:
-    """Return whether the group is in PreparingRebalance or CompletingRebalance."""
+    """Return whether the group is in the state PreparingRebalance or CompletingRebalance."""
     return group.state in ("PreparingRebalance", "CompletingRebalance")
 
 
@@ -100,13 +100,13 @@ class EmulatedGroup:
 
     @property
     def generation(self) -> int:
-        """The generation that the coordinator reported last; -1: none yet."""
+        """The last generation that the coordinator reported; -1 before the first report."""
         reported = self._cluster.notes("GroupBecame", group=self.name)
         return reported[-1].fact.generation if reported else -1
 
     @property
     def taken_over(self) -> bool:
-        """Whether every running member owns its assignment of the present generation."""
+        """Whether every running member owns its assignment of the current generation."""
         generation, taken = self.generation, {each.actor: each for each in self._holdings()}
         return all(
             member in taken
@@ -117,12 +117,12 @@ class EmulatedGroup:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Names of the members that the coordinator knows; a crashed member counts until its session expires."""
+        """Names of the group's members, as the coordinator knows them; includes crashed members with open sessions."""
         return tuple(sorted({*self._cluster.members_by_id.get(self.name, {}).values()}))
 
     @property
     def coordinator(self) -> str:
-        """The broker that coordinates the group now; "" if there is none."""
+        """The broker that coordinates the group now; "" without a coordinator."""
         return self._cluster.inside.cluster.coordinator_of(self.name)
 
     @property
@@ -132,7 +132,7 @@ class EmulatedGroup:
 
     @property
     def owners(self) -> dict[str, str]:
-        """Partition ("orders-0") -> its owner; of several owners the last one by name."""
+        """Partition ("orders-0") -> owner; of several owners, the last owner by name."""
         pairs = [(f"{topic}-{number}", each.actor) for each in self._holdings() for topic, number in each.owned]
         return dict(sorted(pairs))
 
@@ -160,24 +160,24 @@ class EmulatedGroup:
 
 
 class RuleInForce:
-    """An action that lasts as long as its ``with`` block."""
+    """An action whose effect lasts until the end of its ``with`` block."""
 
     def __init__(self, cluster: "EmulatedCluster", index: int, words: str) -> None:
         self._cluster = cluster
         self.index = index
-        """Index of its entry in the plan."""
+        """Index of the action in the plan."""
         self.words = words
 
     @property
     def count(self) -> int:
-        """Number of times it took effect until now."""
+        """Number of times that the action took effect until now."""
         return self._cluster.inside.injector.counts()[self.index]
 
     def hits(self, count: int = 1, *, within_ms: int = LONGEST_MS) -> Awaitable[None]:
-        """Run the cluster until the action took effect ``count`` times.
+        """Run the cluster until the action has taken effect ``count`` times.
 
         Raises:
-            NotInTime: It did not by the deadline.
+            NotInTime: The action took effect fewer times by the deadline.
         """
         what = f"{self.words} took effect {count} times"
         return self._cluster.until(lambda: self.count >= count, within_ms=within_ms, what=what, look_us=LOOK_US)
@@ -185,20 +185,20 @@ class RuleInForce:
 
 @frozen
 class HeldMessage:
-    """A message that a rule of the network holds, as its receiver will get it."""
+    """A decoded message that a rule of the network holds."""
 
     api: str
-    """"SyncGroup" for a request, "SyncGroupReply" for its answer."""
+    """The API: "SyncGroup" for a request, "SyncGroupReply" for a response."""
     sender: str
     receiver: str
     sent_ms: int
     """Virtual milliseconds at which the rule began to hold the message."""
     message: Any
-    """The decoded message: ``held.messages[0].message.generation``."""
+    """The decoded message, with its fields: ``held.messages[0].message.generation``."""
 
 
 class HeldMessages(RuleInForce):
-    """The messages that ``hold`` or ``barrier`` holds: to read, to deliver, or to lose with their connection."""
+    """The messages that ``hold`` or ``barrier`` holds. A test can read, deliver or lose the messages."""
 
     def __init__(self, cluster: "EmulatedCluster", index: int, words: str, keys: Mapping[str, Any]) -> None:
         super().__init__(cluster, index, words)
@@ -213,7 +213,7 @@ class HeldMessages(RuleInForce):
 
     @property
     def messages(self) -> tuple[HeldMessage, ...]:
-        """The held messages in the order they were sent, without the messages that queue behind them."""
+        """The held messages in the order of sending, without later messages that queue on the same connection."""
         return tuple(
             HeldMessage(said_api(each), each.sender, each.receiver, each.held_us // MS, open_mail(each.data))
             for each in self._packets
@@ -221,14 +221,14 @@ class HeldMessages(RuleInForce):
 
     @property
     def over(self) -> bool:
-        """Whether the rule has ended: the barrier has opened, or everything was healed."""
+        """Whether the rule has ended, because the barrier has opened or all faults were healed."""
         return self._rule not in self._cluster.inside.world.network.rules
 
     def arrives(self, count: int = 1, *, within_ms: int = LONGEST_MS) -> Awaitable[None]:
-        """Run the cluster until ``count`` messages are held.
+        """Run the cluster until the rule holds ``count`` messages.
 
         Raises:
-            NotInTime: There are fewer at the deadline.
+            NotInTime: The rule holds fewer messages at the deadline.
         """
         what = f"{self.words}: {count} are held"
         wanted = lambda: len(self._packets) >= count  # noqa: E731
@@ -238,23 +238,23 @@ class HeldMessages(RuleInForce):
         """Run the cluster until the barrier has opened.
 
         Raises:
-            NotInTime: It has not by the deadline.
+            NotInTime: The barrier is closed at the deadline.
         """
         return self._cluster.until(lambda: self.over, within_ms=within_ms, what=self.words, look_us=LOOK_US)
 
     def deliver(self, count: int = 0) -> None:
-        """Deliver the first ``count`` messages (0: all), in the order of each connection; hold new ones as before.
+        """Deliver the first ``count`` messages (0: all), in the order of each connection; the rule holds new messages.
 
         Raises:
-            NoEffect: No message is held.
+            NoEffect: The rule holds no message.
         """
         self._cluster.do("deliver", **self._keys, count=count)
 
     def lose(self) -> None:
-        """Break the connection of the first message: it is lost with all messages that queue on that connection.
+        """Break the connection of the first message, so that all messages on the connection are lost.
 
         Raises:
-            NoEffect: No message is held.
+            NoEffect: The rule holds no message.
         """
         if not self._packets:
             raise NoEffect(f"{self.words}: no message is held")
@@ -267,9 +267,9 @@ class EmulatedCluster:
 
     Args:
         seed: The seed of all draws.
-        scenario: The scenario that ``start`` begins; None: ``group`` makes one.
-        profile: The release of brokers and clients; None: the scenario's.
-        allow_unfired: Entries of the scenario's plan may have no effect.
+        scenario: The scenario that ``start`` runs; None: ``group`` makes a scenario.
+        profile: The release of brokers and clients; None: the scenario's profile.
+        allow_unfired: Whether entries of the scenario's plan may have no effect.
     """
 
     def __init__(
@@ -286,19 +286,19 @@ class EmulatedCluster:
         self.profile = profile
         self.story = Story()
         self.seen: dict[str, list[Seen]] = {}
-        """All facts so far in order, by the name of their type."""
+        """Name of a type of fact -> all facts of this type so far, in order."""
         self.members_by_id: dict[str, dict[str, str]] = {}
-        """Group -> member id -> name of the member, as the coordinator reports them."""
+        """Group -> member id -> name of the member, from the coordinator's reports."""
         self.outcome: RunResult | None = None
-        """The result of the run, once it has ended."""
+        """The result of the run after its end, before that None."""
         self.trace = io.BytesIO()
         self.own_code = False
-        """Whether listeners or applications of the test run in the cluster; a scenario cannot contain them."""
+        """Whether the cluster runs listeners or applications of the test, which a scenario cannot contain."""
         self._run: Run | None = None
         self._began_s = time.perf_counter()
         self._wanted: Callable[[], bool] | None = None
         self._waits = 0
-        """Number of waits so far; a stop request carries the number of the wait that it ends."""
+        """Number of waits so far; a request to stop has the number of the wait to end."""
         self._plan: list[At] = []
         """The actions of the test, as entries of a plan."""
         self._healed_us: int | None = None
@@ -308,7 +308,7 @@ class EmulatedCluster:
 
     @property
     def inside(self) -> Run:
-        """The run, once it has begun.
+        """The objects of the run, such as its world and its injector.
 
         Raises:
             RuntimeError: The run has not begun.
@@ -336,23 +336,23 @@ class EmulatedCluster:
         listeners: Mapping[str, Listener] | None = None,
         applications: Mapping[str, ApplicationFactory] | None = None,
     ) -> EmulatedGroup:
-        """Return a group by its name; without a scenario, begin a cluster with this one group.
+        """Return a group by name; without a scenario, first start a cluster with only this group.
 
         Args:
-            name: The name of the group.
+            name: The ``group.id`` of the group.
             topics: Topic -> number of partitions (default: "orders" with 6).
             members: Number of members, named c1, c2, ... (default 3).
-            assignors: Kafka's names, or classes of your own (``kemu.Assignor``), best first; None: the release's.
+            assignors: Kafka's names, or your classes (``kemu.Assignor``), in order of preference; None: the default.
             static: Whether members have a ``group.instance.id``.
             config: Consumer settings by Kafka's keys.
             brokers: Number of brokers.
             records_per_s: Rate of records into each topic.
-            listeners: Your own rebalance listeners, by member ("c1").
-            applications: Your own poll loops, by member.
+            listeners: Member ("c1") -> your rebalance listener.
+            applications: Member -> your poll loop.
 
         Raises:
-            ScenarioError: All mistakes in these arguments.
-            ValueError: The cluster runs already or has a scenario, which defines its groups.
+            ScenarioError: An argument is invalid; the error lists all mistakes.
+            ValueError: The cluster runs already, or has a scenario that defines the groups.
         """
         given = [topics, members, assignors, static, config, listeners, applications]
         if self.began or self.scenario is not None:
@@ -391,11 +391,11 @@ class EmulatedCluster:
         listeners: Mapping[str, Listener] | None = None,
         applications: Mapping[str, ApplicationFactory] | None = None,
     ) -> None:
-        """Begin a cluster of this scenario, or of the scenario in the test's mark.
+        """Start a cluster with this scenario, or with the scenario in the test's mark.
 
         Raises:
-            ScenarioError: An unknown profile, or settings that a machine refuses.
-            ValueError: The cluster runs already, or there is no scenario.
+            ScenarioError: The profile is unknown, or a machine refuses the settings.
+            ValueError: The cluster runs already, or the test gives no scenario.
         """
         if self.began:
             raise ValueError("the cluster runs already")
@@ -419,11 +419,11 @@ class EmulatedCluster:
 
     @property
     def now_ms(self) -> int:
-        """Virtual milliseconds since the start."""
+        """Virtual time since the start, in milliseconds."""
         return self.inside.world.now_us // MS
 
     def see(self, seen: Seen) -> None:
-        """Take one fact, as every observer does."""
+        """Receive one fact, as every observer does."""
         self.seen.setdefault(type(seen.fact).__name__, []).append(seen)
         if isinstance(seen.fact, GroupLoaded | MemberAdded | MemberRemoved):
             self._count_members(seen, seen.fact)
@@ -431,7 +431,7 @@ class EmulatedCluster:
             self._stop(READY)
 
     def _count_members(self, seen: Seen, fact: GroupLoaded | MemberAdded | MemberRemoved) -> None:
-        """Follow the members of a group as its present coordinator reports them; ignore a deposed one."""
+        """Update the members of a group from a report of its coordinator; ignore reports of a former coordinator."""
         if not self.inside.judging.panel.is_current(seen):
             return
         members = self.members_by_id.setdefault(fact.group, {})
@@ -447,7 +447,7 @@ class EmulatedCluster:
                 members.pop(fact.member_id, None)
 
     def _stop(self, why: str) -> None:
-        """Stop at the start of the next microsecond; the test's next action happens there."""
+        """Stop the run at the start of the next microsecond, which is the time of the test's next action."""
         self._wanted = None
         world, waits = self.inside.world, self._waits
 
@@ -463,10 +463,10 @@ class EmulatedCluster:
         """Run the cluster until the condition holds.
 
         Args:
-            wanted: The condition; it is evaluated after every fact.
+            wanted: The condition, which the cluster evaluates after every fact.
             within_ms: The deadline in virtual milliseconds from now.
-            what: The condition in words, for the error.
-            look_us: Interval of further evaluations; 0: none.
+            what: A description of the condition, for the error.
+            look_us: Interval of further evaluations in us; 0: no further evaluations.
 
         Raises:
             NotInTime: The condition does not hold by the deadline.
@@ -512,7 +512,7 @@ class EmulatedCluster:
         return "; ".join(repr(EmulatedGroup(self, name)) for name in self.inside.scenario.groups)
 
     async def sleep_ms(self, ms: int) -> None:
-        """Run the cluster for a span of virtual time."""
+        """Run the cluster for ``ms`` milliseconds of virtual time."""
         try:
             await run_in_trio(self.inside.world, self.inside.world.now_us + ms * MS)
         except MachineBroke as broke:
@@ -522,20 +522,21 @@ class EmulatedCluster:
     # --- acting --------------------------------------------------------------------------------------------------
 
     def do(self, action: Action | str, **keys: Any) -> None:
-        """Perform an action now: a value, or its kind and keys as in a plan (``do("crash", host="c2")``).
+        """Perform an action now: an object, or kind and keys as in a plan (``do("crash", host="c2")``).
 
         Raises:
-            ScenarioError: An unknown action, key, host, group or topic.
+            ScenarioError: The action, key, host, group or topic is unknown.
             NoEffect: The action had no effect.
         """
         self._order(action, keys)
 
     @contextmanager
     def hold(self, **keys: Any) -> Iterator[HeldMessages]:
-        """Hold messages back to look at them: ``with kemu.hold(api="SyncGroup", sender="c1") as held``.
+        """Hold messages, so that the test can read them: ``with kemu.hold(api="SyncGroup", sender="c1") as held``.
 
-        ``api`` ("": any; "SyncGroupReply": answers), ``sender`` and ``receiver`` are keys of the action "hold".
-        Messages behind a held one queue on its connection. The end of the ``with`` block delivers all of them.
+        ``api`` ("": any; "SyncGroupReply": responses), ``sender`` and ``receiver`` are keys of the action "hold".
+        Later messages on the connection of a held message wait, too. The end of the ``with`` block delivers all
+        messages.
 
         Raises:
             ScenarioError, NoEffect: as ``do``.
@@ -545,9 +546,9 @@ class EmulatedCluster:
 
     @contextmanager
     def barrier(self, **keys: Any) -> Iterator[HeldMessages]:
-        """Hold messages until ``count`` senders have sent one: ``with kemu.barrier(api="JoinGroup", count=3)``.
+        """Hold messages until ``count`` senders have sent a message: ``with kemu.barrier(api="JoinGroup", count=3)``.
 
-        Then the barrier opens and delivers all of them at once. ``await barrier.opens()`` waits for the opening.
+        The open barrier delivers all held messages at once. ``await barrier.opens()`` waits for the opening.
 
         Raises:
             ScenarioError, NoEffect: as ``do``.
@@ -562,7 +563,7 @@ class EmulatedCluster:
 
     @contextmanager
     def rule(self, action: Action | str, **keys: Any) -> Iterator[RuleInForce]:
-        """Perform an action that ends with the block: ``with kemu.rule("hold", sender="c1", api="SyncGroup") as r``.
+        """Perform an action until the block ends: ``with kemu.rule("hold", sender="c1", api="SyncGroup") as r``.
 
         Raises:
             ScenarioError, NoEffect: as ``do``.
@@ -602,7 +603,7 @@ class EmulatedCluster:
     # --- reading --------------------------------------------------------------------------------------------------
 
     def notes(self, name: str, **fields: Any) -> list[Seen]:
-        """Return the notes of this name so far, filtered by fields: ``notes("MemberRemoved", group="g")``."""
+        """Return the notes of a type so far, filtered by fields: ``notes("MemberRemoved", group="g")``."""
         return [
             seen
             for seen in self.seen.get(name, ())
@@ -610,11 +611,11 @@ class EmulatedCluster:
         ]
 
     def check(self, *checkers: str) -> None:
-        """Check that these checkers (none named: all) found no violation so far.
+        """Raise an error if the named checkers (without names: all checkers) have found a violation so far.
 
         Raises:
-            Violated: A checker found one.
-            ValueError: An unknown checker.
+            Violated: A checker found a violation.
+            ValueError: A name is no checker.
         """
         judging = self.inside.judging
         known = [checker.name for checker in judging.checkers]
@@ -634,10 +635,10 @@ class EmulatedCluster:
     # --- ending --------------------------------------------------------------------------------------------------
 
     def run(self, scenario: Scenario | None = None) -> RunResult:
-        """Begin the run, unless it has begun, and finish it.
+        """Start the run, unless the run has started, and finish the run.
 
         Raises:
-            Violated: A rule does not hold.
+            Violated: A checker found a violation.
         """
         __tracebackhide__ = True
         if not self.began:
@@ -645,11 +646,11 @@ class EmulatedCluster:
         return self.finish()
 
     def finish(self) -> RunResult:
-        """Heal everything, let the cluster recover, and judge the run. A second call returns the same result.
+        """End all faults, let the cluster recover, and judge the run. A second call returns the same result.
 
         Raises:
-            Violated: A rule does not hold.
-            NoEffect: All rules hold, but an entry of the scenario's plan had no effect.
+            Violated: A checker found a violation.
+            NoEffect: No checker found a violation, but an entry of the scenario's plan had no effect.
         """
         __tracebackhide__ = True
         one = self.inside
@@ -687,13 +688,13 @@ class EmulatedCluster:
 
 
 def violations_text(violations: Iterable[Violation]) -> str:
-    """Return the first violations, one line each."""
+    """Return the first violations, with a line for each violation."""
     found = list(violations)
     lines = [f"{each.checker} ({each.kind}) at {clock_text(each.at_us)}: {each.text}" for each in found[:5]]
     return "\n".join([*lines, *([f"and {len(found) - 5} more"] if len(found) > 5 else ())])
 
 
 def _names_of(assignors: str | type | Iterable[str | type]) -> tuple[str, ...]:
-    """Return the names that scenarios use; a class is ``module:Class``."""
+    """Return the names of assignors in a scenario; the name of a class is ``module:Class``."""
     given = [assignors] if isinstance(assignors, str | type) else list(assignors)
     return tuple(each if isinstance(each, str) else f"{each.__module__}:{each.__qualname__}" for each in given)

@@ -1,4 +1,4 @@
-"""The report of a failed test: seed, violations, the shortest story, and the command that repeats the test."""
+"""The report of a failed test: seed, violations, a short story, and the command that repeats the test."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +16,11 @@ from kemu.tools.report.story import clock_text
 from kemu.tools.testkit.cluster import EmulatedCluster
 
 LINES = 40
-"""Number of lines printed of a story that was not shrunk."""
+"""Maximum number of printed lines of a story that was not shrunk."""
 
 
 def failure_text(cluster: EmulatedCluster, trace: Path, command: str, shrink_runs: int) -> Iterator[str]:
-    """Write the trace to ``trace`` and yield the lines of the report.
+    """Write the trace of the run to ``trace``, and yield the lines of the report.
 
     ``command`` repeats the test. ``shrink_runs``: the limit of runs for shrinking; 0: do not shrink.
     """
@@ -51,7 +51,7 @@ def failure_text(cluster: EmulatedCluster, trace: Path, command: str, shrink_run
 
 
 def _shrunk(cluster: EmulatedCluster, runs: int) -> Iterator[str]:
-    """Yield the smallest scenario with the same violation; nothing if the test has code in the cluster."""
+    """Yield the lines about the smallest scenario with the same violation; no lines if the cluster runs test code."""
     if cluster.own_code:
         return
     scenario = cluster.as_scenario()

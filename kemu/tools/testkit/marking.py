@@ -1,4 +1,4 @@
-"""``@kemu_test``: the scenario, seeds and profile of a test."""
+"""The decorator ``@kemu_test`` sets the scenario, seeds and profile of a test."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -19,17 +19,17 @@ def kemu_test(
     profile: str | None = None,
     allow_unfired: bool = False,
 ) -> Callable[[Test], Test]:
-    """Mark a test that takes the fixture ``kemu``, as ``pytest.mark.kemu`` does, with typed arguments.
+    """Mark a test that uses the fixture ``kemu``, like ``pytest.mark.kemu``, but with typed arguments.
 
-    pytest-trio runs an async test, beside pytest-asyncio as well.
+    pytest-trio runs async tests with this mark, also if pytest-asyncio is installed.
 
     Args:
-        scenario: A scenario, a preset's name, a .toml file, or a function that makes a scenario. None: the test begins
-            a cluster by ``kemu.group``, or with ``swarm`` each seed draws one.
-        seeds: The seeds of the test; a number n means 1 to n. Options of the command line take precedence.
-        swarm: Each seed also draws faults, with about half of their families disabled.
+        scenario: A scenario, a preset's name, a .toml file, or a function that makes a scenario. None: the test starts
+            a cluster by ``kemu.group``, or with ``swarm`` each seed draws a scenario.
+        seeds: The seeds of the test; a number n means 1 to n. Options of the command line override this argument.
+        swarm: Whether each seed also draws faults, with about half of the families of faults disabled.
         profile: The release of brokers and clients.
-        allow_unfired: Entries of the plan may have no effect.
+        allow_unfired: Whether entries of the plan may have no effect.
     """
     given = {"seeds": seeds, "swarm": swarm, "profile": profile, "allow_unfired": allow_unfired}
     mark: Callable[[Test], Test] = pytest.mark.kemu(scenario, **given)

@@ -1,7 +1,7 @@
 """The pytest plugin: the fixture ``kemu``, the mark ``kemu``, options, and the report of a failure.
 
-Every pytest in an environment with kemu imports this plugin, so it imports the rest of kemu only when a test needs it.
-The command line takes precedence over the environment, and the environment over the mark.
+Every pytest in an environment with kemu imports this plugin. The plugin imports the rest of kemu only for a test that
+needs kemu. Options of the command line override environment variables, which override the mark.
 """
 
 import inspect
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 MARK = "kemu(scenario, *, seeds, swarm, profile, allow_unfired): the scenario and the seeds of the fixture kemu"
 SHRINK_RUNS = 100
 TRACES = "kemu-traces"
-"""Folder of traces in pytest's cache, if the cache is enabled."""
+"""Name of the folder for traces in pytest's cache."""
 _CLUSTER = pytest.StashKey["EmulatedCluster"]()
 _COROUTINE = pytest.StashKey[Callable[..., Any]]()
-"""The coroutine function of an async test, while pytest collects."""
+"""Key for the coroutine function of an async test, during collection."""
 
 OPTIONS = (
-    ("--kemu-seed", "KEMU_SEED", "N", "Run tests that use kemu with this one seed."),
+    ("--kemu-seed", "KEMU_SEED", "N", "Run tests that use kemu only with this seed."),
     ("--kemu-seeds", "KEMU_SEEDS", "A:B", "Run tests that use kemu with each of these seeds, both ends included."),
     (
         "--kemu-shrink",
@@ -36,18 +36,18 @@ OPTIONS = (
     ),
     ("--kemu-trace-dir", "KEMU_TRACE_DIR", "DIR", "Folder for traces of failed tests (default: in pytest's cache)."),
 )
-"""Option, environment variable, placeholder of its value, help."""
+"""(option, environment variable, placeholder for the value, help text)."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options; each has an environment variable of the same meaning."""
+    """Add the options of the plugin; each option has an equivalent environment variable."""
     group = parser.getgroup("kemu", "emulated Kafka clusters (kemu)")
     for option, variable, metavar, text in OPTIONS:
         group.addoption(option, metavar=metavar, default=None, help=f"{text} ({variable})")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read the options once, so that a mistake ends the session before any test."""
+    """Check the options, so that an invalid option ends the session before the first test."""
     config.addinivalue_line("markers", MARK)
     _seeds_asked_for(config)
     _shrink_runs(config)
@@ -104,7 +104,7 @@ def _seeds_of(mark: pytest.Mark) -> tuple[int, ...] | None:
 def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
     """Mark each async test of kemu for pytest-trio, and hide its coroutine function from other plugins.
 
-    pytest-asyncio in auto mode takes over every coroutine function that it finds here.
+    In auto mode, pytest-asyncio would run every coroutine function that it finds during collection.
     """
     made = yield
     for node in made if isinstance(made, list) else [made]:
@@ -124,7 +124,7 @@ def _collected() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Restore coroutine functions, and refuse a mark without the fixture: such a test would run nothing."""
+    """Restore coroutine functions, and refuse tests that have the mark ``kemu`` but not the fixture ``kemu``."""
     for item in items:
         if isinstance(item, pytest.Function) and _COROUTINE in item.stash:
             item.obj = item.stash[_COROUTINE]
@@ -134,13 +134,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def kemu_seed() -> int:
-    """The seed of a test; several seeds make several tests."""
+    """The seed of a test; pytest makes one test for each seed."""
     return 1
 
 
 @pytest.fixture
 def kemu(request: pytest.FixtureRequest, kemu_seed: int) -> "Iterator[EmulatedCluster]":
-    """An ``EmulatedCluster`` of the mark's scenario, or of the test's own; it is judged after the test."""
+    """An ``EmulatedCluster`` for one test; after the test, checkers judge the cluster."""
     from kemu.tools.testkit.cluster import EmulatedCluster
 
     mark = request.node.get_closest_marker("kemu")
@@ -169,7 +169,7 @@ def _scenario(given: Any) -> "Scenario | None":
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Judge the cluster of a passed test: heal all faults, let it recover, and raise on a violation."""
+    """After a passed test, end all faults, let the cluster recover, and raise an error for a violation."""
     __tracebackhide__ = True
     done = yield
     cluster = pyfuncitem.stash.get(_CLUSTER, None)
@@ -185,7 +185,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the seed, the violation, a short story, the command that repeats the test, and the trace to a failure."""
+    """Add to a failure: seed, violations, a short story, the trace, and the command that repeats the test."""
     report = yield
     cluster = item.stash.get(_CLUSTER, None)
     if call.when == "call" and report.failed and cluster is not None and cluster.began:

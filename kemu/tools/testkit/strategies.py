@@ -1,7 +1,7 @@
 """Hypothesis strategies for clusters, plans and settings; Hypothesis shrinks a failing example.
 
-The strategies use the swarm's functions (``emulator.exploring.swarm``) with a stream of Hypothesis's choices. The first
-and smallest choice is the simplest one: a failing plan shrinks to few, early and short faults of the first host.
+The strategies use the swarm's functions (``emulator.exploring.swarm``) with a stream of Hypothesis's choices. The
+smallest choice is the simplest choice, so a failing plan shrinks to few, early and short faults of the first host.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from kemu.emulator.scenario.scenario import Scenario
 
 
 class _Drawn(Stream):
-    """A stream whose draws are choices of Hypothesis."""
+    """A ``Stream`` whose draws are choices of Hypothesis."""
 
     __slots__ = ("_draw",)
 
@@ -40,16 +40,16 @@ def scenarios(
     """Draw small clusters with their load, without faults.
 
     Args:
-        draw: Hypothesis's function.
-        replicated: Whether brokers replicate; None: Hypothesis decides.
-        profile: The release of brokers and clients; None: the default.
+        draw: The function ``draw`` of Hypothesis.
+        replicated: Whether brokers replicate; None: Hypothesis chooses.
+        profile: The release of brokers and clients; None: the default release.
     """
     return drawn_scenario(_Drawn(draw), profile=profile, replicated=replicated)
 
 
 @st.composite
 def plans(draw: Callable[[st.SearchStrategy[Any]], Any], scenario: Scenario, *, at_most: int = 6) -> Plan:
-    """Draw faults for a scenario, in order of time; ``attrs.evolve(scenario, plan=plan)`` adds them."""
+    """Draw faults for a scenario, in order of time; ``attrs.evolve(scenario, plan=plan)`` adds the faults."""
     return drawn_plan(scenario, _Drawn(draw), fault_families(scenario), at_most=at_most)
 
 

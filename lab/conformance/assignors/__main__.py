@@ -1,6 +1,6 @@
 """``python -m lab.conformance.assignors``: compare Kafka's consumer assignors with the emulator's.
 
-Exit codes: 0 all assignments are equal, 1 one differs, 2 bad input.
+Exit codes: 0 all assignments are equal, 1 an assignment differs, 2 bad input.
 """
 
 import json
@@ -30,7 +30,7 @@ def _sample(rows: Sequence[Json]) -> list[Json]:
 
 
 def _kind(group: Json) -> tuple[str, bool, bool]:
-    """Kind of a group: its assignor, whether it has racks, whether its members subscribe to different topics."""
+    """Kind of a group: (assignor, whether the group has racks, whether members subscribe to different topics)."""
     topics = {tuple(member["topics"]) for step in group["steps"] for member in step["members"].values()}
     return group["assignor"], "racks" in group["steps"][0], len(topics) > 1
 
@@ -46,9 +46,9 @@ ORACLE = Oracle(
     cases=1_000,
 )
 main = ORACLE.command(
-    """Compare what Kafka's assignors give with what the emulator's do: kept answers, or new ones of a release.
+    """Compare assignments of Kafka's assignors (recorded, or new ones of a release) with the emulator's assignments.
 
-    A case is a group that goes through five rebalances; its lists must be the same, in their order.
+    A case is a group with five rebalances. All lists of partitions must be equal, including their order.
     """,
     cases="Groups, by assignor.",
     keeps=f"{KEPT_OF_EACH} groups of each kind and assignor",

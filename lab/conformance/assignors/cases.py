@@ -1,9 +1,9 @@
 """Random groups that change step by step: members join, leave, miss a generation, or change their subscription.
 
-The partitions that members own at a step are the assignor's answer to the step before, in its order. So each step after
-the first is drawn when the answer to its predecessor is known. The same seed and number give the same group. Ties
-between members are broken by id. If two members share a bucket of Java's hash map, Kafka takes the first in the
-JoinGroup response and the emulator the lower id.
+The partitions that members own at a step are the assignor's answer to the previous step, in the order of the answer. So
+each step after the first is drawn when the previous answer is known. The same seed and number give the same group. Ties
+between members are broken by id. If two members share a bucket of Java's hash map, Kafka chooses the first member of
+the JoinGroup response, and the emulator the lower id.
 """
 
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ JOINS, LEAVES, GROWS, MISSES, CHANGES = 0.5, 0.4, 0.15, 0.15, 0.1
 
 
 class ChangingGroup:
-    """One group; ``steps`` holds the answered steps, each with its "answer".
+    """A group; ``steps`` holds the answered steps, each with its "answer".
 
-    A third of all groups has members that subscribe to different topics, a quarter of those for range has racks.
+    In a third of all groups, members subscribe to different topics. A quarter of the groups for range has racks.
     """
 
     def __init__(self, assignor: str, seed: int, number: int) -> None:

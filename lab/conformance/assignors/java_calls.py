@@ -32,10 +32,10 @@ class KafkaAssignors:
     """The consumer assignors of one release.
 
     Args:
-        folder: for jars and classes.
+        folder: folder for jars and classes.
 
     Raises:
-        RealKafkaError: a program is missing, the release has no such assignors, or its download failed.
+        RealKafkaError: a program is missing, the release has no public assignors, or its download failed.
     """
 
     def __init__(self, release: str, folder: Path) -> None:
@@ -49,8 +49,8 @@ class KafkaAssignors:
         self._class_path = f"{classes}:{libs}/*"
 
     def answer(self, groups: Sequence[ChangingGroup], steps: int) -> None:
-        """Draw and answer this many steps of each group. A group whose assignor fails ends at that step, which has
-        "raises".
+        """Draw and answer ``steps`` steps of each group. A group whose assignor fails ends at the failed step, which
+        has "raises".
 
         Raises:
             RealKafkaError: the program ended early.

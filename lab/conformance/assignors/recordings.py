@@ -43,11 +43,11 @@ class AssignorAnswers:
         return sum(_invalid(step) for group in self.groups for step in group["steps"] if "answer" in step)
 
     def to_json(self) -> str:
-        """See ``AnswersOfRelease``."""
+        """As ``AnswersOfRelease`` documents."""
         return recording_text(self.release, self.made_by, ROWS, self.groups)
 
     def differences(self) -> Iterator[OtherAnswer]:
-        """Steps at which the emulator's assignment differs from a valid one of the release, with their groups."""
+        """Steps at which the emulator's assignment differs from a valid assignment of the release, with groups."""
         for group in self.groups:
             for step in group["steps"]:
                 if "answer" not in step or _invalid(step):
@@ -56,7 +56,7 @@ class AssignorAnswers:
                     yield OtherAnswer(group["id"], step, ours)
 
     def said(self, wrong: Sequence[OtherAnswer]) -> Iterator[str]:
-        """See ``AnswersOfRelease``."""
+        """As ``AnswersOfRelease`` documents."""
         failed = f", {self.failed} at which Kafka's fails" if self.failed else ""
         failed += f", {self.invalid} at which it gives what it must not" if self.invalid else ""
         yield f"{len(self.groups)} groups, {self.steps} steps, {len(wrong)} differ{failed}"
@@ -73,8 +73,8 @@ def _invalid(step: Json) -> bool:
 
 
 def assignors_of(release: str) -> Mapping[str, Assignor]:
-    """The rules of the newest profile that is not newer than the release; 3.7.1 and later 3.7 have those of 3.9
-    (KAFKA-16277, KAFKA-15170).
+    """The assignors of the newest profile that is not newer than the release. From 3.7.1 on, 3.7 has the assignors of
+    3.9 (KAFKA-16277, KAFKA-15170).
     """
     if version_of(release) == (3, 7) and release.split(".")[2:] not in ([], ["0"]):
         return PROFILES["kafka-3.9"].assignors
@@ -84,7 +84,7 @@ def assignors_of(release: str) -> Mapping[str, Assignor]:
 
 
 def emulated(assignor: str, step: Json, release: str) -> Json:
-    """The emulator's assignment for a release at a step, list by list."""
+    """The emulator's assignment for a release at a step, as lists of partitions."""
     racks = step.get("racks")
     replica_racks = None if racks is None else {name: tuple(map(tuple, rows)) for name, rows in racks.items()}
     named = assignors_of(release)[assignor]

@@ -1,6 +1,6 @@
-"""``python -m lab.conformance.raw``: compare responses of a real coordinator and of the machine to raw requests.
+"""``python -m lab.conformance.raw``: compare a real coordinator's responses to raw requests with the machine's.
 
-Exit codes: 0 all responses are equal or differ by a named race, 1 one differs, 2 bad input.
+Exit codes: 0 all responses are equal or differ by a named race, 1 a response differs, 2 bad input.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from lab.conformance.real_cluster import fetch_jars
 
 DIFFERS = 1
 ROUNDS = 4
-"""Largest number of attempts for a sequence that differs: a difference that remains is not due to timing."""
+"""Largest number of attempts for a sequence that differs. A difference in every attempt is not due to timing."""
 WARM = 40
 """Number of sequences that are sent first and ignored, because a new broker answers its first requests late."""
 SHOWN = 3
@@ -53,7 +53,7 @@ EVERY = 200
     type=int,
     default=1,
     show_default=True,
-    help="Seed of the first sequence; each further one has the next seed.",
+    help="Seed of the first sequence; each further sequence has the next seed.",
 )
 @click.option(
     "--length", type=click.IntRange(2, 200), default=24, show_default=True, help="Number of requests in each sequence."
@@ -62,10 +62,10 @@ EVERY = 200
     "--at-once", type=click.IntRange(1, 200), default=30, show_default=True, help="Number of concurrent sequences."
 )
 @click.option(
-    "--profile", type=click.Choice(list(PROFILES)), help="Profile of the emulator; by default that of the release."
+    "--profile", type=click.Choice(list(PROFILES)), help="Profile of the emulator; by default the release's profile."
 )
-@click.option("--port", type=click.IntRange(1, 65_535), help="Port of the broker; by default a free one.")
-@click.option("--keep", type=click.IntRange(1), help="Store the first N conversations that are equal.")
+@click.option("--port", type=click.IntRange(1, 65_535), help="Port of the broker; by default a free port.")
+@click.option("--keep", type=click.IntRange(1), help="Store the first N equal conversations.")
 @click.option(
     "--kept",
     type=click.Path(file_okay=False, path_type=Path),
@@ -88,7 +88,7 @@ def main(
     """Send random short sequences of group requests to a real broker and to the coordinator machine, and compare the
     responses.
 
-    Without --maven or --kafka, compare the machine with the recorded conversations; that needs no Java.
+    Without --maven or --kafka, compare the machine with recorded conversations, without Java.
     """
     if release is not None and distribution is not None:
         raise click.UsageError("--maven and --kafka both say which Kafka: leave one out")
@@ -136,7 +136,7 @@ def _compare_recorded(kept: Path, profile: str | None) -> int:
 
 
 async def _ask_all(port: int, drawn: Sequence[DrawnSequence], config: BrokerConfig, at_once: int) -> list[Compared]:
-    """Send all sequences, and resend those that differ, in at most ``ROUNDS`` rounds with decreasing concurrency."""
+    """Send all sequences, and resend different sequences, in at most ``ROUNDS`` rounds with decreasing concurrency."""
     from lab.conformance.raw.asking import converse, ready  # kafka-python, of the extra ``dev``
 
     await ready(port)

@@ -1,4 +1,4 @@
-"""The coordinator machine alone, in virtual time: without a network or a world, and with a log that takes no time."""
+"""The coordinator machine in virtual time, without a network or a world, and with a log whose writes take no time."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,21 +33,21 @@ _NOT_OF_GROUPS = (GroupTimer.EXPIRE,)
 
 
 class _Minting(Coordinator):
-    """Source of prescribed member ids."""
+    """A coordinator that generates prescribed member ids."""
 
     mint: Callable[[str], MemberId]
 
     def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
-        """The id for the current request."""
+        """The member id for the current request."""
         return self.mint(base)
 
 
 class CoordinatorAlone:
-    """A coordinator that leads all partitions of its log and gets one request after the other.
+    """A coordinator that leads all partitions of its log, and receives one request after the other.
 
     Args:
-        config: configuration of its broker.
-        id_of: (step, prefix of the id) -> the member id to generate at that step.
+        config: configuration of the coordinator's broker.
+        id_of: function of (step, prefix of the id) that returns the member id to generate at the step.
     """
 
     def __init__(self, config: BrokerConfig, id_of: Callable[[int, str], MemberId]) -> None:
@@ -70,13 +70,13 @@ class CoordinatorAlone:
             self._feed(Told(LeadOffsets(partition=number, leader_epoch=1, records=(), load_us=0)))
 
     def ask(self, number: int, client: str, version: int, request: Any) -> None:
-        """Send a request now; the machine gets only the fields of its version."""
+        """Send a request now; the machine gets only the fields of the request's version."""
         self._step = number
         self._versions[number] = version
         self._feed(Received(client, number, number, version, unseal(seal(request, version))[0]))
 
     def run_until(self, us: int) -> None:
-        """Let time pass; timers fire in the order they are due."""
+        """Advance the time; timers fire in the order in which they are due."""
         while self._timers:
             key = min(self._timers, key=self._timers.__getitem__)
             due_us = self._timers[key]
@@ -90,7 +90,7 @@ class CoordinatorAlone:
         self.now_us = max(self.now_us, us)
 
     def due_us(self) -> list[int]:
-        """Times at which the running timers of groups are due, the earliest first."""
+        """Times at which the running timers of groups are due, in order."""
         return sorted(due_us for key, due_us in self._timers.items() if key[0] not in _NOT_OF_GROUPS)
 
     def _feed(self, event: Event) -> None:
@@ -113,14 +113,14 @@ class CoordinatorAlone:
 
 
 def replay(talk: Conversation, config: BrokerConfig, notes: list[Seen] | None = None) -> tuple[Conversation, list[int]]:
-    """Send the same requests at the same times to the machine, which generates the same ids as Kafka.
+    """Send the recorded requests at the recorded times to the machine, which generates the same ids as Kafka.
 
     Args:
         talk: the requests and their times.
         config: configuration of the broker.
         notes: list that gets the machine's notes.
 
-    Returns: The responses, with the sequence's own names for ids, and the times at which timers fired (ms).
+    Returns: The responses, with the sequence's names for ids, and the times at which timers fired (ms).
     """
     made: dict[MemberId, str] = {}
     by_symbol = {symbol(step): member_id for step, member_id in talk.ids.items()}

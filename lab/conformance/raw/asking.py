@@ -1,7 +1,7 @@
-"""Send sequences to a real broker on loopback, many at once; each is a conversation with its own group.
+"""Send sequences to a real broker on loopback, many at once. Each sequence is a conversation with its own group.
 
 A request is sent when it is due and all immediate responses have arrived. A parked request keeps its connection until
-its response, and the next request takes another connection.
+its response, so the next request uses another connection.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ from lab.conformance.raw.wire import (
 )
 
 ANSWERED_WITHIN_S = 3
-"""Longest wait of a request for an immediate response, or for an id that the request names."""
+"""Longest wait of a request for an immediate response, or for an id in the request, in seconds."""
 READY_S = 60
-"""Longest time until the coordinator answers."""
+"""Longest time until the coordinator answers, in seconds."""
 MOST_SECONDS = 120
-"""Longest duration of a conversation; a longer one fails."""
+"""Longest duration of a conversation, in seconds; a longer conversation fails."""
 MOST_ANSWER_BYTES = 1 << 20
 _MADE_UP = re.compile(r"(.*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""A member id: the name of the client or instance, and a UUID."""
+"""Pattern of a member id: the name of the client or instance, and a UUID."""
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -84,7 +84,7 @@ class Talker:
             raise RealKafkaError(f"nothing listens on port {self._port}: {error.strerror}") from None
 
     def close(self) -> None:
-        """Hang up."""
+        """Close all connections."""
         for _, writer in self._idle:
             writer.close()
 
@@ -140,7 +140,7 @@ class _Conversing:
         )
 
     def _learn_ids(self) -> None:
-        """Find ids that only other members know: those of parked joins that the leader or a tool saw."""
+        """Find the ids of parked joins in responses to other members or tools."""
         for answer in [self._answers[number] for number in sorted(self._answers)]:
             for member_id in _ids_in(answer.reply):
                 made_up = _MADE_UP.fullmatch(member_id)
@@ -196,19 +196,19 @@ def _named(request: Any) -> list[str]:
 
 
 def in_group(request: Any, group: str) -> Any:
-    """The same request for another group, if it concerns the sequence's group."""
+    """The same request for another group; other requests than those of the sequence's group are unchanged."""
     if isinstance(request, messages.DescribeGroups):
         return messages.DescribeGroups(groups=(group,))
     return evolve(request, group=group) if request.group == GROUP else request
 
 
 async def _within(waiting: Awaitable[object]) -> None:
-    with contextlib.suppress(TimeoutError):  # what should have been answered was not: the comparison will show it
+    with contextlib.suppress(TimeoutError):  # the comparison will show the missing response
         await asyncio.wait_for(waiting, ANSWERED_WITHIN_S)
 
 
 async def ready(port: int) -> None:
-    """Create the topic that offsets are committed for, and wait until the broker coordinates groups.
+    """Create the topic of the committed offsets, and wait until the broker coordinates groups.
 
     Raises:
         RealKafkaError: the broker is not ready in time.
@@ -241,7 +241,7 @@ async def _exchange(port: int, request: bytes) -> bytes:
 async def converse(
     port: int, drawn: Sequence[DrawnSequence], *, at_once: int, prefix: str, say: Callable[[int], None]
 ) -> list[Conversation]:
-    """Send all sequences, this many at a time; call ``say`` with the number that are done.
+    """Send all sequences, ``at_once`` at a time; call ``say`` with the number of finished sequences.
 
     Raises:
         RealKafkaError: the broker has ended, or a conversation took too long.

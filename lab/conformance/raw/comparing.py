@@ -1,6 +1,6 @@
-"""Compare a conversation with a real broker with the machine's: every field and the time of every response.
+"""Compare a real broker's conversation with the machine's conversation: every field and the time of every response.
 
-If either of two events can come first, the outcome is chance. Each such race has a name and an exact condition in
+If either of two events can occur first, the outcome is chance. Each such race has a name and an exact condition in
 ``RACES``. A sequence with a possible race is repeated.
 """
 
@@ -16,21 +16,21 @@ from lab.conformance.raw.alone import replay
 from lab.conformance.raw.steps import Answer, Conversation, RawRequest
 
 EARLY_MS, LATE_MS = 10, 300
-"""A response may come this much earlier or later than the machine's, because clocks are read before sending."""
+"""Tolerances for the time of a response, in ms, because clocks are read before sending."""
 CALM_MS = 100
-"""A response later than this shows that the computer is busy."""
+"""A response that is later by more ms shows that the computer is busy."""
 NEAR_MS = 60
-"""A request this near a timer can have come before or after it."""
+"""A request within so many ms of a timer may precede or follow the timer."""
 
 
 BY_PARTITION = ("outcomes", "offsets")
-"""Fields with a row for each partition, compared by partition. The order of these rows is that of a map, which differs
-by release (3.4.1: as requested, 3.9: by hash); no client reads this order."""
+"""Fields with a row for each partition, compared by partition. The rows have the order of a map, which differs by
+release (3.4.1: as requested, 3.9: by hash). No client reads this order."""
 
 
 @frozen
 class AnswerDiffers:
-    """One response that differs from the machine's."""
+    """A response that differs from the machine's response."""
 
     seed: int
     step: int
@@ -57,8 +57,8 @@ RACES: Mapping[str, Callable[[Conversation, Conversation, Sequence[int]], bool]]
     "a request within 60 ms of a timer": _sent_near_a_timer,
     "two timers within 5 ms, not at one instant": _two_timers_at_once,
 }
-"""Name of the race -> function of (conversation, the machine's, times of its timers) that returns whether the race was
-possible."""
+"""Name of the race -> function of (broker's conversation, machine's conversation, times of timers) that tells whether
+the race was possible."""
 
 
 @frozen
@@ -76,7 +76,7 @@ class Compared:
 
     @property
     def equal(self) -> bool:
-        """Whether every response is the same."""
+        """Whether all responses are equal."""
         return not self.differences
 
 
@@ -122,7 +122,7 @@ def _said(answer: Answer | None) -> str:
 
 
 def shown(talk: Conversation, ours: Conversation, upto: int) -> list[str]:
-    """The requests and responses of a sequence up to a step, line by line."""
+    """The requests and responses of a sequence up to a step, as lines."""
     lines = []
     for number, step in enumerate(talk.steps[: upto + 1]):
         lines.append(f"{number:3} {step.at_ms:6} ms  {step.client} {_asked(step)}")

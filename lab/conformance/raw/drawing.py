@@ -1,8 +1,8 @@
 """Random short sequences of requests to one group, drawn from a seed.
 
-While a sequence is drawn, the machine answers it in virtual time. This provides existing ids and generations, and the
-times of timers: no request is sent near a timer, where a race would decide. The machine has no other influence on a
-sequence.
+While a sequence is drawn, the machine answers the requests in virtual time. The answers provide existing ids and
+generations. The times of timers are known, so no request is sent near a timer, where a race would decide. The machine
+has no other influence on a sequence.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ from lab.conformance.raw.steps import GROUP, RawRequest, symbol
 T = TypeVar("T")
 
 GAP_MS = 40
-"""Time between two requests, so that they reach the coordinator in order."""
+"""Time between two requests in ms, so that requests reach the coordinator in order."""
 CLEAR_MS = 160
-"""Least time between a request and a timer."""
+"""Least time between a request and a timer, in ms."""
 TOPIC = "t"
 TOPIC_SIZE = 2
 BOGUS = "bogus"
@@ -54,7 +54,7 @@ class Versions:
 
 @frozen
 class DrawnSequence:
-    """A sequence: its steps, whether an immediate response to each is expected, and its end."""
+    """A sequence: steps, whether each step expects an immediate response, and end."""
 
     seed: int
     steps: tuple[RawRequest, ...]
@@ -64,8 +64,8 @@ class DrawnSequence:
 
 @define
 class _Client:
-    """A client's knowledge, as a member would store it. The client's id differs in each request (``ca7`` in step 7), so
-    that a member id shows the step of its JoinGroup.
+    """The state that a client would keep. The client id differs in each request (``ca7`` in step 7), so that a member
+    id shows the step of its JoinGroup.
     """
 
     name: str
@@ -77,7 +77,7 @@ class _Client:
     protocol: str | None = None
     synced: bool = False
     waits: int = 0
-    """Number of its parked requests."""
+    """Number of the client's parked requests."""
 
 
 class _Drawing:
@@ -98,7 +98,7 @@ class _Drawing:
         """Whether timeouts are so short that timers fire during the sequence."""
         self.known: list[str] = []
         self.generated: list[str] = []
-        """Generated ids that have not joined; a join phase waits for them."""
+        """Generated ids that have not joined; a join phase waits for these ids."""
         self._asked_by: dict[int, _Client] = {}
         self._heard: set[int] = set()
         self.now_ms = 0
@@ -112,7 +112,7 @@ class _Drawing:
     # --- time --------------------------------------------------------------------------------------------------
 
     def pass_time(self, ms: int) -> None:
-        """Advance the time, and further until no timer is near."""
+        """Advance the time by at least ``ms``, until no timer is near."""
         self.now_ms += ms
         self.alone.run_until(self.now_ms * US_PER_MS)
         while near := [us for us in self._close() if abs(us - self.now_ms * US_PER_MS) < CLEAR_MS * US_PER_MS]:
@@ -124,7 +124,7 @@ class _Drawing:
         return [*self.alone.fired_us[-4:], *self.alone.due_us()[:1]]
 
     def wait_for_a_timer(self) -> None:
-        """Advance the time beyond the next timer, if the timer is a short one."""
+        """Advance the time beyond the next timer, if the timer is short."""
         due = self.alone.due_us()
         if due and due[0] // US_PER_MS - self.now_ms < 2 * SHORT_SESSION_MS:
             self.pass_time(due[0] // US_PER_MS + CLEAR_MS + 1 - self.now_ms)
@@ -177,14 +177,14 @@ class _Drawing:
             self.known.append(member_id)
 
     def version(self, bounds: tuple[int, int]) -> int:
-        """A version, usually the newest."""
+        """Draw a version, usually the newest."""
         low, high = bounds
         return high if self.chance(70) else self.random.randint(low, high)
 
     # --- steps -------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Add one step: usually the next request of a real member, else a random one."""
+        """Add one step: usually the next request of a real member, sometimes a random request."""
         if self.short and self.chance(12):
             self.wait_for_a_timer()
         client = self.pick(self.clients[: self.busy if self.chance(85) else 4])
@@ -364,11 +364,11 @@ class _Drawing:
 
 
 _SUBSCRIPTION = bytes.fromhex("000000000001000174ffffffff")
-"""ConsumerProtocolSubscription v0: the topic ``t``, no user data."""
+"""ConsumerProtocolSubscription v0 with the topic ``t`` and without user data."""
 
 
 def draw(seed: int, config: BrokerConfig, versions: Versions, *, length: int) -> DrawnSequence:
-    """A sequence of this many requests; the last one describes the group when no timer is due soon."""
+    """Draw a sequence of ``length`` requests. The last request describes the group when no timer is due soon."""
     drawing = _Drawing(seed, config, versions)
     while len(drawing.steps) < length - 1:
         drawing.step()

@@ -1,6 +1,6 @@
 """Recorded conversations with a real broker: requests and responses, so that comparisons need no Java.
 
-A file has one line of JSON about itself and one for each conversation, compressed.
+A compressed file has one line of JSON about the recording, and one line for each conversation.
 """
 
 import gzip
@@ -16,13 +16,13 @@ from lab.conformance.raw.steps import Conversation, ConversationError, from_row,
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 KEPT = REPOSITORY / "tests" / "data" / "raw-requests"
-"""Folder of the recordings; only in a checkout or a source distribution."""
+"""Folder of the recordings. Only a checkout or a source distribution has this folder."""
 _ENDING = ".jsonl.gz"
 
 
 @frozen
 class About:
-    """The release of Kafka, the profile that is compared with it, and the command that made the file."""
+    """The release of Kafka, the compared profile, and the command that made the file."""
 
     kafka: str
     profile: str
@@ -67,10 +67,10 @@ def read(path: Path) -> RawRecording:
 
 
 def read_all(folder: Path) -> list[RawRecording]:
-    """All files of a folder, by name.
+    """All recordings of a folder, sorted by name.
 
     Raises:
-        ConversationError: the folder has no recording, or one is damaged.
+        ConversationError: the folder has no recording, or a damaged recording.
     """
     paths = sorted(folder.glob(f"*{_ENDING}"))
     if not paths:
@@ -79,5 +79,5 @@ def read_all(folder: Path) -> list[RawRecording]:
 
 
 def path_of(folder: Path, release: str) -> Path:
-    """The file of the conversations with a release."""
+    """The path of the file with a release's conversations."""
     return folder / f"kafka-{release}{_ENDING}"

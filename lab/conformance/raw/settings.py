@@ -1,4 +1,4 @@
-"""Settings of a real broker on which raw sequences take seconds, and the same settings for the machine."""
+"""Settings of a real broker, with which raw sequences take only seconds, and the same settings for the machine."""
 
 from collections.abc import Mapping
 
@@ -22,9 +22,9 @@ _VERSIONS: Mapping[tuple[int, ...], Versions] = {
     (3, 6): Versions(commit=(2, 9)),
     (4, 0): Versions(join=(2, 9), commit=(2, 9)),
 }
-"""Supported versions, each from this release on. Source: the message schemas of the releases' tags. JoinGroup v8 and
-LeaveGroup v5 came with KIP-800, v9 of JoinGroup with KIP-814 (both 3.2), OffsetCommit v9 with KIP-848 (3.6), and
-KIP-896 took JoinGroup v0 and v1 away."""
+"""First release -> versions that brokers support from this release on. Source: the message schemas of the releases'
+tags. KIP-800 added JoinGroup v8 and LeaveGroup v5, KIP-814 added JoinGroup v9 (both 3.2), KIP-848 added OffsetCommit v9
+(3.6), and KIP-896 removed JoinGroup v0 and v1."""
 
 
 def broker_config(base: BrokerConfig) -> BrokerConfig:

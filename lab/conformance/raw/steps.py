@@ -27,16 +27,16 @@ REQUESTS: Mapping[str, type] = {
         messages.DescribeGroups,
     )
 }
-"""A request."""
+"""Kafka's name of a request -> class of the request."""
 REPLIES: Mapping[str, type] = {name: getattr(messages, f"{name}Reply") for name in REQUESTS}
 GROUP = "g"
-"""Name of the group in a sequence; each time the sequence is sent, the real broker gets another name."""
+"""Name of the group in a sequence. Each conversation with a real broker uses another name."""
 _ID_FIELDS = ("member_id", "leader")
 
 
 @frozen
 class RawRequest:
-    """One request: its time (ms since the start of the sequence), client and version."""
+    """A request with its time (ms since the start of the sequence), client and version."""
 
     at_ms: int
     client: str
@@ -51,7 +51,7 @@ class RawRequest:
 
 @frozen
 class Answer:
-    """Time of a response (ms since the start of the sequence), and the response."""
+    """A response with its time (ms since the start of the sequence)."""
 
     at_ms: int
     reply: Any
@@ -69,7 +69,7 @@ class Conversation:
     steps: tuple[RawRequest, ...]
     answers: Mapping[int, Answer]
     ids: Mapping[int, str] = field(factory=dict)
-    """Step -> the member id that was generated for it, if a response contains the id."""
+    """Step -> member id that was generated for the step, if a response contains the id."""
 
 
 _SYMBOL = "m"
@@ -138,7 +138,7 @@ def to_row(talk: Conversation) -> str:
 
 
 def from_row(line: str) -> Conversation:
-    """Read a conversation from such a line.
+    """Read a conversation from a line that ``to_row`` made.
 
     Raises:
         ConversationError: the line is damaged.

@@ -11,7 +11,7 @@ from kemu.protocol.messages import group as ours
 from kemu.protocol.wire.codec import seal, unseal
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # of how it reads its schemas, in Python 3.11
+    warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python's reading of schemas warns in Python 3.11
     from kafka.protocol.admin.groups import DescribeGroupsRequest, DescribeGroupsResponse
     from kafka.protocol.admin.topics import CreateTopicsRequest, CreateTopicsResponse
     from kafka.protocol.consumer.group import (
@@ -31,7 +31,7 @@ with warnings.catch_warnings():
     from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 HEADER_BYTES = 4
-"""The length before each message on a connection."""
+"""Size of the length before each message on a connection, in bytes."""
 
 
 class WireError(Exception):
@@ -41,11 +41,11 @@ class WireError(Exception):
 @frozen
 class _Api:
     request: Callable[[Any, int], Any]
-    """(kemu's request, version) -> kafka-python's request."""
+    """Function of (kemu's request, version) that returns kafka-python's request."""
     response: Any
-    """kafka-python's class."""
+    """kafka-python's class of the response."""
     reply: Callable[[Any, int], Any]
-    """(kafka-python's response, version) -> kemu's reply."""
+    """Function of (kafka-python's response, version) that returns kemu's reply."""
 
 
 def request_bytes(request: Any, version: int, correlation_id: int, client: str) -> bytes:

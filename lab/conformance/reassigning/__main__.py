@@ -1,6 +1,6 @@
-"""``python -m lab.conformance.reassigning``: compare a recorded reassignment with the emulator's, line by line.
+"""``python -m lab.conformance.reassigning``: compare a recorded and an emulated reassignment, line by line.
 
-Exit codes: 0 all lines are equal, 1 one differs, 2 bad input.
+Exit codes: 0 all lines are equal, 1 a line differs, 2 bad input.
 """
 
 import sys
@@ -26,7 +26,9 @@ DIFFERS = 1
     "--record", "release", metavar="RELEASE", help="Record this release of Kafka (needs Java and Maven, 3 minutes)."
 )
 @click.option(
-    "--protocol", metavar="VERSION", help="inter.broker.protocol.version of the recording; by default the release's."
+    "--protocol",
+    metavar="VERSION",
+    help="inter.broker.protocol.version to record; by default the release's.",
 )
 @click.option(
     "--kept",
@@ -36,7 +38,7 @@ DIFFERS = 1
     help="Folder of the recordings.",
 )
 def main(seeds: int, release: str | None, protocol: str | None, kept: Path) -> None:
-    """Compare recorded reassignments of a real Kafka with the emulator's, or record another one."""
+    """Compare recorded reassignments of a real Kafka with emulated reassignments, or record another reassignment."""
     if protocol is not None and release is None:
         raise click.UsageError("--protocol is about a new recording: say --record RELEASE, too")
     try:

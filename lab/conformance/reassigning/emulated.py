@@ -1,8 +1,8 @@
 """The plan in the emulator: the same topics and steps; the store's contents and the requests to brokers.
 
-The first broker is the controller, as in the recording: the others start a second later, and then preferred leaders are
-elected. To make copying slow, the target is isolated from the leader, where the real cluster has a throttle. The
-controller's actions depend on neither.
+The first broker is the controller, as in the recording: other brokers start a second later, and preferred leaders are
+elected afterwards. The real cluster has a throttle to make copying slow; in the emulator, the target is isolated from
+the leader. Neither affects the controller's actions.
 """
 
 from typing import Any
@@ -134,7 +134,7 @@ class _Watcher:
     # --- the store ---------------------------------------------------------------------------------------------
 
     def see(self, seen: Seen) -> None:
-        """Handle one fact."""
+        """Note a write to the store."""
         fact = seen.fact
         if type(fact) is not NodeWritten or fact.what == "deleted":
             return
@@ -154,7 +154,7 @@ class _Watcher:
     # --- brokers -----------------------------------------------------------------------------------------------
 
     def step(self, row: StepRow) -> None:
-        """Handle one step of one machine."""
+        """Note the packets that one step of a machine sent."""
         _, at_us, actor, _, _, event_row, effect_rows = row
         if event_row[0] == RECEIVED:
             packet = self._packets.take(event_row[1])
@@ -164,10 +164,10 @@ class _Watcher:
         self._packets.sent(actor, effect_rows)
 
     def packet(self, row: PacketRow) -> None:
-        """Handle a packet when it arrives."""
+        """Note the requests of a packet that arrives."""
 
     def fact(self, seq: int, at_us: int, fact: Any) -> None:
-        """Ignore facts, which the observer handles."""
+        """Ignore facts, which ``see`` observes."""
 
     def broken(self, row: BrokenRow) -> None:
         """Do nothing: the run's verdict has the error."""

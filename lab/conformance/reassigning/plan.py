@@ -1,6 +1,7 @@
-"""The plan: topics with records are reassigned; one reassignment is cancelled, another loses its target broker midway.
+"""The plan: topics with records are reassigned. One reassignment is cancelled; another reassignment loses its target
+broker midway.
 
-Steps are some seconds apart, so that the effects of one are complete when the next begins.
+Steps are some seconds apart, so that the effects of a step are complete before the next step begins.
 """
 
 from typing import NamedTuple
@@ -25,14 +26,14 @@ class PlanStep(NamedTuple):
     name: str
     targets: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
     is_slow: bool = False
-    """The step is throttled, so that the next step comes midway."""
+    """Whether the step is throttled, so that the next step occurs midway."""
 
 
 MOVE = PlanStep(
     "reassign",
     (
-        (MOVED, 0, (2, 1)),  # its leader goes
-        (MOVED, 1, (1, 2)),  # its leader stays
+        (MOVED, 0, (2, 1)),  # the leader changes
+        (MOVED, 1, (1, 2)),  # the leader stays
         (MOVED, 2, (1, 0)),  # another order
         ("shrunk", 0, (0,)),
         ("grown", 0, (0, 1, 2)),
@@ -44,5 +45,5 @@ MOVE_TO_BROKER_THAT_DIES = PlanStep("reassign, throttled, again", ((KILLED, 0, (
 KILL = PlanStep("the target broker is killed midway")
 RETURN = PlanStep("the target broker is started again")
 RACES = {(MOVE.name, "grown-0"): (1, 2)}
-"""Races: two replicas are added together, and either can be in sync first."""
+"""(step, partition) -> two replicas that are added together; either replica can be the first in the ISR."""
 STEPS = (MOVE, MOVE_SLOWLY, CANCEL, MOVE_TO_BROKER_THAT_DIES, KILL, RETURN)

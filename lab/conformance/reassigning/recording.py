@@ -1,7 +1,7 @@
 """Run the plan in a real cluster with Kafka's own tool, and read the results from the logs of ZooKeeper and the
 brokers.
 
-A topic's records take time to copy; ``kafka-reassign-partitions --throttle`` makes this long enough for the next step.
+``kafka-reassign-partitions --throttle`` makes the copying of records slow enough for the next step.
 Source of the log lines: ``kafka.request.logger`` at DEBUG (a JSON object per request since Kafka 2.6), ZooKeeper's
 transaction log.
 """
@@ -35,7 +35,7 @@ LAG_MS, SESSION_MS = 10_000, 6_000
 THROTTLE_BYTES_PER_S = 500_000
 RECORD_BYTES = 10_000
 RECORDS = {plan.MOVED: 600, plan.CANCELLED: 1_000, plan.KILLED: 1_000}
-"""Topic -> number of records before the plan begins; 100 in other topics."""
+"""Topic -> number of records before the plan begins; other topics have 100 records."""
 SETTINGS = {
     "offsets.topic.replication.factor": str(plan.BROKERS),
     "zookeeper.session.timeout.ms": str(SESSION_MS),
@@ -44,7 +44,7 @@ SETTINGS = {
     "auto.create.topics.enable": "false",
     "replication.quota.window.num": "2",
 }
-"""Settings of every broker. Few quota windows, so that a throttle is effective from the first seconds on."""
+"""Settings of every broker. With few quota windows, a throttle is effective from the first seconds on."""
 _TOOL = "kafka.admin.ReassignPartitionsCommand"
 _LOAD = "org.apache.kafka.tools.ProducerPerformance"
 
@@ -59,7 +59,7 @@ def record(libs: Path, folder: Path, protocol_version: str, say: Callable[[str],
 
     Args:
         libs: Kafka's jars.
-        folder: for the cluster's files.
+        folder: folder for the cluster's files.
         protocol_version: ``inter.broker.protocol.version``.
         say: called with a line of progress.
 
@@ -184,7 +184,7 @@ def _step_at(marks: list[_Mark], at_ms: int) -> str:
 
 
 def read_requests(path: Path, bases: Mapping[str, Base]) -> Iterator[tuple[int, str, str]]:
-    """(wall clock, partition, line) of each request of the controller to this broker."""
+    """Yield (wall clock, partition, line) of each request of the controller to this broker."""
     wanted = ('"LEADER_AND_ISR"', '"STOP_REPLICA"', '"UPDATE_METADATA"')
     for row in path.read_text(encoding="utf-8").splitlines():
         if not any(api in row for api in wanted):

@@ -1,4 +1,4 @@
-"""The stored recordings, each with its release of Kafka and the profile that is compared with it."""
+"""The stored recordings, each with a release of Kafka and the compared profile."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def read_all(folder: Path) -> list[Recording]:
     """All recordings of a folder, by name.
 
     Raises:
-        SequencesError: the folder has no recording, or one cannot be read.
+        SequencesError: the folder has no recording, or a recording is unreadable.
     """
     paths = sorted(folder.glob("*.json"))
     if not paths:

@@ -1,6 +1,6 @@
 """The compared data: for each step of a plan and each partition, the store's contents and the requests to each broker.
 
-Every entry is a line, so that people can read recordings and compare them with ``diff``:
+Every entry is a line, so that people can read recordings and use ``diff``:
 
 | line | event |
 |---|---|
@@ -91,7 +91,7 @@ def differences(
 
 
 def _joined_in_turn(lines: list[str], pair: tuple[int, int] | None) -> list[str]:
-    """The lines for the other order of the two replicas."""
+    """The lines with the two replicas in the other order."""
     if pair is None:
         return lines
     swapped = {str(pair[0]): str(pair[1]), str(pair[1]): str(pair[0])}
@@ -115,7 +115,7 @@ def _parts(*parts: tuple[str, Iterable[int]]) -> str:
 
 
 def assignment_line(assignment: ReplicaAssignment) -> str:
-    """The line for a partition in its topic's node."""
+    """The line for a partition in the topic's node."""
     more = _parts(("adding", assignment.adding), ("removing", assignment.removing))
     return f"assignment {ids(assignment.replicas)}{more}"
 
@@ -142,7 +142,7 @@ class Led(NamedTuple):
     replicas: tuple[int, ...]
 
     def line(self, api: str, base: Base, *more: tuple[str, Iterable[int]]) -> str:
-        """The leader in a request of this API."""
+        """The line for a request of this API, without the parts of single APIs."""
         return (
             f"{api} leader {self.leader} epoch {self.epoch - base.epoch} isr {ids(sorted(self.isr))} "
             f"version {self.version - base.version} replicas {ids(self.replicas)}{_parts(*more)}"

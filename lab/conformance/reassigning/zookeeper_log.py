@@ -14,7 +14,7 @@ _CREATE, _DELETE, _SET_DATA, _CHECK, _MULTI, _CREATE_2 = 1, 2, 5, 13, 14, 15
 
 
 class StoreWrite(NamedTuple):
-    """A write of a node. ``what``: created, set, deleted; ``at_ms``: of the wall clock."""
+    """A write of a node. ``what``: created, set or deleted. ``at_ms``: time of the wall clock."""
 
     at_ms: int
     zxid: int
@@ -61,13 +61,13 @@ def read_writes(data: bytes) -> Iterator[StoreWrite]:
         raise TransactionLogError("no transaction log of ZooKeeper")
     at = _FILE_HEADER
     while at + 12 <= len(data):
-        (length,) = struct.unpack_from(">i", data, at + 8)  # behind a checksum
+        (length,) = struct.unpack_from(">i", data, at + 8)  # a checksum precedes the length
         if length == 0:
             return  # the file is filled up with zeros
         reader = _Reader(data[at + 12 : at + 12 + length])
         at += 12 + length + 1  # one byte marks the end
-        reader.long()  # the session
-        reader.number()  # its request number
+        reader.long()  # the session's id
+        reader.number()  # the request's number in the session
         zxid, at_ms, kind = reader.long(), reader.long(), reader.number()
         for what, path, content in _writes(kind, reader):
             yield StoreWrite(at_ms, zxid, what, path, content)

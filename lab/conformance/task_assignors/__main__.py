@@ -1,6 +1,6 @@
 """``python -m lab.conformance.task_assignors``: compare Kafka Streams' task assignors with the emulator's.
 
-Exit codes: 0 all assignments are equal, 1 one differs, 2 bad input.
+Exit codes: 0 all assignments are equal, 1 an assignment differs, 2 bad input.
 """
 
 import json

@@ -1,7 +1,8 @@
 """Random cases for task assignors, in the format of ``kemu assign-tasks``. The same seed and number give the same case.
 
-Half of the cases are realistic: each task has had one owner, standbys lag a little, an instance joined or left. The
-others are arbitrary: two clients claim the same task, tasks no longer exist, lags do not match the previous owners.
+Half of the cases are realistic: each task has had one owner, standbys lag slightly, and an instance joined or left.
+Other cases are arbitrary: two clients claim the same task, tasks no longer exist, or lags do not match the previous
+owners.
 """
 
 from random import Random
@@ -9,11 +10,12 @@ from random import Random
 from lab.conformance.oracles import Json
 
 LATEST, UNKNOWN = -2, -3
-"""Special lags: of a running task, and of an unknown one. Source: ``Task.LATEST_OFFSET``, ``UNKNOWN_OFFSET_SUM``."""
+"""Special lags: the lag of a running task, and the lag of an unknown task. Source: ``Task.LATEST_OFFSET``,
+``UNKNOWN_OFFSET_SUM``."""
 
 
 def random_case(assignor: str, seed: int, number: int) -> Json:
-    """One case. Kinds of process ids, which name clients: small numbers, or random UUIDs as in a real application."""
+    """Draw one case. The process ids, which name clients, are small numbers, or random UUIDs."""
     random = Random(f"{assignor}/{seed}/{number}")
     tasks, stateful = _tasks(random)
     names = _process_ids(random, random.choice((1, 2, 3, 4, 5, 6, 8, 11)))
@@ -51,7 +53,7 @@ def _tasks(random: Random) -> tuple[list[str], list[str]]:
 def _process_ids(random: Random, count: int) -> list[str]:
     if random.random() < 0.5:
         return [f"{number:032x}" for number in range(1, count + 1)]
-    # Java compares UUIDs as signed numbers; with the first bit clear this is the order of their texts.
+    # Java compares UUIDs as signed numbers. If the first bit is clear, texts of UUIDs have the same order.
     return sorted(f"{random.getrandbits(127):032x}" for _ in range(count))
 
 

@@ -1,7 +1,7 @@
 """Call a release's task assignors: jars from Maven, and a small program in Java.
 
-Needs ``java``, ``javac`` and ``mvn``. The program is in ``java/``; folders there have the parts that differ between
-releases.
+Needs ``java``, ``javac`` and ``mvn``. The program is in ``java/``. Folders in ``java/`` have the parts that differ
+between releases.
 """
 
 import shutil
@@ -22,7 +22,7 @@ CALLED_AS = (
     ((2, 4), ("since-2.3", "2.4")),
     ((2, 3), ("since-2.3", "2.3")),
 )
-"""First release of each folder, newest first; the calls changed in 3.8."""
+"""(first release, folders), newest first; the calls changed in 3.8."""
 CALLED_OTHERWISE_SINCE = (3, 6)
 
 
@@ -30,10 +30,10 @@ class KafkaTaskAssignors:
     """The task assignors of one release.
 
     Args:
-        folder: for jars and classes.
+        folder: folder for jars and classes.
 
     Raises:
-        RealKafkaError: a program is missing, the release has no such assignors, or its download failed.
+        RealKafkaError: a program is missing, the release's assignors cannot be called, or its download failed.
     """
 
     def __init__(self, release: str, folder: Path) -> None:
@@ -50,7 +50,7 @@ class KafkaTaskAssignors:
         self._class_path = f"{classes}:{libs}/*"
 
     def answers(self, cases: Sequence[Json]) -> dict[str, Json]:
-        """Answer of each case by id: ``probing`` and ``assignment``.
+        """Id of a case -> answer with ``probing`` and ``assignment``.
 
         Raises:
             RealKafkaError: an assignor raised an exception.
@@ -60,7 +60,7 @@ class KafkaTaskAssignors:
 
 
 def version_of(release: str) -> tuple[int, ...]:
-    """Major and minor number.
+    """Major and minor number of a release.
 
     Raises:
         RealKafkaError: the text is not a release.

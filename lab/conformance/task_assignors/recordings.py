@@ -27,7 +27,7 @@ OF_RELEASES: tuple[tuple[tuple[int, int], Mapping[str, TaskAssignor]], ...] = (
     ((2, 6), TASK_ASSIGNORS_2_6),
     ((2, 3), TASK_ASSIGNORS_2_3),
 )
-"""The task assignors of releases, each from its first release on, newest first."""
+"""(first release, task assignors from this release on), newest first."""
 
 
 @frozen
@@ -39,7 +39,7 @@ class TaskAnswers:
     cases: tuple[Json, ...]
 
     def to_json(self) -> str:
-        """See ``AnswersOfRelease``."""
+        """As ``AnswersOfRelease`` documents."""
         return recording_text(self.release, self.made_by, ROWS, self.cases)
 
     def differences(self) -> Iterator[OtherAnswer]:
@@ -50,7 +50,7 @@ class TaskAnswers:
                 yield OtherAnswer("case", case, ours)
 
     def said(self, wrong: Sequence[OtherAnswer]) -> Iterator[str]:
-        """See ``AnswersOfRelease``."""
+        """As ``AnswersOfRelease`` documents."""
         yield f"{len(self.cases)} cases, {len(wrong)} differ"
 
 

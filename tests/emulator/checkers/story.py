@@ -2,8 +2,11 @@
 
 from collections.abc import Iterable
 
-from kemu.emulator.checkers import make_checkers
+from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.checkers.base import Checker
+from kemu.emulator.checkers.catch_up import CatchUpChecker
+from kemu.emulator.checkers.liveness import Liveness
+from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.facts import DiskFound, Healed, HostDown, HostStarted, RunStarted, Seen, TopicReplicated
 from kemu.emulator.judging import Judging, judge
 from kemu.emulator.watching.copies import Copies
@@ -304,7 +307,9 @@ class Story:
 
     def judged(self, *, bound_us: int = 30 * SECOND) -> dict[str, list[str]]:
         """What each checker says of the story: name -> texts; checkers that say nothing are left out."""
-        judgement = judge(self.facts, ended_us=self.at_us, checkers=make_checkers(bound_us=bound_us))
+        bounded = (CatchUpChecker, Liveness, Tasks)
+        checkers = [make(bound_us) if make in bounded else make() for make in CHECKERS.values()]
+        judgement = judge(self.facts, ended_us=self.at_us, checkers=checkers)
         said: dict[str, list[str]] = {}
         for violation in judgement.violations:
             said.setdefault(violation.checker, []).append(violation.text)

@@ -5,7 +5,7 @@ import pytest
 from kemu.emulator.checkers.catch_up import CatchUpChecker
 from kemu.emulator.checkers.commits import CommitsChecker
 from kemu.emulator.facts import DiskTailLost, FaultApplied
-from kemu.emulator.findings import KINDS, Violation
+from kemu.emulator.findings import Violation, kinds_by_checker
 from kemu.emulator.judging import judge
 from kemu.protocol.names import OFFSETS_TOPIC
 from kemu.protocol.notes import groups as notes
@@ -357,4 +357,4 @@ def test_what_retention_took_counts_as_done() -> None:
 
 
 def test_every_kind_is_shown_here() -> None:
-    assert len(KINDS["catch-up"]) == 8
+    assert len(kinds_by_checker()["catch-up"]) == 8

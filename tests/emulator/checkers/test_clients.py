@@ -6,8 +6,8 @@ import pytest
 from attrs import evolve
 
 from kemu.emulator.checkers.clients import Clients
-from kemu.emulator.checkers.group_progress import GroupTimes
 from kemu.emulator.facts import FaultApplied, HostStarted
+from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import (

@@ -3,10 +3,11 @@
 import pytest
 from attrs import evolve
 
-from kemu.emulator.checkers.group_progress import MARGIN_US, GroupDuties, GroupTimes, times_of
+from kemu.emulator.checkers.group_progress import MARGIN_US, GroupDuties
 from kemu.emulator.facts import FaultApplied, FaultEnded, HostClosed, MemberReconfigured
 from kemu.emulator.judging import Judging, judge
 from kemu.emulator.scenario.files import scenario_from_toml
+from kemu.emulator.watching.group_times import GroupTimes, times_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes import groups as notes
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, Story

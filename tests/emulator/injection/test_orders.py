@@ -1,15 +1,18 @@
 """Orders to a run that is under way: what KIP-429's scaling tool says to it, and what it is answered."""
 
 import json
+import os
 import socket
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
-from kemu.emulator.engine.control import ControlSocket
+from kemu.emulator.engine.control import MOST_CONNECTIONS, ControlSocket
 from kemu.emulator.engine.loop import Outside, run_plain
 from kemu.emulator.injection.orders import Orders
 from kemu.emulator.replay import replay
@@ -68,6 +71,8 @@ REFUSED: dict[bytes, str] = {
     b'{"do": "scale-down", "to": "50%", "at": "9s"}': "they are carried out now",
     b"down to 80%": "an order is one JSON object",
     b"[1]": "an order is one JSON object",
+    b"[" * 60_000: "an order is one JSON object",
+    b"\xff": "an order is one JSON object",
 }
 
 
@@ -79,6 +84,15 @@ def test_what_is_refused_says_why_and_changes_nothing() -> None:
     for answer, why in zip(answers, REFUSED.values(), strict=True):
         assert why in answer["error"]
     assert one.world.hosts["c2"].running
+
+
+def test_an_unexpected_exception_is_the_answer_and_the_run_continues(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kemu.emulator.injection.injector.Injector.order", lambda self, action: self.no_such_name)
+
+    one, answers = with_orders((10, b'{"do": "scale-down", "to": "60%"}'), seconds=20)
+
+    assert answers == [{"error": "a bug of kemu: AttributeError: 'Injector' object has no attribute 'no_such_name'"}]
+    assert one.world.now_us >= 19 * S, one.world.now_us
 
 
 def test_who_leaves_already_counts_among_those_that_leave() -> None:
@@ -136,6 +150,58 @@ def test_a_socket_takes_a_line_and_answers_a_line(tmp_path: Path) -> None:
     finally:
         door.close()
     assert taken == [b"one", b"two"] and not path.exists()
+
+
+def test_only_the_user_of_the_process_may_connect(tmp_path: Path) -> None:
+    """The file mode does not depend on the umask."""
+    path = tmp_path / "orders"
+    mask = os.umask(0)
+    try:
+        door = ControlSocket(path, lambda line, answer: None)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        door.close()
+        assert os.umask(0) == 0, "the process keeps its umask"
+    finally:
+        os.umask(mask)
+
+
+def test_a_socket_closes_more_connections_than_it_takes(tmp_path: Path) -> None:
+    """The connections that are open stay open, and a closed one makes room."""
+    path = tmp_path / "orders"
+
+    async def is_open(stream: trio.SocketStream) -> bool:
+        await stream.send_all(b"order\n")
+        return await stream.receive_some() == b"heard\n"
+
+    async def turns(outside: Outside) -> None:
+        while True:
+            await outside.wait()
+            for action in outside.take():
+                action()
+
+    async def main() -> list[bool]:
+        outside = Outside()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(door.serve, outside)
+            nursery.start_soon(turns, outside)
+            streams = [await trio.open_unix_socket(path) for _ in range(MOST_CONNECTIONS)]
+            found = [all([await is_open(stream) for stream in streams])]
+            async with await trio.open_unix_socket(path) as refused:
+                found.append(await refused.receive_some() == b"")
+            await streams[0].aclose()
+            await trio.testing.wait_all_tasks_blocked()
+            streams[0] = await trio.open_unix_socket(path)
+            found += [await is_open(streams[0]), await is_open(streams[1])]
+            for stream in streams:
+                await stream.aclose()
+            nursery.cancel_scope.cancel()
+        return found
+
+    door = ControlSocket(path, lambda line, answer: answer(b"heard"))
+    try:
+        assert trio.run(main) == [True] * 4
+    finally:
+        door.close()
 
 
 def test_a_socket_that_a_killed_run_left_behind_is_no_hindrance(tmp_path: Path) -> None:

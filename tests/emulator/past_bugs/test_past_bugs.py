@@ -7,7 +7,7 @@ from kemu.actors.broker.rules import TODAY
 from kemu.actors.controller.rules import RULES
 from kemu.actors.coordinator.rules import GROUP_RULES
 from kemu.emulator.checkers import CHECKERS
-from kemu.emulator.findings import KINDS
+from kemu.emulator.findings import kinds_by_checker
 from kemu.emulator.past_bugs import applying
 from kemu.emulator.past_bugs.bug import PastBug
 from kemu.emulator.past_bugs.registry import PAST_BUGS, bug_named, scenario_data
@@ -51,7 +51,7 @@ def test_nothing_is_found_without_past_bugs(bug):
 @BUGS
 def test_an_exhibit_is_complete(bug):
     """A checker and a kind that there are, a scenario that has this bug, a past rule that is not today's."""
-    assert bug.caught_by in CHECKERS and bug.kind in KINDS[bug.caught_by]
+    assert bug.caught_by in CHECKERS and bug.kind in kinds_by_checker()[bug.caught_by]
     assert bug.issue in scenario_data(bug.issue)["bugs"]
     assert all((bug.summary, bug.story, bug.was, bug.today, bug.fixed_in))
     assert bug_named(bug.issue.lower()) is bug_named(bug.rule) is bug

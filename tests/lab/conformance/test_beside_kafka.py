@@ -132,7 +132,7 @@ def test_the_table_names_every_figure(form: str) -> None:
     assert "rebalance 1" in said
     assert "6.080 s" in said
     assert "JoinGroup MEMBER_ID_REQUIRED" in said
-    assert "generation counts equal in 1 of 1 plans" in said
+    assert "the number of generations is equal in 1 of 1 plans" in said
 
 
 def test_a_plan_of_another_length_differs_and_is_found() -> None:

@@ -183,10 +183,10 @@ def test_answers_agree_in_the_order_that_one_run_in_twenty_has() -> None:
     assert (seldom.standing, seldom.runs_like_it) == (FigureStanding.DIFFERS, 1)
     never = answers(theirs, [other] * 3)
     assert never.differences == {
-        "c1 coordinator, order": "after 1 alike: SyncGroup, here SyncGroup REBALANCE_IN_PROGRESS"
+        "c1 coordinator, order": "after 1 equal responses: SyncGroup, emulated SyncGroup REBALANCE_IN_PROGRESS"
     }
     longer = answers(theirs, [told(("JoinGroup 1", 1), ("SyncGroup", 2))] * 3)
-    assert list(longer.differences.values()) == ["after 2 alike: nothing more, here SyncGroup"]
+    assert list(longer.differences.values()) == ["after 2 equal responses: nothing more, emulated SyncGroup"]
 
 
 @pytest.mark.parametrize(("beats", "agrees"), [(3, False), (4, True), (7, True), (8, False)])
@@ -198,7 +198,7 @@ def test_what_is_periodic_is_counted_between_the_others_and_may_be_one_off(beats
     compared = answers(theirs, ours)
 
     assert (compared.standing is FigureStanding.AGREES) is agrees
-    assert list(compared.differences.values()) == [] if agrees else [f"Heartbeat: {beats} times, here 5 to 6"]
+    assert list(compared.differences.values()) == [] if agrees else [f"Heartbeat: {beats} times, emulated 5 to 6"]
 
 
 def test_order_and_counts_are_explained_each_by_its_name() -> None:

@@ -19,7 +19,8 @@ from kemu.emulator.judging import judge
 from kemu.emulator.metrics.figures import plain
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.protocol.wire.values import from_row
-from kemu.tools.pipeline.tables.schemas import VIOLATIONS, Schema
+from kemu.tools.pipeline.tables.columns import Schema
+from kemu.tools.pipeline.tables.schemas import VIOLATIONS
 
 JUDGED = Schema(
     "judged",

@@ -12,13 +12,15 @@ import pytest
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.tools.commands.analyze import as_dict as analysis_as_dict
-from kemu.tools.commands.analyze import as_table
-from kemu.tools.pipeline.campaign import Campaign, CampaignError
+from kemu.tools.commands.query import as_table
+from kemu.tools.pipeline.campaign import Campaign
+from kemu.tools.pipeline.errors import CampaignError
 from kemu.tools.pipeline.ingest import Tables
 from kemu.tools.pipeline.quality import check
-from kemu.tools.pipeline.run import Analysis, analyze, ask
+from kemu.tools.pipeline.query import QueryAnswer, ask, tables_and_columns
+from kemu.tools.pipeline.run import Analysis, analyze
 from kemu.tools.pipeline.summaries import SUMMARIES
-from kemu.tools.pipeline.tables import DERIVED
+from kemu.tools.pipeline.tables.derived import DERIVED
 from kemu.tools.pipeline.tables.schemas import RECORDED, RUNS
 from kemu.tools.report.run_report import as_dict
 
@@ -95,7 +97,8 @@ def test_summaries_are_exported_for_notebooks(small_campaign: Campaign, analysis
             assert len(list(csv.DictReader(file))) == len(rows)
     cells = [(row["cell"], row["runs"], row["torn"]) for row in analysis.headline]
     assert cells == [("small kafka-2.4", 6, 0), ("small kafka-3.4", 6, 0), ("small kafka-3.4", 2, 1)]
-    assert click.unstyle(as_table(analysis.headline)[0]).split()[:3] == ["campaign", "cell", "runs"]
+    shown = as_table(list(analysis.headline[0]), [list(row.values()) for row in analysis.headline])
+    assert click.unstyle(shown[0]).split()[:3] == ["campaign", "cell", "runs"]
 
 
 def test_a_second_analysis_reads_only_what_is_new(
@@ -131,10 +134,14 @@ def test_a_second_analysis_reads_only_what_is_new(
 
 def test_tables_of_a_kemu_with_other_columns_are_refused(spark: "SparkSession", tmp_path: Path) -> None:
     """Old parts would lack what new ones have, and nobody would see it."""
-    (tmp_path / "parts.json").write_text(json.dumps({"columns": "0", "parts": {"0000": {}}}), encoding="utf-8")
+    for columns, said in (
+        ("0", "made by an older kemu"),
+        ({"runs": [["run_id", "string"]]}, "other tables or columns"),
+    ):
+        (tmp_path / "parts.json").write_text(json.dumps({"columns": columns, "parts": {}}), encoding="utf-8")
 
-    with pytest.raises(CampaignError, match="made by a kemu with other tables or columns"):
-        Tables(spark, tmp_path)
+        with pytest.raises(CampaignError, match=said):
+            Tables(spark, tmp_path)
 
 
 def test_a_constraint_that_does_not_hold_is_found(spark: "SparkSession", tables: Tables) -> None:
@@ -150,21 +157,19 @@ def test_a_constraint_that_does_not_hold_is_found(spark: "SparkSession", tables:
     assert found == {("(run_id) is unique", 1), ("a digest has 32 hexadecimal digits", 4)}
 
 
-def test_tables_and_summaries_can_be_asked_in_sql(
-    spark: "SparkSession", small_campaign: Campaign, analysis: Analysis
-) -> None:
-    """``kemu query``; a query that is wrong is one clear line."""
+def test_tables_and_summaries_can_be_asked_in_sql(small_campaign: Campaign, analysis: Analysis) -> None:
+    """``kemu query``: every table that Spark wrote, and every summary."""
     out = small_campaign.out / "analysis"
 
-    columns, rows, more = ask(spark, out, "select cell, runs from headline order by cell, runs", 2)
-    listed = ask(spark, out, None, 0)[1]
+    answer = ask(out, "select cell, runs from headline order by cell, runs", 2)
+    listed = {row[0] for row in tables_and_columns(out).rows}
 
-    assert (columns, rows, more) == (
-        ["cell", "runs"], [{"cell": "small kafka-2.4", "runs": 6}, {"cell": "small kafka-3.4", "runs": 2}], True
-    )  # fmt: skip
-    assert {row["table"] for row in listed} >= {*RECORDED, *DERIVED, *SUMMARIES}
-    with pytest.raises(CampaignError, match=r"the query: .*headlines"):
-        ask(spark, out, "select * from headlines", 0)
+    assert answer == QueryAnswer(("cell", "runs"), [("small kafka-2.4", 6), ("small kafka-3.4", 2)], more=True)
+    assert listed == {*RECORDED, *DERIVED, *SUMMARIES}
+    for name in listed:
+        columns = ", ".join(f'count("{column}")' for column in ask(out, f"select * from {name}", 1).columns)
+        ((rows, *_),) = ask(out, f"select count(*), {columns} from {name}", 0).rows
+        assert name in SUMMARIES or rows == analysis.rows[name]
 
 
 def test_a_folder_with_nothing_in_it_is_a_clear_error(spark: "SparkSession", tmp_path: Path) -> None:

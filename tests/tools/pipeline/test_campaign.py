@@ -15,7 +15,6 @@ from kemu.tools.commands.campaign import campaign as campaign_command
 from kemu.tools.determinism.watch import CANARY, canary
 from kemu.tools.pipeline.campaign import (
     Campaign,
-    CampaignError,
     Rate,
     RunLine,
     begin,
@@ -28,6 +27,7 @@ from kemu.tools.pipeline.campaign import (
     table_of_cells,
 )
 from kemu.tools.pipeline.cells import Spec, make_cells
+from kemu.tools.pipeline.errors import CampaignError
 from kemu.tools.pipeline.shipping import fingerprint
 
 if TYPE_CHECKING:

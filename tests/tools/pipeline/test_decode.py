@@ -28,7 +28,8 @@ from kemu.tools.pipeline.rows import (
     violation_row,
 )
 from kemu.tools.pipeline.source import _whole, spans_of, trace_files
-from kemu.tools.pipeline.tables.schemas import FAULTS, NOTES, OF_TRACES, RUNS, Schema
+from kemu.tools.pipeline.tables.columns import Schema
+from kemu.tools.pipeline.tables.schemas import FAULTS, NOTES, OF_TRACES, RUNS
 from tests.tools.pipeline.conftest import write_small
 
 ALL = frozenset(schema.name for schema in OF_TRACES)

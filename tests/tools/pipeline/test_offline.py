@@ -10,7 +10,8 @@ from kemu.emulator.findings import Violation
 from kemu.emulator.metrics.figures import plain
 from kemu.tools.pipeline.ingest import Tables
 from kemu.tools.pipeline.rows import downtime_rows, figure_columns, rebalance_rows
-from kemu.tools.pipeline.tables.schemas import DOWNTIME, FAULTS, NOTES, REBALANCES, RUNS, VIOLATIONS, Schema
+from kemu.tools.pipeline.tables.columns import Schema
+from kemu.tools.pipeline.tables.schemas import DOWNTIME, FAULTS, NOTES, REBALANCES, RUNS, VIOLATIONS
 from tests.tools.pipeline.folds import judged, violations_of
 from tests.tools.pipeline.lone import Analyzed, LoneRuns, Made
 

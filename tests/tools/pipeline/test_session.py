@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kemu.tools.pipeline import session
-from kemu.tools.pipeline.session import Java, SparkTrouble, find_java, java_home, start_spark
+from kemu.tools.pipeline.errors import SparkTrouble
+from kemu.tools.pipeline.session import Java, find_java, java_home, start_spark
 
 
 def fake_java(folder: Path, version: str) -> Path:

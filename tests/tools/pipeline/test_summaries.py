@@ -12,6 +12,7 @@ from kemu.tools.pipeline.summaries.comparison import differences, headline, quan
 from kemu.tools.pipeline.summaries.coverage import edges, first_violations
 from kemu.tools.pipeline.summaries.faults import fault_effects
 from kemu.tools.pipeline.summaries.rebalancing import moves, plain_reason
+from kemu.tools.pipeline.tables.columns import Schema
 from kemu.tools.pipeline.tables.groups import ownership, unowned
 from kemu.tools.pipeline.tables.schemas import (
     DOWNTIME,
@@ -23,7 +24,6 @@ from kemu.tools.pipeline.tables.schemas import (
     RUNS,
     UNOWNED,
     VIOLATIONS,
-    Schema,
 )
 
 if TYPE_CHECKING:

@@ -1,11 +1,12 @@
 """The actions: faults, and the operations of a cluster's operators and users.
 
-Three conventions hold for all of them:
+Three conventions hold for all actions:
 
 * Times are integer microseconds (``for_us``); in a scenario file the same field is ``for = "20s"``.
-* ``for_us=0`` means "until healed" for lasting effects, and "stays down" for a crash.
-* A host is an actor's host ("c1", "b0") or a role, resolved when the action is applied: "coordinator of g" (the leader
-  of the group's offsets partition), "leader of g" (the member that assigns). In some fields, "" stands for every host.
+* ``for_us=0`` means "until healed" for lasting effects. A crashed host with ``for_us=0`` stays down.
+* A host is a host's name ("c1", "b0") or a role: "coordinator of g" (leader of the group's offsets partition) or
+  "leader of g" (the member that assigns). A role is resolved when the action is applied. In some fields, "" stands for
+  every host.
 """
 
 from kemu.emulator.plan.action import ACTIONS as ACTIONS
@@ -25,8 +26,8 @@ _DRAWN = (
     "delay-watches", "expire-session", "elect-preferred-leaders", "alter-configs", "elect-store-leader", "add-broker",
     "fail-log-dir",
 )  # fmt: skip
-"""The order in which random plans draw these actions: another order would change the plan of every seed. Actions that
-are not named here come after these actions, in the order of declaration."""
+"""The order in which random plans draw these actions; another order would change the plan of every seed. Other actions
+follow in the order of declaration."""
 
 for _kind in sorted(ACTIONS, key=lambda kind: _DRAWN.index(kind) if kind in _DRAWN else len(_DRAWN)):
     ACTIONS[_kind] = ACTIONS.pop(_kind)

@@ -1,7 +1,7 @@
 """Requests of an admin client: groups and their offsets, leaders, settings of topics.
 
 A request travels over the emulated network, and its answer is a note: ``AdminAnswered`` or ``GroupDescribed``. An entry
-takes effect when the admin client has the command; the answer says whether the cluster obeyed.
+takes effect when the admin client has the command. The note shows whether the cluster executed the command.
 """
 
 from typing import Annotated
@@ -28,7 +28,7 @@ from kemu.protocol.names import broker_host, broker_of
 from kemu.protocol.reassign.requests import list_error
 
 
-@action("list-groups", "every broker is asked for the groups it coordinates", drawn=NEVER, workload=True)
+@action("list-groups", "an admin client lists all groups and their states", drawn=NEVER, workload=True)
 class GroupsListing:
     """List groups and their states, as ``kafka-consumer-groups --list --state`` asks every broker."""
 
@@ -41,9 +41,9 @@ class GroupsListing:
         return stage.cluster.ask_admin(ListAllGroups())
 
 
-@action("describe-group", "a group's coordinator is asked for its state and members", drawn=NEVER, workload=True)
+@action("describe-group", "an admin client describes a group's state and members", drawn=NEVER, workload=True)
 class GroupDescription:
-    """Describe a group's state and members, as ``kafka-consumer-groups --describe`` asks its coordinator."""
+    """Describe a group's state and members, as ``kafka-consumer-groups --describe`` asks the coordinator."""
 
     group: GroupName
 
@@ -56,7 +56,7 @@ class GroupDescription:
         return stage.cluster.ask_admin(DescribeGroup(group=self.group))
 
 
-@action("delete-group", "a group and its offsets are deleted, if it has no member", drawn=NEVER, workload=True)
+@action("delete-group", "a group without members is deleted with its offsets", drawn=NEVER, workload=True)
 class GroupDeletion:
     """Delete a group with its committed offsets (KIP-229). A group with members is refused: NON_EMPTY_GROUP."""
 
@@ -76,7 +76,7 @@ class MembersExpulsion:
     """Remove members by an admin client (``removeMembersFromConsumerGroup``: KIP-345, KIP-571).
 
     ``instance``: the group.instance.id of a static member ("" = all members). The members keep running: a removed
-    member receives UNKNOWN_MEMBER_ID and joins again. To stop members: remove-members.
+    member receives UNKNOWN_MEMBER_ID and joins again. Use remove-members to stop members.
     """
 
     group: GroupName
@@ -91,7 +91,7 @@ class MembersExpulsion:
         return stage.cluster.ask_admin(RemoveMember(group=self.group, instance_id=self.instance))
 
 
-@action("reset-offsets", "a group's offsets of a topic are set, if it has no member", drawn=NEVER, workload=True)
+@action("reset-offsets", "the offsets of a group without members are set for a topic", drawn=NEVER, workload=True)
 class OffsetsReset:
     """Set a group's committed offsets of a topic, as ``kafka-consumer-groups --reset-offsets`` does (KIP-122).
 
@@ -127,9 +127,9 @@ class OffsetsReset:
 class RecordsDeletion:
     """Delete records below an offset, as ``kafka-delete-records`` asks the partitions' leaders (KIP-107).
 
-    ``before``: the new start of the logs; -1 = the high watermark. ``partition``: the partition; -1 = all. Followers
-    learn the new start by fetching. A consumer with a lower position is out of range and resets by
-    ``auto.offset.reset``. Records beyond the high watermark cannot be deleted: OFFSET_OUT_OF_RANGE.
+    ``before``: the new start of the logs; -1 for the high watermark. ``partition``: the partition; -1 for all
+    partitions. Followers learn the new start by fetching. A consumer with a lower position is out of range and resets
+    by ``auto.offset.reset``. Records beyond the high watermark cannot be deleted: OFFSET_OUT_OF_RANGE.
     """
 
     topic: TopicName
@@ -154,7 +154,7 @@ class RecordsDeletion:
 class OffsetsDeletion:
     """Delete a group's committed offsets of a topic (KIP-496).
 
-    Refused while a member of the group subscribes to the topic: GROUP_SUBSCRIBED_TO_TOPIC.
+    The coordinator refuses the deletion while a member subscribes to the topic: GROUP_SUBSCRIBED_TO_TOPIC.
     """
 
     group: GroupName
@@ -173,8 +173,8 @@ class OffsetsDeletion:
 class LeadersElection:
     """Elect leaders of a topic's partitions, as ``kafka-leader-election`` asks the controller (KIP-460).
 
-    ``unclean``: any live replica may lead a partition without a leader; records may be lost. Otherwise the preferred
-    replica leads, if it is alive and in sync.
+    ``unclean``: any live replica may become leader of a partition without a leader; records may be lost. Otherwise the
+    preferred replica becomes leader, if this replica is alive and in sync.
     """
 
     topic: TopicName
@@ -198,11 +198,12 @@ class LeadersElection:
     replicated=True,
 )
 class ConfigsAlteration:
-    """Set a setting, or remove it (""), as ``kafka-configs --alter`` asks any broker (KIP-226, KIP-339).
+    """Change a setting, or remove a setting (value ""), as ``kafka-configs --alter`` asks any broker (KIP-226,
+    KIP-339).
 
-    ``topic``: the topic; "" = all brokers (``--entity-default``), which topics with a value of their own ignore.
+    ``topic``: the topic; "" for the default of all brokers (``--entity-default``), which a topic's own value overrides.
     ``broker``: one broker such as "b2" (``leader.`` and ``follower.replication.throttled.rate``, KIP-73). A broker
-    applies the setting when it is notified. The names that KIP-435's text gives to its limits are accepted, too.
+    applies the setting after a notification. The names of limits in KIP-435's text are accepted, too.
     """
 
     key: str
@@ -246,7 +247,7 @@ class ConfigsAlteration:
 
 
 def _lists(given: tuple[str, ...]) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """Partition and brokers of lines such as "0: 3 4 5"; raises ValueError with the problem."""
+    """(partition, brokers) of each line such as "0: 3 4 5"; raises ValueError with the problem."""
     found: dict[int, tuple[int, ...]] = {}
     for each in given:
         number, colon, brokers = each.partition(":")
@@ -270,15 +271,15 @@ def _ids(given: tuple[str, ...]) -> tuple[int, ...]:
 class PartitionsReassignment:
     """Move a topic's partitions to other brokers, as ``kafka-reassign-partitions --execute`` asks (KIP-455).
 
-    ``topic``: also ``__consumer_offsets``, which must be moved before a broker is removed.
+    ``topic``: a topic or ``__consumer_offsets``, which must move before a broker is removed.
 
-    ``to``: broker ids; all partitions of the topic move there, each starting with the next broker. ``assignment``:
-    instead of ``to``, one line per partition, "0: 3 4 5", with its preferred leader first. The steps follow
-    ``reassignment.max.concurrent.*.movements`` of all brokers (``alter-configs``; KIP-435); by default there is one
+    ``to``: ids of the brokers to which all partitions of the topic move; each partition starts with the next broker.
+    ``assignment``: instead of ``to``, one line per partition, "0: 3 4 5", with the preferred leader first. The steps
+    follow the brokers' ``reassignment.max.concurrent.*.movements`` (``alter-configs``; KIP-435); the default is one
     step.
 
-    ``through``: an admin client asks the "controller" (since 2.4), or the former tool leaves a list in the "store",
-    which must be complete before the next one. "": the way that the brokers' release supports.
+    ``through``: "controller" for a request of an admin client (since 2.4), or "store" for a list in the store, as the
+    former tool wrote. A list must be complete before the next list. "": the way that the brokers' release supports.
     """
 
     topic: AnyTopicName

@@ -30,7 +30,7 @@ def _is_instance(host: str, known: Known) -> bool:
 
 
 def _no_instance(host: str, table: Table, known: Known) -> None:
-    """Refuse a Streams instance: its application has no access to the consumers of its threads."""
+    """Refuse a Streams instance, whose application has no access to the consumers of its threads."""
     if _is_instance(host, known):
         table.problem("host", f"{host} is an instance of Kafka Streams: its threads use their consumers by themselves")
 
@@ -40,7 +40,7 @@ class _OfConsumers(Protocol):
 
 
 def _consumers_only(self: _OfConsumers, table: Table, known: Known) -> None:
-    """The ``check`` of actions that only need a consumer without Streams."""
+    """The ``check`` of actions that need a consumer outside of Streams, and nothing else."""
     _no_instance(self.host, table, known)
 
 
@@ -53,10 +53,11 @@ def _tell(stage: Stage, name: str, command: object) -> Outcome:
 
 @action("subscribe", "a member subscribes to other topics", drawn=NEVER, workload=True)
 class ChangeSubscription:
-    """Change a member's subscription to these topics, until its process ends; the member joins with them.
+    """Change a member's subscription to these topics until its process ends. The member rejoins with the new
+    subscription.
 
-    ``pattern``: instead of topics, all topics whose names match this expression, also later ones. The group rebalances.
-    The other members keep their subscriptions: members of a group may subscribe to different topics.
+    ``pattern``: instead of ``topics``, all present and later topics whose names match this expression. The group
+    rebalances. Other members keep their subscriptions, because members of a group may subscribe to different topics.
     """
 
     host: MemberHost
@@ -86,7 +87,9 @@ class ChangeSubscription:
 
 @action("unsubscribe", "a member unsubscribes and leaves its group", drawn=NEVER, workload=True)
 class Unsubscription:
-    """``consumer.unsubscribe()``: the member revokes its partitions and leaves its group; its process keeps running."""
+    """Call ``consumer.unsubscribe()``: the member revokes its partitions and leaves its group. The member's process
+    keeps running.
+    """
 
     host: MemberHost
 
@@ -99,9 +102,9 @@ class Unsubscription:
         return _tell(stage, self.host, Unsubscribe())
 
 
-@action("stop-polling", "a member's application does not poll for a while", drawn=NEVER)
+@action("stop-polling", "a member's application does not poll for some time", drawn=NEVER)
 class PollingStop:
-    """Stop a member's calls of poll() for this time, while its heartbeats continue: slow work, a deadlock.
+    """Stop a member's calls of poll() for this time while its heartbeats continue, as during slow work or a deadlock.
 
     The stop begins with the member's next poll. After ``max.poll.interval.ms`` the member leaves its group, and rejoins
     with its next poll. During a shorter stop a rebalance waits for the member, at most for the member's rebalance
@@ -154,12 +157,12 @@ def _check_partitions(table: Table, known: Known, partitions: tuple[str, ...]) -
             table.problem("partitions", f'"{name}" is no partition; write TOPIC-NUMBER, such as "t-0"')
 
 
-@action("pause-partitions", "a member fetches nothing from some partitions for a while", drawn=NEVER, workload=True)
+@action("pause-partitions", "a member fetches nothing from some partitions for some time", drawn=NEVER, workload=True)
 class PartitionsPause:
-    """``consumer.pause()`` of these partitions ("t-0"), as far as the member owns them, then ``resume()``.
+    """Call ``consumer.pause()`` for the partitions among these ("t-0") that the member owns, and later ``resume()``.
 
-    The member polls on and stays in its group. A partition that the member loses and gets again meanwhile is not
-    paused.
+    The member continues to poll and stays in its group. A partition that the member loses and receives again is no
+    longer paused.
     """
 
     host: MemberHost
@@ -184,9 +187,9 @@ class PartitionsPause:
         return None
 
 
-@action("resume-partitions", "a member fetches again from partitions it paused", drawn=NEVER, workload=True)
+@action("resume-partitions", "a member resumes paused partitions", drawn=NEVER, workload=True)
 class PartitionsResumption:
-    """``consumer.resume()`` of these partitions ("t-0"), as far as the member owns them."""
+    """Call ``consumer.resume()`` for the partitions among these ("t-0") that the member owns."""
 
     host: MemberHost
     partitions: tuple[str, ...]
@@ -204,7 +207,7 @@ class PartitionsResumption:
 
 @action("seek", "a member seeks another offset of a partition", drawn=NEVER, workload=True)
 class PositionChange:
-    """``consumer.seek()``: the member continues from this offset, if it has the partition.
+    """Call ``consumer.seek()``: the member continues at this offset, if the member owns the partition.
 
     Records between the two offsets are reprocessed or skipped. An offset outside the log is reset
     (``auto.offset.reset``).
@@ -230,7 +233,7 @@ class PositionChange:
 
 @action("enforce-rebalance", "a member rejoins its group without a cause", drawn=NEVER, workload=True)
 class RebalanceRequest:
-    """``consumer.enforceRebalance()`` (KIP-568): the member joins again with its next poll."""
+    """Call ``consumer.enforceRebalance()`` (KIP-568): the member rejoins with its next poll."""
 
     host: MemberHost
 
@@ -243,11 +246,12 @@ class RebalanceRequest:
         return _tell(stage, self.host, EnforceRebalance())
 
 
-@action("fail-child-consumer", "a member's second consumer dies for a while (KIP-333)", drawn=NEVER)
+@action("fail-child-consumer", "a member's second consumer dies for some time (KIP-333)", drawn=NEVER)
 class ChildFailure:
-    """Stop the second consumer that ``enable.parallel.rebalance`` gave a member, and restart it after this time.
+    """Stop the second consumer of a member (``enable.parallel.rebalance``), and restart the second consumer after this
+    time.
 
-    The second consumer resumes from its last commit. Without a second consumer there is no effect.
+    The second consumer resumes from its last commit. The action has no effect on a member without a second consumer.
     """
 
     host: MemberHost

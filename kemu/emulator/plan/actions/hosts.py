@@ -38,11 +38,11 @@ from kemu.protocol.names import STORE
     ),
 )
 class Crash:
-    """A host crashes. ``power``: silently, unflushed disk writes are lost; ``process``: its connections are reset at
-    once.
+    """Crash a host. ``power``: silently, and unflushed disk writes are lost. ``process``: the host's connections are
+    reset at once.
 
     A crashed member sends neither LeaveGroup nor a commit. After ``for_us`` the host starts again from its disk. "zk"
-    stands for all servers of the metadata store at once; its disks hold everything that it has answered.
+    stands for all servers of the metadata store, whose disks hold every answered write.
     """
 
     host: AnyHost
@@ -65,12 +65,12 @@ class Crash:
 
 @action(
     "restart",
-    "a host starts again, with its disk or without",
+    "a host restarts with its disk or an empty disk",
     drawn=NEVER,
     drawn_replicated=(lambda draw: Restart(host=draw.broker(), keep_disk=False),),
 )
 class Restart:
-    """Start a host that is down, from its disk or from an empty one. A running host first loses power."""
+    """Start a host that is down, from its disk or from an empty disk. A running host first loses power."""
 
     host: AnyHost
     keep_disk: bool = True
@@ -94,12 +94,12 @@ class Restart:
 
 @action(
     "pause",
-    "a host is paused; its mail and timers wait (GC pause)",
+    "a host is paused; its messages and timers wait (GC pause)",
     drawn=(lambda draw: Pause(host=draw.member(), for_us=draw.span()),),
     drawn_replicated=(lambda draw: Pause(host=draw.broker_or_controller(), for_us=draw.span()),),
 )
 class Pause:
-    """Pause a host (a stop-the-world collection): mail and timers wait, then come in order."""
+    """Pause a host, as in a stop-the-world collection. Messages and timers wait in order until the end of the pause."""
 
     host: AnyHost
     for_us: int
@@ -128,7 +128,7 @@ class Pause:
 
 @action("clock-drift", "a host's clock runs too fast or too slow", drawn=NEVER)
 class ClockDrift:
-    """A host's clock runs too fast (positive) or too slow by this many parts per million."""
+    """Let a host's clock run too fast (positive) or too slow (negative) by ``ppm`` parts per million."""
 
     host: AnyHost
     ppm: Annotated[int, Bounds(-1_000_000)]
@@ -159,16 +159,18 @@ def a_speed(action: "SlowDisk | BandwidthLimit", table: Table, known: Known) -> 
 
 
 def _limit(stage: Stage, host: Host, was: int, limited: "SlowDisk | BandwidthLimit", to: Callable[[int], None]) -> None:
-    """Limit a host's throughput with ``to``, and later restore it to ``was`` (bytes per second; 0: no limit)."""
+    """Limit a host's throughput with ``to``, and later restore the throughput ``was`` (bytes per second; 0 for no
+    limit).
+    """
     speed = bytes_per_second(limited.speed)
     stage.lasts(limited.for_us, stage.puts(host.name, lambda: to(speed), lambda: to(was)))
 
 
 @action("slow-disk", "a broker's disk writes slowly", drawn=NEVER)
 class SlowDisk:
-    """Limit the speed of a broker's disk in bytes per second, "5MB/s"; one write follows the other.
+    """Limit the speed of a broker's disk in bytes per second ("5MB/s"); writes are sequential.
 
-    The scenario's topics give the size of records. Earlier writes are not slowed.
+    The size of records is a setting of the scenario's topics. Earlier writes keep their speed.
     """
 
     host: BrokerHost
@@ -191,7 +193,7 @@ class SlowDisk:
 
 @action("limit-bandwidth", "a host's bandwidth for records is limited", drawn=NEVER)
 class BandwidthLimit:
-    """Limit a host's network card for packets with records, in bytes per second, "5MB/s", in each direction."""
+    """Limit a host's network card for packets with records, in bytes per second ("5MB/s") in each direction."""
 
     host: AnyHost
     speed: str
@@ -213,14 +215,14 @@ class BandwidthLimit:
 
 @action(
     "lose-disk-tail",
-    "a power cut that also takes the last records of a log",
+    "a power cut also destroys the last records of a log",
     drawn=NEVER,
     drawn_replicated=(
         lambda draw: LoseDiskTail(host=draw.broker(), records=draw.chance.between(1, 50), for_us=draw.span()),
     ),
 )
 class LoseDiskTail:
-    """A power cut that also destroys the last ``records`` records of one log ("" = of each), flushed or not."""
+    """Cut a host's power and destroy the last ``records`` records of one log ("" for each log), flushed or not."""
 
     host: BrokerHost
     records: int
@@ -246,18 +248,17 @@ class LoseDiskTail:
 
 @action(
     "fail-log-dir",
-    "a log directory of a broker fails; its replicas there are offline",
+    "a log directory of a broker fails, and its replicas are offline",
     drawn=NEVER,
     drawn_replicated=(lambda draw: FailedLogDir(host=draw.broker(), for_us=draw.span()),),
     replicated=True,
 )
 class FailedLogDir:
-    """A log directory (0 = the first) of a broker fails: it cannot be read or written (KIP-112).
+    """Make a log directory (0 for the first) of a broker fail: the directory cannot be read or written (KIP-112).
 
     The directory's replicas are offline. The broker informs the controller, which elects other leaders and removes the
-    replicas
-    from the ISRs. A broker without another directory dies. After ``for_us`` the directory is repaired with its data,
-    and the broker is restarted to detect that.
+    replicas from the ISRs. A broker without another directory ends. After ``for_us`` the directory is repaired with its
+    data, and the broker restarts to detect the repair.
     """
 
     host: BrokerHost
@@ -290,7 +291,7 @@ class FailedLogDir:
     drawn=(lambda draw: KillCoordinator(group=draw.group(), for_us=draw.span(5 * SECOND)),),
 )
 class KillCoordinator:
-    """The group's coordinator loses power; another broker takes its partition over, if there is one."""
+    """Cut the power of the group's coordinator. Another live broker takes over the group's offsets partition."""
 
     group: GroupName
     for_us: int = 0
@@ -313,7 +314,7 @@ class KillCoordinator:
 
 @action("heal", "all lasting effects end", drawn=NEVER)
 class Heal:
-    """End all lasting effects now: splits, rules, drifts, pauses. Start the hosts that are to return."""
+    """End all lasting effects now, such as splits, drifts and pauses. A host whose downtime has an end starts now."""
 
     def words(self) -> str:
         return "heal"

@@ -1,7 +1,7 @@
 """Faults of the network: isolated, slow and lossy links, and links that hold packets.
 
-The network never reorders or duplicates packets. Kafka's links are TCP connections: a fault that they cannot have would
-find bugs that Kafka does not have.
+The network never reorders or duplicates packets of a connection. Kafka uses TCP connections, and a fault that TCP
+excludes would find bugs that Kafka does not have.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ P = ParamSpec("P")
 
 
 def on_link(stage: Stage, sender: str, receiver: str, act: Callable[[str, str], Outcome]) -> Outcome:
-    """Act on the hosts that these names or roles mean now ("" = any), if they exist."""
+    """Call ``act`` with the hosts that have these names or roles now ("" for any host), if the hosts exist."""
     names = [stage.cluster.resolve(name) if name else "" for name in (sender, receiver)]
     if (sender and not names[0]) or (receiver and not names[1]):
         return "its host does not exist now"
@@ -37,7 +37,7 @@ def install_on(
     *args: P.args,
     **named: P.kwargs,
 ) -> Outcome:
-    """Install a rule for these hosts with ``Stage.install``, made with the remaining arguments, if the hosts exist."""
+    """Install ``rule`` for these hosts with the remaining arguments, if the hosts exist."""
 
     def install(sending: str, receiving: str) -> None:
         stage.install(for_us, rule(sending, receiving, *args, **named))
@@ -46,13 +46,13 @@ def install_on(
 
 
 def link_words(sender: str, receiver: str) -> str:
-    """The direction in words: "c1 -> any"."""
+    """The direction as text: "c1 -> any"."""
     return f"{sender or 'any'} -> {receiver or 'any'}"
 
 
 @action(
     "isolate",
-    "a host is isolated from all others",
+    "a host is isolated from all other hosts",
     drawn=(lambda draw: Isolate(host=draw.member(), for_us=draw.span()),),
     drawn_replicated=(lambda draw: Isolate(host=draw.broker(), for_us=draw.span()),),
 )
@@ -77,15 +77,15 @@ class Isolate:
 
 @action(
     "split",
-    "two sides are isolated from each other, or in one direction",
+    "two sets of hosts are isolated from each other, or in one direction",
     drawn=(),
     drawn_replicated=(lambda draw: Split(side=(draw.broker_or_controller(),), other=(STORE,), for_us=draw.span()),),
 )
 class Split:
-    """Isolate two sides from each other; ``one_way``: ``other`` receives nothing from ``side``, but ``side`` from
-    ``other``.
+    """Isolate two sets of hosts from each other. ``one_way``: ``other`` receives nothing from ``side``, but ``side``
+    receives packets from ``other``.
 
-    An empty ``other`` is every host not in ``side``.
+    An empty ``other`` means all hosts that are not in ``side``.
     """
 
     side: AnyHosts
@@ -122,7 +122,7 @@ class Split:
     ),
 )
 class Slow:
-    """Delay packets from ``sender`` to ``receiver`` ("" = any) by ``add_us`` and up to ``jitter_us`` more."""
+    """Delay packets from ``sender`` to ``receiver`` ("" for any host) by ``add_us``, plus at most ``jitter_us``."""
 
     sender: AnyHost = ANYONE
     receiver: AnyHost = ANYONE
@@ -149,7 +149,9 @@ class Slow:
     drawn=(lambda draw: Lossy(per_mille=draw.chance.between(5, 30), for_us=draw.span()),),
 )
 class Lossy:
-    """Lose this many of 1,000 packets from ``sender`` to ``receiver`` ("" = any); each loss breaks its connection."""
+    """Lose ``per_mille`` of 1,000 packets from ``sender`` to ``receiver`` ("" for any host); each loss breaks a
+    connection.
+    """
 
     sender: AnyHost = ANYONE
     receiver: AnyHost = ANYONE
@@ -169,14 +171,14 @@ class Lossy:
 
 @action(
     "hold",
-    "a link holds packets back and delivers them later, in order",
+    "a link holds packets and delivers the held packets later, in order",
     drawn=(lambda draw: Hold(sender=draw.member(), for_us=draw.span()),),
     drawn_replicated=(lambda draw: Hold(sender=draw.broker(), receiver=draw.broker(), for_us=draw.span()),),
 )
 class Hold:
-    """Hold packets from ``sender`` to ``receiver`` ("" = any), and deliver them in order at the end.
+    """Hold packets from ``sender`` to ``receiver`` ("" for any host), and deliver the held packets in order at the end.
 
-    With ``api`` the hold begins at the first packet of that API; later packets of the connection wait behind it.
+    With ``api``, only packets of this API are held; later packets of a connection wait behind held packets.
     ``deliver`` releases some held packets earlier.
     """
 
@@ -202,7 +204,7 @@ class Hold:
     drawn_replicated=(lambda draw: Disconnect(a=draw.broker(), b=STORE),),
 )
 class Disconnect:
-    """Reset the connections between two hosts; both may connect again at once."""
+    """Reset the connections between two hosts; both hosts may reconnect at once."""
 
     a: AnyHost
     b: AnyHost

@@ -35,7 +35,7 @@ MOST_MEMBERS = 100_000
 
 @action("start-host", "a host starts", drawn=NEVER, workload=True)
 class StartHost:
-    """Start a host that has not started yet, or was closed."""
+    """Start a host that has not started yet, or that was closed."""
 
     host: AnyHost
 
@@ -51,9 +51,9 @@ class StartHost:
         return None if stage.cluster.start(host.name) else f"{host.name} runs already"
 
 
-@action("close-host", "a host ends cleanly", drawn=NEVER, workload=True)
+@action("close-host", "a host closes cleanly", drawn=NEVER, workload=True)
 class CloseHost:
-    """End a host cleanly: a consumer commits and (if dynamic) leaves its group, a broker transfers its leaderships."""
+    """Close a host cleanly. A consumer commits, and leaves its group if dynamic; a broker transfers its leaderships."""
 
     host: AnyHost
 
@@ -74,9 +74,9 @@ class CloseHost:
 # --- members -------------------------------------------------------------------------------------------------------
 
 
-@action("rolling-restart", "members restart one after the other", drawn=NEVER, workload=True)
+@action("rolling-restart", "the members of a group restart one after the other", drawn=NEVER, workload=True)
 class RollingRestart:
-    """Restart the members of a group one after the other, ``every_us`` apart, each with a downtime of ``down_us``.
+    """Restart the members of a group in sequence, ``every_us`` apart, each with a downtime of ``down_us``.
 
     ``how``: "close" (a clean close, as a deployment does) or "crash" (killed).
     """
@@ -110,9 +110,9 @@ class RollingRestart:
 class RollingUpgrade:
     """Restart members as in a rolling restart, with a new release or new settings.
 
-    ``hosts``: only these, in this order; none = the whole group, and members added later. ``profile``: the new release
-    ("" = as before). ``assignors``: the new list (none = as before). ``settings``: "KEY=VALUE" each, on top of the
-    present ones; keys of consumers, and of Streams where members are instances.
+    ``hosts``: only these hosts, in this order; () for the whole group, including members added later. ``profile``: the
+    new release ("" for no change). ``assignors``: the new list (() for no change). ``settings``: changed settings as
+    "KEY=VALUE", with keys of consumers, or of Streams if members are instances.
     """
 
     group: GroupName
@@ -169,15 +169,15 @@ class RollingUpgrade:
 
 @action("upgrade-brokers", "brokers restart with another release", drawn=NEVER, workload=True)
 class BrokersUpgrade:
-    """Restart brokers one after the other, ``every_us`` apart, each with a downtime of ``down_us``, with a new release.
+    """Restart brokers with a new release in sequence, ``every_us`` apart, each with a downtime of ``down_us``.
 
-    ``profile``: the new release ("" = as before). ``protocol``: the new ``inter.broker.protocol.version``, as a release
-    ("" = as before); it withholds features that older brokers do not understand. An upgrade in production takes two
-    bounces: first the new release, then the new protocol. ``hosts``: only these, in this order; none = all, and brokers
-    added later.
+    ``profile``: the new release ("" for no change). ``protocol``: the new ``inter.broker.protocol.version``, as the
+    name of a release ("" for no change). An older protocol disables features that older brokers do not understand. An
+    upgrade in production takes two rolling restarts: first the new release, then the new protocol. ``hosts``: only
+    these hosts, in this order; () for all brokers, including brokers added later.
 
-    The action refuses a protocol newer than the broker's own release or than another broker's, and a release older than
-    its protocol. Kafka's broker would not start, or its neighbours would not understand it.
+    The action refuses a protocol newer than the release of any broker, and a release older than its protocol. With
+    these, Kafka's broker would not start, or other brokers would not understand its requests.
     """
 
     every_us: int
@@ -233,7 +233,7 @@ def _added(known: Known, given: Given) -> Known:
 
 @action("add-members", "a group gets more members", drawn=NEVER, workload=True, brings=_added)
 class AddMembers:
-    """Add members to the group, with its configuration."""
+    """Add members with the configuration of the group."""
 
     group: GroupName
     count: int = 1
@@ -260,7 +260,7 @@ def _joined(known: Known, given: Given) -> Known:
 
 @action(
     "add-broker",
-    "a broker joins that was not there at the start",
+    "a new broker joins the cluster",
     drawn=(),
     drawn_replicated=(lambda draw: AddBroker(),),
     workload=True,
@@ -270,10 +270,10 @@ def _joined(known: Known, given: Given) -> Known:
 class AddBroker:
     """Start new brokers with empty disks: b3, b4, ... after three brokers.
 
-    A new broker registers in the store, the controller informs the others, and clients find it at their next metadata
-    refresh. As in Kafka, it gets no existing partition, but topics that are created later, and partitions that
-    reassign-partitions moves. A reassignment to an unregistered broker is refused. ``[brokers.overrides.b3]`` holds its
-    own settings.
+    A new broker registers in the store, the controller informs other brokers, and clients find the new broker at their
+    next metadata refresh. As in Kafka, a new broker gets no existing partition. A new broker gets partitions of later
+    topics, and partitions that reassign-partitions moves. A reassignment to an unregistered broker is refused.
+    ``[brokers.overrides.b3]`` holds the settings of the new broker b3.
     """
 
     count: int = 1
@@ -289,9 +289,9 @@ class AddBroker:
         return stage.cluster.replicated.add_brokers(self.count)
 
 
-@action("remove-members", "members close for good", drawn=NEVER, workload=True)
+@action("remove-members", "members of a group close permanently", drawn=NEVER, workload=True)
 class RemoveMembers:
-    """Close the members of the group that were added last, for good."""
+    """Close the members of the group that were added last, permanently."""
 
     group: GroupName
     count: int = 1
@@ -318,9 +318,9 @@ class RemoveMembers:
     instead='"elect-preferred-leaders", "kill-coordinator", or "close-host" with host = "coordinator of GROUP"',
 )
 class MoveCoordinator:
-    """Make another broker the leader of the group's offsets partition without a crash ("" = the next one).
+    """Make another broker the leader of the group's offsets partition without a crash ("" for the next live broker).
 
-    With replication the controller moves leaders: see elect-preferred-leaders and close-host.
+    With replication, only the controller moves leaders: see elect-preferred-leaders and close-host.
     """
 
     group: GroupName
@@ -340,7 +340,7 @@ class MoveCoordinator:
 
 @action("grow-topic", "a topic gets more partitions", drawn=NEVER, workload=True)
 class GrowTopic:
-    """Set the topic's number of partitions."""
+    """Increase the topic's number of partitions."""
 
     topic: TopicName
     partitions: int
@@ -357,9 +357,9 @@ class GrowTopic:
         return stage.cluster.grow_topic(self.topic, self.partitions)
 
 
-@action("set-rate", "a topic's producer gets faster or slower", drawn=NEVER, workload=True)
+@action("set-rate", "the rate of a topic's producer changes", drawn=NEVER, workload=True)
 class SetRateOf:
-    """Set the producer's rate for the topic, in records per second over all partitions (0 = none)."""
+    """Set the rate of the topic's producer, in records per second over all partitions (0 for no records)."""
 
     topic: TopicName
     records_per_s: int
@@ -386,11 +386,11 @@ def _created(known: Known, given: Given) -> Known:
 
 @action("create-topic", "a topic is created", drawn=NEVER, workload=True, replicated=True, brings=_created)
 class CreateTopic:
-    """Ask the controller to create a topic (CreateTopics); it places the topic on the live brokers.
+    """Ask the controller to create a topic (CreateTopics) on the live brokers.
 
-    ``replication_factor`` 0: the brokers' default. ``records_per_s``: the rate of its producer over all partitions,
-    once the topic exists (0 = none). A topic of [topics] can be created again after its deletion. The controller's
-    answer says whether it did so.
+    ``replication_factor`` 0: the brokers' default. ``records_per_s``: the rate of the topic's producer over all
+    partitions (0 for no records). A topic of [topics] can be created again after its deletion. The controller's answer
+    is a note ``AdminAnswered``.
     """
 
     topic: str
@@ -428,9 +428,9 @@ def _deleted(known: Known, given: Given) -> Known:
 class DeleteTopic:
     """Ask the controller to delete a topic (DeleteTopics).
 
-    The topic's replicas are deleted on every broker, then its nodes; a dead broker delays that until its return. The
-    topic's
-    producer stops with the request, because it would ask for the topic for ever. No group may subscribe to the topic.
+    The controller deletes the topic's replicas on every broker, then the topic's nodes; a dead broker delays the
+    deletion until its return. The topic's producer stops with the request, because a producer would ask for the missing
+    topic for ever. No group may subscribe to the topic.
     """
 
     topic: TopicName
@@ -455,11 +455,11 @@ class DeleteTopic:
     replicated=True,
 )
 class ElectPreferredLeaders:
-    """Make the first replica of each partition its leader, if that replica is alive and in sync.
+    """Make the first replica of each partition the leader, if the replica is alive and in sync.
 
-    ``topics``: only these; none = all, with ``__consumer_offsets``. ``through``: an admin client asks the "controller"
-    (ElectLeaders, KIP-460), or a list in the "store" does, as ``kafka-preferred-replica-election`` wrote it before
-    Kafka 3.0.
+    ``topics``: only these topics; () for all topics, including ``__consumer_offsets``. ``through``: "controller" for a
+    request of an admin client (ElectLeaders, KIP-460), or "store" for a list in the store, as
+    ``kafka-preferred-replica-election`` wrote before Kafka 3.0.
     """
 
     topics: tuple[str, ...] = ()

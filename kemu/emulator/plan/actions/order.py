@@ -1,6 +1,6 @@
 """Orders of messages: single messages that are delayed or lost, held messages, and priorities of links.
 
-No action does more than TCP can: a connection keeps its order, and a lost message breaks its connection. An explored
+All actions respect TCP: a connection keeps its order, and a lost message breaks its connection. An explored
 schedule (``emulator.exploring.schedules``) consists of a few of these actions.
 """
 
@@ -26,14 +26,16 @@ from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.units import duration_text
 
 Order = Annotated[int, Bounds(0)]
-"""The number of an order: runs with equal seed and number have the same order."""
+"""The number of an order; runs with equal seed and number have the same order."""
 
 
 @action("delay", "a single message is delayed", drawn=NEVER)
 class LateMessage:
-    """Delay the ``nth`` message of this API from ``sender`` to ``receiver`` ("" = any) from now on by ``by_us``.
+    """Delay the ``nth`` message of this API from ``sender`` to ``receiver`` ("" for any host), counted from now, by
+    ``by_us``.
 
-    Later messages of the connection wait behind it. Messages within a host do not count: they do not use the network.
+    Later messages of the connection wait behind the delayed message. Messages within a host are not counted, because
+    these messages do not use the network.
     """
 
     api: MessageName
@@ -52,11 +54,11 @@ class LateMessage:
         return install_on(stage, 0, self.sender, self.receiver, LateRule, self.api, self.nth, self.by_us)
 
 
-@action("lose", "a single message is lost, and its connection with it", drawn=NEVER)
+@action("lose", "a single message is lost, and its connection breaks", drawn=NEVER)
 class LostMessage:
-    """Lose the ``nth`` message of this API from ``sender`` to ``receiver`` ("" = any) from now on.
+    """Lose the ``nth`` message of this API from ``sender`` to ``receiver`` ("" for any host), counted from now.
 
-    The message's connection breaks, as after a timeout of TCP; both ends learn of that.
+    The message's connection breaks, as after a timeout of TCP, and both ends learn of the break.
     """
 
     api: MessageName
@@ -73,12 +75,13 @@ class LostMessage:
         return install_on(stage, 0, self.sender, self.receiver, LoseRule, self.api, self.nth)
 
 
-@action("barrier", "messages of an API wait until those of several senders are there", drawn=NEVER)
+@action("barrier", "messages of an API wait until several senders have sent one", drawn=NEVER)
 class Barrier:
-    """Hold messages of this API from ``sender`` to ``receiver`` ("" = any) until ``count`` senders have one.
+    """Hold messages of this API from ``sender`` to ``receiver`` ("" for any host) until ``count`` senders have sent a
+    message.
 
-    Then all are delivered at once, in order on each connection, and the barrier ends. After ``for_us`` it ends as
-    "hold" does.
+    At the last sender's message, all held messages are delivered at once, in order on each connection. After ``for_us``
+    without enough senders, the barrier ends like "hold".
     """
 
     api: MessageName
@@ -110,12 +113,11 @@ class Barrier:
 
 @action("deliver", "held messages are delivered", drawn=NEVER)
 class Deliver:
-    """Deliver the first ``count`` messages of this API ("" = any; 0: all) that "hold" and "barrier" hold.
+    """Deliver the first ``count`` (0 for all) messages of this API ("" for any API) that "hold" and "barrier" hold.
 
-    The messages go from ``sender`` to ``receiver`` ("" = any). A connection keeps its order: earlier messages on it are
-    delivered too, up to the next message of the API. The earlier messages arrive after a latency. Messages sent from
-    now on are held as
-    before.
+    ``sender``, ``receiver``: only messages between these hosts ("" for any host). A connection keeps its order: earlier
+    messages of the same connection are delivered, too. These earlier messages arrive after a latency. Messages that are
+    sent from now on are held as before.
     """
 
     api: MessageName = ""
@@ -143,11 +145,11 @@ class Deliver:
         return None if delivered else "nothing of it is held"
 
 
-@action("ties", "simultaneous events occur in another order than the seed's", drawn=NEVER)
+@action("ties", "simultaneous events occur in another order than the seed's order", drawn=NEVER)
 class TieOrder:
-    """Order simultaneous events by the order with this number; everything else follows the seed.
+    """Order simultaneous events by the order with this number. All other events follow the seed.
 
-    With ``grain_us`` packets arrive only at multiples of it (delayed by less than that), so that more of them are
+    With ``grain_us``, arrivals of packets are rounded up to multiples of ``grain_us``, so that more arrivals are
     simultaneous. A connection keeps its order.
     """
 
@@ -178,12 +180,13 @@ class TieOrder:
         return None
 
 
-@action("priorities", "links or hosts have priorities, and some of these change", drawn=NEVER)
+@action("priorities", "links or hosts get priorities, and some priorities change later", drawn=NEVER)
 class LinkPriorities:
-    """Give each link between two hosts (one direction), or each sending host, a priority drawn by this ``order``.
+    """Draw a priority for each link between two hosts (one direction), or for each sending host, with the number
+    ``order``.
 
-    Messages of a link are delayed by up to ``within_us``, more for lower priorities. At ``changes`` of the next
-    ``messages``, the link of that message gets the lowest priority (PCT, with that many change points).
+    Messages of a link are delayed by up to ``within_us``; the lower the priority, the longer the delay. At ``changes``
+    of the next ``messages`` messages, the link of the message loses its priority (PCT with ``changes`` change points).
     """
 
     order: Order

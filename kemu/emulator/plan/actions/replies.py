@@ -19,19 +19,20 @@ ERRORS: tuple[tuple[str, ErrorCode], ...] = (
     ("Heartbeat", ErrorCode.NOT_COORDINATOR),
     ("OffsetCommit", ErrorCode.COORDINATOR_NOT_AVAILABLE),
 )
-"""Errors that a member has to survive."""
+"""Errors that random plans inject; a member has to survive each of them."""
 
 
 @action(
     "duplicate",
-    "a request is executed and its reply lost: the retry is a duplicate",
+    "a request is executed and its reply is lost: the retry is a duplicate",
     drawn=(),
     drawn_replicated=(lambda draw: Duplicate(api="StoreOps", sender=draw.broker(), nth=draw.chance.between(1, 5)),),
 )
 class Duplicate:
-    """Deliver the ``nth`` request of this API from ``sender`` ("" = any), and lose its reply with the connection.
+    """Deliver the ``nth`` request of this API from ``sender`` ("" for any host), lose its reply, and break the
+    connection.
 
-    The client's retry gives the server the request twice: the only duplicate that TCP allows.
+    After the client's retry, the server has received the request twice: the only duplicate that TCP allows.
     """
 
     api: Api
@@ -54,7 +55,9 @@ def _drawn(draw: Draw) -> "ErrorReply":
 
 @action("error-reply", "a request is answered with an error", drawn=(_drawn,))
 class ErrorReply:
-    """Answer the ``nth`` request of this API from ``sender`` ("" = any) with an error, without executing it."""
+    """Answer the ``nth`` request of this API from ``sender`` ("" for any host) with an error, without executing the
+    request.
+    """
 
     api: Api
     sender: AnyHost = ANYONE

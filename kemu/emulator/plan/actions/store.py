@@ -1,7 +1,7 @@
 """Faults of the metadata store, where brokers replicate.
 
 The whole store is unavailable while it elects a leader, or after ``crash`` of "zk". The other faults affect the
-messages between one broker and the store. These faults take effect when the store reports them.
+messages between one broker and the store. Such a fault takes effect when the store reports the fault.
 """
 
 from typing import Annotated
@@ -17,17 +17,18 @@ from kemu.protocol.names import STORE, controller_on
 
 @action(
     "elect-store-leader",
-    "the metadata store loses its leader and elects another; it serves no client meanwhile",
+    "the metadata store elects another leader, and serves no client during the election",
     drawn=NEVER,
     drawn_replicated=(lambda draw: StoreElection(),),
     replicated=True,
 )
 class StoreElection:
-    """The leader of the store's ensemble dies. The ensemble's servers drop their clients, refuse new ones, and elect
+    """End the leader of the store's ensemble. The ensemble's servers drop their clients, refuse new clients, and elect
     another leader.
 
-    Written data stays. Every session starts a whole timeout when the new leader begins, so no session of a client that
-    reconnects in time expires. Watches are set again as clients connect. ``for_us`` 0: the draw ``store.election``.
+    Written data stays. Every session gets its whole timeout again when the new leader starts, so no session of a client
+    that reconnects in time expires. Clients set their watches again when they connect. ``for_us`` 0: the draw
+    ``store.election``.
     """
 
     for_us: int = 0
@@ -46,7 +47,7 @@ class StoreElection:
 
 
 def _tell(stage: Stage, for_us: int, command: object) -> Outcome:
-    """Arm a fault that can be ended."""
+    """Arm a fault that lasts for ``for_us``."""
     outcome = stage.tell_store(command)
     if outcome is None:
         stage.lasts(for_us, lambda: stage.cluster.replicated.tell_store(EndStoreFault(number=stage.index)))
@@ -54,10 +55,10 @@ def _tell(stage: Stage, for_us: int, command: object) -> Outcome:
 
 
 def _lost_answer(draw: Draw) -> "LostStoreAnswer":
-    """A random form without applied writes of controllers.
+    """The random form of a lost answer, without applied writes of controllers.
 
-    Such a write of an ISR would leave the partition's leader with an old version until the next election. As Kafka's
-    ``processAlterPartition`` does, the leader gives up on an unknown version.
+    An applied write of an ISR by the controller would leave the partition's leader with an old version until the next
+    election. Like Kafka's ``processAlterPartition``, the leader gives up on an unknown version.
     """
     host, part = draw.broker_or_controller(), draw.one_of(("broker", "controller"))
     nth, applied = draw.chance.between(1, 3), draw.chance.below(2) == 0
@@ -72,11 +73,12 @@ def _lost_answer(draw: Draw) -> "LostStoreAnswer":
     replicated=True,
 )
 class LostStoreAnswer:
-    """Lose the answer to the ``nth`` write (1 = next) of a broker to the store; its connection goes dead.
+    """Lose the answer to the ``nth`` write (1 for the next) of a broker to the store, and all later messages of the
+    connection.
 
     The broker gives up after two thirds of its session's timeout and reconnects. The broker cannot know the outcome of
-    the write (KAFKA-1382). ``applied``: whether the store applied it. ``part``: the writer, "broker" (its ISRs) or
-    "controller" (its registration, the election, and the controller's writes).
+    the write (KAFKA-1382). ``applied``: whether the store applied the write. ``part``: the writer, "broker" (for ISRs)
+    or "controller" (for registrations, elections, and the controller's writes).
     """
 
     host: BrokerHost
@@ -114,8 +116,9 @@ class LostStoreAnswer:
 class FrozenSession:
     """Lose all messages between a broker and the store; all other links work.
 
-    After the session's timeout the session expires: the broker's registration is deleted, and another controller is
-    elected if it was the controller. The broker learns of that at the end of the fault; until then it is a zombie.
+    After its timeout the session expires and the store deletes the broker's registration. If the broker was the
+    controller, another controller is elected. Until the end of the fault, the broker does not know of the expiry: it is
+    a zombie.
     """
 
     host: BrokerHost
@@ -141,9 +144,10 @@ class FrozenSession:
     replicated=True,
 )
 class LateWatches:
-    """Delay the next watch of a broker that fires, and every later message of the store to it.
+    """Delay the next watch event for a broker, and every later message from the store to the broker.
 
-    The broker's controller part acts on old data meanwhile. ``for_us`` 0: until healed, or until the broker reconnects.
+    During the delay, the broker's controller part uses old data. ``for_us`` 0: until healed, or until the broker
+    reconnects.
     """
 
     host: BrokerHost
@@ -174,10 +178,10 @@ def _expiry(draw: Draw) -> "ExpiredSession":
     replicated=True,
 )
 class ExpiredSession:
-    """The store ends a broker's session now; the broker learns of it with its next message to the store.
+    """Expire a broker's session now. The broker learns of the expiry with its next message to the store.
 
-    ``linger_us``: time for which the broker's registration, and /controller if the broker has it, remain in the store.
-    So the broker's new session finds the node of its former one (KAFKA-7165).
+    ``linger_us``: time for which the broker's registration, and the broker's /controller, remain in the store. So the
+    broker's new session finds the node of its former session (KAFKA-7165).
     """
 
     host: BrokerHost

@@ -8,13 +8,14 @@ from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.tables import Table
 
 
-@action("scale-down", "Streams instances transfer their tasks, then close", drawn=NEVER, workload=True)
+@action("scale-down", "Streams instances transfer their tasks and close", drawn=NEVER, workload=True)
 class ScaleDown:
-    """Ask instances to leave: other instances learn their tasks, then they close (KIP-429, page version 99).
+    """Ask instances to leave. A leaving instance closes after other instances have learned its tasks (KIP-429, page
+    version 99).
 
-    State either ``hosts``, or ``to``: the percentage of the running instances that stay, rounded up. The instances with
-    the fewest tasks leave first, of equal ones the later named; the leader's instance leaves last. To add instances,
-    use add-members.
+    Set either ``hosts``, or ``to``: the percentage of the running instances that stay, rounded up. The instances with
+    the fewest tasks leave first, among these the instances with higher numbers; the leader's instance leaves last. To
+    add instances, use add-members.
     """
 
     group: GroupName
@@ -47,7 +48,7 @@ class ScaleDown:
 
 @action("keep-instance", "a Streams instance that was asked to leave stays", drawn=NEVER, workload=True)
 class KeepInstance:
-    """Tell an instance that scale-down asked to leave to stay; its tasks' learners are dropped."""
+    """Cancel scale-down's request to an instance. The learners of the instance's tasks are dropped."""
 
     host: MemberHost
 
@@ -61,7 +62,7 @@ class KeepInstance:
 
 
 def percentage(text: str) -> int | None:
-    """``80%`` as a number; None for any other text."""
+    """The number of a percentage: 80 for "80%"; None for any other text."""
     number = text.strip().removesuffix("%").strip()
     if not text.strip().endswith("%") or not number.isdecimal() or not 1 <= int(number) <= 100:
         return None

@@ -1,14 +1,15 @@
 """Balance and stickiness by chains of moves that improve the assignment only together.
 
-When every pool is level (protocol.assign.search.leveling) a chain of moves may still improve the balance. A heavy
-member A passes a partition to B, which is hardly lighter; B passes one of another topic to C, which is lighter than A
-by two. ``relieve`` applies such chains until there are none. Then the sum of the squared loads is minimal, as for all
-flows with convex costs: a flow that is not optimal has an improving path. The least sum of squares is also the least
-balance score (protocol.assign.search.levels has the argument).
+When every pool is level (protocol.assign.search.leveling), a chain of moves may still improve the balance. A heavy
+member A passes a partition to a member B with about the same load. B passes a partition of another topic to a member C,
+whose load is lower than A's by two. ``relieve`` applies such chains until no chain improves the balance. The sum of the
+squared loads is minimal at the end. All flows with convex costs have this property: a flow that is not optimal has an
+improving path. The least sum of squares is also the least balance score (protocol.assign.search.levels has the
+argument).
 
 ``return_to_owners`` then looks for chains that keep the sizes and return a partition to its owner. The function
-searches chains without intermediate cost, within a budget of work, so it finds most possible returns, and not provably
-all.
+searches chains without intermediate cost, within a budget of work. So the function finds most possible returns, but not
+always all.
 """
 
 from collections import deque
@@ -23,16 +24,17 @@ RETURN_SEARCHES = ((0, 100_000, 10), (2, 20_000, 1))
 """The searches of ``return_to_owners``: (most owners that may lose a partition on the way, least budget, budget per
 pair).
 
-The budget counts (member, pool) pairs looked at. The larger of the least budget and the one per pair applies.
+The budget is a number of (member, pool) pairs to examine. The larger of the least budget and the budget per pair
+applies.
 """
 
 Link: TypeAlias = tuple[int, int, int, int]
-"""(pool, place of the giver in it, place of the taker, the member at the other end)."""
+"""(pool, index of the giver in the pool, index of the taker, the member at the other end)."""
 
 
 @define
 class _Web:
-    """The possible moves. ``places``: per member (pool, place in it) for each pool it subscribes to."""
+    """The possible moves. ``places``: per member (pool, index in the pool) for each pool of the member."""
 
     pools: Sequence[Pool]
     loads: list[int]
@@ -47,7 +49,7 @@ class _Web:
                     self.places[member].append((index, place))
 
     def shift(self, source: int, links: dict[int, Link]) -> None:
-        """Move one partition along each link from the source on, to the end of the chain."""
+        """Move one partition along each link, from the source to the end of the chain."""
         member = source
         while member in links:
             index, giver, taker, onward = links[member]
@@ -61,14 +63,15 @@ class _Web:
 
 
 def relieve(pools: Sequence[Pool], loads: list[int], keep_owned: bool) -> int:
-    """Pass partitions along chains while that improves the balance; no chain can improve the result.
+    """Pass partitions along chains while a chain improves the balance; no chain can improve the result.
 
-    Works upwards from the lightest members. Consider all members that can pass partitions to them, directly or not.
-    Either a chain is found, or all of these are heavier by at most one; then their loads are final.
+    The function starts with the lightest members and continues upwards. The function examines all members that can pass
+    partitions to the lightest members, directly or not. Either a chain is found, or these members are heavier by at
+    most one, and then their loads are final.
 
     Args:
-        pools: changed in place.
-        loads: per member how many partitions it holds in all pools; changed in place.
+        pools: the pools, changed in place.
+        loads: per member the number of its partitions in all pools; changed in place.
         keep_owned: do not move partitions away from their owners.
 
     Returns:
@@ -100,10 +103,11 @@ def relieve(pools: Sequence[Pool], loads: list[int], keep_owned: bool) -> int:
 def _upstream(
     web: _Web, targets: Sequence[int], open_members: dict[int, None], open_pools: bytearray
 ) -> tuple[int | None, dict[int, Link], list[int], list[int]]:
-    """Search from the lightest members against the direction of passing, with the fewest affected owners first.
+    """Search from the lightest members against the direction of the moves, with the fewest affected owners first.
 
     Returns:
-        A member heavier by two than the target that its links lead to, or None; the links; the members and pools seen.
+        A member whose links lead to a target that is lighter by two, or None; the links; the examined members and
+        pools.
     """
     enough = web.loads[targets[0]] + 2
     links: dict[int, Link] = {}
@@ -139,7 +143,7 @@ def _upstream(
 
 
 def return_to_owners(pools: Sequence[Pool], loads: list[int]) -> int:
-    """Return partitions to their owners, without a change of sizes except for their order.
+    """Return partitions to their owners; sizes do not change, except for their order.
 
     Returns:
         The decrease in the number of partitions away from their owners.
@@ -154,7 +158,7 @@ def return_to_owners(pools: Sequence[Pool], loads: list[int]) -> int:
 
 
 def _return_all(web: _Web, deficits: "_Deficits", most_disturbed: int, budget: int) -> int:
-    """Search for every owner that holds less than it owned, repeatedly while the search succeeds."""
+    """Search chains for every owner with fewer partitions than it owned, repeatedly while a search succeeds."""
     saved = 0
     for owner in range(len(web.loads)):
         while budget > 0 and any(deficits.is_short(index, place) for index, place in web.places[owner]):
@@ -169,7 +173,7 @@ def _return_all(web: _Web, deficits: "_Deficits", most_disturbed: int, budget: i
 
 @define
 class _Deficits:
-    """Per pool the places that hold less than they owned, and those that hold more."""
+    """Per pool the members with fewer partitions than they owned, and the members with more."""
 
     web: _Web
     short: list[list[int]] = field(init=False)
@@ -186,7 +190,7 @@ class _Deficits:
         return pool.count[place] < pool.own[place]
 
     def recount(self, index: int) -> None:
-        """Recompute one pool's lists after a change."""
+        """Compute one pool's lists again after a change."""
         pairs = list(zip(self.web.pools[index].count, self.web.pools[index].own, strict=True))
         self.short[index] = [place for place, (count, own) in enumerate(pairs) if count < own]
         self.spare[index] = [place for place, (count, own) in enumerate(pairs) if count > own]
@@ -194,12 +198,13 @@ class _Deficits:
 
 @define
 class _ReturnSearch:
-    """The search for a partition that an owner can pass on in exchange for one of its own.
+    """The search for a chain of moves that returns a partition to its owner.
 
-    The owner gains one of its own. Each owner that loses a partition on the way costs one, and each other member that
-    gets back one of its own saves one. The search ends at a member that returns one of the owner's partitions and so
-    keeps its load, or at one lighter by one, which takes that member's load instead. ``cost``: member -> owners
-    affected on the way there minus those repaid; ``work``: (member, pool) pairs looked at.
+    The owner gains a partition that it owned before. Each owner that loses a partition adds one to the cost of the
+    chain. Each other member that gains a partition that it owned reduces the cost by one. The search ends at a member
+    that returns a partition to the owner, and so keeps its load. Or the search ends at a member whose load is lower by
+    one; this member and the returning member exchange their loads. ``cost``: member -> the cost of the chain up to the
+    member. ``work``: the number of examined (member, pool) pairs.
     """
 
     web: _Web
@@ -211,7 +216,9 @@ class _ReturnSearch:
     links: dict[int, Link] = field(init=False, factory=dict)
 
     def run(self, budget: int) -> int:
-        """Find and apply a chain; the number of returned partitions, 0 without a profitable chain within the budget."""
+        """Find and apply a chain; returns the number of returned partitions, 0 without a useful chain within the
+        budget.
+        """
         loads = self.web.loads
         givers = self._givers()
         by_load = {loads[member]: home for member, home in reversed(givers.items())}
@@ -224,8 +231,8 @@ class _ReturnSearch:
             if home is not None and self.cost[member] <= 0:
                 return self._take(home, member)
             if not self.most_disturbed and member == self.owner and not self._holds_others():
-                # It would pass on only its own partitions. A chain by which others gain is found by the search that
-                # starts there.
+                # The owner could pass on only partitions that it owned. A search that starts at another owner finds any
+                # chain by which that owner gains.
                 return 0
             self.work += len(self.web.places[member])
             for index, place in self.web.places[member]:
@@ -238,7 +245,9 @@ class _ReturnSearch:
         return any(self.web.pools[index].count[place] > self.web.pools[index].own[place] for index, place in places)
 
     def _givers(self) -> dict[int, Link]:
-        """Members that hold more than they owned of a pool in which the owner lacks some, and the returning links."""
+        """Members that could return a partition to the owner, each with the link of this return. Such a member
+        has more partitions of a pool than it owned, and the owner lacks some.
+        """
         givers: dict[int, Link] = {}
         for index, place in self.web.places[self.owner]:
             if self.deficits.is_short(index, place):
@@ -249,13 +258,13 @@ class _ReturnSearch:
         return givers
 
     def _pass_on(self, member: int, index: int, at: int, reached: dict[int, int], queue: deque[int]) -> None:
-        """Extend the search by a partition of one pool that the member passes on."""
+        """Extend the search by one pool: the member passes on a partition of the pool."""
         pool = self.web.pools[index]
         disturbed = self.cost[member] + (pool.count[at] <= pool.own[at])
         if disturbed >= reached.get(index, self.most_disturbed + 2):
             return
         reached[index] = disturbed
-        # Beyond the limit only members that repay the cost at once are of interest.
+        # Beyond the limit, only a taker that owned partitions of the pool is useful, as it reduces the cost at once.
         takers = range(len(pool.members)) if disturbed <= self.most_disturbed else self.deficits.short[index]
         self.work += len(takers)
         for taker in takers:
@@ -273,10 +282,10 @@ class _ReturnSearch:
         return member == one
 
     def _take(self, home: Link, last: int) -> int:
-        """Move one partition to the owner and one along each link from the owner to the last member.
+        """Move one partition to the owner, and one along each link from the owner to the last member.
 
-        A path may use the same partition in two links: return it and pass it on. Such a path has no gain and is
-        reverted.
+        A chain may use the same partition in two links: one link returns the partition, another link passes it on. A
+        chain without a gain is reverted.
         """
         way = [home]
         member = last
@@ -296,7 +305,7 @@ class _ReturnSearch:
         return gain
 
     def _move(self, index: int, giver: int, taker: int) -> int:
-        """Move one partition of a pool; the change in the number of partitions with their owners (-1, 0 or 1)."""
+        """Move one partition of a pool; returns the change in the number of partitions at their owners (-1, 0 or 1)."""
         pool = self.web.pools[index]
         gain = (pool.count[taker] < pool.own[taker]) - (pool.count[giver] <= pool.own[giver])
         pool.count[giver] -= 1

@@ -1,10 +1,11 @@
-"""Assignment when all members subscribe to the same topics: every member gets the common share or one more.
+"""Assignment if all members subscribe to the same topics: every member gets the common share or one more partition.
 
-With P partitions and C members the sizes of a balanced assignment are known: P // C, and one more for P mod C of them.
-So the steps of KIP-54 need no search: members keep partitions up to their share, the rest goes to members below it.
+With P partitions and C members the sizes of a balanced assignment are known. Every member has P // C partitions, and
+P mod C members have one more. So the steps of KIP-54 need no search: members keep partitions up to their share, and
+members below their share get the other partitions.
 
-Source: KIP-54's goals; the method is that of Kafka since 2.6 (KAFKA-9987). Members keep their first partitions by
-(partition, topic), so that topics stay spread (KAFKA-16277).
+Source: KIP-54's goals; Kafka has used the method since 2.6 (KAFKA-9987). Members keep their first partitions by
+(partition, topic), so that each member's partitions are spread over the topics (KAFKA-16277).
 """
 
 from collections import deque
@@ -19,7 +20,7 @@ from kemu.protocol.assign.search.racks import Racks, RackSet
 
 @define
 class Shares:
-    """The state of one run. Members are indexed by their place in the order of ids, partitions by number."""
+    """The state of one run. Members have the index of their position in the sorted ids, partitions have numbers."""
 
     members: int
     partitions: int
@@ -30,7 +31,7 @@ class Shares:
     low: int = field(init=False)
     """The common share."""
     extras: int = field(init=False)
-    """How many more members may exceed the common share by one."""
+    """The number of further members that may exceed the common share by one."""
     under: list[int] = field(init=False, factory=list)
     exact: deque[int] = field(init=False, factory=deque)
 
@@ -39,7 +40,9 @@ class Shares:
         self.low, self.extras = divmod(self.partitions, self.members)
 
     def keep(self, order: Iterable[int]) -> None:
-        """KIP-54's steps 1 and 2: preserve up to the share; the first members in the order with more keep one more."""
+        """KIP-54's steps 1 and 2: members keep partitions up to the share. The first members in the order keep one
+        more.
+        """
         with_extra = self.extras
         at_low: list[int] = []
         for member in order:
@@ -58,7 +61,7 @@ class Shares:
         self.exact.extend(sorted(at_low))
 
     def left(self) -> list[int]:
-        """The numbers that no member keeps, ascending."""
+        """The numbers without a member, ascending."""
         free = bytearray(b"\x01") * self.partitions
         for kept in self.kept:
             for number in kept:
@@ -66,11 +69,14 @@ class Shares:
         return list(compress(range(self.partitions), free))
 
     def deal(self, numbers: Sequence[int]) -> None:
-        """Deal to members below the share in a circle; each leaves the circle at the share. Then deal the extras."""
+        """Deal numbers in a circle to members below the share, then one extra number each to some members.
+
+        A member leaves the circle when it has its share.
+        """
         circle, start = self.under, 0
         missing = {member: self.low - len(self.kept[member]) - len(self.given[member]) for member in circle}
         while circle and start < len(numbers):
-            # As many whole rounds as possible before a member leaves the circle.
+            # Each pass deals as many whole rounds as possible before a member leaves the circle.
             rounds = min(missing[member] for member in circle)
             end = start + rounds * len(circle)
             if end > len(numbers):
@@ -90,10 +96,11 @@ class Shares:
     def deal_by_rack(
         self, numbers: Sequence[int], racks: Sequence[str | None], replicas: Sequence[RackSet], bounded: bool
     ) -> list[int]:
-        """Deal only to members whose rack holds a replica; return the numbers without such a member.
+        """Deal numbers only to members whose rack has a replica; returns the numbers without such a member.
 
-        Partitions with few possible members come first. Members below the share take turns; after them the first
-        matching member at the share, while extras last. Without ``bounded`` extras may be exceeded (KAFKA-15170).
+        Partitions with few possible members are dealt first. Members below the share take turns. If all suitable
+        members have their share, the first of them gets the partition, while extras remain. Without ``bounded`` there
+        may be too many extras (KAFKA-15170).
         """
         users: dict[RackSet, int] = {}
         for number in numbers:
@@ -117,7 +124,7 @@ class Shares:
         return unplaced
 
     def _give_under(self, place: int, number: int) -> int:
-        """Assign to a member below the share; returns the place of the next in turn."""
+        """Assign a number to a member below the share; returns the position of the next member in the circle."""
         member = self.under[place]
         self.given[member].append(number)
         if len(self.kept[member]) + len(self.given[member]) < self.low:
@@ -135,17 +142,17 @@ def share_out(
     racks: Racks | None = None,
     bounded: bool = True,
 ) -> Shares:
-    """The members' shares of the numbers 0..partitions-1.
+    """Assign the numbers 0..partitions-1 to the members.
 
     Args:
-        kept: per member its rightful numbers, best to keep first; shortened to its share here.
-        partitions: how many numbers there are.
-        order: the members in the order in which they may keep one more than the common share.
+        kept: per member its rightful numbers, in the order of preference; shortened to the member's share.
+        partitions: the number of partitions.
+        order: the order in which members may keep one more than the common share.
         racks: None to ignore racks.
-        bounded: see ``Shares.deal_by_rack``.
+        bounded: whether the number of extras is a limit (``Shares.deal_by_rack``).
 
     Raises:
-        KafkaFails: without ``bounded``, too many members exceeded the share, so that others remain below it.
+        KafkaFails: without ``bounded``, too many members exceeded the share, and other members remain below the share.
     """
     shares = Shares(len(kept), partitions, kept)
     shares.keep(order)
@@ -157,7 +164,7 @@ def share_out(
 
 
 def _next_on(places: Sequence[int], turn: int, racks: Sequence[str | None], on: RackSet) -> int | None:
-    """The first place from ``turn`` on, cyclically, whose member is on one of the racks."""
+    """The first position from ``turn`` on, cyclically, whose member is on one of the racks."""
     for step in range(len(places)):
         place = (turn + step) % len(places)
         if racks[places[place]] in on:

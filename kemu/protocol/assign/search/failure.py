@@ -2,4 +2,4 @@
 
 
 class KafkaFails(Exception):
-    """Kafka's class throws on this input, never ends, or assigns a partition to a member without a subscription."""
+    """The error of Kafka's class: it throws on an input, never ends, or assigns to a member without a subscription."""

@@ -1,29 +1,29 @@
 """Minimum-cost assignment of partitions to members, for the ``optimal`` assignor.
 
 **The network.** Supplies are topics (or other groups of interchangeable partitions), takers are members. A unit of flow
-is one partition. Keeping a partition costs 0, limited by the number that the member owned of that topic. Assigning one
-to another subscriber, or one without an owner, costs 1 and is unlimited. So arcs carry counts, there is no node per
-partition, and the cost of a finished flow is the number of partitions not kept. A member must take ``floor`` units;
-``extras`` members (chosen by the algorithm) take one more.
+is one partition. Keeping a partition costs 0; the number of partitions that the member owned of the topic is the limit.
+Any other assignment of a partition costs 1 and is unlimited. So arcs have counts, and no node stands for a single
+partition. The cost of a finished flow is the number of partitions that their owners do not keep. A member must take
+``floor`` units; ``extras`` members (chosen by the algorithm) take one more.
 
 **The method** is the primal-dual one for minimum-cost flow (Ford and Fulkerson 1962; Ahuja, Magnanti, Orlin, *Network
-Flows*, 9.8). The method starts from the pseudo-flow in which every claim is kept. That flow costs 0 and all residual
-arcs cost 0 or 1, hence potentials of 0 are valid: no residual arc has a negative reduced cost ``cost + here - there``.
-The sources are members above their limit and topics with unowned partitions. Flow is sent along arcs of reduced cost 0
-as long as a sink can be reached (Dinic's blocking flows). When none can, the potential of every node *not* reached
-rises by 1. Costs are whole numbers, so all reduced costs stay at 0 or above. A flow without negative reduced costs is
-of minimum cost. The potential of the sink is the price of the current path. A path changes each member at most once, so
-that price never exceeds the number of members, which bounds the loop.
+Flows*, 9.8). The method starts from the pseudo-flow in which every claim is kept. This flow costs 0, and all residual
+arcs cost 0 or 1. Hence potentials of 0 are valid: no residual arc has a negative reduced cost ``cost + here - there``.
+The sources are members above their limit and topics with unowned partitions. The algorithm sends flow along arcs of
+reduced cost 0 while the sources can reach a sink (Dinic's blocking flows). If no sink can be reached, the potential of
+every node *not* reached rises by 1. Costs are whole numbers, so all reduced costs stay at 0 or above. A flow without
+negative reduced costs is of minimum cost. The potential of the sink is the price of the current path. A path changes
+each member at most once. So the price never exceeds the number of members, and the loop ends.
 
-**Why it is fast in Python.** Sets of members are bit sets in one int, so "subscribers of this topic, not yet reached,
-with this potential" is two ``&``. Each search visits a member once, however many arcs lead to it.
+**Speed in Python.** Sets of members are bit sets in one int. So the set "subscribers of this topic, not yet reached,
+with this potential" needs two ``&``. Each search visits a member once, however many arcs lead to the member.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 UNLIMITED = 1 << 62
-"""The capacity of the arc from a topic to any subscriber: more than can ever be sent."""
+"""The capacity of the arc from a topic to any subscriber: more than any flow needs."""
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -35,16 +35,16 @@ def bits(mask: int) -> Iterator[int]:
 
 
 class Dealing:
-    """A flow in progress. Members are bit positions below ``width``, topics are rows.
+    """A flow in progress. Members are bit positions below ``width``, topics are list indices.
 
     Args:
         width: one more than the highest member; members outside ``takers`` do not take part.
         takers: bit set of the members that take part.
-        amounts: per topic, how many partitions it has.
-        subscribers: per topic, the bit set of members that may take it; a subset of ``takers``.
-        owned: per topic, member -> how many of it the member owns now (counts above 0, subscribers only).
-        floor: per member, how many it takes at least; negative is not allowed.
-        extras: how many members take one more than their floor.
+        amounts: per topic, its number of partitions.
+        subscribers: per topic, the bit set of members that may take its partitions; a subset of ``takers``.
+        owned: per topic, member -> the number of its partitions that the member owns (above 0, subscribers only).
+        floor: per member, the least number of its partitions; not negative.
+        extras: the number of members that take one more than their floor.
     """
 
     def __init__(
@@ -63,11 +63,11 @@ class Dealing:
         self.extra_holders = 0
         """Bit set of the members that have one more than their floor."""
         self.kept: list[dict[int, int]] = [{} for _ in range(width)]
-        """Per member: topic -> partitions it still has."""
+        """Per member: topic -> number of partitions that the member keeps."""
         self.given: list[dict[int, int]] = [{} for _ in range(width)]
-        """Per member: topic -> partitions assigned to it at cost 1."""
+        """Per member: topic -> number of partitions assigned to the member at cost 1."""
         self.left: list[dict[int, int]] = [{} for _ in amounts]
-        """Per topic: member -> partitions it owned and has lost, which it may take back at cost 0."""
+        """Per topic: member -> number of lost partitions, which the member may take back at cost 0."""
         self.supply = list(amounts)
         load = [0] * width
         for topic, owners in enumerate(owned):
@@ -81,7 +81,7 @@ class Dealing:
         for member in bits(takers):
             self.room[member] = max(floor[member] - load[member], 0)
             self.excess[member] = max(load[member] - floor[member], 0)
-        # Potentials. Node numbers: members, then the pool of extras, then topics.
+        # Potentials. The node numbers are: members, the pool of extras, topics.
         self.pool = width
         self.potential = [0] * (width + 1 + len(amounts))
         self.members_at = {0: takers}
@@ -104,10 +104,12 @@ class Dealing:
                 self._raise_potentials()
 
     def fill(self) -> int:
-        """Assign as much as fits, regardless of cost; returns the bit set of members that the rest could still reach.
+        """Assign as much as fits, regardless of cost; returns the bit set of members that unassigned partitions could
+        reach.
 
-        For a network without owners. Every path costs 1 there, so two prices are enough. ``supply`` holds the rest. The
-        returned members are all full, and with the reached topics they are the smallest minimum cut.
+        The method is for a network without owners. Every path costs 1 there, so two prices are enough. ``supply`` holds
+        the unassigned partitions. The returned members are all full; with the reached topics they are the smallest
+        minimum cut.
         """
         while self.sink_potential <= 1:
             while self._layers():
@@ -116,7 +118,7 @@ class Dealing:
         return sum(self.reached_at)
 
     def reached_topics(self) -> list[bool]:
-        """Per topic whether it was on the side of the sources when the last search ended."""
+        """Per topic whether the topic was on the side of the sources when the last search ended."""
         return [hop >= 0 for hop in self.hop[self.width + 1 :]]
 
     def _sources(self) -> bool:
@@ -125,7 +127,9 @@ class Dealing:
     # Searching
 
     def _layers(self) -> bool:
-        """Number the nodes by hops from the sources over arcs of reduced cost 0; returns whether a sink was reached."""
+        """Number the nodes by hops from the sources over arcs of reduced cost 0; returns whether the search found a
+        sink.
+        """
         first_topic = self.width + 1
         self.hop = [-1] * len(self.potential)
         self.reached_at = []
@@ -150,7 +154,9 @@ class Dealing:
         return False
 
     def _sinks(self, members: int, others: Sequence[int], hop: int) -> bool:
-        """Whether this layer touches the sink. If so, only the nodes that do stay in the layer."""
+        """Whether a node of this layer has an arc to the sink. Nodes without such an arc leave the layer if another
+        node has one.
+        """
         sinks = 0
         for member in bits(members & self.members_at.get(self.sink_potential, 0)):
             if self.room[member]:
@@ -190,7 +196,7 @@ class Dealing:
         return found, nodes
 
     def _ways_out(self, member: int) -> Iterator[int]:
-        """Topics to which this member can return a partition, and the pool, over arcs of reduced cost 0."""
+        """The topics to which this member can return a partition, and the pool, over arcs of reduced cost 0."""
         potential, first_topic = self.potential, self.width + 1
         here = potential[member]
         for topic in self.kept[member]:
@@ -203,7 +209,7 @@ class Dealing:
             yield self.pool
 
     def _raise_potentials(self) -> None:
-        """After a search without a sink: raise the potential of every node not reached by 1."""
+        """Raise the potential of every node not reached by 1, after a search without a sink."""
         reached = sum(self.reached_at)
         raised: dict[int, int] = {}
         for value, mask in self.members_at.items():
@@ -221,7 +227,7 @@ class Dealing:
     # Sending
 
     def _block(self) -> None:
-        """Send along layered paths until each is blocked. Dead ends are removed from their layer."""
+        """Send flow along layered paths until each path is blocked. A dead end is removed from its layer."""
         first_topic = self.width + 1
         for member in bits(self.reached_at[0]):
             while self.excess[member] and self.hop[member] == 0 and self._send(member):
@@ -231,7 +237,7 @@ class Dealing:
                 pass
 
     def _send(self, source: int) -> bool:
-        """Send as much as one path from ``source`` carries; False without a path."""
+        """Send as much flow as one path from ``source`` can take; False without a path."""
         last = len(self.reached_at) - 1
         path = [source]
         while path:
@@ -261,7 +267,7 @@ class Dealing:
         return int(node == self.pool and self.extra_holders.bit_count() < self.extras)
 
     def _onward(self, node: int) -> int:
-        """A node of the next layer that ``node`` has an open arc to, or -1."""
+        """A node of the next layer to which ``node`` has an open arc, or -1."""
         after = self.hop[node] + 1
         if node < self.width:
             return self._listed(node, after)
@@ -276,7 +282,7 @@ class Dealing:
         return -1 if node == self.pool else self._listed(node, after)
 
     def _listed(self, node: int, after: int) -> int:
-        """Like ``_onward`` for arcs that can fill up: the list is built once per search and only shrinks."""
+        """Like ``_onward`` for arcs that can fill up: each search builds the list once, and the list only shrinks."""
         ways = self.arcs.get(node)
         if ways is None:
             if node < self.width:
@@ -293,7 +299,7 @@ class Dealing:
         return -1
 
     def _open(self, node: int, onward: int) -> int:
-        """The remaining capacity of the arc. The potentials distinguish parallel arcs."""
+        """The remaining capacity of the arc. The potentials distinguish two parallel arcs."""
         first_topic = self.width + 1
         if node < self.width:
             if onward == self.pool:
@@ -343,7 +349,7 @@ class Dealing:
 
 
 def _add(counts: dict[int, int], key: int, amount: int) -> None:
-    """Add to a count; a count of 0 is deleted. A key's place in the order is the time it last left 0."""
+    """Add to a count, and delete a count of 0. Keys are in the order in which their counts last left 0."""
     total = counts.get(key, 0) + amount
     assert total >= 0
     if total:

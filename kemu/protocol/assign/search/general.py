@@ -1,13 +1,14 @@
-"""Assignment when members subscribe to different topics: KIP-54's algorithm, by counts.
+"""Assignment if members subscribe to different topics: KIP-54's algorithm, by counts.
 
-The steps are those of KIP-54's page. Preserve rightful partitions (1). Assign partitions without an owner, each to the
-least loaded of its subscribers, those with the fewest subscribers first (2). Exclude partitions and members without a
-choice from the search (3). Move partitions until no move improves the balance (4). The page reverts moves without a
-gain (5). Here a move is made only with a gain, so there is nothing to revert, and nothing to add again (6).
+The algorithm has the steps of KIP-54's page. Preserve rightful partitions (1). Assign each partition without an owner
+to the least loaded of its subscribers; partitions with the fewest subscribers are first (2). Exclude partitions and
+members without a choice from the search (3). Move partitions until no move improves the balance (4). The page also
+reverts moves without a gain and adds partitions again (5, 6). Here each move has a gain, so these two steps are
+unnecessary.
 
 Partitions with the same subscribers are interchangeable, which makes the algorithm fast. Such partitions form a stock.
-Runs of a stock are assigned together, by counts alone (protocol.assign.search.leveling). Only at the end do counts
-become partitions again: members keep as many of their own as their count allows.
+Consecutive partitions of a stock are assigned together, by counts alone (protocol.assign.search.leveling). At the end
+counts become partitions again: members keep as many of their own partitions as their count allows.
 """
 
 from bisect import bisect_left
@@ -25,9 +26,9 @@ from kemu.protocol.assign.search.racks import NO_RACKS, Racks, RackSet
 
 @define
 class _Stock:
-    """Interchangeable partitions: the same subscribers and, when racks matter, the same racks.
+    """Interchangeable partitions: the same subscribers and, if racks are used, the same racks.
 
-    ``kept`` and ``dealt``: per subscriber the numbers of its own that it keeps, and the newly assigned ones.
+    ``kept`` and ``dealt``: per subscriber the numbers that it keeps, and the newly assigned numbers.
     """
 
     members: tuple[int, ...]
@@ -40,7 +41,7 @@ class _Stock:
         self.dealt = [[] for _ in self.members]
 
     def place_of(self, member: int) -> int | None:
-        """The member's index among the subscribers; None if it does not subscribe."""
+        """The member's index among the subscribers; None if the member does not subscribe."""
         place = bisect_left(self.members, member)
         return place if place < len(self.members) and self.members[place] == member else None
 
@@ -54,10 +55,10 @@ class _Sharing:
     loads: list[int]
     stocks: list[_Stock]
     stock_of: list[int]
-    """Number -> its stock's index."""
+    """Number -> index of the number's stock."""
 
     def keep(self, held: Sequence[Sequence[int]]) -> None:
-        """Preserve partitions whose owner still subscribes to them."""
+        """Preserve each partition whose owner still subscribes to its topic."""
         for member, numbers in enumerate(held):
             by_stock: dict[int, list[int]] = {}
             for number in numbers:
@@ -70,7 +71,7 @@ class _Sharing:
                     self.loads[member] += len(own)
 
     def left(self) -> Iterator[int]:
-        """The numbers that no member keeps: topics with few subscribers first, then by name, then by number."""
+        """The numbers without a member: topics with few subscribers first, then by name, then by number."""
         free = bytearray(b"\x01") * self.numbering.total
         for stock in self.stocks:
             for kept in stock.kept:
@@ -90,8 +91,9 @@ class _Sharing:
             _deal_run(self.stocks[index], list(run), self.loads)
 
     def deal_by_rack(self, numbers: Sequence[int]) -> list[int]:
-        """Assign each number to the least loaded subscriber on one of its racks; return numbers without such a
-        subscriber.
+        """Assign each number to the least loaded subscriber on a rack with a replica.
+
+        Returns the numbers without such a subscriber.
         """
         assert self.racks is not None
         lightest: dict[int, list[tuple[int, int]]] = {}
@@ -107,7 +109,7 @@ class _Sharing:
             if not heap:
                 unplaced.append(number)
                 continue
-            # Loads only grow, so an outdated entry is too light: correct it until the first one is right.
+            # Loads only grow, so an outdated entry is too light: correct entries until the first entry is right.
             while (load := self.loads[stock.members[heap[0][1]]]) != heap[0][0]:
                 heapreplace(heap, (load, heap[0][1]))
             place = heap[0][1]
@@ -116,7 +118,9 @@ class _Sharing:
         return unplaced
 
     def balance(self, keep_owned: bool) -> None:
-        """Move partitions while that improves the balance: first those away from their owners, then all."""
+        """Move partitions while a move improves the balance: first partitions away from their owners, then all
+        partitions.
+        """
         pools = [
             Pool(
                 stock.members,
@@ -126,8 +130,8 @@ class _Sharing:
             for stock in self.stocks
         ]
         changes = level(pools, self.loads, keep_owned=True)
-        # A chain moves several partitions off their racks where one move would be enough, so with racks chains come
-        # last.
+        # A chain moves several partitions to other racks where one move would be enough. So with racks, chains are
+        # tried last.
         if self.racks is None or keep_owned:
             changes += relieve(pools, self.loads, keep_owned=True)
         if not keep_owned:
@@ -139,8 +143,10 @@ class _Sharing:
                 self._apply_counts(stock, pool.count)
 
     def _apply_counts(self, stock: _Stock, count: Sequence[int]) -> None:
-        """Turn counts into partitions: members above their count first give up dealt ones, then their own, lowest
-        numbers first.
+        """Choose the partitions of each member for these counts. A member above its count loses dealt partitions first,
+        then its own partitions.
+
+        A member loses its lowest numbers first.
         """
         spare: list[int] = []
         for place, wanted in enumerate(count):
@@ -168,17 +174,17 @@ def share_out(
     racks: Racks | None = None,
     keep_owned: bool = False,
 ) -> list[list[int]]:
-    """The members' partitions, by number.
+    """The numbers of each member's partitions.
 
     Args:
-        subscribed: per member its topics, by name, each once.
-        held: per member the numbers it rightfully owns.
-        numbering: of all subscribed topics.
+        subscribed: per member its topics, by name, without duplicates.
+        held: per member the numbers that it rightfully owns.
+        numbering: the numbers of all subscribed topics.
         racks: None to ignore racks.
-        keep_owned: stickiness before balance: a partition whose owner still subscribes to it never moves.
+        keep_owned: prefer stickiness to balance: a partition whose owner still subscribes to its topic never moves.
 
     Returns:
-        Per member first the kept numbers, ascending, then the new ones, in the order of dealing.
+        Per member first the kept numbers, ascending, then the new numbers, in the order of dealing.
     """
     sharing = _start(subscribed, numbering, racks)
     sharing.keep(held)
@@ -191,7 +197,7 @@ def share_out(
 
 
 def _start(subscribed: Sequence[tuple[str, ...]], numbering: Numbering, racks: Racks | None) -> _Sharing:
-    """Sort the partitions into stocks. Members with the same topics are processed once."""
+    """Sort the partitions into stocks. Members with the same topics are examined once."""
     alike: dict[tuple[str, ...], list[int]] = {}
     for member, topics in enumerate(subscribed):
         alike.setdefault(topics, []).append(member)
@@ -218,7 +224,7 @@ def _start(subscribed: Sequence[tuple[str, ...]], numbering: Numbering, racks: R
 
 
 def _deal_run(stock: _Stock, numbers: Sequence[int], loads: list[int]) -> None:
-    """Deal in rounds: all least loaded members get one each, by member, until they are level with the next ones."""
+    """Deal in rounds: all least loaded members get one partition each, until they have the load of the next members."""
     order = sorted((loads[member], place) for place, member in enumerate(stock.members))
     circle: list[int] = []
     joined = start = 0

@@ -1,13 +1,14 @@
 """Balancing by counts: the number of partitions of each kind for every member.
 
-Partitions with the same subscribers are interchangeable; such a group is one ``Pool``. So nothing here looks at single
-partitions: the state is each member's count in every pool. One step levels one pool as far as the loads from other
-pools allow, like water in a vessel with an uneven floor. When every pool is level, no move of a partition to another of
-its subscribers improves the balance: KIP-54's definition of balanced.
+Partitions with the same subscribers are interchangeable; such a group is one ``Pool``. So this module never looks at
+single partitions: the state is each member's count in every pool. One step levels one pool as far as the loads from
+other pools allow. When every pool is level, no move of a partition to another of its subscribers improves the balance.
+Such an assignment is balanced by KIP-54's definition.
 
-Termination. Each step with a change lowers the sum of the squared loads by at least 2, because something moves from a
-member to one with at least two less. That sum is S at the start and never below P * (P // C), so ``step_bound`` is half
-the difference. ``level`` checks its number of steps against it, as do the chains of protocol.assign.search.chains.
+Termination. In each step with a change, a partition moves to a member whose load is lower by at least two. So each such
+step lowers the sum of the squared loads by at least 2. The sum is S at the start and never below P * (P // C), so
+``step_bound`` is half the difference. ``level`` checks its number of steps against this bound, as do the chains of
+protocol.assign.search.chains.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,8 +21,8 @@ from attrs import define
 class Pool:
     """Partitions with the same subscribers.
 
-    ``members``: the subscribers, ascending. ``count`` and ``own``: per subscriber, in that order, its number of
-    partitions now and of rightfully owned ones before.
+    ``members``: the subscribers, ascending. ``count`` and ``own``: per subscriber, in the same order, its number of
+    partitions now, and its number of rightfully owned partitions before.
     """
 
     members: tuple[int, ...]
@@ -35,19 +36,19 @@ class Pool:
 
 
 def step_bound(loads: Sequence[int]) -> int:
-    """The most steps that can improve the balance, starting from these loads."""
+    """The largest number of steps that can improve the balance, starting from these loads."""
     partitions = sum(loads)
     least = partitions * (partitions // len(loads)) if loads else 0
     return (sum(load * load for load in loads) - least) // 2
 
 
 def level(pools: Sequence[Pool], loads: list[int], keep_owned: bool) -> int:
-    """Level pool after pool, repeatedly, until none can be improved.
+    """Level all pools, repeatedly, until no pool can be improved.
 
     Args:
-        pools: changed in place.
-        loads: per member how many partitions it holds in all pools; changed in place.
-        keep_owned: move only partitions that are away from their owners.
+        pools: the pools, changed in place.
+        loads: per member the number of its partitions in all pools; changed in place.
+        keep_owned: move only partitions that are not at their owners.
 
     Returns:
         The number of steps with a change; at most ``step_bound`` of the loads at the start.
@@ -66,7 +67,7 @@ def level(pools: Sequence[Pool], loads: list[int], keep_owned: bool) -> int:
 
 
 def _level_one(pool: Pool, loads: list[int], keep_owned: bool) -> bool:
-    """Level one pool; returns whether anything changed."""
+    """Level one pool; returns whether a count changed."""
     members, count, own = pool.members, pool.count, pool.own
     here = [loads[member] for member in members]
     fixed = [min(pair) for pair in zip(own, count, strict=True)] if keep_owned else [0] * len(members)
@@ -83,15 +84,16 @@ def _level_one(pool: Pool, loads: list[int], keep_owned: bool) -> bool:
 
 
 def _preference(pool: Pool, place: int, without: int) -> tuple[bool, bool]:
-    """Sort key for the odd partitions: first members that would keep one of their own, then members that hold it
-    now.
+    """The sort key for the odd partitions: members that would keep an owned partition first, then members that hold the
+    partition now.
     """
     return (pool.own[place] <= without, pool.count[place] <= without)
 
 
 def _pour(floors: Sequence[int], amount: int, preference: Callable[[int, int], tuple[bool, bool]]) -> list[int]:
-    """Raise the lowest floors by ``amount`` in all, as evenly as possible; ``preference`` orders members for the odd
-    ones.
+    """Raise the lowest floors by ``amount`` in all, as evenly as possible.
+
+    ``preference`` orders the members for the odd partitions.
     """
     order = sorted(range(len(floors)), key=floors.__getitem__)
     sums = list(accumulate(floors[place] for place in order))

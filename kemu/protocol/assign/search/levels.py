@@ -1,36 +1,35 @@
-"""The structure of all fairest assignments: the sizes each member may have, and the topics it may take from.
+"""The structure of all fairest assignments: the possible sizes of each member, and the topics of its partitions.
 
-**Theory.** Consider the possible size vectors, where each partition with subscribers goes to one of them. The vectors
-are the integral points of a base polyhedron: members of a set S hold at most as many partitions as have a subscriber in
-S, a submodular bound. Such a set has a *least majorized* element (Tamir 1995; Frank and Murota, *Decreasing
-minimization on M-convex sets*, 2018): sorted downwards, the sum of its k largest sizes is the smallest possible for
-every k at once. For sizes sorted upwards, KIP-54's score, the sum of all ``|a - b|``, is
+**Theory.** Consider the possible size vectors if each partition has one of its subscribers as its member. The vectors
+are the integral points of a base polyhedron. The polyhedron has a submodular bound: the members of a set S hold at most
+as many partitions as have a subscriber in S. Such a set has a *least majorized* element (Tamir 1995; Frank and Murota,
+*Decreasing minimization on M-convex sets*, 2018). In this element, the sum of the k largest sizes is the smallest
+possible for every k at once. For sizes sorted upwards, KIP-54's score, the sum of all ``|a - b|``, is
 
     sum over i of (2 i - n - 1) * size_i   =   constant + 2 * sum over k of (sum of the k largest sizes)
 
-because the total is fixed. So a vector that is majorized by another scores lower unless both have the same sorted
-sizes:
-the score is *strictly* Schur-convex, as the sum of squares is. Hence its minimizers are exactly the least majorized
-vectors, which are exactly the minimizers of the sum of squares. There are no further ties to consider.
+because the total is fixed. So if one vector is majorized by another, its score is lower, unless both have the same
+sorted sizes. The score is *strictly* Schur-convex, as the sum of squares is. Hence the vectors of minimal score are
+exactly the least majorized vectors, and exactly the vectors with the minimal sum of squares.
 
-**All minimizers at once.** The sum of squares makes this a minimum-cost flow with convex costs. Every member has a
-price; it may have size b - 1 or b at price 2 b - 1. Take *one* optimal set of prices. By complementary slackness,
-exactly those assignments are optimal in which every partition goes to a subscriber of the lowest price and every member
-has a size of its price. A ``Level`` is one such price: levels do not exchange partitions, and inside a level any
+**All minimizers at once.** The sum of squares makes the problem a minimum-cost flow with convex costs. Every member has
+a price; at price 2 b - 1 a member may have size b - 1 or b. Take *one* optimal set of prices. Complementary slackness
+describes the optimal assignments. Every partition has a subscriber of the lowest price as its member, and every member
+has a size of its price. A ``Level`` is one such price. Levels do not exchange partitions, and inside a level any
 assignment with sizes b - 1 and b is of minimal score.
 
-**Finding the prices.** Give every member room for c partitions and assign as much as fits. The rest can reach a set U
-of members, all full (the smallest minimum cut). Topics on that side have no subscribers outside U, so in every fairest
-assignment U holds at least c each and the others at most c each: two independent problems. Each is split at the mean,
-which takes two steps for even subscriptions, until two neighbouring sizes are left. Members with the same subscription
-are one taker here, topics with the same subscribers one supply (Groenevelt's decomposition, 1991).
+**Finding the prices.** Give every member room for c partitions and assign as much as fits. The unassigned partitions
+can reach a set U of members, all full (the smallest minimum cut). Topics on the side of U have no subscribers outside
+U. So in every fairest assignment each member of U has at least c partitions, and each other member at most c. So there
+are two independent problems. Each problem is split at its mean size until two neighbouring sizes are left; equal
+subscriptions need two splits. Members with the same subscription are one taker here, topics with the same subscribers
+one supply (Groenevelt's decomposition, 1991).
 """
 
 from collections.abc import Mapping, Sequence
 
-from attrs import frozen
-
 from kemu.protocol.assign.search.flow import Dealing, bits
+from kemu.protocol.frozen import frozen
 
 
 @frozen
@@ -47,10 +46,10 @@ class Level:
 
 @frozen
 class _Part:
-    """A sub-problem: each of its members has a size from ``low`` to ``high`` in every fairest assignment.
+    """A sub-problem: in every fairest assignment the size of each of its members is between ``low`` and ``high``.
 
-    ``members``: bit set with one representative per set of alike members.
-    ``supplies``: sets of topics with the same subscribers, identified by those subscribers' representatives.
+    ``members``: bit set with one representative per set of members with the same subscription.
+    ``supplies``: sets of topics with the same subscribers, identified by the representatives of these subscribers.
     """
 
     members: int
@@ -64,11 +63,11 @@ def levels(amounts: Sequence[int], subscribers: Sequence[int], alike: Mapping[in
 
     Args:
         amounts: per topic, its number of partitions, above 0.
-        subscribers: per topic, the bit set of the members that subscribe to it, not empty.
-        alike: representative -> bit set of all members with its subscription, itself included; every member is in one.
+        subscribers: per topic, the bit set of its subscribers, not empty.
+        alike: representative -> bit set of all members with the same subscription; every member is in exactly one set.
 
     Returns:
-        Every member and every topic in exactly one level.
+        The levels; every member and every topic is in exactly one of them.
     """
     representatives = sum(1 << member for member in alike)
     topics_of: dict[int, list[int]] = {}
@@ -89,7 +88,7 @@ def levels(amounts: Sequence[int], subscribers: Sequence[int], alike: Mapping[in
 
 
 def _split(part: _Part, supply: Mapping[int, int], alike: Mapping[int, int]) -> list[_Part]:
-    """One cut at the mean size; sides without members are omitted."""
+    """Split a sub-problem at its mean size; a side without members is omitted."""
     amounts = [supply[mask] for mask in part.supplies]
     heads = {member: alike[member].bit_count() for member in bits(part.members)}
     size = min(max(sum(amounts) // sum(heads.values()), part.low + 1), part.high - 1)

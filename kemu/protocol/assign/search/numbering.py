@@ -1,15 +1,15 @@
 """Partitions as small integers, so that big groups can be assigned by counting and slicing.
 
-Numbers follow (topic, partition): comparing numbers compares partitions. Only this package uses them.
+Numbers are in the order of (topic, partition): comparing numbers compares partitions. Only this package uses these
+numbers.
 """
 
 from collections.abc import Iterable
 from itertools import repeat
 
-from attrs import frozen
-
 from kemu.protocol.assign.base import Topics
 from kemu.protocol.assign.search.order import known_topics
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition
 
 
@@ -17,8 +17,8 @@ from kemu.protocol.names import TopicPartition
 class Numbering:
     """The partitions of some topics, numbered from 0.
 
-    ``first``: topic -> the number of its partition 0. ``sizes``: topic -> partitions. ``partitions``: number ->
-    partition.
+    ``first``: topic -> the number of its partition 0. ``sizes``: topic -> its number of partitions. ``partitions``:
+    number -> partition.
     """
 
     topics: list[str]
@@ -32,10 +32,10 @@ class Numbering:
         return len(self.partitions)
 
     def numbers(self, partitions: Iterable[TopicPartition]) -> list[int]:
-        """The numbers of those partitions that exist, in the order given.
+        """The numbers of the partitions that exist, in the given order.
 
-        Omitted are topics without metadata, and partitions beyond the end of a topic that was recreated with fewer.
-        (Kafka checks the topic only, and then assigns a partition that does not exist or fails.)
+        Topics without metadata are omitted. So are partitions beyond the end of a topic that was recreated with fewer
+        partitions. (Kafka checks only the topic, so Kafka fails or assigns a partition that does not exist.)
         """
         first, sizes = self.first, self.sizes
         return [

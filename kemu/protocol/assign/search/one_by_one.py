@@ -1,11 +1,12 @@
-"""Kafka's assignment when members subscribe to different topics: deal, then move one partition after the other.
+"""Kafka's assignment if members subscribe to different topics: deal partitions, then move one after the other.
 
-Each partition of a list is examined in turn. If some subscriber has at least two fewer than the partition's owner, the
-lightest subscriber gets it, or another partition of that topic that moved the other way before. This repeats until a
-whole round moves nothing. No single move improves the result, but it need not be the best balance or the fewest moves.
+Each partition of a list is examined in turn. If some subscriber has at least two partitions fewer than the partition's
+owner, the lightest subscriber gets the partition. If another partition of the topic moved in the opposite direction
+before, the subscriber gets that partition instead. Rounds repeat until a whole round moves no partition. No single move
+improves the result, but another assignment may have a better balance or fewer moves.
 
 Source: KIP-54; ``AbstractStickyAssignor.generalAssign``, ``balance``, ``performReassignments``, ``isBalanced`` and its
-``PartitionMovements`` (2.4 to 3.4), the same in ``GeneralAssignmentBuilder`` (since 3.5, KIP-881).
+``PartitionMovements`` (2.4 to 3.4), the same methods in ``GeneralAssignmentBuilder`` (since 3.5, KIP-881).
 """
 
 from bisect import bisect_left, insort
@@ -14,27 +15,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heapreplace
 from typing import TypeAlias
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from kemu.protocol.assign.search.failure import KafkaFails
 from kemu.protocol.assign.search.hash_maps import PartitionSet
 from kemu.protocol.assign.search.numbering import Numbering
 from kemu.protocol.assign.search.racks import Racks, RackSet
 from kemu.protocol.assign.search.score import balance_score
+from kemu.protocol.frozen import frozen
 
 _Lists: TypeAlias = list[dict[int, None]]
-"""Per member its numbers in the order of the result; new ones are added at the end."""
+"""Per member its numbers in the order of the result; new numbers are added at the end."""
 _Pair: TypeAlias = tuple[int, int]
-"""Two members: from, to."""
+"""Two members: (from, to)."""
 
 
 @frozen
 class ToShareOut:
-    """The input. Members are indexed by their place in the order of ids, partitions by number.
+    """The input. Members have the index of their position in the sorted ids, partitions have numbers.
 
-    ``held``: per member its numbers, as listed. ``previous``: number -> the owner before the current one, if some
-    member still claims so. ``order``: the numbers in the order of examination; None: topics with few subscribers first,
-    then by name. ``margin``: how far a subscriber may be below an owner in a balanced assignment, 1 since 3.5.
+    ``held``: per member its numbers, as listed. ``previous``: number -> the owner before the current owner, if a member
+    still claims the number with an older generation. ``order``: the numbers in the order of examination; None: topics
+    with few subscribers first, then by name. ``margin``: the allowed difference between a subscriber and an owner in a
+    balanced assignment, 1 since 3.5.
     """
 
     subscribed: Sequence[tuple[str, ...]]
@@ -47,10 +50,10 @@ class ToShareOut:
 
 
 def share_out(group: ToShareOut) -> list[list[int]]:
-    """The members' partitions, by number, in Kafka's order.
+    """The numbers of each member's partitions, in Kafka's order.
 
     Raises:
-        KafkaFails: see there.
+        KafkaFails: Kafka's class fails on this input.
     """
     run = _Run(group)
     run.keep()
@@ -60,7 +63,7 @@ def share_out(group: ToShareOut) -> list[list[int]]:
 
 
 class _Movements:
-    """The moves so far, so that a partition that moved the other way is moved back first."""
+    """The moves so far. A partition that moved in the opposite direction is moved back first."""
 
     def __init__(self, numbering: Numbering) -> None:
         self._numbering = numbering
@@ -68,7 +71,7 @@ class _Movements:
         self._by_topic: dict[str, dict[_Pair, PartitionSet]] = {}
 
     def to_move(self, number: int, old: int, new: int) -> int:
-        """The number, or one of its topic that moved from ``new`` to the first owner of this one."""
+        """The number, or a number of its topic that moved from ``new`` to the number's first owner before."""
         pairs = self._by_topic.get(self._numbering.partitions[number][0])
         if pairs is None:
             return number
@@ -77,7 +80,7 @@ class _Movements:
         return number if opposite is None else opposite.first()
 
     def move(self, number: int, old: int, new: int) -> None:
-        """Record the first and the current owner, unless they are the same."""
+        """Record the first and the current owner of a moved number, unless both are the same."""
         partition = self._numbering.partitions[number]
         topic = partition[0]
         before = self._pairs.pop(number, None)
@@ -95,7 +98,7 @@ class _Movements:
         self._by_topic.setdefault(topic, {}).setdefault((old, new), PartitionSet()).add(number, partition)
 
     def state(self) -> tuple[tuple[int, _Pair], ...]:
-        """The complete state, for comparison."""
+        """The complete state, for comparison with an earlier state."""
         return tuple(sorted(self._pairs.items()))
 
 
@@ -110,23 +113,23 @@ class _Run:
     subscribers: dict[str, list[int]] = field(init=False)
     topic_of: list[str] = field(init=False)
     most: list[int] = field(init=False)
-    """Per member how many partitions its topics have."""
+    """Per member the number of partitions in its topics."""
     order: list[int] = field(init=False)
     unassigned: list[int] = field(init=False, factory=list)
     revoking: bool = field(init=False, default=False)
     fresh: bool = field(init=False, default=False)
-    """No member keeps anything."""
+    """Whether no member keeps a partition."""
     moved: bool = field(init=False, default=False)
     movements: _Movements = field(init=False)
     moving: frozenset[int] = field(init=False, default=frozenset())
     """Members that may gain or lose partitions."""
     lightest: list[tuple[int, int]] = field(init=False, factory=list)
-    """(size, member) of those, ascending."""
+    """(size, member) of the members in ``moving``, ascending."""
     owners: dict[str, Counter[int]] = field(init=False, factory=dict)
     balanced: bool | None = field(init=False, default=None)
-    """Whether the assignment is balanced; None: unknown since the last move."""
+    """Whether the assignment is balanced; None after a move, when the answer is unknown."""
     lightest_by_topic: dict[str, tuple[int, int]] = field(init=False, factory=dict)
-    """Cache, valid until the next move."""
+    """The lightest subscriber of each topic; valid until the next move."""
 
     def __attrs_post_init__(self) -> None:
         group, numbering = self.group, self.group.numbering
@@ -145,7 +148,9 @@ class _Run:
         self.movements = _Movements(numbering)
 
     def keep(self) -> None:
-        """Preserve partitions whose owner still subscribes to them and, where racks count, is on one of their racks."""
+        """Preserve each partition whose owner still subscribes to its topic and, if racks are used, is on a replica's
+        rack.
+        """
         group = self.group
         for member, numbers in enumerate(group.held):
             for number in numbers:
@@ -158,8 +163,9 @@ class _Run:
         self.sizes = [len(numbers) for numbers in self.lists]
 
     def deal(self) -> None:
-        """Assign each free partition to its lightest subscriber; where racks count, first to those on its racks
-        alone.
+        """Assign each free partition to its lightest subscriber.
+
+        If racks are used, subscribers on a rack with a replica are preferred.
         """
         racks = self.group.racks
         self.fresh = not any(self.sizes)
@@ -188,7 +194,7 @@ class _Run:
     def _give_lightest(self, number: int, heap: list[tuple[int, int]]) -> None:
         if not heap:
             return
-        # Sizes only grow here, so an outdated entry is too light: correct it until the first one is right.
+        # Sizes only grow here, so an outdated entry is too light: correct entries until the first entry is right.
         while (size := self.sizes[heap[0][1]]) != heap[0][0]:
             heapreplace(heap, (size, heap[0][1]))
         member = heap[0][1]
@@ -197,9 +203,10 @@ class _Run:
         self.sizes[member] += 1
 
     def balance(self) -> None:
-        """Move the dealt partitions, then all; revert if members owned something and the balance did not improve.
+        """Move the dealt partitions, then all partitions.
 
-        A member takes no part if it has all partitions of its topics and no other member subscribes to them.
+        All moves are reverted if members owned partitions and the balance did not improve. A member takes no part if it
+        has all partitions of its topics and no other member subscribes to these topics.
         """
         movable = [number for number in self.order if len(self.subscribers[self.topic_of[number]]) > 1]
         taking = [member for member in range(len(self.lists)) if self._may_take_part(member)]
@@ -239,7 +246,7 @@ class _Run:
         )
 
     def _move(self, numbers: Sequence[int]) -> bool:
-        """Repeat rounds until one moves nothing; returns whether anything moved."""
+        """Repeat rounds until a round moves no partition; returns whether any partition moved."""
         seen = set()
         anything = False
         while True:
@@ -272,15 +279,16 @@ class _Run:
         return modified
 
     def _lightest_of(self, topic: str) -> tuple[int, int]:
-        """(size, member) of its lightest subscriber."""
+        """(size, member) of the topic's lightest subscriber."""
         if topic not in self.lightest_by_topic:
             subscribed = self.group.subscribed
             self.lightest_by_topic[topic] = next(one for one in self.lightest if topic in subscribed[one[1]])
         return self.lightest_by_topic[topic]
 
     def _is_balanced(self) -> bool:
-        """Whether sizes differ by at most one, or no possible taker of a topic is below an owner by more than the
-        margin.
+        """Whether the assignment is balanced: sizes differ by at most one, or no move would reduce a difference.
+
+        A move reduces a difference if a subscriber of the topic is below the owner by more than the margin.
         """
         if self.balanced is None:
             self.balanced = self.lightest[0][0] >= self.lightest[-1][0] - 1 or self._no_subscriber_below()
@@ -302,7 +310,7 @@ class _Run:
         return True
 
     def _give(self, number: int, new: int) -> None:
-        """Move the number, or another one of its topic that moved the other way before, to a member."""
+        """Give the member the number, or a number of its topic that moved in the opposite direction before."""
         number = self.movements.to_move(number, self._owner_of(number), new)
         old = self._owner_of(number)
         self.movements.move(number, old, new)

@@ -9,9 +9,9 @@ _SMALLEST_TABLE = 16
 
 
 def static_first(members: Mapping[MemberId, Subscriber]) -> list[MemberId]:
-    """Static members by instance id, then dynamic ones by member id (KIP-345).
+    """Static members by instance id, then dynamic members by member id (KIP-345).
 
-    A static member has a new member id after each restart; this order keeps its share in its place.
+    A static member has a new member id after each restart; with this order its share does not change.
     """
     static = sorted((one.instance_id, member) for member, one in members.items() if one.instance_id is not None)
     dynamic = sorted(member for member, one in members.items() if one.instance_id is None)
@@ -19,10 +19,10 @@ def static_first(members: Mapping[MemberId, Subscriber]) -> list[MemberId]:
 
 
 def hash_order(members: Iterable[MemberId]) -> list[MemberId]:
-    """The order in which a ``java.util.HashMap`` lists its keys; keys of one bucket by id.
+    """The order in which a ``java.util.HashMap`` lists its keys; keys of one bucket are ordered by id.
 
     Kafka's sticky assignors read the members' claims in this order, and earlier members may keep one more partition.
-    Ids are mostly random, so the order is arbitrary, but the same members keep the same number of partitions as in
+    Ids are mostly random, so the order is arbitrary. But the same members keep the same number of partitions as in
     Kafka.
     """
     members = list(members)
@@ -43,9 +43,9 @@ def _bucket(key: str, buckets: int) -> int:
 
 
 def hash_map_order(inserted: Iterable[str], *, computed: bool = False) -> list[str]:
-    """Like ``hash_order``, with the keys of one bucket in order of insertion.
+    """Like ``hash_order``, but the keys of one bucket are in order of insertion.
 
-    ``computed``: inserted by ``computeIfAbsent``, which puts a new key in front of its bucket.
+    ``computed``: ``computeIfAbsent`` inserts the keys; it puts a new key in front of its bucket.
     """
     known = list(dict.fromkeys(inserted))
     place = {key: -number if computed else number for number, key in enumerate(known)}
@@ -54,7 +54,7 @@ def hash_map_order(inserted: Iterable[str], *, computed: bool = False) -> list[s
 
 
 def subscriptions(members: Mapping[MemberId, Subscriber], order: Iterable[MemberId]) -> list[tuple[str, ...]]:
-    """Per member, in the given order, its topics by name, each once; equal subscriptions are equal tuples."""
+    """Per member, in the given order, its topics by name, without duplicates; equal subscriptions are equal tuples."""
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
     found = []
     for member in order:
@@ -66,12 +66,12 @@ def subscriptions(members: Mapping[MemberId, Subscriber], order: Iterable[Member
 
 
 def known_topics(topics: Topics, subscribed: Iterable[str]) -> list[str]:
-    """The subscribed topics that have partitions, each once, by name."""
+    """The subscribed topics that have partitions, by name, without duplicates."""
     return sorted(topic for topic in dict.fromkeys(subscribed) if topics.partitions.get(topic, 0) > 0)
 
 
 def partitions_of(topics: Topics, names: Iterable[str]) -> list[TopicPartition]:
-    """All partitions of the named topics: topic after topic as given, by number inside each."""
+    """All partitions of the named topics: topics in the given order, and the partitions of each topic by number."""
     return [(topic, number) for topic in names for number in range(topics.partitions[topic])]
 
 

@@ -1,10 +1,9 @@
-"""Racks: whether an assignor should use them, and whether a member and a partition share one (KIP-881)."""
+"""Racks: whether an assignor should use racks, and whether a member and a partition share a rack (KIP-881)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from attrs import frozen
-
 from kemu.protocol.assign.base import Subscriber, Topics
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId
 
 RackSet = frozenset[str]
@@ -21,7 +20,7 @@ class Racks:
     partitions: Sequence[RackSet]
 
     def near(self, member: int, number: int) -> bool:
-        """Whether the member has no rack, or one that holds a replica."""
+        """Whether the member has no rack, or its rack has a replica of the partition."""
         rack = self.members[member]
         return rack is None or rack in self.partitions[number]
 
@@ -31,12 +30,12 @@ class Racks:
 
 
 def member_racks(members: Mapping[MemberId, Subscriber]) -> dict[MemberId, str]:
-    """Member -> its rack; members without one (absent or empty) are omitted."""
+    """Member -> its rack; members without a rack (absent or empty) are omitted."""
     return {member: subscriber.rack for member, subscriber in members.items() if subscriber.rack}
 
 
 def partition_racks(topics: Topics, topic: str) -> tuple[RackSet, ...]:
-    """Per partition of ``topic`` the racks of its replicas; a partition without metadata has none."""
+    """Per partition of ``topic`` the racks of its replicas; the empty set for a partition without metadata."""
     known = (topics.replica_racks or {}).get(topic, ())
     count = topics.partitions.get(topic, 0)
     named = tuple(frozenset(rack for rack in racks if rack) for racks in known[:count])
@@ -47,12 +46,12 @@ def use_racks(members: Iterable[str], partitions: Collection[RackSet], forced: b
     """Whether racks can change the assignment.
 
     Args:
-        members: the racks of the members that have one.
+        members: the racks of the members that have a rack.
         partitions: the racks of each partition.
-        forced: use racks also when every partition is on all of them (Kafka's tests do).
+        forced: use racks even if every partition has a replica on every rack (as Kafka's tests do).
 
-    Source: Kafka's AbstractPartitionAssignor: some member shares a rack with some partition, and not every partition is
-    on every rack.
+    Source: Kafka's AbstractPartitionAssignor. Racks are used if some member shares a rack with some partition, and not
+    every partition has a replica on every rack.
     """
     everywhere: RackSet = NO_RACKS.union(*partitions)
     if everywhere.isdisjoint(members):

@@ -6,7 +6,7 @@ from kemu.protocol.assign.base import Subscriber
 from kemu.protocol.names import MemberId, TopicPartition
 
 Given = Mapping[MemberId, Sequence[TopicPartition]]
-"""Member -> partitions: an assignment, or the partitions owned before."""
+"""Member -> its partitions: an assignment, or the partitions owned before."""
 
 
 def balance_score(sizes: Iterable[int]) -> int:
@@ -25,10 +25,10 @@ def spread(assignment: Given) -> int:
 
 
 def is_balanced(members: Mapping[MemberId, Subscriber], assignment: Given) -> bool:
-    """Sizes differ by at most one, or no partition can go to another of its subscribers and lower the balance score.
+    """Whether sizes differ by at most one, or no move of a partition to another subscriber lowers the balance score.
 
     Source: KIP-54, "We call a consumer partition assignment balanced when". A move lowers the score exactly when the
-    giver has at least two more than the taker.
+    giver has at least two partitions more than the taker.
     """
     if spread(assignment) <= 1:
         return True
@@ -45,10 +45,10 @@ def is_balanced(members: Mapping[MemberId, Subscriber], assignment: Given) -> bo
 
 
 def moved(owned: Given, assignment: Given) -> int:
-    """The number of partitions assigned to a member that did not own them, while another member of the group did.
+    """The number of partitions whose new member did not own them, while another member of the group did.
 
-    ``owned``: member -> its claims before the rebalance, rightful or not: a member need not restart a partition that it
-    had all along. New partitions and those of departed members do not count.
+    ``owned``: member -> its claims before the rebalance, rightful or not. A member need not restart a partition that it
+    claimed before. New partitions and partitions of departed members are not counted.
     """
     claimed = frozenset(
         partition for member, partitions in owned.items() if member in assignment for partition in partitions

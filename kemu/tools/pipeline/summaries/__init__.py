@@ -1,4 +1,4 @@
-"""Summaries: small tables over all runs. Every analysis computes them again; ``SUMMARIES`` lists them."""
+"""Small tables over all runs, which every analysis computes again. ``SUMMARIES`` lists the functions."""
 
 from collections.abc import Callable, Mapping
 

@@ -9,10 +9,10 @@ CELL = ("campaign", "cell")
 
 
 def with_cell(table: DataFrame, runs: DataFrame) -> DataFrame:
-    """A table's rows with the campaign and the cell of their run.
+    """The rows of a table with the campaign and the cell of their run.
 
     In:  table(run_id, ...); runs: RUNS
-    Out: the same, campaign, cell
+    Out: the columns of ``table``, campaign, cell
     """
     return table.drop("campaign").join(runs.select("run_id", *CELL), "run_id", how="inner")
 
@@ -25,7 +25,7 @@ def time_by_cause(
     of: tuple[str, ...] = (),
     total: str = "total_s",
 ) -> DataFrame:
-    """Lost time by owner and cause, and its parts.
+    """Lost time by owner and cause, with shares of the parts of lost time.
 
     In:  runs; ``name``(run_id, *``of``, cause, from_us, until_us, ``part``_us for each of ``parts``)
     Out: (campaign, cell, *``of``, cause, intervals, runs, ``total``, median_s, p95_s, max_s, *``parts``): the last are

@@ -1,10 +1,9 @@
-"""Comparison of cells: median and 95th percentile of each figure per cell, and paired differences between cells.
+"""Summaries that compare cells: medians and 95th percentiles of figures, and paired differences between cells.
 
-Intervals are order statistics of exact ranks (``tools.intervals``). Such intervals assume no distribution of a figure;
-downtime is never normally distributed. Below six seeds there is no interval, and ``differs`` is null. Below 59 seeds
-there is no 95th percentile.
+Intervals use exact ranks (``tools.intervals``), which assume no distribution of the values. Fewer than six seeds give
+no interval, and ``differs`` is null. Fewer than 59 seeds give no 95th percentile.
 
-A cell with a run that did not work has no figures. A run did not work if a member failed for good, or if no appended
+A cell with a run that did not work has no figures. A run did not work if a member failed permanently, or if no appended
 record was processed.
 """
 
@@ -19,13 +18,13 @@ from kemu.emulator.metrics.metrics import FIGURES
 from kemu.tools.intervals import median_ranks, p95_rank
 
 COLUMNS = (*(each.column for each in FIGURES.values() if each.column), "messages", "virtual_us")
-"""The columns of ``runs`` that are compared."""
+"""The columns of ``runs`` that the summaries compare."""
 CELL = ("campaign", "cell", "scenario", "profile", "settings")
 HAS_GROUPS = "coalesce(get_json_object(scenario_json, '$.groups'), '?') != '{}'"
 
 
 def did_not_work(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Runs whose figures are meaningless.
+    """Runs that did not work, so that their figures have no meaning.
 
     In:  runs, violations
     Out: (run_id, why)
@@ -53,7 +52,7 @@ def _working_cells(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def _long(runs: DataFrame) -> DataFrame:
-    """One row per run and figure: (campaign, cell, scenario, profile, settings, seed, figure, value)."""
+    """A table with one row per run and figure: (campaign, cell, scenario, profile, settings, seed, figure, value)."""
     pairs = F.explode(
         F.array(*[F.struct(F.lit(name).alias("figure"), F.col(name).cast("double").alias("value")) for name in COLUMNS])
     )
@@ -66,8 +65,8 @@ def _at(values: Column, rank: Column) -> Column:
 
 
 def _summary(told: DataFrame) -> list[Column]:
-    """median, low, high, p95 and max of a sorted array ``v``. The ranks depend on the size alone, so they are
-    computed here once for each size.
+    """The columns median, low, high, p95 and max of a sorted array ``v``. Ranks depend only on the size of the array,
+    so Python computes the ranks once for each size.
     """
     v = F.col("v")
     n = F.size(v)
@@ -89,7 +88,7 @@ def _summary(told: DataFrame) -> list[Column]:
 
 
 def quantiles(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Each figure of each cell over its seeds; none for a cell that did not work.
+    """The distribution of each figure over the seeds of each cell, without cells that did not work.
 
     In:  runs, violations
     Out: (campaign, cell, scenario, profile, settings, figure, runs, median, low, high, p95, max, mean)
@@ -100,14 +99,14 @@ def quantiles(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def differences(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Differences between the cells of one scenario, seed by seed: the same seed has the same plan and the same load.
+    """Paired differences between the cells of one scenario; in both cells, a seed has the same plan and load.
 
     In:  runs, violations
     Out: (campaign, scenario, figure, cell_a, cell_b, seeds, median_a, median_b, median, low, high, p95, max, b_is_more,
-        differs): of b minus a.
+        differs): ``median`` to ``max`` describe the values of cell b minus the values of cell a.
 
-    ``b_is_more``: share of the seeds. ``differs``: whether the interval of the median excludes 0; null with too few
-    seeds. Equal cells differ in at most one of twenty comparisons.
+    ``b_is_more``: share of seeds with a larger value in cell b. ``differs``: whether the interval of the median
+    excludes 0; null for too few seeds. Equal cells give ``differs`` in at most one of twenty comparisons.
     """
     values = _long(_working_cells(tables))
     sides = [
@@ -137,13 +136,13 @@ def _overall(each: Figure, combine: Overall) -> Column:
 
 
 def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per cell: runs that fail or did not work, and each figure over the runs; times in seconds.
+    """One row per cell: numbers of runs that failed or did not work, and each figure over the runs; times in seconds.
 
     In:  runs, violations
     Out: (campaign, cell, runs, failed, did_not_work, why, torn), and each figure that ``runs`` has.
 
     A figure is the median, the largest value or the sum over the runs of the cell (``Figure.overall``). The figure is
-    null if runs did not work, or have no such figure. Intervals are in ``quantiles``.
+    null if runs did not work or do not have the figure. The summary ``quantiles`` has the intervals.
     """
     ok = F.col("verdict") == "holds"
     told = (

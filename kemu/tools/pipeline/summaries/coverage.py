@@ -1,4 +1,4 @@
-"""Coverage of runs: edges of state tables, refusals, and the first violations."""
+"""Summaries of coverage: transitions of states, refused requests, and first violations."""
 
 from collections.abc import Mapping
 
@@ -11,17 +11,17 @@ from kemu.tools.pipeline.summaries.common import CELL, with_cell
 
 
 def edges() -> list[tuple[str, str, str]]:
-    """(fact, old, new) of every change of state that the machines allow."""
+    """(fact, old, new) of every transition that the machines allow."""
     group = [("GroupBecame", old.value, new.value) for new, olds in GROUP_EDGES.items() for old in olds]
     member = [("MemberBecame", old.value, new.value) for new, olds in MEMBER_EDGES.items() for old in olds]
     return sorted(set(group + member))
 
 
 def transitions(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Every allowed change of state, and the number of runs of each scenario that took the change; 0: no run.
+    """Every allowed transition, and the number of each scenario's runs with the transition.
 
     In:  runs, notes
-    Out: (fact, old, new, scenario, runs, times, allowed): ``scenario`` is null where no run took the change
+    Out: (fact, old, new, scenario, runs, times, allowed): ``scenario`` is null for a transition that no run took
     """
     spark = tables["runs"].sparkSession
     allowed = spark.createDataFrame(edges(), "fact string, old string, new string").withColumn("allowed", F.lit(True))
@@ -45,7 +45,7 @@ def transitions(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def refusals(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Requests that coordinators refused, with errors and counts.
+    """Numbers of requests that coordinators refused, by API and error.
 
     In:  runs, notes
     Out: (campaign, cell, api, error, runs, times)
@@ -59,11 +59,11 @@ def refusals(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def first_violations(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Number of seeds, in their order, up to the first run that violates a checker, per cell and checker.
+    """For each cell and checker, the number of seeds in order until the first run with a violation.
 
     In:  runs, violations
     Out: (campaign, cell, checker, runs, violated, violations, first_seed, seeds_to_first, first_run_id, command):
-        ``seeds_to_first`` includes that seed; ``runs``: of the cell
+        ``seeds_to_first`` includes the seed of the violation; ``runs``: number of runs of the cell
     """
     runs = tables["runs"].select("run_id", *CELL, "seed", "command")
     per_cell = runs.groupBy(*CELL).agg(F.count("*").alias("runs"), F.min("seed").alias("from_seed"))

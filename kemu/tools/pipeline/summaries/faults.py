@@ -1,4 +1,4 @@
-"""Effects of faults: costs are charged to the fault that took effect last before them."""
+"""The summary of effects of faults, which attributes each cost to the last fault before the cost."""
 
 from collections.abc import Mapping
 
@@ -11,8 +11,8 @@ NOTHING = "nothing yet"
 def fault_effects(tables: Mapping[str, DataFrame]) -> DataFrame:
     """Rebalances, downtime and violations, by the kind of the last fault before their start.
 
-    Costs before any fault are charged to "nothing yet" (startup, normal operation). Close faults cannot be separated,
-    so scenarios with one fault are the clearest.
+    Costs before the first fault have the kind "nothing yet". The summary cannot separate the effects of faults at
+    nearly the same time, so scenarios with one fault give the clearest results.
 
     In:  runs, notes, rebalances, downtime, leaderless, violations
     Out: (campaign, cell, kind, applied, rebalances, stopped_s, moved, downtime_partition_s, leaderless_partition_s,
@@ -34,7 +34,7 @@ def fault_effects(tables: Mapping[str, DataFrame]) -> DataFrame:
     everything = faults
     for costs in (rebalances, down, leaderless, violations):
         everything = everything.unionByName(costs, allowMissingColumns=True)
-    # A fault and its immediate effects have the same time: the fault comes first.
+    # A fault and its immediate effects have the same time, so the order puts the fault before the effects.
     so_far = (
         Window.partitionBy("run_id")
         .orderBy("at_us", F.col("applied").asc_nulls_last())

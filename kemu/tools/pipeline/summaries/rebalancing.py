@@ -1,4 +1,4 @@
-"""Rebalances and their costs: reasons, causes of downtime, moved partitions against the minimum, time to balance."""
+"""Summaries of rebalances: reasons, downtime by cause, moved partitions, time until balance."""
 
 from collections.abc import Mapping
 
@@ -19,11 +19,11 @@ def plain_reason(reason: Column) -> Column:
 
 
 def rebalance_reasons(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Rebalances by reason.
+    """Numbers and durations of rebalances, by reason.
 
     In:  runs, rebalances
-    Out: (campaign, cell, reason, rebalances, runs, unfinished, median_s, p95_s, moved, stopped_s): ``runs`` with this
-        reason; ``moved`` and ``stopped_s`` on average per rebalance
+    Out: (campaign, cell, reason, rebalances, runs, unfinished, median_s, p95_s, moved, stopped_s): ``runs``: runs with
+        this reason; ``moved`` and ``stopped_s`` are averages per rebalance
     """
     took = (F.col("ended_us") - F.col("started_us")) / F.lit(1e6)
     return (
@@ -43,11 +43,11 @@ def rebalance_reasons(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def downtime_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Downtime of partitions by cause, and its parts.
+    """Downtime of partitions, by cause.
 
     In:  runs, downtime
-    Out: (campaign, cell, cause, intervals, runs, partition_s, median_s, p95_s, max_s, ...): total partition-seconds;
-        then the share of each ``Cause`` of ``watching.interruptions``
+    Out: (campaign, cell, cause, intervals, runs, partition_s, median_s, p95_s, max_s, ...): ``partition_s`` is a total;
+        the last columns are shares of each ``Cause`` of ``watching.interruptions``
     """
     parts = tuple(cause.name.lower() for cause in Cause)
     return time_by_cause(tables, "downtime", parts, total="partition_s")
@@ -57,7 +57,7 @@ def at_ends(tables: Mapping[str, DataFrame]) -> DataFrame:
     """The assignment at the end of each rebalance, one row per member.
 
     In:  rebalances, layouts
-    Out: (run_id, group, generation, number, started_us, members, actor, at_us, now): ``now``: its partitions
+    Out: (run_id, group, generation, number, started_us, members, actor, at_us, now): ``now``: the member's partitions
     """
     ended = tables["rebalances"].where(F.col("ended_us").isNotNull() & (F.col("members") > 0))
     keyed = ended.select("run_id", "group", "generation", "number", "started_us", "members")
@@ -66,8 +66,7 @@ def at_ends(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def settled(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """The same summary, with each member's partitions at the end of the previous rebalance; without the group's first
-    one.
+    """The rows of ``at_ends`` with each member's partitions after the previous rebalance, without first rebalances.
 
     In:  rebalances, layouts
     Out: (run_id, group, number, started_us, members, actor, at_us, now, before): arrays of partitions
@@ -75,7 +74,7 @@ def settled(tables: Mapping[str, DataFrame]) -> DataFrame:
     ends = at_ends(tables)
     in_order = Window.partitionBy("run_id", "group").orderBy("number")
     numbers = ends.select("run_id", "group", "number").distinct()
-    # A member that was away may have a last assignment older than the previous rebalance.
+    # The last assignment of a returned member may be older than the previous rebalance.
     previous = numbers.withColumn("earlier", F.lag("number").over(in_order))
     then = ends.select("run_id", "group", "actor", F.col("number").alias("earlier"), F.col("now").alias("before"))
     return (
@@ -88,15 +87,16 @@ def settled(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def moves(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Partitions that moved between living members, and the fewest moves that balance the group.
+    """Number of partitions that moved between living members, and the smallest number of moves that balances the group.
 
-    The fewest: at each rebalance every member gives up its partitions beyond its share; the members with the most keep
-    the larger shares. This holds for groups whose members all subscribe to the same topics. A partition without a
-    living owner has to move and counts as neither. A cooperative group revokes in one rebalance and assigns in the
-    next, so both are summed over a run before they are compared.
+    For the smallest number, every member loses only the partitions beyond its share, and the members with the most
+    partitions have the larger shares. The number is exact if all members subscribe to the same topics. Partitions
+    without a living owner are in neither number. Both numbers are sums over a run, because a cooperative group revokes
+    a partition in one rebalance and assigns the partition in the next.
 
     In:  runs, rebalances, layouts
-    Out: (campaign, cell, runs, rebalances, moved, fewest, excess, with_excess): sums; ``with_excess``: runs
+    Out: (campaign, cell, runs, rebalances, moved, fewest, excess, with_excess): sums over all runs; ``with_excess``:
+        number of runs with more moves than the smallest number
     """
     key = ("run_id", "group", "number")
     rows = settled(tables).withColumn("load", F.size("before"))
@@ -113,7 +113,7 @@ def moves(tables: Mapping[str, DataFrame]) -> DataFrame:
             F.sum(F.greatest(F.lit(0), F.col("load") - F.col("share"))).alias("fewest"),
         )
     )
-    # The last owner of a partition at any earlier time; the partition moved only if that member lives now.
+    # The last owner of a partition at any earlier time; the partition moved only if the last owner still lives.
     held = at_ends(tables).select(*key, "actor", F.explode("now").alias("partition"))
     earlier = Window.partitionBy("run_id", "group", "partition").orderBy("number")
     passed = held.withColumn("had", F.lag("actor").over(earlier)).where("had <> actor")
@@ -136,11 +136,11 @@ def moves(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def balance(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Time from the start of a rebalance until the last member has its partitions, and whether loads are balanced then.
+    """Time from the start of a rebalance until every member has its partitions, and the share of balanced results.
 
     In:  runs, rebalances, layouts
     Out: (campaign, cell, rebalances, balanced, median_s, p95_s): ``balanced``: share of rebalances after which no
-        member has two partitions more than another
+        member has two partitions more than another member
     """
     sizes = settled(tables).withColumn("load", F.size("now"))
     per = sizes.groupBy("run_id", "group", "number", "started_us").agg(

@@ -1,4 +1,4 @@
-"""Replicas: under-replicated time, leader changes and their reasons, time without a leader, reassignments."""
+"""Summaries of replication: under-replicated time, leader changes, time without a leader, reassignments."""
 
 from collections.abc import Mapping
 
@@ -9,17 +9,17 @@ from kemu.tools.pipeline.summaries.common import CELL, time_by_cause, with_cell
 
 
 def _plain(why: Column) -> Column:
-    """A reason without the broker's number, so that equal reasons have equal texts."""
+    """A reason without the number of the broker, so that equal reasons have equal texts."""
     return F.coalesce(F.regexp_replace(why, r"^replica \d+ is", "a replica is"), F.lit("nobody said"))
 
 
 def isr_health(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Time with fewer in-sync than assigned replicas, and changes of ISRs.
+    """Time in which a partition had fewer in-sync replicas than assigned replicas, and numbers of ISR changes.
 
     In:  runs, isr_changes
     Out: (campaign, cell, partition, runs, shrinks, expands, under_replicated_s, under_replicated_max_s,
-        under_min_isr_s, under_min_isr_max_s, smallest_isr): per run on average; ``max``: of the worst run;
-        ``under_min_isr``: with fewer than ``min.insync.replicas``
+        under_min_isr_s, under_min_isr_max_s, smallest_isr): averages per run; ``max``: value of the worst run;
+        ``under_min_isr``: time with fewer than ``min.insync.replicas`` in-sync replicas
     """
     lasted = F.col("until_us") - F.col("at_us")
     seconds = F.lit(1e6)
@@ -55,7 +55,7 @@ def isr_health(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def leader_changes(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Changes of a partition's leader in the store, by reason. The first leader is no change.
+    """Numbers of changes of a partition's leader in the store, by reason, without the first leader.
 
     In:  runs, isr_changes
     Out: (campaign, cell, partition, why, runs, changes, to_none, unclean)
@@ -79,25 +79,25 @@ def leader_changes(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def leaderless_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Time without a leader, by the end of the last leader, and its parts.
+    """Time without a leader, by the end of the last leadership.
 
     In:  runs, leaderless
-    Out: (campaign, cell, partition, cause, intervals, runs, total_s, median_s, p95_s, max_s, elect, take_over): the
-        last two are shares of the total
+    Out: (campaign, cell, partition, cause, intervals, runs, total_s, median_s, p95_s, max_s, elect, take_over):
+        ``elect`` and ``take_over`` are shares of the total
     """
     return time_by_cause(tables, "leaderless", ("elect", "take_over"), of=("partition",))
 
 
 def reassignments(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Durations and traffic of reassignments, of runs that reassigned partitions.
+    """Durations and traffic of reassignments, over all runs with a reassignment.
 
     In:  runs, reassignment_steps
     Out: (campaign, cell, runs, unfinished, steps, given_up, step_median_s, step_max_s, moved_mb, took_median_s,
         took_max_s, peak_extra_mb_per_s)
 
-    ``unfinished``: runs in which a reassignment did not end. ``steps``, ``given_up`` (never committed) and
-    ``moved_mb``: per run on average. ``took``: from the start of the first reassignment to the end of the last.
-    ``peak_extra``: of the busiest broker in its worst second, in any run.
+    ``unfinished``: number of runs with an unfinished reassignment. ``steps``, ``given_up`` (steps without a commit) and
+    ``moved_mb`` are averages per run. ``took``: time from the start of the first reassignment to the end of the last
+    one. ``peak_extra``: extra load of the busiest broker in its worst second, over all runs.
     """
     seconds, million = F.lit(1e6), F.lit(1e6)
     lasted = (F.col("committed_us") - F.col("started_us")) / seconds

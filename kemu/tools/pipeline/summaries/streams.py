@@ -1,4 +1,4 @@
-"""Tasks of Streams applications: downtime by cause, and changelog reading by role."""
+"""Summaries of Streams tasks: downtime by cause, and data read from changelogs by role."""
 
 from collections.abc import Mapping
 
@@ -11,11 +11,11 @@ PARTS = ("detect", "barrier", "restore", "pause")
 
 
 def task_downtime_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Time in which no instance could process a task, by cause, and its parts.
+    """Time in which no instance could process a task, by cause.
 
     In:  runs, task_downtime
     Out: (campaign, cell, application, cause, intervals, runs, total_s, median_s, p95_s, max_s, detect, barrier,
-        restore, pause): the last four are shares of the total
+        restore, pause): ``detect``, ``barrier``, ``restore`` and ``pause`` are shares of the total
     """
     return time_by_cause(tables, "task_downtime", PARTS, of=("application",))
 
@@ -25,8 +25,8 @@ def restores_by_role(tables: Mapping[str, DataFrame]) -> DataFrame:
 
     In:  runs, restores
     Out: (campaign, cell, application, role, outcome, copies, runs, read_mb, wasted_mb, avoidable_mb, took_median_s,
-        took_max_s, ready_median_s): sums over all runs; ``took``: from a copy's first record to its last; ``ready``:
-        until a learner had caught up
+        took_max_s, ready_median_s): sums over all runs; ``took``: time from the first record of a copy to the last
+        record; ``ready``: time until a learner had caught up
     """
     seconds, million = F.lit(1e6), F.lit(1e6)
     took = (F.col("until_us") - F.col("from_us")) / seconds

@@ -1,4 +1,4 @@
-"""Functions that several tables use: the contract of a job, lives and pauses of hosts, gaps between intervals."""
+"""Functions that several tables use: lives and pauses of hosts, gaps between intervals, columns by schema."""
 
 from collections.abc import Sequence
 
@@ -6,21 +6,21 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
 
 from kemu.protocol.names import SEPARATOR
-from kemu.tools.pipeline.tables.schemas import Schema
+from kemu.tools.pipeline.tables.columns import Schema
 
 
 def of(schema: Schema) -> list[Column]:
-    """The columns of a table by name and type: the contract at the end of a job."""
+    """The columns of a table, cast to the types of the schema, for the last ``select`` of a job."""
     return [F.col(name).cast(schema.spark()[name].dataType).alias(name) for name in schema.names]
 
 
 def host_of(actor: str) -> Column:
-    """The host of an actor (the column of that name): "b1" of "b1/controller"."""
+    """The host of the actor in a column: "b1" for "b1/controller"."""
     return F.substring_index(actor, SEPARATOR, 1)
 
 
 def run_ends(notes: DataFrame) -> DataFrame:
-    """The end of each run's record: the time of its last fact.
+    """The end of each run: the time of the last recorded fact.
 
     In:  notes
     Out: (run_id, ends_us)
@@ -29,7 +29,7 @@ def run_ends(notes: DataFrame) -> DataFrame:
 
 
 def host_ends(holders: DataFrame, notes: DataFrame) -> DataFrame:
-    """The end of each holder's life: the time at which its host went down.
+    """The time at which the host of each holder went down.
 
     In:  holders(run_id, actor, life, ...); notes
     Out: the holders' columns, n, at_us, ended_by ("down")
@@ -44,7 +44,7 @@ def pauses(notes: DataFrame) -> DataFrame:
     """Intervals in which hosts were paused.
 
     In:  notes
-    Out: (run_id, host, paused_us, resumed_us); to the end of the record if the host never resumed
+    Out: (run_id, host, paused_us, resumed_us); ``resumed_us`` is the end of the run if the host never resumed
     """
     in_order = Window.partitionBy("run_id", "host").orderBy("n")
     paused = F.col("fact") == "HostPaused"
@@ -60,13 +60,13 @@ def pauses(notes: DataFrame) -> DataFrame:
 
 
 def gaps(held: DataFrame, notes: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Intervals without a holder, from the first holder to the end of the record.
+    """Intervals without a holder, from the first holder to the end of the run.
 
-    A holder does not count while its host is paused. If the last holder ends during its pause, a second interval
-    begins, with that cause.
+    A holder with a paused host is no holder. If the last holder ends during a pause of its host, a second interval
+    begins, with the cause of the holder's end.
 
     In:  held(run_id, key..., actor, from_us, until_us, cause); notes
-    Out: (run_id, key..., from_us, until_us, cause): ``cause`` of the end before, or "paused"
+    Out: (run_id, key..., from_us, until_us, cause): ``cause`` of the last holder's end, or "paused"
     """
     thing = ("run_id", *key)
     on_hosts = held.withColumn("host", host_of("actor"))

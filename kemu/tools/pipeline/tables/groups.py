@@ -1,4 +1,4 @@
-"""Consumer groups: generations, assignments, commits, ownership of partitions, and time without an owner."""
+"""The tables of consumer groups: generations, assignments, commits, owners, and time without an owner."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
@@ -10,10 +10,10 @@ PREPARING = "PreparingRebalance"
 
 
 def generations(notes: DataFrame) -> DataFrame:
-    """Generations: start, members, and the time and reason of the preparation.
+    """Generations of groups: start, members, and the time and reason of the state PreparingRebalance.
 
     In:  notes
-    Out: GENERATIONS; ``prepared_us`` and ``reason`` are null if the record begins after the preparation
+    Out: GENERATIONS; ``prepared_us`` and ``reason`` are null if the trace begins after the state PreparingRebalance
     """
     until_here = (
         Window.partitionBy("run_id", "group").orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -31,7 +31,7 @@ def generations(notes: DataFrame) -> DataFrame:
 
 
 def layouts(notes: DataFrame) -> DataFrame:
-    """Every assignment that a member took, compared with the one before.
+    """Every assignment that a member received, compared with the member's previous assignment.
 
     In:  notes
     Out: LAYOUTS
@@ -50,7 +50,7 @@ def layouts(notes: DataFrame) -> DataFrame:
 
 
 def commits(notes: DataFrame) -> DataFrame:
-    """Durable offsets, and the answers to members' commits.
+    """Durable committed offsets, and the answers to members' commits.
 
     In:  notes
     Out: COMMITS
@@ -66,10 +66,10 @@ def commits(notes: DataFrame) -> DataFrame:
 
 
 def ownership(notes: DataFrame) -> DataFrame:
-    """Intervals in which members held partitions, by their own account.
+    """Intervals in which members owned partitions, as the members report ownership.
 
-    A member holds a partition from ``PartitionsAssigned`` (among the added ones) until it is revoked or lost, the
-    member fails, its host goes down, or the record ends. A zombie's interval overlaps its successor's.
+    A member owns a partition from ``PartitionsAssigned`` on. Ownership ends when the partition is revoked or lost, the
+    member fails, the member's host goes down, or the run ends. A zombie's interval overlaps the next owner's interval.
 
     In:  notes
     Out: OWNERSHIP
@@ -93,7 +93,7 @@ def ownership(notes: DataFrame) -> DataFrame:
     )
     in_order = Window.partitionBy(*key).orderBy("n")
     starts = F.col("ended_by") == ""
-    # Sequences of equal rows: a partition that is added twice is held from the first time on.
+    # Of several assignments in sequence, the first one begins the interval of ownership.
     fresh = starts & (F.coalesce(F.lag("ended_by").over(in_order), F.lit("none")) != "")
     behind = in_order.rowsBetween(1, Window.unboundedFollowing)
     ending = F.when(~starts, F.struct("at_us", "ended_by"))
@@ -111,9 +111,9 @@ def ownership(notes: DataFrame) -> DataFrame:
 
 
 def unowned(notes: DataFrame, owned: DataFrame) -> DataFrame:
-    """Intervals in which a partition had no owner, after its first one.
+    """Intervals in which a partition had no owner, after its first owner.
 
-    A member whose host is paused owns nothing.
+    A member whose host is paused owns no partition.
 
     In:  notes; owned: OWNERSHIP
     Out: UNOWNED

@@ -1,7 +1,7 @@
-"""Replicas: states of partitions in the store, leaderships, and time without a leader.
+"""The tables of replication: states of partitions in the metadata store, leaderships, and time without a leader.
 
-The metadata store decides: a leader or an ISR changes with ``NodeWritten``, even if the writer crashes before it has
-the answer. ``IsrChanged`` and ``LeaderElectedForPartition`` are the writers' own reports and give the reason.
+``NodeWritten`` changes a leader or an ISR in the store, even if the writer crashes before the store's answer arrives.
+The writers report the reasons by ``IsrChanged`` and ``LeaderElectedForPartition``.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -18,17 +18,17 @@ _PARTITION = ("run_id", "partition")
 
 
 def partition_of_note() -> Column:
-    """The partition of a fact with topic and number, as "topic-0"."""
+    """The partition of a fact, as "topic-0", from the columns of topic and number."""
     return F.concat_ws("-", "topic", F.col("partition").cast("string"))
 
 
 def _of_rest(shape: str) -> Column:
-    """A fact's fields without a column of their own (``NOTES``)."""
+    """The fields of a fact in the column ``rest``, which contains fields without a column of ``NOTES``."""
     return F.from_json("rest", shape)
 
 
 def store_writes(notes: DataFrame, path: str) -> DataFrame:
-    """Writes to nodes of the store, such as ``protocol.nodes`` lists.
+    """Writes to nodes of the metadata store (``protocol.nodes`` lists the nodes).
 
     In:  notes; path: a regular expression
     Out: (run_id, n, at_us, what, path, data, version, by): ``what``: created, set, deleted
@@ -44,7 +44,7 @@ def store_writes(notes: DataFrame, path: str) -> DataFrame:
 
 
 def _states(notes: DataFrame) -> DataFrame:
-    """In: notes. Out: (run_id, partition, n, at_us, topic, by, version, there, leader, leader_epoch, ...)."""
+    """States of partitions. In: notes. Out: (run_id, partition, n, at_us, topic, by, version, there, leader, ...)."""
     place = F.split("path", "/")
     shape = "leader int, leader_epoch long, isr array<int>, controller_epoch long"
     return (
@@ -58,7 +58,7 @@ def _states(notes: DataFrame) -> DataFrame:
 
 
 def _assignments(notes: DataFrame) -> DataFrame:
-    """In: notes. Out: (run_id, partition, n, replicas), without adding replicas (KIP-455)."""
+    """Assigned replicas. In: notes. Out: (run_id, partition, n, replicas), without adding replicas (KIP-455)."""
     shape = "partitions map<string,array<int>>, adding_replicas map<string,array<int>>"
     none = F.array().cast("array<int>")
     return (
@@ -74,7 +74,7 @@ def _assignments(notes: DataFrame) -> DataFrame:
 
 
 def _reasons(notes: DataFrame) -> DataFrame:
-    """In: notes. Out: (run_id, partition, n, epoch, version, why): the writers' reasons; a controller's, by epoch."""
+    """Reasons of writers. In: notes. Out: (run_id, partition, n, epoch, version, why)."""
     told = _of_rest("leader_epoch long, zk_version long, strategy string")
     by_controller = (F.col("fact") != "IsrChanged") | F.col("actor").endswith(CONTROLLER_SUFFIX)
     return (
@@ -89,13 +89,13 @@ def _reasons(notes: DataFrame) -> DataFrame:
 
 
 def _explained(states: DataFrame, reasons: DataFrame) -> DataFrame:
-    """Each write with its writer's later reason, if there is one.
+    """Each write with the reason that the writer reported after the write, or null.
 
-    A controller's decision has a leader epoch of its own. A leader's request keeps the
-    epoch and raises the version.
+    A controller's write has a new leader epoch, which identifies the reason. A leader's write keeps the epoch, so the
+    version identifies the reason.
 
-    In:  of ``_states``; of ``_reasons``
-    Out: of ``_states``, why
+    In:  the output of ``_states``; the output of ``_reasons``
+    Out: the columns of ``_states``, why
     """
     before = F.lag("leader_epoch").over(Window.partitionBy(*_PARTITION).orderBy("n"))
     own = F.when(F.col("leader_epoch") == before, F.col("version"))
@@ -104,7 +104,7 @@ def _explained(states: DataFrame, reasons: DataFrame) -> DataFrame:
         *_PARTITION, "n", "epoch", F.col("own").alias("version"), F.lit(None).cast("string").alias("why")
     )
     alike = Window.partitionBy(*_PARTITION, "epoch", "version")
-    # A topic that was deleted and created again repeats its epochs: each reason belongs to the write before it.
+    # A topic that was deleted and created again repeats epochs, so each reason is joined to the latest earlier write.
     so_far = alike.orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     whole = Window.partitionBy(*_PARTITION, "epoch", "version", "turn").orderBy("n")
     found = (
@@ -119,7 +119,11 @@ def _explained(states: DataFrame, reasons: DataFrame) -> DataFrame:
 
 
 def _promises(notes: DataFrame) -> DataFrame:
-    """In: notes. Out: (run_id, topic, min_isr, since_n, until_n); a topic that is created again has a new row."""
+    """``min.insync.replicas`` of topics, one row for each creation of a topic.
+
+    In:  notes
+    Out: (run_id, topic, min_isr, since_n, until_n)
+    """
     in_order = Window.partitionBy("run_id", "topic").orderBy("n")
     return (
         notes.where(F.col("fact") == "TopicReplicated")
@@ -130,7 +134,7 @@ def _promises(notes: DataFrame) -> DataFrame:
 
 
 def isr_changes(notes: DataFrame) -> DataFrame:
-    """Every state of a partition in the store, and its interval as the newest state.
+    """Every state of a partition in the metadata store, and the interval until the next state.
 
     In:  notes
     Out: ISR_CHANGES
@@ -169,10 +173,10 @@ def isr_changes(notes: DataFrame) -> DataFrame:
 
 
 def _tenures(states: DataFrame) -> DataFrame:
-    """Intervals in which the store named the same leader, or none.
+    """Intervals in which the metadata store named the same leader, or no leader.
 
     In:  ISR_CHANGES
-    Out: (run_id, partition, first_epoch, last_epoch, from_n, next_us, next_why): ``next_*`` of the interval after it
+    Out: (run_id, partition, first_epoch, last_epoch, from_n, next_us, next_why): ``next_*`` of the next interval
     """
     in_order = Window.partitionBy(*_PARTITION).orderBy("n")
     other = F.coalesce((F.col("leader") != F.col("old_leader")).cast("int"), F.lit(1))
@@ -198,9 +202,8 @@ def _tenures(states: DataFrame) -> DataFrame:
 def leaderships(notes: DataFrame, states: DataFrame) -> DataFrame:
     """Intervals in which a broker acted as the leader that the store named.
 
-    An interval begins with ``BecameLeader``. The interval ends when the broker takes another epoch, follows or stops,
-    when its host goes down, or when the store names another leader or none. A deposed leader may act for a while
-    longer, but without effect.
+    An interval begins with ``BecameLeader``. The interval ends when the broker leads in another epoch, becomes a
+    follower or stops. The interval also ends when the host goes down, or the store names another leader or no leader.
 
     In:  notes; states: ISR_CHANGES
     Out: LEADERSHIPS
@@ -224,7 +227,7 @@ def leaderships(notes: DataFrame, states: DataFrame) -> DataFrame:
         .join(run_ends(notes), "run_id", how="inner")
     )
     of_epoch = F.col("leader_epoch").between(F.col("first_epoch"), F.col("last_epoch")) & (F.col("from_n") < F.col("n"))
-    # A topic that was deleted and created again repeats its epochs: the last tenure before counts.
+    # A topic that was deleted and created again repeats epochs, so each row is joined to the latest earlier tenure.
     newest_first = Window.partitionBy("run_id", "n", "partition").orderBy(F.desc("from_n"))
     until_us = F.coalesce("then_us", "ends_us")
     deposed = F.coalesce(F.col("next_us") < until_us, F.lit(False))
@@ -243,7 +246,7 @@ def leaderships(notes: DataFrame, states: DataFrame) -> DataFrame:
 
 
 def _creations(states: DataFrame) -> DataFrame:
-    """In: ISR_CHANGES. Out: (run_id, partition, creation, since_us, gone_us): the lifetimes of partitions."""
+    """Lifetimes of partitions. In: ISR_CHANGES. Out: (run_id, partition, creation, since_us, gone_us)."""
     in_order = Window.partitionBy(*_PARTITION).orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return (
         states.withColumn("creation", F.sum(F.col("old_leader").isNull().cast("int")).over(in_order))

@@ -1,78 +1,18 @@
-"""The columns of every table, for Arrow (executors write with it) and for Spark (all read with it).
+"""The columns of every table.
 
-Times are microseconds of the world's clock and end with ``_us``. A type that ends with "?" may be null; ``quality``
-checks that other columns never are. ``run_id`` is unique over all analysed runs. ``n`` orders the facts of a run; it
-rises, with gaps.
+Columns of virtual time are in microseconds and end with ``_us``. A column whose type ends with "?" may be null;
+``quality`` checks that no other column is null. ``run_id`` is unique over all analysed runs. ``n`` orders the facts of
+a run; the numbers rise, with gaps.
 """
-
-from collections.abc import Mapping
-from typing import Any
-
-import pyarrow as pa
-from attrs import frozen
-from pyspark.sql import types as T  # noqa: N812 - as every text on Spark names it
 
 from kemu.emulator.metrics.figure import Unit
 from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.watching.interruptions import Cause
-
-_ARROW: Mapping[str, pa.DataType] = {
-    "string": pa.string(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "binary": pa.binary(),
-    "ints": pa.list_(pa.field("element", pa.int32())),
-    "strings": pa.list_(pa.field("element", pa.string())),
-}
-_SPARK: Mapping[str, T.DataType] = {
-    "string": T.StringType(),
-    "int": T.IntegerType(),
-    "long": T.LongType(),
-    "double": T.DoubleType(),
-    "boolean": T.BooleanType(),
-    "binary": T.BinaryType(),
-    "ints": T.ArrayType(T.IntegerType()),
-    "strings": T.ArrayType(T.StringType()),
-}
-
-
-@frozen
-class Schema:
-    """A table: its name and its columns, (name, type) in order."""
-
-    name: str
-    columns: tuple[tuple[str, str], ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns' names."""
-        return tuple(name for name, _ in self.columns)
-
-    @property
-    def required(self) -> tuple[str, ...]:
-        """The columns that are never null."""
-        return tuple(name for name, kind in self.columns if not kind.endswith("?"))
-
-    def arrow(self) -> pa.Schema:
-        """The schema for Arrow."""
-        return pa.schema([pa.field(name, _ARROW[kind.rstrip("?")]) for name, kind in self.columns])
-
-    def spark(self) -> T.StructType:
-        """The schema for Spark."""
-        return T.StructType([T.StructField(name, _SPARK[kind.rstrip("?")]) for name, kind in self.columns])
-
-    def batch(self, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-        """Rows, in the order of the columns, as Arrow."""
-        schema = self.arrow()
-        columns = zip(*rows, strict=True) if rows else [()] * len(self.columns)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+from kemu.tools.pipeline.tables.columns import Schema
 
 
 def _schema(name: str, text: str) -> Schema:
-    """``text``: one "column type" per line or after a comma."""
+    """The schema with the columns of ``text``, such as "run_id string, seq long"; lines or commas separate columns."""
     pairs = [part.split() for part in text.replace("\n", ",").split(",") if part.strip()]
     return Schema(name, tuple((column, kind) for column, kind in pairs))
 
@@ -85,7 +25,7 @@ RUNS = _schema(
     run_id string, cell string, scenario string, profile string, settings string, actions string, seed long
     verdict string?, digest string?, steps long?, messages long?, virtual_us long?, wall_s double?
     broke string?, traced boolean
-    scenario_json string, result_json string?, command string?
+    scenario_json json, result_json json?, command string?
     """
     + ", ".join(
         f"{each.column} {'double' if each.unit is Unit.PERCENT else 'long'}?"
@@ -93,9 +33,9 @@ RUNS = _schema(
         if each.column
     ),
 )
-"""One row per run. ``traced``: its trace was ingested, so its facts are complete and its steps and packets are in the
-tables. ``settings`` and ``actions``: as set by a campaign's grid and by --do. ``verdict`` is null if the record is
-torn. ``result_json``: the output of ``kemu run --format json``, on one line. The other columns are the run's figures
+"""One row per run. ``traced``: the tables contain the run's trace, with all facts, steps and packets. ``settings`` and
+``actions``: values of a campaign's options --grid and --do. ``verdict`` is null if the trace is torn. ``result_json``:
+the output of ``kemu run --format json``, on one line. The other columns are the run's figures
 (``kemu describe figures``)."""
 
 STEPS = _schema(
@@ -114,7 +54,7 @@ PACKETS = _schema(
     verdict string, due_us long
     """,
 )
-"""The network's decision on each packet; ``due_us`` -1: the packet does not arrive."""
+"""One row per packet with the network's decision; ``due_us``: time of arrival, or -1 for a lost packet."""
 
 NOTES = _schema(
     "notes",
@@ -124,11 +64,11 @@ NOTES = _schema(
     topic string?, partition int?, partitions strings?, owned strings?, members strings?
     old string?, new string?, state string?, why string?, error string?, api string?, host string?, how string?
     offset long?, base_offset long?, end_offset long?, first long?, last long?, count long?, started_us long?
-    fault_index int?, kind string?, text string?, protocol string?, host_life int?, rest string?, row binary
+    fault_index int?, kind string?, text string?, protocol string?, host_life int?, rest json?, row binary
     """,
 )
-"""Facts of machines and of the world (actor ""). A fact's fields are in the columns of their names, its partitions as
-"topic-0"; fields without a column are in ``rest`` (JSON). ``row`` is the fact as recorded."""
+"""One row per fact of machines or of the world (actor ""). Each field of a fact is in the column of the same name, or
+else in ``rest`` (JSON). Partitions have the form "topic-0". ``row`` is the fact in the encoding of traces."""
 
 FAULTS = _schema(
     "faults",
@@ -137,9 +77,9 @@ FAULTS = _schema(
     ended_us long?
     """,
 )
-"""One row per entry of a run's plan. ``applied``: number of times that its moment came. ``fired``: number of times that
-it took effect; a rule of the network takes effect once per packet. Null only in traces of a kemu that did not record
-it."""
+"""One row per entry of a run's plan. ``applied``: number of times that the run applied the entry. ``fired``: number of
+times that the entry took effect; a rule of the network takes effect once per packet. ``fired`` is null for old traces,
+which do not contain the number."""
 
 VIOLATIONS = _schema(
     "violations",
@@ -153,7 +93,7 @@ REBALANCES = _schema(
     members long, rounds long, moved long, stop_the_world_us long
     """,
 )
-"""As counted by the metrics of a run (``metrics.rebalances``); ``ended_us`` is null if the rebalance did not end."""
+"""One row per rebalance, as ``metrics.rebalances`` computes it; ``ended_us`` is null for an unfinished rebalance."""
 
 DOWNTIME = _schema(
     "downtime",
@@ -162,9 +102,9 @@ DOWNTIME = _schema(
     """
     + ", ".join(f"{cause.name.lower()}_us long" for cause in Cause),
 )
-"""One row per interval in which a partition was without service, as counted by ``metrics.serving``. ``member``: the
-member that served it before. The columns after ``until_us`` add up to the interval: its wait for each ``Cause`` of
-``watching.interruptions``."""
+"""One row per interval in which a partition was without service, as ``metrics.serving`` computes it. ``member``: the
+last member that served the partition. The columns after ``until_us`` are waits by ``Cause``
+(``watching.interruptions``); the sum of these columns is the length of the interval."""
 
 REASSIGNMENT_STEPS = _schema(
     "reassignment_steps",
@@ -173,9 +113,9 @@ REASSIGNMENT_STEPS = _schema(
     started_us long, committed_us long?, moved_records long, moved_bytes long
     """,
 )
-"""One row per step of a partition's reassignment, as counted by ``metrics.reassigning``. ``number``: of this partition,
-from 1. ``replicas``: the replicas after the step. ``committed_us`` is null if the step was cancelled or did not end.
-``moved``: data copied by adding replicas until they were in sync."""
+"""One row per step of a partition's reassignment, as ``metrics.reassigning`` computes it. ``number``: number of the
+step, from 1 for each partition. ``replicas``: the replicas after the step. ``committed_us`` is null for a cancelled or
+unfinished step. ``moved_*``: data that adding replicas copied before they joined the ISR."""
 
 TASK_DOWNTIME = _schema(
     "task_downtime",
@@ -184,9 +124,9 @@ TASK_DOWNTIME = _schema(
     from_us long, until_us long, detect_us long, barrier_us long, restore_us long, pause_us long
     """,
 )
-"""One row per interval in which no instance could process a task, as counted by ``metrics.task_downtime``.
-``instance``: the instance that processed it before. ``taken_by``: the instance that processed it after, "" if there is
-none. The four parts add up to the interval."""
+"""One row per interval in which no instance could process a task, as ``metrics.task_downtime`` computes it.
+``instance``: the last instance that processed the task. ``taken_by``: the next instance that processed the task, or "".
+The sum of ``detect_us``, ``barrier_us``, ``restore_us`` and ``pause_us`` is the length of the interval."""
 
 RESTORES = _schema(
     "restores",
@@ -196,11 +136,11 @@ RESTORES = _schema(
     avoidable_bytes long, outcome string
     """,
 )
-"""One row per copy of a task and role in which it read its changelog, as counted by ``metrics.restoring``.
-``ready_us``: time at which a learner had caught up. ``outcome``: used, discarded, kept, unfinished."""
+"""One row per restore, in which a copy of a task with one role read its changelog (``metrics.restoring``).
+``ready_us``: time at which a learner had caught up. ``outcome``: used, discarded, kept or unfinished."""
 
 BAD_RECORDS = _schema("bad_records", "path string, at_byte long, unread_bytes long, why string")
-"""Unreadable data of a trace directory: files that are no traces, and the end of the readable part of others."""
+"""One row per file with unreadable data: files that are no traces, and traces with an unreadable end."""
 
 RECORDED = {
     schema.name: schema
@@ -220,7 +160,7 @@ RECORDED = {
     )
 }
 
-# --- derived: what follows from them -------------------------------------------------------------------------------
+# --- derived from the recorded tables ------------------------------------------------------------------------------
 
 GENERATIONS = _schema(
     "generations",
@@ -229,7 +169,7 @@ GENERATIONS = _schema(
     reason string?
     """,
 )
-"""One row per generation that began: its members, its reason, and the time of the group's preparation."""
+"""One row per generation. ``prepared_us`` and ``reason``: start and reason of the state PreparingRebalance."""
 
 OWNERSHIP = _schema(
     "ownership",
@@ -238,12 +178,12 @@ OWNERSHIP = _schema(
     ended_by string
     """,
 )
-"""One row per interval in which a member held a partition by its own account. ``ended_by``: revoked, lost, failed,
-down, or end (of the run)."""
+"""One row per interval in which a member owned a partition, as the member reports ownership. ``ended_by``: revoked,
+lost, failed, down, or end (of the run)."""
 
 UNOWNED = _schema("unowned", "run_id string, group string, partition string, from_us long, until_us long, cause string")
-"""One row per interval in which a partition had no owner, after its first one, or only paused owners. ``cause``: the
-end of its last owner (revoked, lost, failed, down, paused). Downtime begins no later and ends no earlier."""
+"""One row per interval in which a partition had no owner after its first owner, or only paused owners. ``cause``: end
+of the last ownership (revoked, lost, failed, down, paused). An interval of ``downtime`` covers each such interval."""
 
 COMMITS = _schema(
     "commits",
@@ -252,8 +192,8 @@ COMMITS = _schema(
     what string, partition string?, offset long?, error string
     """,
 )
-"""``what``: "durable" (a coordinator wrote one partition's offset) or "answered" (a member received the answer to its
-commit; no partition)."""
+"""One row per event of a commit. ``what``: "durable" (a coordinator wrote the offset of one partition) or "answered" (a
+member received the answer to a commit; ``partition`` is null)."""
 
 LAYOUTS = _schema(
     "layouts",
@@ -262,7 +202,7 @@ LAYOUTS = _schema(
     gained int, kept int
     """,
 )
-"""One row per member and generation: number of partitions in its assignment, and how many of them are new and old."""
+"""One row per member and generation: the assignment, and its numbers of all, new and kept partitions."""
 
 TASK_INTERVALS = _schema(
     "task_intervals",
@@ -272,7 +212,7 @@ TASK_INTERVALS = _schema(
     """,
 )
 """One row per interval in which a thread of a Streams instance had a copy of a task in one role and state.
-``ended_by``: its next state, "down" (its host), or "end" (of the run)."""
+``ended_by``: the next state of the copy, "down" (the host went down), or "end" (of the run)."""
 
 ISR_CHANGES = _schema(
     "isr_changes",
@@ -282,11 +222,11 @@ ISR_CHANGES = _schema(
     gone ints, replicas ints, min_isr int?, under_replicated boolean, under_min_isr boolean?, unclean boolean
     """,
 )
-"""One row per state of a partition in the metadata store, the newest from ``at_us`` to ``until_us``. ``by``: the actor
-that wrote it. ``why`` is null if the writer gave no reason (it crashed, or the answer was lost). ``leader`` -1: none.
-``joined`` and ``gone``: differences to the ISR before, empty in a partition's first row (``old_leader`` null).
-``replicas``: the assigned ones, without adding replicas. ``unclean``: the leader was not in the ISR before. ``min_isr``
-is null for a topic that the scenario does not name."""
+"""One row per state of a partition in the metadata store, valid from ``at_us`` to ``until_us``. ``by``: the writer of
+the state. ``why`` is null if the writer reported no reason (after a crash or a lost answer). ``leader`` -1: no leader.
+``joined`` and ``gone``: differences to the previous ISR, empty in the first row of a partition (``old_leader`` null).
+``replicas``: assigned replicas without adding replicas. ``unclean``: whether the leader was outside the previous ISR.
+``min_isr`` is null for a topic that the scenario does not name."""
 
 LEADERSHIPS = _schema(
     "leaderships",
@@ -296,8 +236,8 @@ LEADERSHIPS = _schema(
     """,
 )
 """One row per interval in which a broker acted as the leader that the store named, in one epoch. ``ended_by``: renewed
-(it leads in another epoch), deposed (the store named another leader or none; ``why``: the writer's reason), followed,
-stopped, down, or end (of the run)."""
+(the broker leads in another epoch), deposed (the store named another leader or no leader; ``why``: the writer's
+reason), followed, stopped, down, or end (of the run)."""
 
 LEADERLESS = _schema(
     "leaderless",
@@ -305,20 +245,21 @@ LEADERLESS = _schema(
     run_id string, partition string, from_us long, until_us long, cause string, elect_us long, take_over_us long
     """,
 )
-"""One row per interval in which a partition had no leader, after its first one. ``cause``: the end of the last leader
-(down, paused, stopped; deposed: the writer's reason, such as "preferred" or "a replica is offline"). The two parts add
-up to the interval: until the store named the next leader (all of it if there was none), and until that leader acted."""
+"""One row per interval in which a partition had no leader, after its first leader. ``cause``: the end of the last
+leadership (down, paused, stopped; for a deposed leader the writer's reason, such as "preferred"). ``elect_us``: time
+until the store named the next leader. ``take_over_us``: time between this choice and the first action of the
+new leader. The sum of ``elect_us`` and ``take_over_us`` is the length of the interval."""
 
-# --- one table for all that a trace file holds ---------------------------------------------------------------------
+# --- one table for all rows of a trace file ------------------------------------------------------------------------
 
 COUNTED = (REBALANCES, DOWNTIME, REASSIGNMENT_STEPS, TASK_DOWNTIME, RESTORES)
-"""The tables that a run's metrics compute: no record of a trace contains their rows."""
+"""The tables whose rows metrics compute, because no record of a trace contains such rows."""
 OF_TRACES = (RUNS, STEPS, PACKETS, NOTES, VIOLATIONS, FAULTS, BAD_RECORDS)
 """The tables that the data source reads."""
 
 
 def _union(schemas: tuple[Schema, ...]) -> Schema:
-    """The columns of several tables in one, after a column with the table's name; all others may be null."""
+    """The schema with the columns of several tables, which may be null, after a column with the table's name."""
     columns: dict[str, str] = {}
     for schema in schemas:
         for name, kind in schema.columns:

@@ -1,4 +1,4 @@
-"""Streams applications: copies of tasks with their roles and states over time."""
+"""The table of Streams applications: copies of tasks, with roles and states over time."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
@@ -10,9 +10,9 @@ CLOSED, DOWN = "CLOSED", "down"
 
 
 def task_intervals(notes: DataFrame) -> DataFrame:
-    """Intervals of copies of tasks in one role and state, by the instances' notes.
+    """Intervals in which a copy of a task had one role and state, from the instances' notes.
 
-    A copy ends when it is closed, when its host goes down, or with the record.
+    The last interval of a copy ends when the instance closes the copy, the host goes down, or the run ends.
 
     In:  notes
     Out: TASK_INTERVALS

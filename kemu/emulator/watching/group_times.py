@@ -1,0 +1,83 @@
+"""The longest times that the settings of a scenario allow the members of a group."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kemu.emulator.scenario.members import MemberSpec
+from kemu.emulator.text.kafka_keys import configured
+from kemu.protocol.config import BrokerConfig
+from kemu.protocol.draws import DrawName
+from kemu.protocol.frozen import frozen
+from kemu.protocol.names import GroupId
+
+if TYPE_CHECKING:
+    from kemu.emulator.scenario.scenario import Scenario
+
+_DRAWS = (
+    DrawName.HAND_OVER,
+    DrawName.FOLLOWER_SYNC,
+    DrawName.FIRST_JOIN,
+    DrawName.GROUP_LOAD,
+    DrawName.OFFSETS_LOAD,
+    DrawName.CALLBACK_REVOKED,
+    DrawName.CALLBACK_LOST,
+    DrawName.CALLBACK_ASSIGNED,
+)
+_US = 1_000
+
+
+@frozen(kw_only=True)
+class GroupTimes:
+    """The longest times that a group's settings allow its members, in us.
+
+    ``poll_us``: the application's work between two polls. ``records_us``: part of this work for records. ``calls_us``:
+    one call of each callback, and other waits of a rebalance. ``commits``: host -> whether the member commits by
+    interval; "" stands for later members. ``reads``: whether the consumer alone reads and commits (False for Streams
+    and for KIP-333).
+    """
+
+    session_us: int = 45_000_000
+    rebalance_us: int = 300_000_000
+    request_us: int = 30_000_000
+    delay_us: int = 3_000_000
+    commit_us: int = 5_000_000
+    poll_us: int = 100_000
+    records_us: int = 100_000
+    calls_us: int = 0
+    commits: Mapping[str, bool] = {}
+    streams: bool = False
+    reads: bool = True
+
+
+def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
+    """The times that the settings of a scenario's groups allow."""
+    delay_ms = configured(BrokerConfig(), scenario.brokers.config).group_initial_rebalance_delay_ms
+    drawn = [how.most for name in _DRAWS if (how := scenario.draws.of(name)) is not None]
+    poll_us = getattr(scenario.draws.of(DrawName.POLL_WORK), "most", 0)
+    record_us = getattr(scenario.draws.of(DrawName.RECORD_WORK), "most", 0)
+    found: dict[GroupId, GroupTimes] = {}
+    for name, group in scenario.groups.items():
+        members = {
+            host: group.overrides.get(host, MemberSpec()) for host, of, _ in scenario.member_names() if of == name
+        }
+        configs = {host: group.consumer(name, host, 0, member=own) for host, own in members.items()}
+        later = group.consumer(name, "", 0)
+        every = [later, *configs.values()]
+        works = [max(each.emulated_process_us_per_record, record_us) * each.max_poll_records for each in every]
+        calls = [
+            each.emulated_on_revoked_ms + each.emulated_on_lost_ms + each.emulated_on_assigned_ms for each in every
+        ]
+        found[name] = GroupTimes(
+            session_us=max(each.session_timeout_ms for each in every) * _US,
+            rebalance_us=max(each.max_poll_interval_ms for each in every) * _US,
+            request_us=max(each.request_timeout_ms for each in every) * _US,
+            delay_us=delay_ms * _US,
+            commit_us=max(each.auto_commit_interval_ms for each in every) * _US,
+            poll_us=max(works) + poll_us,
+            records_us=max(works),
+            calls_us=max(calls) * _US + sum(drawn),
+            commits={"": later.enable_auto_commit, **{host: each.enable_auto_commit for host, each in configs.items()}},
+            streams=group.streams is not None,
+            reads=group.streams is None and not any(each.enable_parallel_rebalance for each in every),
+        )
+    return found

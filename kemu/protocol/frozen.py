@@ -1,0 +1,122 @@
+"""``@frozen``: attrs' frozen classes with slots, completed by attrs at their first use.
+
+A run uses few of the classes that it imports, and attrs compiles methods for each class. These methods took half of the
+time to start. So a class begins with its slots and with methods that all classes share. The first instance of a class,
+or the first request for its fields, makes attrs compile the other methods. Type checkers see ``attrs.frozen`` itself.
+"""
+
+from collections.abc import Callable
+from operator import attrgetter
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from attrs.exceptions import FrozenInstanceError
+
+if TYPE_CHECKING:
+    from attrs import frozen as frozen
+else:
+
+    def frozen(cls=None, /, **options):
+        """A frozen class with slots; the options are those of ``attrs.frozen``. Instances support no weak
+        references.
+        """
+        if cls is None:
+            return lambda cls: frozen(cls, **options)
+        inherited = {name for base in cls.__mro__[1:] for name in getattr(base, "__slots__", ())}
+        names = [name for name, kind in vars(cls).get("__annotations__", {}).items() if not _of_the_class(kind)]
+        body = {name: each for name, each in vars(cls).items() if name not in (*names, "__dict__", "__weakref__")}
+        later = {name: _Later(name) for name in ("__attrs_attrs__", "__attrs_init__", "__init__", "__match_args__")}
+        slots = tuple(name for name in names if name not in inherited)
+        made = type(cls)(cls.__name__, cls.__bases__, later | _SHARED | body | {"__slots__": slots})
+        for method in body.values():
+            _move(method, cls, made)
+
+        def complete():
+            whole = attrs.frozen(cls, eq=False, repr=False, getstate_setstate=False, weakref_slot=False, **options)
+            for name in later:
+                if vars(made).get(name) is later[name]:
+                    if name in vars(whole):
+                        setattr(made, name, vars(whole)[name])
+                    else:
+                        delattr(made, name)
+
+        for each in later.values():
+            each.complete = complete
+        return made
+
+
+class _Later:
+    """An attribute of a class, which attrs makes at the first access."""
+
+    complete: Callable[[], None]
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, cls: type) -> Any:
+        self.complete()
+        return getattr(cls if instance is None else instance, self._name)
+
+
+def _of_the_class(annotation: Any) -> bool:
+    return str(annotation).startswith(("typing.ClassVar", "ClassVar"))
+
+
+def _move(method: Any, cls: type, made: type) -> None:
+    """Make ``super()`` in a method refer to the new class."""
+    function = getattr(method, "__func__", getattr(method, "fget", method))
+    for cell in (function.__closure__ or ()) if isinstance(function, FunctionType) else ():
+        if cell.cell_contents is cls:
+            cell.cell_contents = made
+
+
+class _Values(dict[type, Callable[[Any], Any]]):
+    """Class -> the function that returns the values of the class's fields; made at first use."""
+
+    def __missing__(self, cls: type) -> Callable[[Any], Any]:
+        names = [each.name for each in attrs.fields(cls)]
+        values = self[cls] = attrgetter(*names) if names else lambda _: ()
+        return values
+
+
+_VALUES = _Values()
+
+
+def _equal(self: Any, other: object) -> bool:
+    cls = self.__class__
+    return _VALUES[cls](self) == _VALUES[cls](other) if other.__class__ is cls else NotImplemented
+
+
+def _hash(self: Any) -> int:
+    return hash(_VALUES[self.__class__](self))
+
+
+def _repr(self: Any) -> str:
+    cls = self.__class__
+    shown = (f"{each.name}={getattr(self, each.name)!r}" for each in attrs.fields(cls))
+    return f"{cls.__qualname__.rpartition('>.')[2]}({', '.join(shown)})"
+
+
+def _get_state(self: Any) -> dict[str, Any]:
+    return {each.name: getattr(self, each.name) for each in attrs.fields(self.__class__)}
+
+
+def _set_state(self: Any, state: dict[str, Any]) -> None:
+    for name, value in state.items():
+        object.__setattr__(self, name, value)
+
+
+def _refuse(self: Any, name: str, value: Any = None) -> None:
+    raise FrozenInstanceError
+
+
+_SHARED = {
+    "__eq__": _equal,
+    "__hash__": _hash,
+    "__repr__": _repr,
+    "__getstate__": _get_state,
+    "__setstate__": _set_state,
+    "__setattr__": _refuse,
+    "__delattr__": _refuse,
+}

