@@ -5,7 +5,7 @@ so that the command line starts quickly. ``kemu_test`` and ``strategies`` need t
 ``kemu.protocol``, ``kemu.actors``, ``kemu.emulator`` and ``kemu.tools`` are internal and may change with any release.
 """
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # as typing's, whose import takes longer than the rest of this file
 
 if TYPE_CHECKING:
     from kemu import strategies as strategies

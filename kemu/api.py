@@ -278,7 +278,7 @@ def check(
 
     Args:
         scenario: A scenario, a preset's name or a file.
-        seeds: At least one seed.
+        seeds: The seeds of the runs, at least one.
         profile: The release of brokers and clients; None: the scenario's own.
         listeners: As for ``run``.
         applications: As for ``run``.

@@ -67,10 +67,10 @@ class Baseline:
 class MutantResult:
     """The result of a mutant.
 
-    ``verdict``: "caught" (a checker found a violation), "broken" (a machine's assertion failed), "crash" (a Python
-    error in a machine), "hang" (a run did not end in its time), "survivor" (a digest changed, and no checker found a
-    violation), "unchanged" (no digest changed), "unreached" (no run executes the line) or "invalid" (the code cannot be
-    replaced).
+    Values of ``verdict``: "caught" (a checker found a violation), "broken" (a machine's assertion failed), "crash" (a
+    Python error in a machine). "hang" (a run did not end in its time), "survivor" (a digest changed, and no checker
+    found a violation), "unchanged" (no digest changed). "unreached" (no run executes the line), "invalid" (the code
+    cannot be replaced).
     """
 
     mutant: Mutant

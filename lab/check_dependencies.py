@@ -1,7 +1,8 @@
 """``python -m lab.check lower-bounds`` and ``newest``: test the lowest declared versions, and the newest.
 
-Each check makes a new environment. The fast tests of the core and one whole cluster run there. pip needs a network.
-``python -m lab.check_dependencies lock`` writes ``requirements.lock``: the versions that ``bootstrap.py`` installs.
+Each check makes a new environment. The fast tests of the core and one whole cluster run in the new environment. pip
+needs a network. ``python -m lab.check_dependencies lock`` writes ``requirements.lock``: the versions that
+``bootstrap.py`` installs.
 """
 
 import re
@@ -87,7 +88,7 @@ def test_at(packages: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the argument says: a name of ``WAYS``, or ``lock``. Return 0 if all commands passed."""
+    """Carry out the argument: a name of ``WAYS``, or ``lock``. Return 0 if all commands passed."""
     if len(arguments) != 1 or arguments[0] not in (*WAYS, "lock"):
         print(f"usage: python -m lab.check_dependencies {' | '.join((*WAYS, 'lock'))}")
         return 2

@@ -150,7 +150,7 @@ def table(name: str, seeds: Sequence[int], names: Sequence[str] = (), jobs: int 
 
 @click.command()
 @click.option("--seeds", default=10, show_default=True, help="number of seeds to try")
-@click.option("--jobs", default=1, show_default=True, help="how many processes")
+@click.option("--jobs", default=1, show_default=True, help="number of processes")
 @click.option("--break", "breaks", multiple=True, type=click.Choice(list(BREAKS)), help="only this break")
 @click.argument("names", nargs=-1, metavar="[PRESET]...")
 def main(seeds: int, jobs: int, breaks: tuple[str, ...], names: tuple[str, ...]) -> None:

@@ -102,6 +102,30 @@ def handlers_of(observers: Iterable[Any], kind: type) -> tuple[Handler, ...]:
     return tuple(found)
 
 
+class Watching:
+    """Shows facts to observers. The handlers of a kind are looked up once."""
+
+    def __init__(self, observers: Iterable[Any]) -> None:
+        self._shown_to = tuple(observers)
+        self._handlers: dict[type, tuple[Handler, ...]] = {}
+
+    def see(self, seen: Seen) -> None:
+        """Take one fact."""
+        fact = seen.fact
+        for handler in self._of(kind_of(fact)):
+            handler(seen, fact)
+
+    def wants(self, kind: type) -> bool:
+        """Whether any observer wants facts of a kind. ``facts_of`` asks this for messages, which are in no note."""
+        return bool(self._of(kind))
+
+    def _of(self, kind: type) -> tuple[Handler, ...]:
+        handlers = self._handlers.get(kind)
+        if handlers is None:
+            handlers = self._handlers[kind] = handlers_of(self._shown_to, kind)
+        return handlers
+
+
 def _shown(see: Callable[[Seen], None]) -> Handler:
     return lambda seen, _: see(seen)
 
@@ -247,9 +271,9 @@ class TopicReplicated:
 class FaultApplied:
     """A plan entry took effect: index in the plan, kind ("crash"), and description.
 
-    ``links``: the pairs of hosts whose messages the entry disturbs ("" for every host; ``emulator.injection.scope``);
-    () if the entry disturbs no link, or if facts about hosts report the effect. ``lasts``: whether a ``FaultEnded``
-    will follow.
+    ``links``: the pairs of hosts whose messages the entry disturbs ("" for every host; ``emulator.injection.scope``).
+    ``links`` is () without a disturbed link, or if facts about hosts report the effect. ``lasts``: whether a
+    ``FaultEnded`` will follow.
     """
 
     index: int

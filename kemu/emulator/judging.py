@@ -5,11 +5,12 @@
 
 from collections.abc import Iterable
 
+from kemu.emulator import metrics
 from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.checkers.base import Checker, Clock
 from kemu.emulator.checkers.liveness import Liveness
-from kemu.emulator.engine.raised import LIVELOCK, owner_among, raised_text
-from kemu.emulator.facts import Handler, Seen, handlers_of, kind_of
+from kemu.emulator.engine.raised import LIVELOCK, owner_among, owner_in, raised_text
+from kemu.emulator.facts import Seen, Watching
 from kemu.emulator.findings import MEMBER_FAILED, Loss, Unmended, Violation
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.metrics.metrics import Metrics
@@ -23,8 +24,9 @@ from kemu.protocol.frozen import frozen
 class Judgement:
     """The judgement of a run.
 
-    ``verdict``: "holds", "violated" (a forbidden event happened), "liveness" (a required event did not happen in
-    time), "livelock" (virtual time did not advance) or "broken" (a machine, a checker or the user's code raised).
+    ``verdict`` is "holds", "violated", "liveness", "livelock" or "broken". Violated: a forbidden event happened.
+    Liveness: a required event did not happen in time. Livelock: virtual time did not advance. Broken: a machine, a
+    checker or the user's code raised.
     ``violations``: all violations by time, including expected violations, and one violation for each unmet expectation.
     ``unmended``: conditions that Kafka itself never ends. ``reason``: the reason of the verdict in one line; "" if the
     run holds. ``did_not_work``: the reason why the run's figures are meaningless; "" for meaningful figures (see
@@ -44,7 +46,7 @@ class Judgement:
     """Groups, members and partitions that still wait at the end, with time and reason."""
 
 
-class Judging:
+class Judging(Watching):
     """The panel, the checkers and the metrics of one run. Call ``see`` with every fact in order, and ``finish`` at the
     end.
 
@@ -65,28 +67,12 @@ class Judging:
         self.metrics = Metrics(self.panel)
         self._waiting = WaitingAtEnd(self.panel)
         self._expect = expectations(expect)
-        self._watching: dict[type, tuple[Handler, ...]] = {}
+        super().__init__(self.observers)
 
     @property
     def observers(self) -> "tuple[Panel | Clock | Checker | Metrics | WaitingAtEnd, ...]":
         """The observers of facts, in the order in which they see a fact."""
         return (self.panel, self._clock, *self.checkers, self.metrics, self._waiting)
-
-    def see(self, seen: Seen) -> None:
-        """Show one fact to all observers that want the fact."""
-        fact = seen.fact
-        for handler in self._watchers_of(kind_of(fact)):
-            handler(seen, fact)
-
-    def wants(self, kind: type) -> bool:
-        """Whether an observer wants facts of a kind. ``facts_of`` asks this question for messages."""
-        return bool(self._watchers_of(kind))
-
-    def _watchers_of(self, kind: type) -> tuple[Handler, ...]:
-        watching = self._watching.get(kind)
-        if watching is None:
-            watching = self._watching[kind] = handlers_of(self.observers, kind)
-        return watching
 
     @property
     def recovered(self) -> bool:
@@ -105,13 +91,15 @@ class Judging:
         return max([checker.judges_at_us or 0 for checker in self.checkers], default=0)
 
     def raised(self, error: BaseException, at_us: int) -> str:
-        """The text of a checker's error, for ``finish``. An error of other code is raised again."""
+        """The text of the error of a checker or a metric, for ``finish``. An error of other code is raised again."""
         theirs = (each for each in self.checkers if owner_among(error, (each, *each.parts)) is not None)
-        checker = next(theirs, None)
-        if checker is None and isinstance(error, Exception):
+        if (checker := next(theirs, None)) is not None:
+            return raised_text(f"the checker {checker.name}", error, at_us)
+        if metric := owner_in(error, metrics.__name__):
+            return raised_text(f"the metric {metric}", error, at_us)
+        if isinstance(error, Exception):
             raise error
-        whose = "code of the run's caller" if checker is None else f"the checker {checker.name}"
-        return raised_text(whose, error, at_us)
+        return raised_text("code of the run's caller", error, at_us)
 
     def finish(self, at_us: int, broke: str = "") -> Judgement:
         """End the run at this time of the world, and return the judgement. ``broke``: the error that broke the run, or
@@ -131,9 +119,14 @@ class Judging:
             Violation(UNMET, at_us, seq, (), f"expected {each.words}, which did not happen", True, "unmet")
             for each in unmet
         )
-        self.metrics.finish(at_us)
         losses = tuple(loss for checker in self.checkers for loss in checker.losses)
-        figures = self.metrics.figures(expected_losses=sum(loss.records for loss in losses))
+        expected_losses = sum(loss.records for loss in losses)
+        try:
+            self.metrics.finish(at_us)
+            figures = self.metrics.figures(expected_losses=expected_losses)
+        except Exception as error:
+            broke = broke or self.raised(error, at_us)
+            figures = Metrics(Panel()).figures(expected_losses=expected_losses)
         verdict, reason = _verdict((*unexpected, *missed), broke)
         return Judgement(
             verdict=verdict,

@@ -94,8 +94,8 @@ def replay(
         applications: the applications of the recorded run.
 
     Raises:
-        TraceError: the file is damaged; or its scenario cannot be read; or listeners or applications of the run are
-        missing; or the caller of the run made the random choices.
+        TraceError: the file is damaged, its scenario is unreadable, listeners or applications of the run are missing,
+        or the caller made the random choices.
     """
     _same_code(trace, listeners, applications)
     player = _Player(trace.header, profile or trace.header.profile, actor, listeners, applications)
@@ -141,8 +141,8 @@ def repeatable(trace: Trace) -> Scenario:
     """Return the scenario of a trace that can be run again from its seed.
 
     Raises:
-        TraceError: a live run; a run on which a test acted; an unreadable scenario; or a run with listeners,
-            applications or choices that the trace does not hold.
+        TraceError: a live run, a run on which a test acted, an unreadable scenario, or a run with the caller's
+        listeners, applications or choices.
     """
     _same_code(trace)
     if trace.header.live:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
@@ -52,6 +52,8 @@ from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
+Readers: TypeAlias = Callable[[Judging], Sequence[Observer]]
+"""Makes observers that read the panel and the metrics of a run."""
 LOOPS = ("trio", "bare")
 CALM_LATENCY_US = (500, 2_000)
 """Least and most latency of packets in us, if neither the scenario nor a draw sets a latency."""
@@ -89,11 +91,10 @@ def unfired_in_all(runs: Sequence[Sequence[FaultFired]]) -> list[FaultFired]:
 class RunResult:
     """The result of a run.
 
-    ``verdict`` is "holds", "violated" (a safety rule was broken), "liveness" (recovery took too long), "livelock"
-    (virtual time made no progress) or "broken" (a machine, a checker or the user's code raised). ``faults`` has one
-    entry per entry of the plan. ``losses`` are records that Kafka's own rules allow to be lost (``emulator.findings``).
-    ``unmended`` are groups and partitions that did not recover for a reason of Kafka's own. Neither losses nor
-    ``unmended`` are violations.
+    ``verdict`` is "holds", "violated", "liveness", "livelock" or "broken" (``emulator.judging.Judgement``). ``faults``
+    has one entry per entry of the plan. ``losses`` are records that Kafka's own rules allow to be lost
+    (``emulator.findings``). ``unmended`` are groups and partitions that did not recover for a reason of Kafka's own.
+    Neither losses nor ``unmended`` are violations.
     """
 
     scenario: str
@@ -177,6 +178,7 @@ class Run:
         choices: Choices | None = None,
         recorder: Recorder | None = None,
         driven: bool = False,
+        readers: Readers | None = None,
     ) -> None:
         """Prepare a run. The other arguments are those of ``run``.
 
@@ -205,9 +207,8 @@ class Run:
         network = scenario.network
         choices = Seeded(seed) if choices is None else choices
         draws = scenario.draws
-        resends = draws.of(DrawName.NETWORK_RETRANSMIT) is not None
+        resends, of_network = draws.of(DrawName.NETWORK_RETRANSMIT) is not None, Drawn(choices, draws, "network")
         wakes = draws.of(DrawName.THREAD_WAKE) is not None
-        of_network = Drawn(choices, draws, "network")
         self.world = World(
             choices,
             self.writer if recorder is None else RecorderOfAll(self.writer, recorder),
@@ -238,7 +239,8 @@ class Run:
         )
         self.core: facts.CoreHealed | None = None
         """The healed core of ``[checks.away]``; None if all hosts were healed."""
-        self._observers = (self.cluster, self.injector, *self.judging.observers, *observers)
+        own = (self.cluster, self.injector, *self.judging.observers)
+        self._observers = (*own, *(readers(self.judging) if readers is not None else ()), *observers)
         self.world.watch(self._observers)
 
     def watch_also(self, observer: Observer) -> None:
@@ -361,6 +363,7 @@ def run(
     panel: Panel | None = None,
     recorder: Recorder | None = None,
     control: Path | None = None,
+    readers: Readers | None = None,
 ) -> RunResult:
     """Run a scenario once.
 
@@ -380,6 +383,7 @@ def run(
         panel: a panel that observers read, too; the panel sees each fact before the observers. None for a new panel.
         recorder: gets all records of the trace.
         control: path of the control socket of a live run (``emulator.injection.orders``).
+        readers: makes further observers, which see each fact after the run's panel, checkers and metrics.
 
     Raises:
         OSError: the trace cannot be written, or no socket can be created at ``control``. The error names the file.
@@ -403,6 +407,7 @@ def run(
             checkers=checkers,
             panel=panel,
             recorder=recorder,
+            readers=readers,
         )
         try:
             if loop == "bare":
@@ -413,6 +418,9 @@ def run(
                 broke = one.run_with(lambda world, until_us: run_trio(world, until_us, live=live))
         except KeyboardInterrupt:
             one.writer.flush()  # the trace holds all records so far, and no footer
+            raise
+        except Exception as error:
+            error.add_note(f"in the run of {scenario.name} with seed {seed} under {profile}")
             raise
         return result_of(one, seed, profile, loop, broke, began_s)
 

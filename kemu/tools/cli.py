@@ -1,15 +1,17 @@
 """The command line ``kemu``. A subcommand's module is imported only when a user calls the subcommand."""
 
 import gc
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
 
-from kemu.tools.exits import BAD_INPUT, MEANING
-from kemu.tools.interrupt import ARGUMENTS
+from kemu.tools.exits import BAD_INPUT, BUG, MEANING, NO_OUTPUT, exits_of
+from kemu.tools.interrupt import ARGUMENTS, exit_code, is_bad_input, is_interrupt, signals_interrupt
+from kemu.tools.output import OutputFailed, open_outputs
 from kemu.tools.progress import QUIET
 
 
@@ -38,6 +40,7 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
         "bugs": Row("bugs:bugs", "List past bugs of Kafka, or show the effect of a bug.", progress=True),
     },
     "Inspect": {
+        "report": Row("report:report", "Draw a trace: one HTML file that explains the run.", progress=True),
         "explain": Row("explain:explain", "Print a trace as text, one line for each step."),
         "replay": Row("replay:replay", "Feed recorded events to today's machines; stop at the first difference."),
         "history": Row("history:history", "Name the anomalies in a run's history, as Jepsen's Kafka tests do."),
@@ -85,6 +88,9 @@ class _LazyGroup(click.Group):
         command: click.Command = getattr(import_module(f"kemu.tools.commands.{module}"), attribute)
         if row.progress and not any(each.name == "quiet" for each in command.params):
             command.params.append(_quiet_option())
+        own = _exits_text(cmd_name)
+        if not (command.epilog or "").endswith(own):
+            command.epilog = "\n\n".join(part for part in (command.epilog, own) if part)
         return command
 
     def resolve_command(
@@ -98,6 +104,16 @@ class _LazyGroup(click.Group):
         ctx.meta[ARGUMENTS] = list(args)
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an interrupt is one line, and its exit code."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, BaseExceptionGroup) as error:
+            if not is_interrupt(error):
+                raise
+            click.echo("interrupted", err=True)
+            sys.exit(exit_code())
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
         for title, rows in SECTIONS.items():
@@ -109,6 +125,12 @@ class _LazyGroup(click.Group):
             formatter.write_dl([(f"{code:>3}", meaning) for code, meaning in MEANING.items()])
         formatter.write_paragraph()
         formatter.write_text('Shell completion: eval "$(_KEMU_COMPLETE=bash_source kemu)", or zsh_source, fish_source.')
+
+
+def _exits_text(command: str) -> str:
+    """The exit codes of a command, for its help."""
+    said = "; ".join(f"{code} {MEANING[code]}" for code in exits_of(command))
+    return f'Exit codes: {said}. "kemu describe exits" lists those of every command.'
 
 
 def _quiet_option() -> click.Option:
@@ -159,24 +181,48 @@ def kemu() -> None:
     """
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run a command line and exit with a code of ``tools.exits``; bad input prints a message without a traceback."""
+def main(arguments: list[str] | None = None, imported: Callable[[], object] = lambda: None) -> None:
+    """Run the command line; exit with a code of ``tools.exits``. No error prints a traceback.
+
+    ``imported`` is called when an interrupt can be handled.
+    """
     gc.set_threshold(YOUNG_OBJECTS)
+    code = _run(sys.argv[1:] if arguments is None else arguments, imported)
+    if arguments is None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the work is done: nothing is left to interrupt
+    sys.exit(code)
+
+
+def _run(arguments: list[str], imported: Callable[[], object]) -> int:
+    """Run a command; return its exit code."""
     try:
-        kemu.main(args=arguments, prog_name="kemu")
-    except ValueError as error:
-        from kemu.emulator.text.tables import ScenarioError
+        imported()
+        open_outputs()
+        with signals_interrupt():
+            try:
+                code = kemu.main(args=arguments, prog_name="kemu", standalone_mode=False)
+            except SystemExit as ended:
+                code = ended.code
+            sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except OutputFailed as error:
+        _say_error(f"the output cannot be written: {error}")
+        return NO_OUTPUT
+    except BaseException as error:
+        if is_interrupt(error):
+            return exit_code()
+        if is_bad_input(error):
+            _say_error(str(error))
+            return BAD_INPUT
+        from kemu.tools.bug_report import report_bug
 
-        if not isinstance(error, ScenarioError):
-            raise
-        for line in str(error).splitlines():
-            click.echo(f"{click.style('error', fg='red')}: {line}", err=True)
-        sys.exit(BAD_INPUT)
-    except BrokenPipeError:
-        # The program at the other end of the pipe has closed the pipe, as head does after its last line.
-        sys.stderr.close()
-        sys.exit(0)
+        _say_error(report_bug(error, arguments))
+        return BUG
 
 
-if __name__ == "__main__":
-    main()
+def _say_error(text: str) -> None:
+    for line in text.splitlines():
+        click.echo(f"{click.style('error', fg='red')}: {line}", err=True)

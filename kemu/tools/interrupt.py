@@ -11,51 +11,105 @@ from typing import Any, Literal, Self
 
 import click
 
-from kemu.tools.exits import INTERRUPTED
+from kemu.tools.exits import BAD_INPUT
+from kemu.tools.output import is_read
 
 ARGUMENTS = "kemu.arguments"
 """Key of click's ``Context.meta`` for the arguments of the command line; the first argument is the subcommand."""
 
 
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+_last_signal = signal.SIGINT
+
+
+@contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """Treat SIGTERM and SIGHUP as Ctrl-C inside the block; a signal that the caller ignores stays ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handled = [each for each in _ENDING if signal.getsignal(each) is signal.SIG_DFL]
+    blocks = signal.getsignal(signal.SIGINT) is signal.SIG_IGN and hasattr(signal, "pthread_sigmask")
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        global _last_signal
+        _last_signal = signal.Signals(number)
+        if blocks:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.raise_signal(signal.SIGINT)  # the handler of SIGINT, such as Trio's, knows when to interrupt
+
+    if blocks:  # as in a background job: Ctrl-C is still ignored, and SIGTERM can use its handler
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for each in handled:
+        signal.signal(each, handle)
+    try:
+        yield
+    finally:
+        for each in handled:
+            signal.signal(each, signal.SIG_DFL)
+        if blocks:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def exit_code() -> int:
+    """Return the exit code after an interrupt: 128 and the number of the signal."""
+    return 128 + _last_signal
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Return whether an exception that ended a command is an interrupt."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(KeyboardInterrupt) is not None
+    return isinstance(error, KeyboardInterrupt | click.Abort)
+
+
+class _NoReader(Exception):
+    """The reader of standard output closed the pipe."""
+
+
 class Interrupt:
-    """A context manager that suppresses ``KeyboardInterrupt``: an interrupt (Ctrl-C) ends only the block."""
+    """A context that an interrupt (Ctrl-C) or an unexpected error ends, so that the finished results are printed.
+
+    Bad input passes. ``exit`` raises an unexpected error again. If the reader of standard output closes the pipe, the
+    context ends as if the work were finished.
+    """
 
     def __init__(self) -> None:
         self.happened = False
-        """Whether an interrupt ended the block."""
-        self._is_deferring = False
-        self._is_pending = False
-        self._replaces_handler = False
+        """Whether an interrupt or an error ended the context."""
+        self._error: Exception | None = None
 
     def __enter__(self) -> Self:
-        is_main = threading.current_thread() is threading.main_thread()
-        if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._replaces_handler = True
-            signal.signal(signal.SIGINT, self._handle)
         return self
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if not self._is_deferring:
-            raise KeyboardInterrupt
-        self._is_pending = True
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Defer an interrupt until the end of the block, so that the caller finishes the report of a result."""
-        self._is_deferring = True
+        """Defer an interrupt until the end of the block, so that a result is both counted and printed, or neither."""
+        pending = []
+        is_main = threading.current_thread() is threading.main_thread()
+        defers = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if defers:  # only here: during a run, Trio has a handler of its own
+            signal.signal(signal.SIGINT, lambda number, frame: pending.append(number))
         try:
             yield
         finally:
-            self._is_deferring = False
-        if self._is_pending:
+            if defers:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+        if pending:
             raise KeyboardInterrupt
+        if not is_read():
+            raise _NoReader
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> Literal[True] | None:
-        if self._replaces_handler:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        if kind is None or not issubclass(kind, KeyboardInterrupt):
+        if isinstance(error, _NoReader):
+            return True
+        if isinstance(error, Exception) and not is_bad_input(error):
+            self._error = error
+        elif error is None or not is_interrupt(error):
             return None
         self.happened = True
         return True
@@ -71,7 +125,7 @@ class Interrupt:
         self.exit(done, len(seeds), "runs", form, **options)
 
     def exit(self, done: int, total: int, what: str, form: str = "json", **rest: str) -> None:
-        """After an interrupt, print the progress and the command for the remaining work; exit with ``INTERRUPTED``.
+        """After an interrupt: say how much is done and print the command for the rest; exit with its code.
 
         Args:
             what: the unit of ``done`` and ``total``, such as "runs".
@@ -81,9 +135,19 @@ class Interrupt:
         if not self.happened:
             return
         how = "continue" if rest else "repeat"
-        said = f"interrupted: {done} of {total} {what} finished; {how} with: {same_command(**rest)}"
+        why = "interrupted" if self._error is None else "stopped by an error"
+        said = f"{why}: {done} of {total} {what} finished; {how} with: {same_command(**rest)}"
         click.echo(said, err=form == "json")
-        sys.exit(INTERRUPTED)
+        if self._error is not None:
+            raise self._error
+        sys.exit(exit_code())
+
+
+def is_bad_input(error: BaseException) -> bool:
+    """Return whether an error has a message for the user about bad input."""
+    from kemu.emulator.text.tables import ScenarioError
+
+    return isinstance(error, ScenarioError) or getattr(error, "exit_code", None) == BAD_INPUT
 
 
 def same_command(**options: str) -> str:

@@ -22,7 +22,9 @@ class Request:
     trace: Path | None
     live: bool
     control: Path | None = None
-    """The socket on which a live run accepts commands."""
+    """The socket at which a live run takes orders."""
+    report: Path | None = None
+    """The file for the page of a single run."""
 
     def trace_of(self, seed: int) -> Path | None:
         """Return the file for the trace of one seed: the given file, or one file per seed."""

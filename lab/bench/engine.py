@@ -1,8 +1,8 @@
 """Cost of a step, compared with limits that are measured alternately in the same run on the same machine.
 
-The limits: a round trip between two Trio tasks over memory channels (the least cost of a Trio loop with channels), and
-a bare loop that pushes to and pops from a heap (the least cost of an agenda). Machines are noisy, so every figure is
-the median of the ratios of neighbouring measurements.
+The first limit is a round trip between two Trio tasks over memory channels: the least cost of a Trio loop with
+channels. The second limit is a bare loop that pushes to and pops from a heap: the least cost of an agenda. Machines are
+noisy, so every figure is the median of the ratios of neighbouring measurements.
 """
 
 import gc

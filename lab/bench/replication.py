@@ -105,7 +105,7 @@ class Failure:
     step_us: float
 
     def rows(self) -> dict[str, Any]:
-        """The figures by name."""
+        """The figures of the failure by name."""
         busy_ms = self.known_ms - self.session_ms
         controller = {"elected_ms": self.elected_ms, "ready_ms": self.ready_ms} if self.elected_ms >= 0 else {}
         return {

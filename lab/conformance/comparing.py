@@ -17,13 +17,13 @@ Durations are compared only with runs whose generations had the same members so 
 
 - the slow machine of the recordings explains the difference of a duration (``HAND_OVER_S`` per span, at most a tenth of
   a sum),
-- a duration lies outside the 5-95 % range but within the range of all runs, and no more durations do so than chance
-  allows, which is one in ten (``allow_for_chance``),
+- a duration lies outside the 5-95 % range but within the range of all runs, as chance allows for one duration in ten
+  (``allow_for_chance``),
 - or the plans' table of explanations permits it (``explained``). Only a race explains a number of generations: at
   least one run in twenty must have Kafka's number.
 
 A race with a condition (``lab.conformance.races``) explains nothing in a run without the race. Generations are counted
-in the runs with the same outcome of the race as in Kafka's run; at least one run in twenty must have this outcome.
+in the runs with the same outcome of the race as in Kafka's run. At least one run in twenty must have this outcome.
 
 The table also has the known causes of unwanted differences (``causes``). Such differences remain differences.
 """
@@ -64,7 +64,7 @@ TOO_UNLIKELY = 0.01
 
 
 class FigureStanding(StrEnum):
-    """Result of a row."""
+    """The result of comparing a row."""
 
     AGREES = "agrees"
     EXPLAINED = "explained"
@@ -200,7 +200,7 @@ class ComparedPlan:
 
     @property
     def rows(self) -> tuple[ComparedFigure | ComparedExchange, ...]:
-        """All figures, then all responses."""
+        """The figures, followed by the exchanges."""
         return (*self.figures, *self.exchanges)
 
     @property
@@ -596,7 +596,7 @@ def _shows(race: str, course: Course) -> bool:
 
 
 def differing(compared: Sequence[ComparedPlan]) -> list[ComparedFigure | ComparedExchange]:
-    """Every row that differs."""
+    """Every row whose result is "DIFFERS"."""
     rows = [row for plan in compared for row in plan.rows]
     return [row for row in rows if row.standing is FigureStanding.DIFFERS]
 

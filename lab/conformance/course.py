@@ -85,8 +85,8 @@ class Course:
     verdict: str = ""
     """The verdict of an emulated run; "" for a recorded run."""
     took_effect: tuple[tuple[int, str], ...] = ()
-    """The times at which actions took effect (``lab.conformance.timing``): "joins c1" is the arrival of a life's first
-    JoinGroup; "closes c1" is the time at which the polling thread detected the close."""
+    """The times at which actions took effect (``lab.conformance.timing``). "joins c1" is the arrival of a life's first
+    JoinGroup. "closes c1" is the time at which the polling thread detected the close."""
     windows_ms: tuple[int, ...] = ()
     """For each start of the only broker: time for which the broker answered members without knowing the topic."""
     loads_ms: tuple[tuple[int, int], ...] = ()
@@ -101,20 +101,20 @@ class Course:
 
     @property
     def downtime_sum_ms(self) -> int:
-        """Sum over all partitions, in partition-milliseconds."""
+        """Time without an owner, summed over all partitions, in partition-milliseconds."""
         return sum(until - since for spans in self.downtime_ms.values() for since, until in spans)
 
     @property
     def downtime_longest_ms(self) -> int:
-        """The longest single span."""
+        """The longest single span without an owner, in milliseconds."""
         return max((until - since for spans in self.downtime_ms.values() for since, until in spans), default=0)
 
 
 class ExchangesSeen:
     """The responses to each member, by connection and in order; periodic responses are counted.
 
-    The numbers of periodic responses, sorted by name, stand between two other responses. Consecutive equal responses
-    become one response with a number. Call the methods in the order of time.
+    The order has the numbers of periodic responses, sorted by name, between two other responses. Consecutive equal
+    responses become one response with a number. Call the methods in the order of time.
     """
 
     def __init__(self) -> None:

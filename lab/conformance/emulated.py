@@ -101,7 +101,7 @@ class CourseWatcher:
         )
 
     def see(self, seen: Seen) -> None:
-        """Note one fact."""
+        """Note a rebalance, an owner or an effect that the fact reports."""
         at_ms = seen.at_us // 1000
         if at_ms >= self._until_ms:
             return

@@ -1,6 +1,6 @@
 """Run the recorded plans again with a real broker and real clients on this machine, and record them in the same format.
 
-The actions and their times come from the timeline of the plan's course. Members share one JVM. A member whose process
+The timeline of the plan's course has the actions and their times. Members share one JVM. A member whose process
 is killed or paused has a separate JVM for each life. Each plan has its own broker on loopback, and all processes end
 with the plan.
 """

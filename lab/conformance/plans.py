@@ -3,7 +3,7 @@
 - ``PLAN.json``: the plan's course on a real Kafka (``lab.conformance.course``), extracted from recordings;
 - ``PLAN.toml``: the same plan as a scenario, unless scenarios lack a feature of the plan;
 
-and ``explanations.toml`` with the tables ``unsaid`` (plan -> what is missing), ``reasons`` (name -> text),
+and ``explanations.toml`` with the tables ``unsaid`` (plan -> missing feature), ``reasons`` (name -> text),
 ``explained.PLAN``, ``races.PLAN`` and ``causes.PLAN`` (reason -> figures).
 """
 

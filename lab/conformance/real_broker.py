@@ -1,6 +1,6 @@
 """One real broker of any release on loopback, in its own folder, with ZooKeeper before 4.0.
 
-Needs ``java``; the jars come from Maven or from an unpacked distribution. The broker ends with the ``with`` block.
+Needs ``java``, and the jars of Maven or of an unpacked distribution. The broker ends with the ``with`` block.
 """
 
 import re

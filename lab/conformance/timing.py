@@ -1,6 +1,6 @@
 """A plan's scenario with the times of a run of a real Kafka: actions take effect at the same times.
 
-A timeline has the times of commands. The delay until a command affects the group depends on the machine: a process
+A timeline has the times of commands. The delay until a command affects the group depends on the machine. A process
 starts before its first JoinGroup, and a broker reads its disk before it answers. A course has the times of the effects
 (``Course.took_effect``). This module builds a plan from these times, for the scenario that is compared with the course.
 """

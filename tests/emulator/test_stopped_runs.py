@@ -1,8 +1,9 @@
 """A run that stops early has a verdict and an owner in both loops: endless loops, and code that raises."""
 
+import faulthandler
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -18,6 +19,7 @@ from kemu.emulator.engine.raised import LIVELOCK, loop_words
 from kemu.emulator.exploring.shrinking import Shrinker
 from kemu.emulator.exploring.trial import Trials
 from kemu.emulator.facts import HostStarted, Seen
+from kemu.emulator.metrics import metrics
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario
@@ -103,6 +105,14 @@ class BrokenChecker(Checker):
 
 def spin(scenario: Scenario, loop: str, trace: Path | None = None) -> RunResult:
     return run(scenario, seed=1, loop=loop, trace=trace, applications={"c1": Spinning})
+
+
+@pytest.fixture(autouse=True)
+def watchdog() -> Iterator[None]:
+    """End the process, with the stack of each thread, if a run hangs."""
+    faulthandler.dump_traceback_later(180, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
 
 
 def test_a_cycle_is_said_by_its_events() -> None:
@@ -202,3 +212,30 @@ def test_a_checker_that_raises_is_named(scenario: Scenario, loop: str, at_end: b
     assert result.verdict == "broken"
     assert result.reason.startswith("the checker my-checker raised KeyError('x') at 0")
     assert "Traceback" in result.broke
+
+
+@pytest.mark.parametrize(
+    ("place", "metric"),
+    [("kemu.emulator.metrics.progress._Log", "Progress"), (f"{metrics.__name__}.GroupFigures", "Metrics")],
+)
+def test_a_metric_that_raises_is_named_and_the_figures_are_empty(
+    scenario: Scenario, place: str, metric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it takes a fact, or at the end."""
+    monkeypatch.setattr(place, None)
+    result = run(scenario, seed=1, loop="bare")
+
+    assert result.verdict == "broken"
+    assert result.reason.startswith(f"the metric {metric} raised TypeError('NoneType' object is not callable) at 0")
+    assert result.figures.groups == {}
+
+
+def test_any_other_error_names_the_run(scenario: Scenario) -> None:
+    class Fails:
+        def see(self, seen: Seen) -> None:
+            raise KeyError("x")
+
+    with pytest.raises(KeyError) as raised:
+        run(scenario, seed=7, loop="bare", observers=(Fails(),))
+
+    assert raised.value.__notes__ == [f"in the run of {scenario.name} with seed 7 under kafka-3.4"]

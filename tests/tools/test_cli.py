@@ -269,7 +269,7 @@ def test_many_seeds_in_json_are_a_list_of_runs(crash: str) -> None:
     assert data["runs"][0]["digest"] == run_json(crash, "--seed", "1")["digest"]
 
 
-@pytest.mark.parametrize(("word", "code"), [("violated", 129), ("liveness", 128)])
+@pytest.mark.parametrize(("word", "code"), [("violated", 9), ("liveness", 8)])
 def test_a_violation_ends_with_its_exit_code_and_the_command_that_repeats_it(
     crash: str, verdict: Callable[..., None], word: str, code: int
 ) -> None:
@@ -285,7 +285,7 @@ def test_a_violation_ends_with_its_exit_code_and_the_command_that_repeats_it(
 
 
 def test_a_machine_that_breaks_is_told_with_what_broke(crash: str, verdict: Callable[..., None]) -> None:
-    """Exit code 127: the program is wrong, not Kafka."""
+    """Exit code 7: the program is wrong, not Kafka."""
     verdict("broken", "b0/coordinator at step 12: AssertionError: Empty -> Stable")
     result = call("run", crash)
 
@@ -317,9 +317,9 @@ def test_what_is_not_well_in_time_is_a_liveness_failure() -> None:
 def test_the_worst_verdict_decides() -> None:
     """A broken program hides everything, a wrong result hides a late one."""
     assert exits.worst(["holds", "holds"]) == 0
-    assert exits.worst(["holds", "liveness"]) == 128
-    assert exits.worst(["liveness", "violated"]) == 129
-    assert exits.worst(["liveness", "violated", "broken"]) == 127
+    assert exits.worst(["holds", "liveness"]) == 8
+    assert exits.worst(["liveness", "violated"]) == 9
+    assert exits.worst(["liveness", "violated", "broken"]) == 7
 
 
 # --- bad input -----------------------------------------------------------------------------------------------------
@@ -539,15 +539,13 @@ def test_the_command_runs_as_a_module_and_imports_little_for_its_help() -> None:
     outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
 
     assert outcome.returncode == 0, outcome.stderr
-    module = subprocess.run(
-        [sys.executable, "-m", "kemu.tools.cli", "--version"], capture_output=True, text=True, check=False
-    )
+    module = subprocess.run([sys.executable, "-m", "kemu", "--version"], capture_output=True, text=True, check=False)
     assert module.stdout.startswith("kemu ")
 
 
 def test_a_reader_that_stops_reading_is_no_error() -> None:
     """``kemu describe | head -1``."""
-    command = f"'{sys.executable}' -m kemu.tools.cli describe | head -1"
+    command = f"'{sys.executable}' -m kemu describe | head -1"
     outcome = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
 
     assert outcome.stdout == "scenario\n"

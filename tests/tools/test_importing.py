@@ -1,14 +1,20 @@
 """``kemu import``: real posted output, and every layout of Kafka 1.1 to 4.1."""
 
-from collections.abc import Callable
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.tables import ScenarioError
+from kemu.emulator.text.units import LONGEST_US
 from kemu.tools.cli import main
-from kemu.tools.commands.import_ import import_files
+from kemu.tools.commands.import_ import import_files, import_text
 from kemu.tools.kafka_files.kafka_output import Found, Line, OutputReader
 from tests.tools.kafka_samples import (
     BROKER,
@@ -51,6 +57,22 @@ def imported(tmp_path: Path) -> Import:
     return do
 
 
+@contextlib.contextmanager
+def limit_s(seconds: int) -> Iterator[None]:
+    """Fail a block that needs more CPU time than this."""
+
+    def too_slow(*_: object) -> None:
+        raise AssertionError(f"more than {seconds} s of CPU time")
+
+    before = signal.signal(signal.SIGVTALRM, too_slow)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
 # --- topics --------------------------------------------------------------------------------------------------------
 
 
@@ -88,10 +110,77 @@ def test_a_broker_that_only_waits_for_its_replica_is_a_broker(imported: Import):
     assert "# seen: 1, 2, 4, 8, 9" in toml
 
 
-def test_topic_settings_are_named_as_not_emulated(imported: Import):
+def test_settings_of_a_topic_become_its_keys(imported: Import):
+    """Only a setting without a key in the scenario is named as not emulated."""
+    configs = (
+        "min.insync.replicas=2,unclean.leader.election.enable=true,retention.ms=86400000,retention.bytes=5000,"
+        "segment.ms=60000,segment.bytes=1024,cleanup.policy=compact,delete,compression.type=lz4"
+    )
+    text = TOPICS_3.replace("min.insync.replicas=2,retention.ms=86400000", configs)
+    scenario, toml, _, _ = imported(text)
+    topic = scenario.topics["orders"]
+    assert (topic.min_isr, topic.unclean, topic.retention_bytes, topic.segment_bytes) == (2, True, 5_000, 1_024)
+    assert (topic.retention_us, topic.segment_us) == (86_400_000_000, 60_000_000)
+    assert "# not emulated: cleanup.policy=compact,delete, compression.type=lz4\n" in toml
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("retention.ms=0", "retention.ms=0 (the least value is 1 ms)"),
+        ("retention.ms=soon", "retention.ms=soon"),
+        ("segment.bytes=" + "9" * 5_000, "segment.bytes=999"),
+        ("min.insync.replicas=3", "min.insync.replicas=3 (above the replication factor)"),
+    ],
+)
+def test_a_setting_that_no_scenario_can_have_is_named(imported: Import, setting: str, told: str):
     """Nothing is dropped in silence."""
-    _, toml, _, _ = imported(TOPICS_3)
-    assert "# not emulated: min.insync.replicas=2,retention.ms=86400000" in toml
+    _, toml, _, _ = imported(TOPICS_3.replace("min.insync.replicas=2,retention.ms=86400000", setting))
+    assert f"# not emulated: {told}" in toml
+
+
+def test_retention_without_limit_lasts_longer_than_any_run(imported: Import):
+    """retention.ms=-1, and Long.MAX_VALUE, which many people write for "for ever"."""
+    for value in ("-1", str(2**63 - 1)):
+        scenario, toml, _, _ = imported(TOPICS_3.replace("retention.ms=86400000", f"retention.ms={value}"))
+        assert (scenario.topics["orders"].retention_us or 0) > LONGEST_US
+        assert "not emulated" not in toml
+
+
+def test_brokers_replicate_with_the_factor_of_the_input(imported: Import):
+    """The replicas of each partition keep their brokers; the scenario says which broker became which host."""
+    scenario, toml, _, _ = imported(TOPICS_3)
+    assert scenario.brokers.replication is not None
+    assert scenario.brokers.replication.factor == 2
+    assert scenario.topics["orders"].placed() == ((0, 1), (1, 0), (2, 0))
+    assert "# b0 = broker 1, b1 = broker 2, b2 = broker 4" in toml
+
+
+def test_the_factor_of_the_offsets_topic_is_the_factor_of_the_scenario(imported: Import):
+    """A topic with another factor has a key of its own."""
+    own = "Topic: __consumer_offsets\tPartitionCount: 10\tReplicationFactor: 3\tConfigs: \n"
+    scenario, _, _, _ = imported(own + TOPICS_3)
+    assert scenario.brokers.replication is not None
+    assert scenario.brokers.replication.factor == 3
+    assert scenario.topics["orders"].replication_factor == 2
+
+
+def test_replicas_that_are_not_all_known_are_placed_by_kemu(imported: Import):
+    """A part of the output, or a reassignment in progress, has lists of several lengths."""
+    text = TOPICS_3.replace("Replicas: 4,1", "Replicas: 4,1,2")
+    scenario, _, _, remarks = imported(text)
+    assert scenario.topics["orders"].assignment == ()
+    assert any("kemu places the replicas" in remark for remark in remarks)
+
+
+def test_replica_settings_of_a_broker_become_keys_of_replication(imported: Import):
+    """A scenario names these settings in [brokers.replication]."""
+    text = "broker.id=1\nmin.insync.replicas=2\nunclean.leader.election.enable=true\nreplica.lag.time.max.ms=5000\n"
+    scenario, _, unread, _ = imported(TOPICS_3, server=text)
+    replication = scenario.brokers.replication
+    assert replication is not None
+    assert (replication.min_isr, replication.unclean, replication.lag_us) == (2, True, 5_000_000)
+    assert [line.partition("properties:")[2] for line in unread] == ["1: broker.id has no effect here"]
 
 
 def test_kafkas_own_topics_are_left_out_but_size_the_offsets_topic(imported: Import):
@@ -229,6 +318,42 @@ def test_files_about_the_same_group_complete_each_other(imported: Import):
     assert len(unread) == 4
     assert scenario.name == "audit"
     assert toml.startswith("# Made by: kemu import ")
+
+
+RECONCILING = STATE_4_VERBOSE.replace("Stable ", "Reconciling ")
+KIP_848 = "group.id=billing\ngroup.protocol=CONSUMER\n"
+
+
+@pytest.mark.parametrize(
+    ("texts", "named", "sign"),
+    [
+        pytest.param((MEMBERS_4,), {}, "CURRENT-EPOCH 5", id="members"),
+        pytest.param((TOPICS_3, RECONCILING), {}, "STATE Reconciling", id="state"),
+        pytest.param((OFFSETS_3_ALL_GROUPS,), {"c": KIP_848}, "group.protocol=consumer", id="properties"),
+    ],
+)
+def test_a_group_of_the_consumer_protocol_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], texts: tuple[str, ...], named: dict[str, str], sign: str
+):
+    """KIP-848 is not emulated: the warning is in a box on standard error, and at the top of the scenario."""
+    files = [tmp_path / f"{number}.txt" for number in range(len(texts))]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    for name, text in named.items():
+        files.append(tmp_path / f"{name}.properties")
+        files[-1].write_text(text)
+    assert run(*map(str, files)) == 0
+    told = capsys.readouterr()
+    assert told.out.splitlines()[2].startswith('# WARNING: Group "billing" uses the consumer protocol of KIP-848 (')
+    assert sign in told.out.splitlines()[2]
+    assert '| Group "billing" uses the consumer protocol of KIP-848' in told.err
+
+
+@pytest.mark.parametrize("text", [MEMBERS_1, MEMBERS_3_STATIC, STATE_4_VERBOSE + TOPICS_3])
+def test_a_classic_group_has_no_warning(imported: Import, text: str):
+    """The tools print "-" for the epochs of a classic group."""
+    _, toml, _, _ = imported(text, c="group.protocol=classic\ngroup.id=billing\n")
+    assert "WARNING" not in toml
 
 
 # --- rates ---------------------------------------------------------------------------------------------------------
@@ -387,6 +512,131 @@ def test_every_cut_of_every_sample_is_read_without_a_crash():
                 assert reader.understood + len(reader.rest) == sum(bool(line.text.strip()) for line in lines)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["Error: Consumer group 'billing' does not exist.\n", "GroupIdNotFoundException: Group billing not found.\n"],
+)
+def test_a_missing_group_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str):
+    """There is no scenario of a made-up topic; the message tells how to list the groups."""
+    file = tmp_path / "group.txt"
+    file.write_text(text)
+    assert run(str(file)) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f'error: {file}:1: group "billing" does not exist; kafka-consumer-groups.sh')
+    assert "--list" in told.err
+
+
+def test_a_table_without_a_readable_row_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """The header alone says nothing; the message quotes the first row."""
+    file = tmp_path / "german.txt"
+    file.write_text(OFFSETS_4_VERBOSE.replace(" 10 ", " 1.0 ", 2))
+    assert run(str(file)) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"{file}: has the header of a table, and no row that was understood; line 2 is not understood: b" in told.err
+
+
+def test_a_file_of_which_little_is_understood_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """The count follows the list of lines; long lists are cut."""
+    file = tmp_path / "mixed.txt"
+    file.write_text(OFFSETS_4_VERBOSE + "what is this\n" * 60)
+    assert run(str(file)) == 0
+    told = capsys.readouterr().err
+    assert f"note: {file}: 3 of 63 lines were understood\n" in told
+    assert told.count("what is this") == 50
+    assert "... and 10 more lines that were not used\n" in told
+
+
+def test_an_input_without_a_topic_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """A state names no topic. A made-up topic would not be the user's."""
+    file = tmp_path / "state.txt"
+    file.write_text(STATE_1)
+    assert run(str(file)) == 2
+    assert "the input has no topic; add the output of kafka-topics.sh --describe" in capsys.readouterr().err
+
+
+HEADER = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID\n"
+MEMBERS = "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS ASSIGNMENT\n"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(HEADER + "g orders ² 1 2 1 c /h c\n", id="superscript"),
+        pytest.param(HEADER + f"g orders {'9' * 5_000} 1 2 1 c /h c\n", id="5,000 digits"),
+        pytest.param(HEADER + "g orders 0 --5 2 --5 c /h c\n", id="two signs"),
+        pytest.param(HEADER + "g orders/../\x1b[31m 0 1 2 1 c /h c\n", id="escape"),
+        pytest.param(HEADER + "Consumer group '" * 100_000 + "\n", id="long sentence"),
+        pytest.param(MEMBERS + "g c /h c 3 " + "orders(" * 20_000 + "\n", id="brackets"),
+        pytest.param("Topic: t PartitionCount: 99999999 ReplicationFactor: 3\n", id="partitions"),
+        pytest.param("Topic: t PartitionCount: ² ReplicationFactor: 3\n", id="count"),
+        pytest.param("\n" * 600_000, id="lines"),
+        pytest.param("Topic: t Partition: 0 Replicas: " + ",".join(map(str, range(100_000))) + "\n", id="brokers"),
+    ],
+)
+def test_hostile_output_is_refused_in_seconds(row: str):
+    """Neither a traceback nor a hang: each of these took minutes, or ended in one."""
+    with limit_s(10), pytest.raises(ScenarioError) as refused:
+        import_text(row.encode())
+    assert len(str(refused.value)) < 1_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("group.id=g\nsession.timeout.ms=²\nheartbeat.interval.ms=--5\n", id="no numbers"),
+        pytest.param(f"group.id=g\nsession.timeout.ms={'9' * 200_000}\n", id="200,000 digits"),
+        pytest.param("group.id=g\nsession.timeout.ms=\\\n" + "1\\\n" * 4_000, id="continued"),
+    ],
+)
+def test_hostile_values_of_properties_are_listed_in_seconds(imported: Import, text: str):
+    """A value that nobody can use is no reason to refuse the file."""
+    with limit_s(10):
+        scenario, _, unread, _ = imported(OFFSETS_1, c=text)
+    assert dict(scenario.groups["g"].config) == {}
+    assert "session.timeout.ms" in unread[0]
+
+
+def test_too_large_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """A gigabyte is never read; a properties file has at most 5,000 lines."""
+    large, long = tmp_path / "large.txt", tmp_path / "long.properties"
+    with large.open("wb") as file:
+        file.truncate(1 << 30)
+    long.write_text("".join(f"a.key.{number}=5\n" for number in range(300_000)))
+    assert run(str(large)) == 2
+    assert f"{large}: is larger than 64 MiB" in capsys.readouterr().err
+    assert run(str(long)) == 2
+    assert f"{long}: is a properties file of more than 5,000 lines" in capsys.readouterr().err
+
+
+OUTPUTS = (TOPICS_3, TOPICS_4, OFFSETS_3_ALL_GROUPS, OFFSETS_1, MEMBERS_3_STATIC, MEMBERS_4, STATE_4_VERBOSE)
+WORDS = [
+    *" ".join(OUTPUTS).split(" "), *CONSUMER.split("\n"), *BROKER.split("\n"),
+    "\n", "\t", "-", "=", "\\", ",", "(", ":", "²", "--5", "-1", "9" * 30, "0", "7", "\ufeff", "\x1b", "retention.ms=",
+]  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.sampled_from(WORDS) | st.text(max_size=8), max_size=60).map(" ".join))
+def test_any_text_gives_a_scenario_or_one_error(text: str):
+    """Words of real output in any order: never an exception of another kind."""
+    try:
+        imported = import_text(text.encode())
+    except ScenarioError as error:
+        assert str(error)
+    else:
+        scenario_from_toml(imported.toml)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=300))
+def test_any_bytes_give_a_scenario_or_one_error(data: bytes):
+    """Most are not UTF-8."""
+    with contextlib.suppress(ScenarioError):
+        import_text(data)
+
+
 # --- the command ---------------------------------------------------------------------------------------------------
 
 
@@ -408,6 +658,17 @@ def test_the_command_writes_the_scenario_and_lists_the_rest(tmp_path: Path, caps
     assert f"{source}:12: not understood: what is this\n" in said.err
     assert said.err.endswith(f"3 brokers, 2 topics, 2 groups, 3 members; 1 line not used; written to {out}\n")
     assert scenario_from_toml(out.read_text()).name == "mine"
+
+
+def test_a_file_of_the_input_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Also under another name, a link."""
+    file, link = tmp_path / "groups.txt", tmp_path / "link.toml"
+    file.write_text(OFFSETS_3_ALL_GROUPS)
+    link.symlink_to(file)
+    for out in (file, link):
+        assert run(str(file), "--out", str(out)) == 2
+        assert f"{out}: is a file of the input" in capsys.readouterr().err
+    assert file.read_text() == OFFSETS_3_ALL_GROUPS
 
 
 def test_without_out_the_scenario_is_printed(capsys: pytest.CaptureFixture[str]):

@@ -3,8 +3,11 @@
 import os
 import signal
 
+import click
 import pytest
 
+from kemu.emulator.text.tables import ScenarioError
+from kemu.tools.cli import kemu
 from kemu.tools.interrupt import Interrupt
 
 
@@ -45,9 +48,15 @@ def test_an_interrupt_while_a_result_is_awaited_ends_the_sweep_at_once():
     assert interrupt.happened
 
 
-def test_without_an_interrupt_nothing_happened_and_errors_pass():
+def test_bad_input_passes_and_another_error_waits_until_the_finished_results_are_printed():
     interrupt = Interrupt()
-    with pytest.raises(ZeroDivisionError), interrupt, interrupt.deferred():
+    with pytest.raises(ScenarioError), interrupt:
+        raise ScenarioError([])
+    assert not interrupt.happened
+
+    with interrupt, interrupt.deferred():
         raise ZeroDivisionError
 
-    assert not interrupt.happened
+    assert interrupt.happened
+    with click.Context(kemu, info_name="run"), pytest.raises(ZeroDivisionError):
+        interrupt.exit(1, 3, "runs")

@@ -119,7 +119,7 @@ def test_an_assignor_of_the_user_works_in_workers() -> None:
 
 
 def test_a_dead_worker_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code 127."""
+    """Exit code 7."""
     monkeypatch.setattr(run_command, "run_seed", _dies_here)
 
     done = call("run", "steady-group", "--seeds", "1:4", "--jobs", "2")
@@ -162,7 +162,7 @@ def test_ctrl_c_ends_all_processes_at_once(jobs: str) -> None:
     """A terminal sends the signal to the whole process group."""
     words = ["swarm", "steady-group", "--seeds", "1:500", "--jobs", jobs]
     sweep = subprocess.Popen(
-        [sys.executable, "-m", "kemu.tools.cli", *words],
+        [sys.executable, "-m", "kemu", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -50,7 +50,7 @@ def test_a_member_that_dies_owns_nothing() -> None:
     down = facts.HostDown(host="c1", life=1, how="power")
     ownership = told((1, "c1", assigned(0)), (3, "", down))
 
-    assert ownership.intervals["g"] == [Interval(("t", 0), "c1", 1 * SECOND, 3 * SECOND)]
+    assert ownership.intervals["g"] == [Interval(("t", 0), "c1", 1 * SECOND, 3 * SECOND, -1, "down")]
 
 
 def test_of_many_partitions_those_that_moved_most_are_drawn() -> None:

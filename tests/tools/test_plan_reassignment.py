@@ -103,6 +103,10 @@ def test_nothing_to_do_is_said(files: Path) -> None:
         ({"version": 1, "partitions": [row("b", 0, 1), row("b", 0, 2)]}, "target.json: b-0: is in the file twice"),
         ({"version": 1, "partitions": [row("b", 7, 1)]}, "target.json: b-7: is not in current.json"),
         ({"version": 1, "partitions": [row("", 7, 1)]}, "target.json: partitions[0]: topic must be a name"),
+        ({"version": 1, "partitions": [row("\x1b[31m", 7, 1)]}, "target.json: partitions[0]: topic must be a name"),
+        ({"version": 1, "partitions": [row("b", 10**30, 1)]}, "topic b: partition must be a whole number from 0"),
+        ({"version": 1, "partitions": [row("b", 0, *range(100_000))]}, "b-0: replicas must be at most 100 broker ids"),
+        ({"version": 1, "partitions": [row("b", 0, 10**30)]}, "b-0: replicas must be at most 100 broker ids up to"),
         ({"version": 1, "partitions": [{"topic": "b", "partition": "0"}]}, "topic b: partition must be a whole number"),
         ({"version": 1, "partitions": [{"topic": "b", "partition": 0}]}, "b-0: replicas must be a list of broker ids"),
         ({"version": 1, "partitions": [4]}, 'partitions[0]: must be {"topic", "partition", "replicas"}'),
@@ -120,7 +124,18 @@ def test_bad_input_is_named_with_topic_partition_and_reason(files: Path, content
     assert result.stdout == ""
 
 
-@pytest.mark.parametrize("text", ["", "{", "\x00", "[" * 100_000])
+def test_a_too_large_file_is_refused(files: Path) -> None:
+    """A gigabyte is never read."""
+    with Path("target.json").open("wb") as file:
+        file.truncate(1 << 30)
+
+    result = plan()
+
+    assert result.exit_code == 2
+    assert result.stderr == "error: target.json: is larger than 64 MiB\n"
+
+
+@pytest.mark.parametrize("text", ["", "{", "\x00", "[" * 100_000, "9" * 5_000])
 def test_what_is_no_json_is_named_with_its_file(files: Path, text: str) -> None:
     Path("target.json").write_text(text)
 

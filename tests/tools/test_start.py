@@ -13,6 +13,7 @@ VERSION = {
     "kemu.tools.cli",
     "kemu.tools.exits",
     "kemu.tools.interrupt",
+    "kemu.tools.output",
     "kemu.tools.progress",
 }
 """The modules of kemu that ``kemu --version`` may import."""

@@ -54,7 +54,7 @@ def broken_promises(
         assignor: the protocol of the group.
         subscriptions: subscriptions in the members' JoinGroup.
         assignments: assignments in the leader's SyncGroup.
-        topics: partition counts.
+        topics: topic -> number of partitions.
         leader_knows: the leader's metadata; None if unknown.
         release: release of the leader.
     """

@@ -101,7 +101,7 @@ class Checker:
         self.see(seen)
 
     def see(self, seen: Seen) -> None:
-        """Take one fact."""
+        """Show one fact to the methods for its type."""
         for handler in self.takers_of(kind_of(seen.fact)):
             handler(seen, seen.fact)
 
@@ -153,7 +153,7 @@ class Clock:
         return () if is_of_the_wire(kind) or not self._checkers else (self._time_passes,)
 
     def see(self, seen: Seen) -> None:
-        """Take one fact."""
+        """Call ``look`` of each checker whose look is due."""
         for handler in self.handlers_of(kind_of(seen.fact)):
             handler(seen, seen.fact)
 

@@ -3,9 +3,8 @@
 The first consumer of a partition skips a range; the second consumer
 processes ranges, oldest first.
 
-- range-misplaced: a range is not empty, begins at the end of both logs (or
-  at processed records whose commit was not reported) and ends within the
-  partition.
+- range-misplaced: a range is not empty and ends within the partition. It begins at the end of both logs, or at
+  processed records with an unreported commit.
 - not-jumped: a new owner begins at the end of the log, with that end
   committed.
 - commit-not-rising: commits of the second log increase, except for a repeated request.

@@ -220,7 +220,7 @@ class Clients(Checker):
         """The admin's requests without an answer."""
         self._quiet: _Quiet | None = None
         self._failures = 0
-        """Consecutive failed attempts of the admin."""
+        """Number of consecutive failed attempts of the admin client."""
         self._knows_controller = True
         self._looking = False
         """Whether the admin waits for metadata."""
@@ -301,7 +301,9 @@ class Clients(Checker):
                 self._judge_resent(seen, (row.topic, row.partition), batch, row.count)
 
     def _is_in_rhythm(self, seen: Seen, rhythm: _Rhythm, request: Produce) -> None:
-        """Judge the rhythm. Records arrive evenly: a producer sends one request in each interval with a record."""
+        """Judge whether a producer sends its records at their interval. Records arrive evenly: a producer sends one
+        request in each interval with a record.
+        """
         count = sum([row.count for row in request.batches])
         if rhythm.seq == seen.seq:
             rhythm.count += count

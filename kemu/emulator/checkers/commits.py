@@ -112,9 +112,9 @@ class _Work:
         self.stored = -1
         """The highest offset that the member committed, or tried to commit."""
         self.must_start_at = NOTHING
-        """The committed offset when the member came to own the partition."""
+        """The committed offset when the member became owner of the partition."""
         self.starts = False
-        """Whether the member has just come to own the partition and has no position yet."""
+        """Whether the member is a new owner without a position."""
 
 
 class CommitsChecker(Checker):

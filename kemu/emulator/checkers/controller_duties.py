@@ -50,7 +50,7 @@ DECIDED_US = 2_000_000
 REQUESTS = (f"{DELETE_TOPICS}/", f"{ISR_CHANGES}/", PREFERRED_ELECTION, REASSIGN_PARTITIONS)
 _NEVER_US = 1 << 62
 Row = tuple[int, int, tuple[int, ...], tuple[int, ...]]
-"""(leader, leader epoch, ISR, replicas)."""
+"""The metadata of a partition: (leader, leader epoch, ISR, replicas)."""
 
 
 class ControllerDuties(Duties):
@@ -155,7 +155,7 @@ class ControllerDuties(Duties):
         interval_us = self._config.leader_imbalance_check_interval_seconds * 1_000_000
         for_us = seen.at_us - last_us if number == plane.epoch else _NEVER_US
         if for_us * 5 < interval_us:
-            return  # the same check
+            return  # both moves belong to one check
         self._check = (plane.epoch, seen.at_us)
         if for_us * 5 < interval_us * 4:
             name = f"{at[0]}-{at[1]}"

@@ -13,9 +13,8 @@
   leader, epoch and ISR as the store had them in that version.
 - OpenSession, Ping, StoreOps: the configured timeout; the connection's
   session.
-- Answers: Metadata as the controller sent it to the broker; OffsetFetch at
-  least the committed offset; DescribeGroups the members' protocol type; no
-  unknown partition that the store has.
+- Answers: Metadata has the controller's data; OffsetFetch at least the committed offset; DescribeGroups the members'
+  protocol type. No partition of the store is unknown.
 
 A field without a known right value is not judged.
 
@@ -156,6 +155,11 @@ def _session(fields: "Fields", seen: Seen, message: Any) -> object:
     return fields.sessions.get(seen.actor, UNKNOWN)
 
 
+def _protocol(fields: "Fields", seen: Seen, message: Any) -> object:
+    """The group's assignor. SyncGroup has it from version 5 on; a trace has no value of an older message."""
+    return _member(2)(fields, seen, message) if seen.fact.version >= 5 else UNKNOWN
+
+
 _AS_A_MEMBER = (
     FieldRow("member id", lambda m: m.member_id, _member(0)),
     FieldRow("generation", lambda m: m.generation, _member(1)),
@@ -173,7 +177,7 @@ SENT: Mapping[type, tuple[FieldRow, ...]] = {
         FieldRow("instance id", lambda m: m.instance_id, _instance),
     ),
     Heartbeat: _AS_A_MEMBER,
-    SyncGroup: (*_AS_A_MEMBER, FieldRow("protocol name", lambda m: m.protocol_name, _member(2))),
+    SyncGroup: (*_AS_A_MEMBER, FieldRow("protocol name", lambda m: m.protocol_name, _protocol)),
     OffsetCommit: _AS_A_MEMBER,
     FindCoordinator: (FieldRow("key", lambda m: m.key, _set("group_id")),),
     Produce: (

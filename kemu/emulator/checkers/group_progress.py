@@ -265,7 +265,9 @@ class GroupDuties(Checker):
 
     @property
     def judges_at_us(self) -> int | None:
-        """Latest time at which these duties are overdue. Members slower than ``max.poll.interval.ms`` never settle."""
+        """Latest time at which these duties are overdue. Members slower than ``max.poll.interval.ms`` rebalance for
+        ever.
+        """
         return max([self._judges_us.get(name, 0) for name, _ in self._waited_for()], default=None)
 
     # --- judging -----------------------------------------------------------------------------------------------------

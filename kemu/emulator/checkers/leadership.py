@@ -127,7 +127,9 @@ class LeadershipChecker(Checker):
         self._counted.pop((seen.actor, at), None)
 
     def _takes_part(self, seen: Seen, at: TopicPartition, epoch: int) -> None:
-        """Judge the epoch. A left-over log of a deleted topic has no epoch for a later life of the broker."""
+        """Judge the leader epoch of a new role. A left-over log of a deleted topic has no epoch for a later life of the
+        broker.
+        """
         last = self._parts.get((seen.actor, at))
         if last is not None and epoch < last.epoch and not (last.left_over and seen.life > last.life):
             self._obeys_old(seen, f"joins epoch {epoch} of {at[0]}-{at[1]} after epoch {last.epoch}")

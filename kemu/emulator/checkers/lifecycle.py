@@ -181,7 +181,7 @@ class Lifecycle(Checker):
             self._resets(seen, fact)
 
     def _thread_replaced(self, seen: Seen, fact: ThreadReplaced) -> None:
-        """Start anew for the thread that replaced a failed thread of the same name."""
+        """Restart the rules for the thread that replaced a failed thread of the same name."""
         self._failed.pop(part_on(fact.instance, fact.thread), None)
 
     def _member_failed(self, seen: Seen, fact: MemberFailed) -> None:

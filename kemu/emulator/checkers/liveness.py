@@ -85,7 +85,7 @@ def disturbs(fact: object) -> bool:
 
 
 class _Group:
-    """One group since the last disturbance."""
+    """The state of one group since the last disturbance."""
 
     def __init__(self) -> None:
         self.generation = -1
@@ -161,7 +161,7 @@ class Liveness(Checker):
         return cls(scenario.stable_within_us, topics, max_age_us=scenario.metadata_max_age_us)
 
     def attach(self, panel: Panel) -> None:
-        """Read this panel."""
+        """Set the panel that the checker reads."""
         super().attach(panel)
         self._static_ids = StaticIds(panel)
         self.shown_to(self._static_ids.on)

@@ -68,7 +68,7 @@ JUDGED = (
     _E.ILLEGAL_GENERATION,
     _E.REBALANCE_IN_PROGRESS,
 )
-"""Errors about the group. Other errors concern the group's log, the broker or the request."""
+"""Judged errors, which concern the group. Other errors concern the group's log, the broker or the request."""
 LATE = 1.01
 """Factor for bounds: a host's clock may be wrong by less than one per cent."""
 SLACK_US = 1_000_000
@@ -482,5 +482,5 @@ class MembershipRules(Checker):
             self._say(seen, "refused", group.name, f"{what} is answered {error.name}; {now}")
 
     def finish(self, at_us: int) -> None:
-        """Judge the last step."""
+        """Judge the actions of the last step."""
         self._end_step()

@@ -1,4 +1,4 @@
-"""How often requests are sent, and how soon after a failure.
+"""The intervals between requests, and the waits after failures.
 
 - Heartbeat: each ``heartbeat.interval.ms``, from SyncGroup to JoinGroup or
   LeaveGroup.

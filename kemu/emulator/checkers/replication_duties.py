@@ -156,7 +156,7 @@ class ReplicationDuties(Checker):
     # --- clocks ------------------------------------------------------------------------------------------------
 
     def look(self, seen: Seen) -> None:
-        """Judge once a second."""
+        """Judge the open duties once a second."""
         self.looks_us = seen.at_us + LOOK_US
         if type(seen.fact) not in OF_RECORDS:
             self._owed_to_controllers = None

@@ -160,7 +160,7 @@ class Tasks(Checker):
         return self._duties.judges_at_us
 
     def finish(self, at_us: int) -> None:
-        """Judge overdue duties, and applications that are not at rest."""
+        """Judge overdue duties, and applications that are not at rest at the end of the run."""
         self._duties.finish(at_us)
 
     # --- a leader's decision ---------------------------------------------------------------------------------------

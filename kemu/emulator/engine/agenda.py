@@ -1,7 +1,7 @@
 """The agenda: all future events of a run in order. Nothing else decides the order of events.
 
-Entries with the same due time are ordered by a drawn tie, so that every order that is possible under some delays can
-occur in some run. Entries with equal ties are ordered by number. An explorer may supply the ties instead.
+A drawn tie orders entries with the same due time. So every order that some delays permit can occur in a run. Entries
+with equal ties are ordered by number. An explorer may supply the ties instead.
 """
 
 from collections.abc import Callable

@@ -18,9 +18,9 @@ import trio
 from kemu.emulator.engine.loop import Outside
 
 LONGEST_LINE = 65_536
-"""Longest order in bytes. A longer order closes its connection."""
+"""Longest allowed order, in bytes. A longer order closes its connection."""
 MOST_CONNECTIONS = 64
-"""Greatest number of open connections. A further connection is closed at once."""
+"""Largest number of open connections. A further connection is closed at once."""
 OWNER_ONLY = 0o177
 """File mode bits that the socket does not get."""
 Answer: TypeAlias = Callable[[bytes], None]

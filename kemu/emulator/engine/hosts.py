@@ -91,8 +91,8 @@ class LimitedWrite(NamedTuple):
 class PageCache(NamedTuple):
     """Times after which the operating system writes unflushed pages back.
 
-    The flusher thread wakes every ``wake_us`` (0: never) and writes a file, with all of its dirty pages, if the file
-    has been dirty for long enough. Source: Linux, ``vm.dirty_expire_centisecs`` and ``vm.dirty_writeback_centisecs``.
+    The flusher thread wakes every ``wake_us`` (0: never), and writes all dirty pages of files that have been dirty for
+    ``expire_us``. Source: Linux, ``vm.dirty_expire_centisecs`` and ``vm.dirty_writeback_centisecs``.
     """
 
     expire_us: int = 30_000_000

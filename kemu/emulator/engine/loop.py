@@ -2,15 +2,16 @@
 
 The bare loop is a Python loop, for sweeps.
 
-In the Trio loop every actor is a Trio task in its host's cancel scope. A dispatcher takes the next turn from the world,
-wakes the turn's actor, and sleeps until the actor waits for its next event. Only one task can run at a time, so Trio's
-scheduling decides nothing. The hand-off uses ``trio.lowlevel``, which costs a third of a memory channel. An interrupt
-or a cancellation waits until the actor's turn is finished.
+In the Trio loop every actor is a Trio task in its host's cancel scope. The task's coroutine waits for events. A
+dispatcher takes the next turn from the world, and resumes the coroutine of that actor with the event. The coroutine
+runs in the context of its own task until it waits again. So Trio's scheduling decides nothing, and a turn needs no trip
+through Trio's scheduler: such a trip costs a third of a turn. After ``TURNS_A_TRIP`` turns, other tasks of the loop
+run. An interrupt or a cancellation waits until the actor's turn is finished.
 
 A live run follows the clock of the Trio loop: the dispatcher waits until an entry is due, or until an outside call.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import TypeAlias
 
 import trio
@@ -56,51 +57,61 @@ class Outside:
         return calls
 
     async def wait(self) -> None:
-        """Wait for a call."""
+        """Wait until a call is queued."""
         await self._called.wait()
 
 
+TURNS_A_TRIP = 10
+"""Turns between two trips through Trio's scheduler, which then runs other tasks."""
+
+
+class _NextEvent:
+    """Suspend the coroutine of an actor until the dispatcher resumes it with an event."""
+
+    def __await__(self) -> Generator[None, Event, Event]:
+        return (yield)
+
+
 class _Desk:
-    """The port at which an actor's task waits until the dispatcher wakes the task."""
+    """The port of an actor's task: the place where the actor's coroutine waits for its next event."""
 
     def __init__(self, dispatcher: "_Dispatcher", actor: Actor) -> None:
         self._dispatcher = dispatcher
         self._actor = actor
         self.scope = trio.CancelScope()
-        self.task: trio.lowlevel.Task | None = None
-        self.event: Event | None = None
+        self.resume: Callable[[Event], object]
+        """Let the coroutine take a turn in the context of its task; raise what the turn raised."""
 
     async def next_event(self) -> Event:
-        """Return control to the dispatcher, and wait for the next event."""
-        self.task = trio.lowlevel.current_task()
-        self._dispatcher.wake()
-        await trio.lowlevel.wait_task_rescheduled(_at_once)
-        event, self.event = self.event, None
-        assert event is not None
-        return event
+        """Wait for the next event."""
+        return await _NextEvent()
 
     def take_turn(self, event: Event) -> None:
-        """Take one turn of this actor. The dispatcher raises the exception of a failed turn."""
-        try:
-            self._dispatcher.world.take_turn(self._actor, event)
-        except BaseException as error:  # any exception: if this task ended, the dispatcher would wait for ever
-            self._dispatcher.failure = error
+        """Take one turn of this actor."""
+        self._dispatcher.world.take_turn(self._actor, event)
 
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
-        """Run the actor until cancelled; the end of the actor's host cancels the task."""
-        with self.scope:
-            await run_actor(self)
+        """Keep the actor's coroutine until cancelled; the end of its host cancels it."""
+        coroutine, context = run_actor(self), trio.lowlevel.current_task().context
+        coroutine.send(None)
+        self.resume = lambda event: context.run(coroutine.send, event)
+        self._dispatcher.wake()
+        try:
+            with self.scope:
+                await trio.lowlevel.wait_task_rescheduled(_at_once)
+        finally:
+            coroutine.close()
 
 
 class _Dispatcher:
     def __init__(self, world: World, nursery: trio.Nursery) -> None:
         self.world = world
-        self.failure: BaseException | None = None
         self._nursery = nursery
         self._task = trio.lowlevel.current_task()
         self._desks: dict[Actor, _Desk] = {}
         self._births: list[_Desk] = []
+        self._turns = 0
         for host in world.hosts.values():
             for actor in host.actors.values():
                 self.came(actor)
@@ -108,7 +119,7 @@ class _Dispatcher:
         world.actor_went = self.went
 
     def wake(self) -> None:
-        """Wake the dispatcher; an actor's task calls this method before the task waits."""
+        """Wake the dispatcher; called by a new task once its coroutine waits."""
         trio.lowlevel.reschedule(self._task)
 
     def came(self, actor: Actor) -> None:
@@ -129,17 +140,14 @@ class _Dispatcher:
                 await trio.lowlevel.wait_task_rescheduled(_when_it_is_whole)
 
     async def hand_over(self, actor: Actor, event: Event) -> None:
-        """Let this actor take a turn; return when the actor waits again or has ended."""
+        """Let this actor take a turn."""
         if self._births:
             await self.start_newborn()
         await trio.lowlevel.checkpoint_if_cancelled()  # the actors' tasks were cancelled as well
-        desk = self._desks[actor]
-        assert desk.task is not None
-        desk.event = event
-        trio.lowlevel.reschedule(desk.task)
-        await trio.lowlevel.wait_task_rescheduled(_when_it_is_whole)
-        if self.failure is not None:
-            raise self.failure
+        self._desks[actor].resume(event)
+        self._turns += 1
+        if self._turns % TURNS_A_TRIP == 0:
+            await trio.lowlevel.cancel_shielded_checkpoint()
 
     async def take_turns(self, until_us: int, outside: Outside | None, live: bool) -> None:
         """Take turns until no entry is due by ``until_us``; see ``run_in_trio``."""
@@ -258,5 +266,5 @@ def _at_once(_: object) -> trio.lowlevel.Abort:
 
 
 def _when_it_is_whole(_: object) -> trio.lowlevel.Abort:
-    """Refuse the cancellation of the dispatcher during an actor's turn."""
+    """Refuse the cancellation of the dispatcher while a new task begins."""
     return trio.lowlevel.Abort.FAILED

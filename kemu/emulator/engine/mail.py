@@ -17,7 +17,7 @@ class Unreadable(Exception):
 
 
 seal_mail = seal
-"""(message, version) -> bytes."""
+"""Function of (message, version) that returns the encoded bytes."""
 
 
 class Decoding:

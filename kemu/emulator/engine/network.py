@@ -244,8 +244,8 @@ class Rule:
 
 
 class Network:
-    """Links, latency and rules. ``tell`` reports later verdicts on packets, with the time of arrival (-1 for no
-    arrival).
+    """The links of a cluster, their latencies, and the rules that judge packets. ``tell`` reports later verdicts on
+    packets, with the time of arrival (-1 for no arrival).
     """
 
     def __init__(

@@ -58,6 +58,17 @@ def owner_among(error: BaseException, owners: Sequence[object]) -> object | None
     return None
 
 
+def owner_in(error: BaseException, package: str) -> str:
+    """Return the type of the object in this package whose method raised; "" if no method of the package did."""
+    found, name = error.__traceback__, ""
+    while found is not None:
+        frame = found.tb_frame
+        if frame.f_globals.get("__name__", "").startswith(f"{package}."):
+            name = type(frame.f_locals.get("self")).__name__
+        found = found.tb_next
+    return name
+
+
 def outcome_of_test(broke: BaseException) -> BaseException | None:
     """Return the exception of ``pytest.fail`` or ``pytest.skip`` that stopped a machine, or None.
 

@@ -77,7 +77,7 @@ class Observer(Protocol):
     """
 
     def see(self, seen: facts.Seen) -> None:
-        """Take one fact."""
+        """Show one fact to the observer."""
         ...
 
 

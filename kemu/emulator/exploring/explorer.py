@@ -1,7 +1,7 @@
 """The explorer: run a scenario under many schedules until a run breaks a rule.
 
-Seeds take turns. Strategies learn how much new coverage a run brought, and choose the next schedule by that amount. The
-result is a scenario with the schedule at the end of its plan.
+The explorer uses its seeds in turn. Strategies learn how much new coverage a run brought, and choose the next schedule
+by that amount. The result is a scenario with the schedule at the end of its plan.
 """
 
 from collections import deque
@@ -44,7 +44,7 @@ class Explored:
     """The result of an exploration. ``found``: the first run that breaks a rule; None if no run breaks a rule.
 
     ``exhausted``: the strategy had no more schedules. ``reached``: number of points (role, state, message, outcome),
-    transitions and probes that the runs covered; ``by_plain``: number of these that runs in the seeds' own orders
+    transitions and probes that the runs covered. ``by_plain``: part of ``reached`` that runs in the seeds' own orders
     covered.
     """
 

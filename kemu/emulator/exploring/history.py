@@ -60,7 +60,7 @@ IDLE_US = 60_000_000
 
 
 class Anomaly(StrEnum):
-    """Anomalies, by Jepsen's names."""
+    """The anomalies, with the names of Jepsen's Kafka tests."""
 
     LOST_WRITE = "lost write"
     """An acknowledged record that a group read past and never read."""
@@ -129,7 +129,7 @@ class Occurrence:
 
     @property
     def records(self) -> int:
-        """Number of records."""
+        """Number of records of the anomaly."""
         return self.last - self.first + 1
 
 
@@ -145,7 +145,7 @@ class _Batch(NamedTuple):
     last: int
     term: Term
     unclean: bool
-    """Whether an unclean election came after the batch."""
+    """Whether an unclean election followed the batch."""
 
 
 class _Reader:
@@ -166,7 +166,7 @@ class _Reader:
 
 
 class _Reading:
-    """One group on one partition."""
+    """The reading of one group on one partition."""
 
     __slots__ = ("account", "deleted", "polled_us")
 
@@ -445,8 +445,8 @@ class History:
         return self._healed_us is not None and max(self._healed_us, *polled, 0) < ended_us - IDLE_US
 
     def _begins(self, group: GroupId, reading: _Reading, at: TopicPartition) -> int:
-        """The group's next offset: the lowest position of the partition's owners. Without an owner, the committed
-        offset.
+        """The group's next offset: the lowest position of the partition's owners, or the committed offset if the
+        partition has no owner.
         """
         panel = self._panel
         if panel.ranges.uses(group):

@@ -1,7 +1,6 @@
 """Probes: rare events in runs, by name. A sweep that never hits a probe has not tested the event of the probe.
 
-A probe looks at one fact: a machine's note, or a fact of the world. A probe keeps no state. Judging is the checkers'
-task.
+A probe looks at one fact: a machine's note, or a fact of the world. A probe keeps no state. Only checkers judge.
 """
 
 from collections.abc import Callable, Mapping

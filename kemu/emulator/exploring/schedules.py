@@ -166,8 +166,9 @@ class _Delays:
     """A strategy that delays no message, each single message, each pair, and so on up to the bound; rare messages
     first.
 
-    Two lists take turns. The systematic list has the smallest schedules first. The other list has variants of
-    schedules with new coverage: other delays, and one more delay. With enough runs every systematic schedule is tried.
+    The strategy takes schedules from two lists in turn. The systematic list has the smallest schedules first. The other
+    list has variants of schedules with new coverage: other delays, and one more delay. With enough runs every
+    systematic schedule is tried.
     """
 
     def __init__(self, options: StrategyOptions) -> None:

@@ -556,4 +556,4 @@ PASSES: tuple[tuple[str, Callable[[Shrinker], None]], ...] = (
     ("time", _time),
     ("round numbers", _rounder),
 )
-"""The passes in their order. All passes repeat until a whole round makes nothing smaller."""
+"""(name, function) of each pass, in order. All passes repeat until a whole round makes nothing smaller."""

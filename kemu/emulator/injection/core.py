@@ -1,8 +1,8 @@
 """The core of a cluster: whether the core can recover while the other hosts stay faulty, and the faulty brokers that
 the core needs.
 
-The idea is TigerBeetle's VOPR. Before its liveness phase, VOPR chooses a core, decides whether the core can recover,
-heals the core, and leaves other hosts faulty.
+The method is that of TigerBeetle's simulator VOPR. Before its liveness phase, VOPR chooses a core, decides whether the
+core can recover, heals the core, and leaves other hosts faulty.
 
 ``[checks.away]`` of the scenario lists the hosts that stay faulty; all other hosts form the core. ISRs change during a
 run, so the decision is made at the time of healing, from the contents of the metadata store. The decision is reported
@@ -14,8 +14,8 @@ broker was the last in-sync replica. A partition is usable with a core that cont
   fail, and the topic gets no records, commits or generations. The decision uses the topic's settings at its creation.
 
 The decision is repeated after the session and lag timeouts from before the healing. Before these timeouts, a broker
-that was down or unreachable may leave an ISR, so that only a faulty broker remains in the ISR. Later changes of ISRs
-are the core's own, and no broker is healed for such a change.
+that was down or unreachable may leave an ISR, so that only a faulty broker remains in the ISR. The core itself makes
+later changes of ISRs, and no broker is healed because of a later change.
 """
 
 from collections.abc import Iterable, Sequence

@@ -63,7 +63,7 @@ class Episodes:
     generations: int
     """Number of join phases that completed after the first formation of the group."""
     longest_us: int
-    """The longest time from an event to balance; the rest of the run if balance never came."""
+    """The longest time from an event to balance; the rest of the run without later balance."""
     unfinished: int
 
 
@@ -246,7 +246,7 @@ figure("to_balance", _SECONDS, "longest time from an event to balance", lambda e
        of=Episodes, column="",
        how="A group is balanced when it is Stable, every partition is owned, and loads differ by at most 1. A Streams"
        " application is balanced when the loads of its instances are within their band.")
-figure("unfinished", Unit.COUNT, "events after which balance never came", lambda episodes: episodes.unfinished,
+figure("unfinished", Unit.COUNT, "events without later balance", lambda episodes: episodes.unfinished,
        of=Episodes, column="")
 figure("rebalances_in_all", Unit.COUNT, "rebalances, each counted once with its follow-ups",
        lambda figures: len(figures.rebalances), of=Figures, column="rebalances")

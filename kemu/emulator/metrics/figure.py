@@ -44,7 +44,7 @@ class Better(StrEnum):
 
 
 class Overall(StrEnum):
-    """How a campaign's headline combines the runs of a cell."""
+    """The ways in which a campaign's headline combines the runs of a cell."""
 
     MEDIAN = "median"
     MAX = "max"
@@ -84,7 +84,7 @@ class Figure:
     """The computation in a sentence; "" if ``meaning`` is clear alone."""
     better: Better
     overall: Overall | None
-    """How the headline of a campaign combines runs. None: the headline omits the figure."""
+    """The way in which the headline of a campaign combines runs; None for a figure that the headline omits."""
     column: str
     """The figure's column in the table ``runs``; "" for a figure without a column."""
 

@@ -142,6 +142,16 @@ class ControllerTerm:
 
 
 @frozen
+class PartitionSpan:
+    """One interval of a condition of a partition."""
+
+    topic: str
+    partition: int
+    from_us: int
+    until_us: int
+
+
+@frozen
 class ReplicationFigures:
     """Figures of controllers, leaders and ISRs (``emulator.metrics.leading``). The keys of ``..._us`` are
     "topic-partition".
@@ -149,13 +159,17 @@ class ReplicationFigures:
 
     controllers: tuple[ControllerTerm, ...]
     elections: Mapping[str, int]
-    """Number of elections by strategy."""
+    """Strategy of an election -> number of elections."""
     leader_changes: int
     isr_shrinks: int
     isr_expands: int
     leaderless_us: Mapping[str, int]
     under_min_isr_us: Mapping[str, int]
     under_replicated_us: Mapping[str, int]
+    leaderless: tuple[PartitionSpan, ...]
+    """The intervals of ``leaderless_us``, by their ends; likewise the two that follow."""
+    under_min_isr: tuple[PartitionSpan, ...]
+    under_replicated: tuple[PartitionSpan, ...]
 
 
 @frozen
@@ -200,6 +214,8 @@ class ReassignmentFigures:
     moved_bytes: int
     peak_extra_bytes_per_s: Mapping[str, int]
     """Broker -> bytes of reassignment traffic that the broker received and sent in the second with the most traffic."""
+    received: tuple[tuple[str, int, int], ...]
+    """(broker, second of the run, bytes): ``moved_bytes`` by receiver and second."""
     isr_changes: int
     most_replicas: int
     """The most replicas of any partition at a time, adding replicas included."""
@@ -310,9 +326,9 @@ class StreamsFigures:
     """Reason -> number of generations after the first formation of the application."""
     empty_rebalances: int
     to_balance_us: int
-    """The longest time to balance; the rest of the run if balance never came."""
+    """The longest time to balance; the rest of the run without later balance."""
     unfinished: int
-    """Episodes without lasting balance."""
+    """Number of episodes without lasting balance."""
     task_downtime: tuple[TaskDowntimeFigures, ...]
     restores: tuple[RestoreFigures, ...]
     episodes: tuple[EpisodeFigures, ...]

@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen, TopicReplicated
-from kemu.emulator.metrics.figures import ControllerTerm, ReplicationFigures
+from kemu.emulator.metrics.figures import ControllerTerm, PartitionSpan, ReplicationFigures
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.dynamic_configs import MIN_INSYNC_REPLICAS
 from kemu.protocol.names import TopicPartition, host_of
@@ -34,20 +34,20 @@ from kemu.protocol.notes.replication import (
 
 
 class _Spans:
-    """Sums the time in which a condition holds, by partition."""
+    """Intervals of a condition, by partition."""
 
     def __init__(self) -> None:
         self._since: dict[TopicPartition, int] = {}
-        self._spent: dict[TopicPartition, int] = {}
+        self.all: list[PartitionSpan] = []
 
     def put(self, at: TopicPartition, is_so: bool, now_us: int) -> None:
         """Set the condition from now on."""
         if is_so:
             self._since.setdefault(at, now_us)
         elif at in self._since:
-            spent = now_us - self._since.pop(at)
-            if spent:
-                self._spent[at] = self._spent.get(at, 0) + spent
+            since_us = self._since.pop(at)
+            if now_us > since_us:
+                self.all.append(PartitionSpan(topic=at[0], partition=at[1], from_us=since_us, until_us=now_us))
 
     def finish(self, now_us: int) -> None:
         """End the run; intervals that have not ended count until now."""
@@ -56,7 +56,11 @@ class _Spans:
 
     def by_name(self) -> dict[str, int]:
         """Microseconds by "topic-partition", for each partition for which the condition ever held."""
-        return {f"{topic}-{number}": spent for (topic, number), spent in sorted(self._spent.items())}
+        spent: dict[str, int] = {}
+        for span in sorted(self.all, key=lambda span: (span.topic, span.partition)):
+            name = f"{span.topic}-{span.partition}"
+            spent[name] = spent.get(name, 0) + span.until_us - span.from_us
+        return spent
 
 
 class Leaders:
@@ -109,6 +113,9 @@ class Leaders:
             leaderless_us=self._leaderless.by_name(),
             under_min_isr_us=self._under_min_isr.by_name(),
             under_replicated_us=self._under_replicated.by_name(),
+            leaderless=tuple(self._leaderless.all),
+            under_min_isr=tuple(self._under_min_isr.all),
+            under_replicated=tuple(self._under_replicated.all),
         )
 
     # --- what the store says -----------------------------------------------------------------------------------

@@ -47,8 +47,8 @@ class Metrics:
 
     def __init__(self, panel: Panel) -> None:
         self._rebalances = Rebalances(panel)
-        self._waiting = Waiting(panel)
-        self._serving = Serving(panel, self._waiting)
+        self.waiting = Waiting(panel)
+        self._serving = Serving(panel, self.waiting)
         self._progress = Progress(panel)
         self._leading = Leaders(panel)
         self._reassigning = Reassigning(panel)
@@ -58,13 +58,13 @@ class Metrics:
         counting = [
             of(panel) for of in dict.fromkeys(each.of for each in FIGURES.values()) if issubclass(of, FactCounter)
         ]
-        own = (self._rebalances, self._waiting, self._serving, self._progress, self._leading, self._reassigning)
+        own = (self._rebalances, self.waiting, self._serving, self._progress, self._leading, self._reassigning)
         self._sources: dict[type, object] = {type(part): part for part in (*own, *counting)}
         # ``Serving`` judges an interruption by the records that waited before this fact.
         parts = (
             self._rebalances.on,
             self._serving.on,
-            self._waiting.on,
+            self.waiting.on,
             self._progress.on,
             self._leading.on,
             self._reassigning.on,
@@ -84,7 +84,7 @@ class Metrics:
         return self._on.get(kind, ())
 
     def see(self, seen: Seen) -> None:
-        """Count this fact. A fact without a handler costs one look-up."""
+        """Show this fact to all counters of its type. A fact without a handler costs one look-up."""
         for handler in self._on.get(type(seen.fact), ()):
             handler(seen, seen.fact)
 
@@ -105,10 +105,10 @@ class Metrics:
 
     def figures(self, expected_losses: int = 0) -> Figures:
         """The figures after ``finish``. ``expected_losses``: number of losses that checkers found to be allowed."""
-        progress, delays = self._progress, self._waiting.delays
+        progress, delays = self._progress, self.waiting.delays
         lost, skipped, lag = progress.lost(), progress.skipped(), progress.lag()
         first_stable_us = self._rebalances.first_stable_us()
-        fresh = self._waiting.freshness(self._ended_us)
+        fresh = self.waiting.freshness(self._ended_us)
         rebalanced: dict[str, int] = {}
         for rebalance in self._rebalances.all:
             rebalanced[rebalance.group] = rebalanced.get(rebalance.group, 0) + 1
@@ -152,7 +152,7 @@ class Metrics:
                 failed=progress.produce_failed,
                 processed=sum(progress.processed.values()),
             ),
-            lag=progress.lags(self._waiting, self._ended_us),
+            lag=progress.lags(self.waiting, self._ended_us),
             replication=self._leading.figures(),
             reassignment=self._reassigning.figures(),
             closings=tuple(self._closing.all),

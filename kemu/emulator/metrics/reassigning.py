@@ -84,6 +84,8 @@ class Reassigning:
         self._running: dict[TopicPartition, _Step] = {}
         self._numbers: dict[TopicPartition, int] = {}
         self._loads: dict[int, _Load] = {}
+        self._received: dict[tuple[int, int], int] = {}
+        """(second, broker) -> moved bytes that the broker received in that second."""
         self._asked = 0
         self._finished = 0
         self._blocked = 0
@@ -145,6 +147,9 @@ class Reassigning:
             took_us=self._ended_us - self._began_us if done and self._ended_us is not None else None,
             moved_bytes=sum(step.moved_bytes for step in self._steps),
             peak_extra_bytes_per_s={broker_host(node): self._loads[node].most for node in sorted(self._loads)},
+            received=tuple(
+                (broker_host(node), second, count) for (second, node), count in sorted(self._received.items())
+            ),
             isr_changes=self._churn,
             most_replicas=self._most_replicas,
             emptied=self._emptied(),
@@ -245,6 +250,8 @@ class Reassigning:
         moved = fact.count * self._sizes.get(fact.topic, DEFAULT_RECORD_BYTES)
         step.moved_records += fact.count
         step.moved_bytes += moved
+        key = seen.at_us // SECOND_US, node
+        self._received[key] = self._received.get(key, 0) + moved
         for one in (node, state.leader):
             if one >= 0:
                 load = self._loads.get(one)

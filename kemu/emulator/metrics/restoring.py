@@ -8,7 +8,7 @@ records times the size of the changelog's records. An unknown size is taken as 1
 * read for a copy that closed, or whose host went down, before the copy was active and running;
 * read by learners and warm-ups and unused at the end of the run;
 * *avoidable*: read by an active copy beyond its assignor's ready lag (``InstanceStarted``), although another staying
-  instance had a copy within the ready lag when the reading began.
+  instance began with a copy within the ready lag.
 
 Bytes read by standbys are never wasted.
 

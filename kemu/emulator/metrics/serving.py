@@ -93,7 +93,7 @@ class _Served:
     def __init__(self) -> None:
         self.state = _NEW
         self.owners = 0
-        """Number of owners, zombies included."""
+        """Number of owners, including zombies."""
         self.owner: ActorName = ""
         """The member that last became owner."""
         self.owner_before: ActorName = ""

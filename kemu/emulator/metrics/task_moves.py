@@ -1,14 +1,14 @@
 """Effects of events on Streams applications: moves, rebalances by reason, balance, rest (a part of the metrics).
 
 *Episode*: the time from an external event to *rest*. External events are faults, operators' actions, growing topics,
-and hosts that start, go down, pause or resume. At rest the group is Stable, every task runs, no task is paused,
-restored, learned or warmed up, and no other rebalance follows before the next event. Events within a second of each
-other, and events before rest, belong to one episode. An event without effect begins no episode. An instance that closes
-after the transfer of all its tasks begins no episode, either. An application has formed when it is first Stable with
-every task running at an event.
+and hosts that start, go down, pause or resume. At rest the group is Stable, every task runs, and no task is paused,
+restored, learned or warmed up. No other rebalance follows before the next event. Events within a second of each other,
+and events before rest, belong to one episode. An event without effect begins no episode. An instance that closes after
+the transfer of all its tasks begins no episode, either. An application has formed when it is first Stable with every
+task running at an event.
 
-*Balance*: the group is Stable, every task has an owner, leaving instances have no tasks, and the loads of the others
-are as even as the assignor promises (``watching/balance.py``).
+*Balance*: the group is Stable, every task has an owner, and leaving instances have no tasks. The loads of other
+instances are as even as the assignor promises (``watching/balance.py``).
 
 *Time to balance*: from the start of an episode to the start of balance that lasts until the next event. A rebalance
 that keeps the balance does not end it.
@@ -143,7 +143,7 @@ class _Application:
         self.episode: _Episode | None = None
         self.episodes: list[_Episode] = []
         self.layout: dict[str, str] = {}
-        """Task -> its last process."""
+        """Task -> last process that owned the task."""
         self.taken: dict[str, bool] = {}
         """Task without an owner -> whether its last owner took part in the rebalance that took it."""
         self.decided: TasksDecided | None = None

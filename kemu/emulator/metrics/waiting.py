@@ -66,9 +66,10 @@ class _Log:
 class Queue:
     """The waiting records of one group on one partition."""
 
-    __slots__ = ("behind", "fresh", "frontier", "index", "largest_us", "last_us", "log", "since_us")
+    __slots__ = ("behind", "fresh", "frontier", "group", "index", "largest_us", "last_us", "log", "since_us")
 
-    def __init__(self, log: _Log) -> None:
+    def __init__(self, group: GroupId, log: _Log) -> None:
+        self.group = group
         self.log = log
         self.frontier = 0
         self.index = 0
@@ -83,6 +84,11 @@ class Queue:
         """Unprocessed ranges below the frontier that jumps left behind; None if the group never jumped on the
         partition."""
         self.fresh = Freshness()
+
+    @property
+    def count(self) -> int:
+        """Number of waiting records, left behind or not."""
+        return max(0, self.log.end - self.frontier) + (0 if self.behind is None else self.behind.total)
 
     def first_index(self) -> int:
         """Index of the first batch that waits."""
@@ -143,9 +149,14 @@ class Waiting:
         queue = self._queues.get((group, partition))
         if queue is None:
             log = self._log(partition)
-            queue = self._queues[group, partition] = Queue(log)
+            queue = self._queues[group, partition] = Queue(group, log)
             log.queues.append(queue)
         return queue
+
+    def groups_of(self, partition: TopicPartition) -> list[GroupId]:
+        """The groups that have a queue on a partition."""
+        log = self._logs.get(partition)
+        return [] if log is None else [queue.group for queue in log.queues]
 
     def freshness(self, at_us: int) -> dict[GroupId, FreshnessFigures]:
         """Freshness by group, until this time."""

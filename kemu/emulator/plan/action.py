@@ -61,7 +61,7 @@ def nothing_new(known: Known, given: Given) -> Known:
 
 @frozen(kw_only=True)
 class ActionKind:
-    """One row of ``ACTIONS``.
+    """The declaration of an action, one row of ``ACTIONS``.
 
     ``kind``: name in scenario files. ``summary``: the effect in one line. ``drawn``: random forms, all equally likely.
     ``drawn_replicated``: forms drawn only where brokers replicate. ``workload``: an operation of operators and users,

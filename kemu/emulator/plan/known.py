@@ -32,7 +32,7 @@ class Known:
     created: tuple[str, ...] = ()
     """Topics that the plan creates, one entry per creation."""
     subscribed: tuple[str, ...] = ()
-    """Topics that groups subscribe to."""
+    """Topics to which groups subscribe."""
     streams: tuple[str, ...] = ()
     """Groups whose members are Streams instances."""
     in_groups: tuple[tuple[str, str], ...] = ()

@@ -200,7 +200,7 @@ class Stage(Protocol):
         """The host with this name or role, or the reason of a refusal."""
 
     def take_down(self, name: str, how: Condition) -> Host | str:
-        """Take a running host down. Return the host, or the reason of a refusal."""
+        """End a running host. Return the host, or the reason of a refusal."""
 
     def parts(self, count: int) -> None:
         """Set the number of the entry's parts. Each part ends at a time of its own (``part_done``)."""

@@ -63,7 +63,9 @@ class Expectation:
 
 
 def of_kafkas_own() -> tuple[Expectation, ...]:
-    """Violations that Kafka itself would show in some runs under random faults. Sweeps expect and report them."""
+    """Violations that Kafka itself would show in some runs under random faults. Sweeps expect and report these
+    violations.
+    """
     return tuple(Expectation(checker=checker, kind=kind, may=True) for checker, kind in STAYS_BLOCKED)
 
 

@@ -25,7 +25,7 @@ _FILLED: dict[type, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {}
 
 
 def fill_in(cls: type, filled: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
-    """Register a function that adds defaults, which depend on other keys, to tables of a class before they are read."""
+    """Register a function that adds defaults, which depend on other keys, to the tables of a class before a read."""
     _FILLED[cls] = filled
 
 
@@ -109,7 +109,7 @@ def _copied(data: Any) -> Any:
 
 
 def _is_known(path: Path, known: set[Path]) -> bool:
-    """Whether a mistake at this path, or above it, is known."""
+    """Whether a mistake at this path, or at a path above, is known."""
     return any(path[:length] in known for length in range(1, len(path) + 1))
 
 

@@ -1,7 +1,7 @@
 """The JSON Schema (draft 2020-12) of a scenario file, from the declarations of its keys and of the plan's actions.
 
-Editors complete and check keys with the schema. Only the reader of scenarios checks combinations of keys (such as an
-unknown host or conflicting settings), the length of durations, and the names of users' assignors.
+Editors complete and check keys with the schema. Only the reader of scenarios checks combinations of keys (such as
+conflicting settings), the length of durations, and names of users' assignors.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ _WORDS: Schema = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"typ
 def scenario_schema() -> Schema:
     """Return the schema of a scenario file."""
     whole = _table(Scenario)
-    whole["required"] = ["topics"]  # the default name comes from the file's name; a scenario needs at least one topic
+    whole["required"] = ["topics"]  # the default name is the file's name; a scenario needs at least one topic
     whole["properties"]["topics"]["minProperties"] = 1
     below = {cls.__name__: _table(cls) for cls in dict.fromkeys(_below(Scenario))}
     return {"$schema": DIALECT, "title": "A scenario of kemu", **whole, "$defs": {**below, **_plan()}}

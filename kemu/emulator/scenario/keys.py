@@ -4,8 +4,8 @@ A class of a scenario is an attrs class whose fields carry a ``key``::
 
     members: int = field(default=3, metadata=key("number of members", at_least=0, at_most=10_000))
 
-These declarations serve the reading of files (``emulator.scenario.reading``), the plain form, the checks (the same for
-files and for Python), ``kemu describe scenario`` and the JSON Schema of ``kemu schema``.
+From these declarations follow the reading of files (``emulator.scenario.reading``), the plain form and the checks.
+``kemu describe scenario`` and ``kemu schema`` use the same declarations.
 
 A key's name in a file follows from the field's name: ``start`` for ``start_us``, ``rate`` for ``records_per_s``. The
 key's values follow from the field's type (``emulator.scenario.kinds``).

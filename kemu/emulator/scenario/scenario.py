@@ -217,9 +217,9 @@ class Scenario:
     def timeouts_us(self) -> int:
         """Longest time in us for which Kafka's own timeouts may stop a group.
 
-        The time is the sum of the longest session timeout (a crashed member stays in the group), the longest
-        ``max.poll.interval.ms`` (a rebalance waits for members), and a minute. If starts, work and callbacks together
-        may take longer than a minute, their sum replaces the minute.
+        The time is the sum of the longest session timeout, the longest ``max.poll.interval.ms``, and a minute. A
+        crashed member stays in the group for its session; a rebalance waits for slow members. If starts, work and
+        callbacks together may take longer than a minute, their sum replaces the minute.
         """
         configs = self._member_configs()
         waits_ms = max(config.session_timeout_ms for config in configs)

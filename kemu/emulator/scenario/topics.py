@@ -100,10 +100,11 @@ class TopicSpec:
             return [Problem(("assignment",), 'must be the broker ids of each partition, as in ["0 1 2", "1 2 3"]')]
         if len(rows) != self.partitions:
             return [Problem(("assignment",), f"has {len(rows)} rows for {self.partitions} partitions")]
-        for number, brokers in enumerate(self.placed()):
+        placed = self.placed()
+        for number, brokers in enumerate(placed):
             if wrong := list_error(brokers):
                 return [Problem(("assignment",), f"of partition {number}: {wrong}")]
-            if len(brokers) != (self.replication_factor or len(self.placed()[0])):
+            if len(brokers) != (self.replication_factor or len(placed[0])):
                 return [Problem(("assignment",), f"gives partition {number} another number of replicas")]
         return []
 

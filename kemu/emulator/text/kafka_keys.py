@@ -4,6 +4,7 @@ Settings hold only the given keys, sorted, under the names of fields (``session_
 the defaults of a release.
 """
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
@@ -31,6 +32,7 @@ from kemu.protocol.rebalancing import kip_429
 from kemu.protocol.streams.learner import PICKS
 from kemu.protocol.streams.modes import REBALANCING_MODES, UNCAUGHT_EXCEPTION
 
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
 Scalar: TypeAlias = str | int | bool | tuple[str, ...] | None
 Settings: TypeAlias = tuple[tuple[str, Scalar], ...]
 Config = TypeVar("Config", ConsumerConfig, BrokerConfig, ProducerConfig, ReplicaConfig, ControllerConfig, StreamsConfig)
@@ -262,7 +264,7 @@ def assignor_problems(names: Iterable[str]) -> Iterator[str]:
 
 def _whole(table: Table, key: str, default: int, given: Any) -> int:
     unit = {"ms": 1_000, "us": 1}.get(key.rpartition(".")[2])
-    if isinstance(given, str) and given.lstrip("-").isdigit():
+    if isinstance(given, str) and _NUMBER.fullmatch(given):
         given = int(given)
     if isinstance(given, str) and unit:
         us = table.as_duration(key, given)

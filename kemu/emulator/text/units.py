@@ -14,6 +14,9 @@ _RATE = re.compile(r"(\d+)\s*(?:/\s*(s|m))?")
 LONGEST_US = 7 * 24 * 3_600_000_000
 """Longest duration in a scenario, in us: a week."""
 
+LONGEST_TEXT = 100
+"""Maximum length of the text of a duration, in characters."""
+
 DURATION = r"^\s*(0|(\d+(\.\d+)?\s*(us|ms|s|m|h))+)\s*$"
 RATE = r"^\s*\d+\s*(/\s*[sm])?\s*$"
 THROUGHPUT = r"^\s*\d+(\.\d+)?\s*(B|kB|KB|MB|GB)?(\s*/\s*s)?\s*$"
@@ -29,6 +32,8 @@ def duration_us(text: str) -> int:
     compact = text.strip()
     if compact == "0":
         return 0
+    if len(compact) > LONGEST_TEXT:
+        raise ValueError("is no duration; write it like 250ms, 20s, 1m30s")
     total, position = Decimal(0), 0
     for part in _PART.finditer(compact):
         if part.start() != position:

@@ -29,8 +29,8 @@ START_US = 15_000_000
 
 
 class Registration(NamedTuple):
-    """A broker's node in the store: zxid, life of the broker at the creation, epoch of the controller that was ready at
-    the creation (-1 without a controller), and time.
+    """A broker's node in the store: zxid, life of the broker, epoch of the ready controller (-1 without a controller),
+    and time of the creation.
     """
 
     zxid: int

@@ -1,8 +1,8 @@
 """Each broker's copy of each partition, by the identities of its records (part of the panel).
 
-The records of a copy follow from facts alone: the records that the broker appended, replicated, truncated and deleted,
-and the logs on its disk at the start (``DiskFound``). The end that a broker reports (``BecameLeader.end_offset``) is
-compared with the end of the computed copy.
+The records of a copy follow from facts alone: appended, replicated, truncated and deleted records, and the logs on the
+broker's disk at the start (``DiskFound``). The end that a broker reports (``BecameLeader.end_offset``) is compared with
+the end of the computed copy.
 """
 
 from collections.abc import Callable
@@ -171,7 +171,7 @@ class Copies:
         copy = self._copy(seen, fact)
         copy.start_us, log = seen.at_us, copy.log
         if fact.start_offset == fact.end_offset != log.end:
-            log.restore(fact.start_offset, fact.end_offset, ())  # the log was emptied
+            log.restore(fact.start_offset, fact.end_offset, ())  # the leader's log start is beyond the end of the copy
         else:
             log.start_at(fact.start_offset)
 

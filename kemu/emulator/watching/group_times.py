@@ -30,10 +30,10 @@ _US = 1_000
 class GroupTimes:
     """The longest times that a group's settings allow its members, in us.
 
-    ``poll_us``: the application's work between two polls. ``records_us``: part of this work for records. ``calls_us``:
-    one call of each callback, and other waits of a rebalance. ``commits``: host -> whether the member commits by
-    interval; "" stands for later members. ``reads``: whether the consumer alone reads and commits (False for Streams
-    and for KIP-333).
+    ``poll_us``: the application's work between two polls. ``records_us``: part of ``poll_us`` for records.
+    ``calls_us``: one call of each callback, and other waits of a rebalance. ``commits``: host -> whether the member
+    commits by interval; "" stands for later members. ``reads``: whether the consumer alone reads and commits (False for
+    Streams and for KIP-333).
     """
 
     session_us: int = 45_000_000

@@ -37,7 +37,7 @@ class WatchedLog:
         """The latest leader; "" if brokers do not replicate."""
         self.epoch = -1
         self.life = 0
-        """Life of the leader's process."""
+        """The life of the leader's process."""
 
     def is_led_by(self, actor: ActorName) -> bool:
         """Whether appends by this broker change this log."""

@@ -47,7 +47,7 @@ class CoordinatorsGroup:
 
     def __init__(self, speaker: tuple[ActorName, int], at_us: int) -> None:
         self.speaker = speaker
-        """(coordinator, its life)."""
+        """(coordinator, life of its process)."""
         self.entries: dict[MemberId, MemberEntry] = {}
         self.state = "Empty"
         self.since_us = at_us
@@ -72,7 +72,7 @@ class WaitingJoin:
 
     def __init__(self, seen: Seen, fact: GroupRequestRead) -> None:
         self.speaker = seen.actor, seen.life
-        """(coordinator, its life)."""
+        """(coordinator, life of its process)."""
         self.group = fact.group
         self.name = fact.connection, fact.request_id
         self.member_id = fact.ids[0][0]

@@ -1,7 +1,6 @@
 """``min.insync.replicas`` of each topic (part of the panel).
 
-A topic's own setting takes precedence over the setting of all brokers, and the setting of all brokers
-takes precedence over the value at the start (KIP-226).
+Precedence: a topic's own setting, the setting of all brokers, the value at the start (KIP-226).
 Source: Kafka's ``LogConfig``, ``DynamicBrokerConfig``; since 3.7 at most the number of replicas
 (``Partition.effectiveMinIsr``).
 """

@@ -1,8 +1,8 @@
 """The panel: one shared view of owners, coordinators, leaders and running hosts.
 
-The panel uses only facts. The panel takes each fact once, before the checkers, metrics, costs and reports that read the
-panel. So each reader keeps only the state of its own rule or figure. The panel also records the changes by the last
-fact (``gained``, ``ceased``, ``led``, ...).
+The panel is computed from facts alone. The panel takes each fact once, before the checkers, metrics, costs and reports
+that read the panel. So each reader keeps only the state of its own rule or figure. The panel also records the changes
+by the last fact (``gained``, ``ceased``, ``led``, ...).
 
 A member is identified by its actor, not by its host. One host may run several members, and a pause or a power cut of
 the host hits all its members.
@@ -330,7 +330,7 @@ class Panel:
         return holding
 
     def is_current(self, seen: Seen) -> bool:
-        """Whether a fact about a group comes from the group's coordinator.
+        """Whether the group's current coordinator reported a fact about a group.
 
         A broker that was paused while its partition moved may process old messages before it learns of the move. A
         broker that is isolated from its successor continues to work. Rules about the group ignore the facts of such a
@@ -352,7 +352,7 @@ class Panel:
         return (OFFSETS_TOPIC, offsets_partition_of(group, count)) if count else None
 
     def runs(self, host: str) -> bool:
-        """Whether a host has been started and is not down. A paused host runs."""
+        """Whether a host has been started and is not down. A paused host runs, too."""
         known = self.hosts.get(host)
         return known is not None and known.runs
 

@@ -10,11 +10,10 @@ different record.
 - Unprocessed: the record is in the log below the committed offset, was in the log at the commit, and is neither
   processed nor skipped.
 
-A member learns that its log lost records only if the next leader's log ends, in the leader epoch that the member read,
-before the member's position (KIP-320). A record is *read past* if its epoch is not later than the epoch of the lost
-record that the group processed at that offset. A record below an offset committed without a leader epoch
-is also *read past*; Streams commits without an epoch up to 3.9 (``StreamTask.committableOffsetsAndMetadata``).
-Such records are expected losses.
+A member learns of lost records only from a leader whose log ends, in the member's leader epoch, before the member's
+position (KIP-320). A record is *read past* if its epoch is not later than the epoch of the lost record that the group
+processed at that offset. A record below an offset committed without a leader epoch is also *read past*; Streams commits
+without an epoch up to 3.9 (``StreamTask.committableOffsetsAndMetadata``). Such records are expected losses.
 
 Source: Kafka 3.4 ``LeaderEpochFileCache.endOffsetFor``, ``SubscriptionState.maybeCompleteValidation``.
 """
@@ -53,7 +52,7 @@ ANY = NO_TERM
 NEVER_US = -2
 SOUGHT, RESET, OPERATOR = "seek", "reset policy", "offsets set by an operator"
 BEGAN, TRIMMED, RECREATED = "began there", "deleted records", "topic created again"
-"""The reasons for skipped records."""
+"""Names of the reasons for skipped records."""
 
 
 class Records:

@@ -424,7 +424,7 @@ class ShadowGroups:
             self._ended[seen.actor, fact.group] = fact.generation
 
     def loaded(self, seen: Seen, fact: GroupLoaded) -> None:
-        """Note that a copy was loaded from the log; all sessions begin anew."""
+        """Note that a copy was loaded from the log; all sessions restart."""
         group = self._groups[seen.actor, fact.group] = ShadowGroup(fact.group)
         group.state, group.generation, group.stored = fact.state, fact.generation, True
         group.began_us = seen.at_us

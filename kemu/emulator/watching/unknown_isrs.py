@@ -6,9 +6,8 @@ read the node. The controller keeps its old state, sends this state to brokers, 
 leader waits, because both outcomes are possible, until it leads in another epoch.
 
 - The controller reports a wrong ISR until another controller is elected, which reads all states.
-- The ISR in the store stays until the controller writes the state again, or until a new controller tells the leader
-  that the ISR is in the store. The controller writes, after a read, for an election, a stopping broker, or a step of a
-  reassignment.
+- The ISR in the store stays until the controller writes the state again, or until a new controller informs the leader
+  of this ISR. The controller writes, after a read, for an election, a stopping broker, or a step of a reassignment.
 
 Source: Kafka 2.7 to 3.9 ``KafkaController.processAlterIsr`` (since 3.2 ``tryProcessAlterPartition``: only partitions
 that were written are read again); ``KafkaZkClient.updateLeaderAndIsr`` and ``retryRequestsUntilConnected`` (a retried

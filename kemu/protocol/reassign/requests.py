@@ -1,5 +1,6 @@
 """Errors of AlterPartitionReassignments. Source: KIP-455, ``KafkaController.alterPartitionReassignments`` (2.8)."""
 
+from collections import Counter
 from collections.abc import Collection
 
 from kemu.protocol.errors import ErrorCode
@@ -10,7 +11,7 @@ def list_error(replicas: tuple[int, ...]) -> str:
     if not replicas:
         return "the list of replicas is empty"
     if len(set(replicas)) < len(replicas):
-        twice = next(broker for broker in replicas if replicas.count(broker) > 1)
+        twice = Counter(replicas).most_common(1)[0][0]
         return f"broker {twice} is in the list of replicas more than once"
     if min(replicas) < 0:
         return f"{min(replicas)} is not a broker id"

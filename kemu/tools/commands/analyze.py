@@ -90,7 +90,9 @@ def as_dict(done: "Analysis") -> dict[str, Any]:
 def print_analysis(done: "Analysis", place: Path) -> None:
     """Print the headline table, the unreadable records, and the paths of the other tables."""
     counts = ", ".join(f"{rows:,} {name}" for name, rows in done.rows.items() if rows)
-    headline = as_table(list(done.headline[0]), [list(row.values()) for row in done.headline])
+    headline = as_table(
+        [name for row in done.headline[:1] for name in row], [list(row.values()) for row in done.headline]
+    )
     print_lines([*headline, "", f"{done.new_units} new; {counts}"])
     for bad in done.bad_records:
         print_lines([f"{click.style('not read', fg='yellow')}: {bad['path']}: byte {bad['at_byte']}: {bad['why']}"])

@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -16,15 +17,18 @@ from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import nearest
 from kemu.protocol.frozen import frozen
+from kemu.tools.commands.run import writable
 from kemu.tools.commands.run_options import jobs_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.exits import worst
 from kemu.tools.interrupt import Interrupt
-from kemu.tools.intervals import FEWEST, FEWEST_FOR_P95, spread
+from kemu.tools.intervals import FEWEST, FEWEST_FOR_P95
 from kemu.tools.progress import progress
-from kemu.tools.report.compare_report import as_text, differences
+from kemu.tools.report.compare_report import as_text
+from kemu.tools.report.comparison import ComparisonReport, causes_of, summary_of, with_differences, write_comparison
 from kemu.tools.report.layout import print_lines
+from kemu.tools.request import Request
 
 if TYPE_CHECKING:
     from kemu.emulator.metrics.figure import Value
@@ -44,10 +48,14 @@ class Variant:
         """The name as written on the command line."""
         return "+".join((self.profile, *self.settings)) + (f" {self.assignors}" if self.assignors else "")
 
+    @property
+    def all_settings(self) -> tuple[str, ...]:
+        """The settings with the assignors, as ``kemu run --set`` takes them."""
+        return (*self.settings, f"assignors={self.assignors}") if self.assignors else self.settings
+
     def of(self, scenario: Scenario) -> Scenario:
         """The scenario with the profile, assignors and settings of this variant."""
-        settings = (*self.settings, f"assignors={self.assignors}") if self.assignors else self.settings
-        return with_values(scenario, settings)
+        return with_values(scenario, self.all_settings)
 
 
 DEFAULT_VARIANTS = (
@@ -97,6 +105,11 @@ processed no record, in one of its runs. The same seed gives every variant the s
 @jobs_option
 @click.option("--all", "show_all", is_flag=True, help="Show every figure, and its largest value.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write tables and pictures of the comparison to this HTML file.",
+)
 def compare(
     scenario: str,
     profiles: str | None,
@@ -108,6 +121,7 @@ def compare(
     jobs: int | None,
     show_all: bool,
     form: str,
+    report: Path | None,
 ) -> None:
     """Run the comparison, as ``kemu compare --help`` says."""
     from kemu.tools.jobs import in_order
@@ -143,16 +157,55 @@ def compare(
         if interrupt.happened and not done:
             interrupt.exit(0, len(chosen), "seeds", form)
         ran = chosen[:done]
-        rows = [row_of(variant, runs[at : done * len(variants) : len(variants)]) for at, variant in enumerate(variants)]
+        rows = [
+            {"scenario": loaded.name, **row_of(variant, runs[at : done * len(variants) : len(variants)])}
+            for at, variant in enumerate(variants)
+        ]
+        for variant, row in zip(variants, rows, strict=True):
+            for each in row["failing"]:
+                each["command"] = _command_of_run(
+                    scenario, loaded, variant, each["seed"], settings, actions, random_faults
+                )
         with_differences(rows)
+        if report is not None:
+            compared = ComparisonReport(
+                kind="compare",
+                title=loaded.name,
+                summary=loaded.summary,
+                command=shlex.join(_words(scenario, profiles, assignors, seeds, settings, actions, random_faults)),
+                note=_note(ran, random_faults),
+                rows=rows,
+            )
+            with writable(report, "--report"):
+                write_comparison(compared, report)
         if form == "json":
             head = {"scenario": loaded.name, "seeds": list(ran), "random_faults": random_faults}
             click.echo(json.dumps({**head, "variants": rows, **interrupt.as_dict(done, len(chosen))}, indent=2))
         else:
             title = f"{click.style(loaded.name, bold=True)}: {loaded.summary}"
             print_lines(as_text(title, ran, rows, show_all))
+            if report is not None:
+                click.echo(f"report: {report}")
         interrupt.exit(done, len(chosen), "seeds", form)
     sys.exit(worst(verdict for row in rows for verdict in row["verdicts"]))
+
+
+def _words(
+    source: str,
+    profiles: str | None,
+    assignors: str | None,
+    seeds: str,
+    settings: Sequence[str],
+    actions: Sequence[str],
+    random_faults: int,
+) -> list[str]:
+    """The words of a command that compares."""
+    words = ["kemu", "compare", source, *(["--profiles", profiles] if profiles else [])]
+    words += ["--assignors", assignors] if assignors else []
+    words += ["--seeds", seeds]
+    words += [word for setting in settings for word in ("--set", setting)]
+    words += [word for action in actions for word in ("--do", action)]
+    return [*words, *(["--faults", str(random_faults)] if random_faults else [])]
 
 
 def _command(
@@ -164,13 +217,40 @@ def _command(
     random_faults: int,
 ) -> str:
     """The command that runs one variant with one seed."""
-    words = ["kemu", "compare", source, "--profiles", "+".join((variant.profile, *variant.settings))]
-    words += ["--assignors", variant.assignors] if variant.assignors else []
-    words += ["--seeds", f"{seed}:{seed}"]
-    words += [word for setting in settings for word in ("--set", setting)]
-    words += [word for action in actions for word in ("--do", action)]
-    words += ["--faults", str(random_faults)] if random_faults else []
-    return shlex.join(words)
+    profile = "+".join((variant.profile, *variant.settings))
+    seeds = f"{seed}:{seed}"
+    return shlex.join(_words(source, profile, variant.assignors or None, seeds, settings, actions, random_faults))
+
+
+def _command_of_run(
+    source: str,
+    scenario: Scenario,
+    variant: Variant,
+    seed: int,
+    settings: Sequence[str],
+    actions: Sequence[str],
+    random_faults: int,
+) -> str:
+    """The command that shows one run: "kemu run", or "kemu compare" if the run has random faults."""
+    if random_faults:
+        return _command(source, variant, seed, settings, actions, random_faults)
+    request = Request(
+        source=source,
+        scenario=scenario,
+        seeds=(seed,),
+        profile=variant.profile,
+        settings=(*settings, *variant.all_settings),
+        actions=tuple(actions),
+        loop="trio",
+        trace=None,
+        live=False,
+    )
+    return request.command_for(seed)
+
+
+def _note(seeds: Sequence[int], random_faults: int) -> str:
+    faults = f", {random_faults} random faults in each run" if random_faults else ""
+    return f"seeds {seeds[0]} to {seeds[-1]}{faults}; a seed gives every variant the same plan, load and faults"
 
 
 def variants_of(profiles: str | None, assignors: str | None, own: str = "") -> tuple[Variant, ...]:
@@ -203,11 +283,14 @@ class ComparedRun:
     seed: int
     digest: str
     verdict: str
+    reason: str
     bill: "dict[str, Value]"
     """Figure -> value."""
     faults: "tuple[FaultFired, ...]"
     """The faults of the scenario's plan, without random faults, because each run draws other random faults."""
     did_not_work: str
+    causes: dict[str, int]
+    """Cause -> time in which partitions waited for it, in us (``comparison.causes_of``)."""
 
 
 def compared_run(variant: Variant, mine: Scenario, seed: int, random_faults: int) -> ComparedRun:
@@ -223,7 +306,17 @@ def compared_run(variant: Variant, mine: Scenario, seed: int, random_faults: int
     costs.finish(result.virtual_us)
     faults = result.faults[: len(mine.plan)]
     bill = costs.bill(result.figures)
-    return ComparedRun(variant, seed, result.digest, result.verdict, bill, faults, result.did_not_work)
+    return ComparedRun(
+        variant=variant,
+        seed=seed,
+        digest=result.digest,
+        verdict=result.verdict,
+        reason=result.reason,
+        bill=bill,
+        faults=faults,
+        did_not_work=result.did_not_work,
+        causes=causes_of(result.figures),
+    )
 
 
 def _name_of(variant: Variant, mine: Scenario, seed: int, random_faults: int) -> str:
@@ -243,26 +336,17 @@ def row_of(variant: Variant, runs: Sequence[ComparedRun]) -> dict[str, Any]:
     return {
         "variant": variant.name,
         **attrs.asdict(variant),
+        "seeds": [run.seed for run in runs],
         "runs": len(bills),
         "verdicts": verdicts,
         "figures": {name: summary_of(values) for name, values in by_seed.items()},
         "by_seed": by_seed,
+        "causes": {} if idle else dict(sum((Counter(run.causes) for run in runs), Counter())),
+        "failing": [
+            {"seed": run.seed, "verdict": run.verdict, "reason": run.reason, "command": "", "page": ""}
+            for run in runs
+            if run.verdict != "holds"
+        ],
         "did_not_work": f"in {len(idle)} of {len(bills)} runs; {idle[0]}" if idle else "",
         "never_fired": [fault.text for fault in unfired_in_all([run.faults for run in runs])],
     }
-
-
-def summary_of(values: Sequence[float | None]) -> dict[str, float | None]:
-    """A figure over the seeds: median, interval, 95th percentile and maximum; None if too few runs have a value."""
-    known = [value for value in values if value is not None]
-    if not known:
-        return dict.fromkeys(("median", "low", "high", "p95", "max"))
-    found = spread(known)
-    return {"median": found.median, "low": found.low, "high": found.high, "p95": found.p95, "max": found.largest}
-
-
-def with_differences(rows: Sequence[dict[str, Any]]) -> None:
-    """Add to each variant the paired differences to the first variant that worked."""
-    worked = [row for row in rows if row["figures"]]
-    for row in rows:
-        row["differences"] = differences(worked[0], row) if row in worked[1:] else {}

@@ -14,6 +14,7 @@ from kemu.emulator.trace.traces import read_runs
 from kemu.protocol.names import host_of
 from kemu.protocol.wire.codec import CodecError
 from kemu.tools.exits import BAD_INPUT
+from kemu.tools.output import is_read
 from kemu.tools.report.layout import fold, terminal_width
 from kemu.tools.report.transcript import LEGEND, Entry, entries_of
 
@@ -102,6 +103,8 @@ def explain(
             if form == "text" and not shown:
                 click.echo(LEGEND)
             shown = True
+            if not is_read():
+                return
             if entry.data["kind"] == "torn":
                 torn = entry.lines[0]
             if form == "json":
@@ -111,8 +114,6 @@ def explain(
     except (TraceError, CodecError) as error:
         raise _BadTrace(str(error) if str(trace) in str(error) else f"{trace}: {error}") from None
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
         raise _BadTrace(f"{trace}: {error.strerror}") from None
     if torn:
         raise _BadTrace(f"{trace}: {torn}")

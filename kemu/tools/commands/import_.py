@@ -1,6 +1,5 @@
 """``kemu import`` makes a scenario from the output of Kafka's tools."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,15 +9,22 @@ from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_us
 from kemu.tools.kafka_files.import_scenario import Imported, compose
+from kemu.tools.kafka_files.input_files import STDIN, BadFile, printable, read_text, text_of
 from kemu.tools.kafka_files.kafka_output import Found, Line, OutputReader
-from kemu.tools.kafka_files.kafka_properties import looks_like_properties, read_properties
+from kemu.tools.kafka_files.kafka_properties import Properties, looks_like_properties, read_properties
+from kemu.tools.report.layout import print_box
 
 ACCEPTED = (
     "accepted are the output of kafka-topics --describe and of kafka-consumer-groups --describe "
     "(offsets, --members --verbose, --state), and .properties files of a consumer, broker or producer"
 )
-_STDIN = "-"
+TOPICS = "the output of kafka-topics.sh --describe, or of kafka-consumer-groups.sh --describe with offsets"
+LIST_GROUPS = "kafka-consumer-groups.sh --bootstrap-server HOST:PORT --list prints the groups of a cluster"
+MOST_LINES = 500_000
+"""Maximum number of lines in a file."""
+MOST_GROUPS = 500
 _SHOWN = 100
+_SHOWN_LINES = 50
 
 
 @click.command("import")
@@ -41,17 +47,18 @@ def import_(files: tuple[str, ...], out: Path | None, name: str | None, apart: s
     """  # noqa: D301 (click's own mark)
     apart_s = _seconds(apart)
     imported, unread = import_files(files, name or (out.stem if out else None), apart_s)
-    for line in unread:
-        click.echo(line, err=True)
+    for line in unread[:_SHOWN_LINES]:
+        click.echo(printable(line), err=True)
+    if len(unread) > _SHOWN_LINES:
+        click.echo(f"... and {len(unread) - _SHOWN_LINES} more lines that were not used", err=True)
     for remark in imported.remarks:
-        click.echo(f"note: {remark}", err=True)
+        click.echo(f"note: {printable(remark)}", err=True)
     if out is None:
         click.echo(imported.toml, nl=False)
     else:
-        try:
-            out.write_text(imported.toml, encoding="utf-8")
-        except OSError as error:
-            raise ScenarioError([Problem((), f"cannot be written: {error.strerror}")], str(out)) from None
+        _write(out, imported.toml, files)
+    for warning in imported.warnings:
+        print_box(printable(warning))
     left = f"; {len(unread)} {'line' if len(unread) == 1 else 'lines'} not used" if unread else ""
     click.echo(f"{imported.summary}{left}" + (f"; written to {out}" if out else ""), err=True)
 
@@ -62,9 +69,26 @@ def import_files(files: Sequence[str], name: str | None, apart_s: float | None =
     Raises:
         ScenarioError: a file is unreadable or holds no known output, or the settings make no valid scenario.
     """
-    found, properties, unread = Found(), [], list[str]()
-    for source in files:
-        lines = _lines(source)
+    return _imported([(source, _text(source)) for source in files], name, apart_s)
+
+
+def import_text(data: bytes) -> Imported:
+    """The scenario of one file with these bytes, for fuzzers.
+
+    Raises:
+        ScenarioError: as ``import_files``.
+    """
+    try:
+        return _imported([("the input", text_of(data))], None, None)[0]
+    except BadFile as error:
+        raise ScenarioError([Problem((), str(error))], "the input") from None
+
+
+def _imported(texts: Sequence[tuple[str, str]], name: str | None, apart_s: float | None) -> tuple[Imported, list[str]]:
+    found, properties, unread, remarks = Found(), list[Properties](), list[str](), list[str]()
+    outputs: list[OutputReader] = []
+    for source, text in texts:
+        lines = _lines(source, text)
         if looks_like_properties(source, lines):
             one = read_properties(source, lines)
             if one is None:
@@ -72,33 +96,71 @@ def import_files(files: Sequence[str], name: str | None, apart_s: float | None =
             properties.append(one)
             unread += [f"{source}:{line.number}: {line.text}" for line in one.unused]
         else:
-            unread += _read_output(source, lines, found)
+            outputs.append(_read_output(source, lines, found))
+            rest, understood = outputs[-1].rest, outputs[-1].understood
+            unread += [f"{source}:{line.number}: not understood: {_short(line)}" for line in rest]
+            if len(rest) > understood:
+                remarks.append(f"{source}: {understood} of {understood + len(rest)} lines were understood")
+    if outputs and all(topic.startswith("__") for topic in found.topics):
+        raise ScenarioError([Problem((), f"the input has no topic; add {TOPICS}")])
+    if len(found.groups) > MOST_GROUPS:
+        raise ScenarioError([Problem((), f"the input has more than {MOST_GROUPS} groups; describe some with --group")])
     if apart_s is not None and all(group.offset_tables < 2 for group in found.groups.values()):
         raise ScenarioError(
             [Problem((), "needs the offsets of a group described twice, the earlier one first")], "--apart"
         )
-    imported = compose(found, properties, files, name, apart_s)
+    found.remarks[:0] = remarks
+    imported = compose(found, properties, [source for source, _ in texts], name, apart_s)
     scenario_from_toml(imported.toml, source="the imported scenario")  # never return a scenario that does not load
     return imported, unread
 
 
-def _read_output(source: str, lines: Sequence[Line], found: Found) -> list[str]:
+def _read_output(source: str, lines: Sequence[Line], found: Found) -> OutputReader:
+    """Read an output into ``found``.
+
+    Raises:
+        ScenarioError: a group does not exist, or the output has no fact.
+    """
     reader = OutputReader(found)
     reader.read(lines)
+    if reader.missing:
+        missing = reader.missing[0]
+        raise ScenarioError(
+            [Problem((), f'group "{printable(missing.text)}" does not exist; {LIST_GROUPS}')],
+            f"{source}:{missing.number}",
+        )
     if not reader.understood:
         raise ScenarioError([Problem((), f"nothing in it was recognised; {ACCEPTED}")], source)
-    return [f"{source}:{line.number}: not understood: {line.text.strip()[:_SHOWN]}" for line in reader.rest]
+    if not reader.useful:
+        first = f"; line {reader.rest[0].number} is not understood: {_short(reader.rest[0])}" if reader.rest else ""
+        raise ScenarioError([Problem((), f"has the header of a table, and no row that was understood{first}")], source)
+    return reader
 
 
-def _lines(source: str) -> list[Line]:
+def _short(line: Line) -> str:
+    return printable(line.text.strip()[:_SHOWN])
+
+
+def _text(source: str) -> str:
     try:
-        data = sys.stdin.buffer.read() if source == _STDIN else Path(source).read_bytes()
-        text = data.decode("utf-8-sig")
-    except OSError as error:
-        raise ScenarioError([Problem((), f"cannot be read: {error.strerror}")], source) from None
-    except UnicodeDecodeError:
-        raise ScenarioError([Problem((), f"is not UTF-8 text; {ACCEPTED}")], source) from None
+        return read_text(source, f"; {ACCEPTED}")
+    except BadFile as error:
+        raise ScenarioError([Problem((), str(error))], source) from None
+
+
+def _lines(source: str, text: str) -> list[Line]:
+    if text.count("\n") >= MOST_LINES:
+        raise ScenarioError([Problem((), f"has more than {MOST_LINES:,} lines")], source)
     return [Line(number, line.rstrip("\r")) for number, line in enumerate(text.split("\n"), start=1)]
+
+
+def _write(out: Path, text: str, sources: Sequence[str]) -> None:
+    try:
+        if any(source != STDIN and out.exists() and out.samefile(source) for source in sources):
+            raise ScenarioError([Problem((), "is a file of the input; name another file with --out")], str(out))
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ScenarioError([Problem((), f"cannot be written: {error.strerror}")], str(out)) from None
 
 
 def _seconds(apart: str | None) -> float | None:

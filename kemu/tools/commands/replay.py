@@ -13,9 +13,7 @@ from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.traces import Step, Trace, read_trace
 from kemu.protocol.profiles import PROFILES
 from kemu.protocol.wire.codec import Malformed
-from kemu.tools.exits import BAD_INPUT, NONDETERMINISM
-
-DIFFERENT = 1
+from kemu.tools.exits import BAD_INPUT, NONDETERMINISM, NOT_FOUND_AGAIN
 
 
 @click.command()
@@ -61,7 +59,7 @@ def _replay(trace: Trace, profile: str | None, actor: str | None, until_us: int 
     else:
         _print(outcome)
     if outcome.difference is not None:
-        sys.exit(DIFFERENT)
+        sys.exit(NOT_FOUND_AGAIN)
 
 
 def _print(outcome: Replayed) -> None:

@@ -32,9 +32,22 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     help="With --live: accept commands of kemu scale on this socket.",
 )
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the pictures of the run to this HTML file (one seed).",
+)
 @click.option("--twice", is_flag=True, help="Run twice and compare the digests (exit code 3 if they differ).")
 @jobs_option
-def run(scenario: str, options: RunOptions, live: bool, control: Path | None, twice: bool, jobs: int | None) -> None:
+def run(
+    scenario: str,
+    options: RunOptions,
+    live: bool,
+    control: Path | None,
+    report: Path | None,
+    twice: bool,
+    jobs: int | None,
+) -> None:
     """Run SCENARIO (a preset's name or a .toml file) and report the verdict, the cost and the events.
 
     A KEY of --set is a full key (groups.g.members, plan.0.for) or a short key. A short key is a key of every group or
@@ -45,12 +58,14 @@ def run(scenario: str, options: RunOptions, live: bool, control: Path | None, tw
 
     With --live --control PATH, "kemu scale --live PATH" scales the Streams instances during the run.
     """
-    request = request_of(scenario, options, live, control)
+    request = request_of(scenario, options, live, control, report)
     if control is not None and not live:
         raise click.UsageError("--control needs --live")
     if live and (options.loop != "trio" or len(request.seeds) > 1 or twice):
         raise click.UsageError("--live needs one seed and the trio loop, and excludes --twice")
-    with writable(request.trace), _listening(control):
+    if report is not None and len(request.seeds) > 1:
+        raise click.UsageError("--report needs one seed")
+    with writable(request.trace), writable(report, "--report"), _listening(control):
         results = run_all(request, options.form, options.verbose, jobs=jobs)
         differs = twice and not _same_twice(request, results, jobs)
     sys.exit(NONDETERMINISM if differs else worst(result.verdict for result in results))
@@ -68,14 +83,14 @@ def _listening(control: Path | None) -> Iterator[None]:
 
 
 @contextmanager
-def writable(trace: Path | None) -> Iterator[None]:
-    """Raise an OSError of the trace file as ``ScenarioError``, which commands report as bad input."""
+def writable(file: Path | None, option: str = "--trace") -> Iterator[None]:
+    """Raise an OSError of an option's file as ``ScenarioError``, which commands report as bad input."""
     try:
         yield
     except OSError as error:
-        if trace is None or error.filename is None or Path(error.filename).parent != trace.parent:
+        if file is None or error.filename is None or Path(error.filename).parent != file.parent:
             raise
-        raise ScenarioError([Problem((), f"--trace: cannot be written: {error.strerror}")], str(trace)) from None
+        raise ScenarioError([Problem((), f"{option}: cannot be written: {error.strerror}")], str(file)) from None
 
 
 def run_all(
@@ -94,47 +109,58 @@ def run_one(request: Request, form: str, verbose: bool = False, accept: "Accept 
     """Run a scenario with its first seed and print the report; return a list of this result."""
     from kemu.emulator.runner import run as run_scenario
     from kemu.emulator.watching.panel import Panel
+    from kemu.tools.report.collecting import Collector
     from kemu.tools.report.layout import print_lines
-    from kemu.tools.report.ownership import Ownership
     from kemu.tools.report.run_report import as_json, as_text
-    from kemu.tools.report.story import Story
 
-    seed = request.seeds[0]
-    story = Story((lambda line: print_lines([line])) if request.live and form == "text" else None)
-    panel = Panel()
-    ownership = Ownership(panel)
-    with virtual_progress(request.scenario.runs_us, lambda: panel.now.at_us if panel.now else 0, quiet=request.live):
+    seed, scenario, panel = request.seeds[0], request.scenario, Panel()
+    pictures = request.report is not None
+    collector = Collector(
+        pictures=pictures, emit=(lambda line: print_lines([line])) if request.live and form == "text" else None
+    )
+    with (
+        virtual_progress(scenario.runs_us, lambda: panel.now.at_us if panel.now else 0, quiet=request.live),
+        _kept_trace(request) as trace,
+    ):
         result = run_scenario(
-            request.scenario,
+            scenario,
             seed=seed,
             profile=request.profile,
             loop=request.loop,
-            trace=request.trace,
+            trace=trace,
             live=request.live,
-            observers=(story, ownership) if form == "text" else (),
             panel=panel,
+            readers=collector.readers,
+            recorder=collector.recorder,
             control=request.control,
         )
-    if accept is not None:
-        accept([result], [line.text() for line in story.lines])
+        if accept is not None:
+            accept([result], [line.text() for line in collector.story.lines])
+        report = collector.finish(result, scenario, request.command_for(seed), request.trace)
+        if request.report is not None and trace is not None:
+            from kemu.emulator.trace.traces import read_trace
+            from kemu.tools.report.page import write_page
+
+            write_page(report, request.report, read_trace(trace))
     if form == "json":
-        click.echo(as_json(result))
+        click.echo(as_json(report))
     else:
-        ownership.finish()
-        command = request.command_for(seed)
-        print_lines(
-            as_text(
-                result,
-                request.scenario,
-                story,
-                ownership,
-                command,
-                request.trace,
-                told=request.live,
-                verbose=verbose,
-            )
-        )
+        print_lines(as_text(report, told=request.live, verbose=verbose))
+        if request.report is not None:
+            click.echo(f"  report: {request.report}")
     return [result]
+
+
+@contextmanager
+def _kept_trace(request: Request) -> Iterator[Path | None]:
+    """The file for the trace of a single run. A report without ``--trace`` reads the trace of a file of its own."""
+    from tempfile import TemporaryDirectory
+
+    if request.trace is not None or request.report is None:
+        yield request.trace
+        return
+    with TemporaryDirectory(prefix="kemu-report-") as place:
+        yield Path(place) / "run.kemu"
 
 
 def run_seed(scenario: "Scenario", seed: int, profile: str, loop: str, trace: Path | None = None) -> "RunResult":

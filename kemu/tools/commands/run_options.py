@@ -73,7 +73,9 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def request_of(source: str, options: RunOptions, live: bool = False, control: Path | None = None) -> Request:
+def request_of(
+    source: str, options: RunOptions, live: bool = False, control: Path | None = None, report: Path | None = None
+) -> Request:
     """The request for runs that the options of a command describe.
 
     Raises:
@@ -95,7 +97,17 @@ def request_of(source: str, options: RunOptions, live: bool = False, control: Pa
     chosen = seed_range(seeds) if seeds is not None else (loaded.seed if seed is None else seed,)
     profile = profile or loaded.profile or DEFAULT_PROFILE
     return Request(
-        source, loaded, tuple(chosen), profile, options.settings, options.actions, options.loop, trace, live, control
+        source=source,
+        scenario=loaded,
+        seeds=tuple(chosen),
+        profile=profile,
+        settings=options.settings,
+        actions=options.actions,
+        loop=options.loop,
+        trace=trace,
+        live=live,
+        control=control,
+        report=report,
     )
 
 

@@ -26,8 +26,7 @@ from kemu.tools.interrupt import Interrupt
 from kemu.tools.progress import progress
 
 if TYPE_CHECKING:
-    from kemu.emulator.engine.world import Observer
-    from kemu.emulator.runner import RunResult
+    from kemu.emulator.runner import Readers, RunResult
     from kemu.emulator.watching.panel import Panel
     from kemu.tools.report.history_report import RunHistory
 
@@ -154,7 +153,7 @@ class SwarmRun:
 
 
 def _run(
-    case: SwarmCase, profile: str | None, history: bool, panel: "Panel", observers: "Sequence[Observer]" = ()
+    case: SwarmCase, profile: str | None, history: bool, panel: "Panel", readers: "Readers | None" = None
 ) -> SwarmRun:
     """Run a case; for a failed run, search the past bugs of the run's release for an explanation.
 
@@ -166,7 +165,7 @@ def _run(
     from kemu.emulator.watching.panel import Panel
     from kemu.protocol.profiles import PROFILES
 
-    one = _run_once(case, profile, history, panel, observers)
+    one = _run_once(case, profile, history, panel, readers)
     own = bugs_of(PROFILES[one.result.profile]) if one.verdict != "holds" else ()
 
     def without(*mended: str) -> SwarmRun:
@@ -206,15 +205,17 @@ def _name_of(draw: Callable[[int], SwarmCase], seed: int, *rest: object) -> str:
 
 
 def _run_once(
-    case: SwarmCase, profile: str | None, history: bool, panel: "Panel", observers: "Sequence[Observer]" = ()
+    case: SwarmCase, profile: str | None, history: bool, panel: "Panel", readers: "Readers | None" = None
 ) -> SwarmRun:
     from kemu.emulator.exploring.history import History
     from kemu.emulator.runner import run
     from kemu.tools.report.history_report import RunHistory
 
     listening = History(panel) if history else None
-    watching = [*observers, *([listening] if listening is not None else ())]
-    result = run(case.scenario, seed=case.seed, profile=profile, loop="bare", observers=watching, panel=panel)
+    watching = () if listening is None else (listening,)
+    result = run(
+        case.scenario, seed=case.seed, profile=profile, loop="bare", observers=watching, panel=panel, readers=readers
+    )
     if listening is None:
         return SwarmRun(case, result, None)
     found = listening.finish(result.virtual_us, result.losses)
@@ -240,20 +241,17 @@ def _run_one(
     """Run one seed, and print the draws of the seed and the report of the run."""
     from kemu.emulator.watching.panel import Panel
     from kemu.tools.report import history_report
+    from kemu.tools.report.collecting import Collector
     from kemu.tools.report.layout import print_lines
-    from kemu.tools.report.ownership import Ownership
     from kemu.tools.report.run_report import as_dict, as_text
-    from kemu.tools.report.story import Story
 
-    story, panel = Story(), Panel()
-    ownership = Ownership(panel)
-    one = _run(case, profile, history, panel, (story, ownership))
+    collector, panel = Collector(), Panel()
+    one = _run(case, profile, history, panel, collector.readers)
     if form == "json":
         click.echo(json.dumps({"drawn": _drawn(case), **as_dict(one.result), **_own(one), **_history(one)}, indent=2))
         return one
-    ownership.finish()
     print_lines(draws_text(case))
-    print_lines(as_text(one.result, case.scenario, story, ownership, command, None, verbose=verbose))
+    print_lines(as_text(collector.finish(one.result, case.scenario, command), verbose=verbose))
     if one.own_bugs:
         print_lines([f"  {_of_release(one)}"])
     if one.history is not None:

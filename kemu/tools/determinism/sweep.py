@@ -7,7 +7,8 @@ from contextlib import contextmanager
 import click
 
 from kemu.tools.determinism.watch import CANARY, Differs, SweepWatch, canary, fails, hash_seed_of_others
-from kemu.tools.exits import BROKEN, INTERRUPTED, NONDETERMINISM
+from kemu.tools.exits import BROKEN, NONDETERMINISM
+from kemu.tools.interrupt import exit_code
 
 ASLEEP = f"the checkers are broken: the run of {CANARY} breaks a rule, and they found no violation"
 
@@ -29,7 +30,7 @@ def watched_sweep() -> Iterator[SweepWatch]:
             sys.exit(BROKEN)
         except KeyboardInterrupt:
             click.echo("interrupted before the repeated runs were finished", err=True)
-            sys.exit(INTERRUPTED)
+            sys.exit(exit_code())
     for each in differing:
         print_difference(each)
     if differing:

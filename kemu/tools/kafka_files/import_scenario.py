@@ -4,16 +4,30 @@ The output of one ``--describe`` has the lag, but no rate. A rate needs two outp
 time between them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import Factory, define
 
 from kemu.emulator.text.kafka_keys import Settings, settings_dict
 from kemu.emulator.text.toml_text import toml_key, toml_value
+from kemu.emulator.text.units import duration_text
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from kemu.protocol.dynamic_configs import (
+    MIN_INSYNC_REPLICAS,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    SEGMENT_BYTES,
+    SEGMENT_MS,
+    UNCLEAN_ELECTION_ENABLE,
+    ConfigResource,
+    bad_setting,
+)
 from kemu.protocol.frozen import frozen
+from kemu.protocol.names import broker_host
+from kemu.protocol.reassign.requests import list_error
+from kemu.tools.kafka_files.input_files import printable
 from kemu.tools.kafka_files.kafka_output import Found, GroupFacts, TopicFacts
 from kemu.tools.kafka_files.kafka_properties import Properties
 
@@ -25,18 +39,42 @@ LEAST_S, MARGIN_S, RESTART_S = 120, 60, 20
 """Minimum duration of an imported scenario, margin around a rolling restart, and duration of a restart, in seconds."""
 UNNAMED_GROUP = "group"
 _OFFSETS_TOPIC = "__consumer_offsets"
+_LONGEST_NUMBER = 20
+_NO_LIMIT = "8760h"
+"""Retention of a topic without a limit of time: a year, which is longer than any run."""
+_AS_EMULATED = ("cleanup.policy=delete",)
+"""Settings of topics with the behaviour that every topic of a scenario has."""
 _ASSUMED_SETTINGS = {
     "emulated.commit.after.poll": "assumed: without auto-commit the application commits what it processed",
 }
 
 
+def _milliseconds(text: str) -> str:
+    return _NO_LIMIT if text == "-1" else duration_text(int(text) * 1_000)
+
+
+_TOPIC_KEYS: Mapping[str, tuple[str, Callable[[str], int | bool | str]]] = {
+    MIN_INSYNC_REPLICAS: ("min_isr", int),
+    UNCLEAN_ELECTION_ENABLE: ("unclean", lambda text: text == "true"),
+    RETENTION_MS: ("retention", _milliseconds),
+    RETENTION_BYTES: ("retention_bytes", int),
+    SEGMENT_MS: ("segment", _milliseconds),
+    SEGMENT_BYTES: ("segment_bytes", int),
+}
+"""Kafka's key of a topic -> the key of a scenario, and the conversion of the value."""
+
+
 @frozen
 class Imported:
-    """The result of an import: the scenario as TOML, a summary in one line, and remarks for the user."""
+    """The result of an import: the scenario as TOML, a summary in one line, and remarks for the user.
+
+    ``warnings``: differences from the user's cluster that may change every result.
+    """
 
     toml: str
     summary: str
     remarks: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 @define
@@ -58,12 +96,13 @@ class _Group:
 
 @define
 class _Composer:
-    """Chooses the values of the scenario; ``remarks`` collects remarks for the user."""
+    """Chooses the values of the scenario; ``remarks`` and ``warnings`` collect sentences for the user."""
 
     found: Found
     properties: Sequence[Properties]
     apart_s: float | None
     remarks: list[str] = Factory(list)
+    warnings: list[str] = Factory(list)
 
     def of_kind(self, kind: str) -> list[Properties]:
         return [one for one in self.properties if one.kind == kind]
@@ -76,7 +115,7 @@ class _Composer:
         listed = [self.found.topics[name] for name in sorted(self.found.topics) if name not in own]
         if not listed:
             self.remarks.append(f'assumed a topic "topic" with {ASSUMED_PARTITIONS} partitions: no topic in the input')
-            listed = [TopicFacts("topic", ASSUMED_PARTITIONS, configs="")]
+            listed = [TopicFacts("topic", ASSUMED_PARTITIONS)]
         return listed
 
     def groups(self, topics: Sequence[TopicFacts]) -> list[_Group]:
@@ -119,6 +158,7 @@ class _Composer:
             merged.setdefault("emulated_commit_after_poll", True)
         group.settings = tuple(sorted(merged.items()))
         self._choose_assignors(group, facts, strategy)
+        self._warn_about_kip_848(name, facts, files)
         if any(one.instance for one in files):
             group.static, group.static_comment = True, "group.instance.id is set"
         lags = [row.lag for row in facts.offsets.values() if row.lag is not None]
@@ -141,7 +181,7 @@ class _Composer:
         group.topics = tuple(chosen)
 
     def _choose_members(self, group: _Group, facts: GroupFacts) -> None:
-        rows = {row.consumer: None for row in facts.offsets.values() if row.consumer is not None} | facts.idle
+        rows = facts.clients
         if facts.members:
             group.members = len(facts.members)
             instances = sum(member.instance is not None for member in facts.members.values())
@@ -193,12 +233,87 @@ class _Composer:
                     grown[partition] = max(records, grown.get(partition, 0))
         return grown
 
-    def brokers(self) -> tuple[int, str]:
+    def _warn_about_kip_848(self, name: str, facts: GroupFacts, files: Sequence[Properties]) -> None:
+        signs = [f"group.protocol=consumer in {one.source}" for one in files if one.kip_848]
+        signs += [facts.sign_of_kip_848] if facts.sign_of_kip_848 else []
+        if signs:
+            self.warnings.append(
+                f'Group "{name}" uses the consumer protocol of KIP-848 ({signs[0]}). kemu does not emulate this '
+                "protocol. The scenario has a classic group, so its rebalances differ from your group's rebalances."
+            )
+
+    def factor(self, topics: Sequence[TopicFacts]) -> int | None:
+        """Return the replication factor of the scenario; None if the input has no replication factor.
+
+        The factor of ``__consumer_offsets`` comes first, as the scenario's factor applies to this topic, too.
+        """
+        own = self.found.topics.get(_OFFSETS_TOPIC)
+        if own is not None and own.factor:
+            return own.factor
+        return max((topic.factor for topic in topics if topic.factor), default=None)
+
+    def brokers(self, topics: Sequence[TopicFacts]) -> tuple[int, str]:
         """Return the number of brokers, and the origin of the number."""
         ids = sorted(self.found.brokers)
-        if ids:
+        least = max((topic.factor or 0 for topic in (*topics, *self.found.topics.values())), default=0)
+        if len(ids) >= max(least, 1):
             return len(ids), f"seen: {', '.join(map(str, ids))}"
-        return ASSUMED_BROKERS, "assumed: the input names no broker"
+        if ids:
+            return least, f"seen: {', '.join(map(str, ids))}; a topic has {least} replicas"
+        return max(least, ASSUMED_BROKERS), "assumed: the input names no broker"
+
+    def broker_ids(self) -> str:
+        """Return the brokers of the input for the hosts of the scenario: "b0 = broker 1, b1 = broker 4"."""
+        ids = sorted(self.found.brokers)
+        return ", ".join(f"{broker_host(at)} = broker {broker}" for at, broker in enumerate(ids)) if ids else ""
+
+    def replication(self, factor: int) -> dict[str, Any]:
+        """Return the keys of [brokers.replication]."""
+        given: dict[str, Any] = {"factor": factor}
+        for one in self.of_kind("broker"):
+            given.update(one.replication)
+        if given.get("min_isr", 1) > factor:
+            self.remarks.append(f"left out: min.insync.replicas={given.pop('min_isr')} is above the factor {factor}")
+        return given
+
+    def topic_settings(self, topic: TopicFacts, factor: int | None) -> tuple[dict[str, Any], list[str]]:
+        """Return the keys of a topic for its settings of Kafka, and the settings that are not emulated."""
+        given: dict[str, Any] = {}
+        others: list[str] = []
+        if topic.factor and topic.factor != factor:
+            given["replication_factor"] = topic.factor
+        for setting in topic.configs:
+            name, _, text = setting.partition("=")
+            if setting == f"{RETENTION_MS}=0":
+                others.append(f"{setting} (the least value is 1 ms)")
+                continue
+            if setting in _AS_EMULATED or (name == RETENTION_BYTES and text == "-1"):
+                continue
+            if name not in _TOPIC_KEYS or len(text) > _LONGEST_NUMBER or bad_setting(ConfigResource.TOPIC, name, text):
+                others.append(setting)
+            elif name in (MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION_ENABLE) and not factor:
+                others.append(f"{setting} (the input has no replication factor)")
+            elif name == MIN_INSYNC_REPLICAS and int(text) > (topic.factor or factor or 0):
+                others.append(f"{setting} (above the replication factor)")
+            else:
+                key, value = _TOPIC_KEYS[name]
+                given[key] = value(text)
+        return given, others
+
+    def assignment(self, topic: TopicFacts) -> list[str]:
+        """Return the replicas of each partition as numbers of the scenario's brokers; [] unless all are known."""
+        count = topic.partitions or 0
+        lists = [topic.replicas.get(number, ()) for number in range(count)]
+        if not topic.factor or not any(lists):
+            return []
+        number_of = {broker: number for number, broker in enumerate(sorted(self.found.brokers))}
+        if topic.highest >= count or any(list_error(one) or len(one) != topic.factor for one in lists):
+            self.remarks.append(
+                f"{topic.name}: kemu places the replicas, because the input does not have {topic.factor} replicas of "
+                "each partition"
+            )
+            return []
+        return [" ".join(str(number_of[broker]) for broker in one) for one in lists]
 
     def broker_settings(self) -> dict[str, Any]:
         """Return settings of brokers by Kafka's keys; a file overrides the output about the offsets topic."""
@@ -231,28 +346,39 @@ def compose(
     out = _Writer()
     out.comment(f"Made by: kemu import {' '.join(sources)}")
     out.comment('A comment that begins with "assumed" marks a value that is not in the input.')
+    for warning in composer.warnings:
+        out.comment(f"WARNING: {warning}")
     out.pair("name", name)
     out.pair("summary", f"Imported: {', '.join(counts)}")
     members = max([group.members for group in groups], default=0)
     out.pair("duration", f"{max(LEAST_S, MARGIN_S + members * RESTART_S)}s", "enough to restart every member in turn")
-    count, known_by = composer.brokers()
+    count, known_by = composer.brokers(topics)
+    factor = composer.factor(topics)
     out.table("brokers")
     out.pair("count", count, known_by)
+    if composer.found.brokers:
+        out.comment(composer.broker_ids())
+    if factor:
+        out.settings(("brokers", "replication"), composer.replication(factor))
     out.settings(("brokers", "config"), composer.broker_settings())
     consumed = {topic for group in groups for topic in group.topics}
     for topic in topics:
-        _write_topic(out, topic, *composer.rate(topic.name, topic.name in consumed))
+        _write_topic(out, composer, topic, factor, *composer.rate(topic.name, topic.name in consumed))
     for group in groups:
         _write_group(out, group)
     out.settings(("producers", "config"), composer.producer_settings())
     remarks = tuple(dict.fromkeys([*found.remarks, *composer.remarks]))
-    return Imported(out.text(), f"{_counted(count, 'broker')}, {', '.join(counts)}", remarks)
+    summary = f"{_counted(count, 'broker')}, {', '.join(counts)}"
+    return Imported(out.text(), summary, remarks, tuple(composer.warnings))
 
 
-def _write_topic(out: "_Writer", topic: TopicFacts, rate: int, rate_comment: str) -> None:
+def _write_topic(
+    out: "_Writer", composer: _Composer, topic: TopicFacts, factor: int | None, rate: int, rate_comment: str
+) -> None:
+    settings, others = composer.topic_settings(topic, factor)
     out.table("topics", topic.name)
-    if topic.configs:
-        out.comment(f"not emulated: {topic.configs}")
+    if others:
+        out.comment(f"not emulated: {', '.join(others)}")
     if topic.partitions is not None:
         out.pair("partitions", max(topic.partitions, topic.highest + 1))
     else:
@@ -262,6 +388,10 @@ def _write_topic(out: "_Writer", topic: TopicFacts, rate: int, rate_comment: str
             "at least: the highest partition seen; kafka-topics --describe shows the number",
         )
     out.pair("rate", f"{rate}/s", rate_comment)
+    for key, value in settings.items():
+        out.pair(key, value)
+    if assignment := composer.assignment(topic):
+        out.pair("assignment", assignment)
 
 
 def _write_group(out: "_Writer", group: _Group) -> None:
@@ -291,7 +421,7 @@ class _Writer:
 
     def comment(self, text: str) -> None:
         """Add a comment on a line of its own."""
-        self._lines.append(f"# {_printable(text)}")
+        self._lines.append(f"# {printable(text)}")
 
     def table(self, *path: str) -> None:
         """Add the header of a table after a blank line."""
@@ -299,7 +429,7 @@ class _Writer:
 
     def pair(self, key: str, value: Any, comment: str = "") -> None:
         """Add a key and its value."""
-        self._lines.append(f"{toml_key(key)} = {toml_value(value)}" + (f"  # {_printable(comment)}" if comment else ""))
+        self._lines.append(f"{toml_key(key)} = {toml_value(value)}" + (f"  # {printable(comment)}" if comment else ""))
 
     def settings(self, path: tuple[str, ...], given: dict[str, Any]) -> None:
         """Add a table of Kafka's keys, unless ``given`` is empty."""
@@ -307,10 +437,6 @@ class _Writer:
             self.table(*path)
             for key, value in given.items():
                 self.pair(key, value, _ASSUMED_SETTINGS.get(key, ""))
-
-
-def _printable(text: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def _counted(count: int, noun: str) -> str:

@@ -9,10 +9,14 @@ Source: TopicCommand and ConsumerGroupCommand of Kafka 1.1 to 4.1; KIP-175, KIP-
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from attrs import Factory, define
 
+from kemu.emulator.scenario.groups import MOST_MEMBERS
+from kemu.emulator.scenario.topics import MOST_PARTITIONS
 from kemu.protocol.frozen import frozen
+from kemu.tools.kafka_files.input_files import LARGEST_ID, LARGEST_OFFSET, is_topic, whole_number
 
 NONE = "-"
 """The text that the tools print for a missing value."""
@@ -36,9 +40,15 @@ _LABELS = (
 _LABEL = re.compile(rf"(?<!\S)({_LABELS}):")
 _BROKER_LABELS = ("Leader", "Replicas", "Isr", "Adding Replicas", "Removing Replicas", "Elr", "LastKnownElr", "Offline")
 _ABOUT_GROUP = re.compile(r"[Cc]onsumer group '(.+)' (has no active members|is rebalancing|does not exist)\.")
+_NOT_FOUND = re.compile(r"GroupIdNotFoundException: Group (\S+) not found")
+_LONGEST_SENTENCE = 1_000
+"""Maximum length of a line that is read as a sentence about a group, in characters."""
 _OWN_NOTE = "Note: This will "
-_COORDINATOR = re.compile(r"\s+(\(-?\d+\))")
-_ASSIGNED = re.compile(r"(\S+?)(?:\((\d+(?:,\d+)*)\)|:(\d+(?:,\d+)*))")
+_COORDINATOR = re.compile(r"(?<!\s)\s+(\(-?[0-9]+\))")
+_CONFIGS = re.compile(r",(?=[a-z][a-z0-9.]*=)")
+"""Matches the commas between the settings of a topic. A setting such as ``cleanup.policy`` may have commas itself."""
+_EPOCHS = ("CURRENT-EPOCH", "TARGET-EPOCH", "GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH")
+_STATES_OF_KIP_848 = ("Assigning", "Reconciling")
 
 
 @frozen
@@ -57,7 +67,11 @@ class TopicFacts:
     partitions: int | None = None
     highest: int = -1
     """The highest partition number of the topic in any file."""
-    configs: str = ""
+    factor: int | None = None
+    configs: tuple[str, ...] = ()
+    """The topic's own settings, each ``key=value``."""
+    replicas: dict[int, tuple[int, ...]] = Factory(dict)
+    """Partition -> broker ids of its replicas, the preferred leader first."""
 
 
 @frozen
@@ -73,9 +87,10 @@ class OffsetRow:
 
 @frozen
 class MemberRow:
-    """A member in the output about a group; ``assigned`` is empty without --verbose."""
+    """A member in the output about a group; ``assigned`` is empty without --verbose. ``client``: see ``GroupFacts``."""
 
     consumer: str
+    client: str
     instance: str | None
     assigned: tuple[tuple[str, int], ...]
 
@@ -86,8 +101,8 @@ class GroupFacts:
 
     name: str
     offsets: dict[tuple[str, int], OffsetRow] = Factory(dict)
-    idle: dict[str, None] = Factory(dict)
-    """Consumers without a partition in the offsets table."""
+    clients: dict[str, str] = Factory(dict)
+    """Consumer id -> client id and host, "billing-1 on /10.0.0.5", for the consumers in the offsets table."""
     first_end: dict[tuple[str, int], int] = Factory(dict)
     """Log end offset of each partition in the first table with this partition."""
     offset_tables: int = 0
@@ -95,6 +110,8 @@ class GroupFacts:
     member_count: int | None = None
     state: str | None = None
     strategy: str | None = None
+    sign_of_kip_848: str = ""
+    """The cell that only a group of the consumer protocol (KIP-848) has, "CURRENT-EPOCH 5"; "" for a classic group."""
 
 
 @define
@@ -128,12 +145,16 @@ class _Header:
 class OutputReader:
     """Reads the lines of one file into ``found``.
 
-    ``understood`` is the number of understood lines; ``rest`` contains the other lines.
+    ``understood`` is the number of understood lines; ``rest`` contains the other lines. ``useful`` is the number of
+    understood lines with a fact, so headers of tables are left out. ``missing`` contains the sentences of the tools
+    about groups that do not exist: the number of the line, and the group.
     """
 
     def __init__(self, found: Found) -> None:
         self.understood = 0
+        self.useful = 0
         self.rest: list[Line] = []
+        self.missing: list[Line] = []
         self._found = found
         self._header: _Header | None = None
         self._fresh: set[str] = set()
@@ -145,45 +166,61 @@ class OutputReader:
             text = line.text.rstrip()
             if not text.strip():
                 continue
-            if self._read_line(text):
+            if self._is_no_fact(text):
                 self.understood += 1
+            elif self._read_line(line.number, text):
+                self.understood += 1
+                self.useful += 1
             else:
                 self.rest.append(line)
 
-    def _read_line(self, text: str) -> bool:
-        if text.lstrip().startswith("Topic:"):
-            return self._read_topic(text)
+    def _is_no_fact(self, text: str) -> bool:
+        """Return whether a line is the header of a table, which is kept for the rows, or a note of the tool itself."""
         header = _read_header(text)
         if header is not None:
             self._header, self._fresh = header, set()
-            return True
-        about = _ABOUT_GROUP.search(text)
-        if about is not None:
-            self._found.remarks.append(text.strip())
-            if about[2] == "has no active members":
-                self._found.group(about[1]).state = "Empty"
-            return True
-        if text.startswith(_OWN_NOTE):
+        return header is not None or text.startswith(_OWN_NOTE)
+
+    def _read_line(self, number: int, text: str) -> bool:
+        if text.lstrip().startswith("Topic:"):
+            return self._read_topic(text)
+        if len(text) <= _LONGEST_SENTENCE and self._read_sentence(number, text):
             return True
         return self._header is not None and self._read_row(self._header, text)
+
+    def _read_sentence(self, number: int, text: str) -> bool:
+        if missing := _NOT_FOUND.search(text):
+            self.missing.append(Line(number, missing[1]))
+            return True
+        about = _ABOUT_GROUP.search(text)
+        if about is None:
+            return False
+        if about[2] == "does not exist":
+            self.missing.append(Line(number, about[1]))
+            return True
+        self._found.remarks.append(text.strip())
+        if about[2] == "has no active members":
+            self._found.group(about[1]).state = "Empty"
+        return True
 
     def _read_topic(self, text: str) -> bool:
         labels = list(_LABEL.finditer(text))
         ends = [label.start() for label in labels[1:]] + [len(text)]
         values = {label[1]: text[label.end() : end].strip() for label, end in zip(labels, ends, strict=True)}
-        number = values.get("PartitionCount") or values.get("Partition") or ""
-        if not values.get("Topic") or not number.isdigit():
+        summary = "PartitionCount" in values
+        number = whole_number(values.get("PartitionCount" if summary else "Partition", ""), MOST_PARTITIONS)
+        if not is_topic(values.get("Topic", "")) or number is None or number == (0 if summary else MOST_PARTITIONS):
             return False
         topic = self._found.topic(values["Topic"])
-        if "PartitionCount" in values:
-            topic.partitions = int(number)
-            topic.configs = values.get("Configs", "")
+        if summary:
+            topic.partitions, topic.replicas = number, {}
+            topic.factor = whole_number(values.get("ReplicationFactor", ""), LARGEST_ID) or None
+            topic.configs = tuple(_CONFIGS.split(values["Configs"])) if values.get("Configs") else ()
         else:
-            topic.highest = max(topic.highest, int(number))
+            topic.highest = max(topic.highest, number)
+            topic.replicas[number] = _ids(values.get("Replicas", ""))
         for label in _BROKER_LABELS:
-            for broker in values.get(label, "").split(","):
-                if broker.strip().isdigit():
-                    self._found.brokers[int(broker)] = None
+            self._found.brokers.update(dict.fromkeys(_ids(values.get(label, ""))))
         return True
 
     def _read_row(self, header: _Header, text: str) -> bool:
@@ -201,22 +238,31 @@ class OutputReader:
         return True
 
     def _read_offsets(self, name: str, cells: dict[str, str], first: bool) -> bool:
-        partition, end, lag = cells["PARTITION"], cells.get("LOG-END-OFFSET", NONE), cells["LAG"]
-        if not all(_is_count(cell) for cell in (partition, end, lag, cells.get("CURRENT-OFFSET", NONE))):
+        counts = [
+            cells["PARTITION"],
+            cells["LAG"],
+            cells.get("LOG-END-OFFSET", NONE),
+            cells.get("CURRENT-OFFSET", NONE),
+        ]
+        if not all(_is_count(cell) for cell in counts):
+            return False
+        number = whole_number(cells["PARTITION"], MOST_PARTITIONS - 1)
+        consumer = _given(cells.get("CONSUMER-ID", cells.get("OWNER", NONE)))
+        if number is None and (cells["PARTITION"] != NONE or consumer is None):
+            return False
+        if number is not None and not is_topic(cells["TOPIC"]):
             return False
         group = self._found.group(name)
         if first:
-            group.offsets, group.idle = {}, {}
+            group.offsets, group.clients = {}, {}
             group.offset_tables += 1
-        consumer = _given(cells.get("CONSUMER-ID", cells.get("OWNER", NONE)))
-        if partition == NONE:
-            if consumer is None:
-                return False
-            group.idle[consumer] = None
+        if consumer is not None:
+            group.clients[consumer] = _client(cells)
+        if number is None:
             return True
         topic = self._found.topic(cells["TOPIC"])
-        topic.highest = max(topic.highest, int(partition))
-        row = OffsetRow(topic.name, int(partition), _count(end), _count(lag), consumer)
+        topic.highest = max(topic.highest, number)
+        row = OffsetRow(topic.name, number, _count(counts[2]), _count(counts[1]), consumer)
         group.offsets[row.topic, row.partition] = row
         if row.end is not None:
             group.first_end.setdefault((row.topic, row.partition), row.end)
@@ -224,28 +270,33 @@ class OutputReader:
 
     def _read_member(self, name: str, cells: dict[str, str], first: bool) -> bool:
         consumer = cells["CONSUMER-ID"]
-        if consumer in ("", NONE) or not _is_count(cells.get("#PARTITIONS", NONE)):
+        assigned = _assigned(next((cells[column] for column in _ASSIGNMENT_COLUMNS if column in cells), NONE))
+        if consumer in ("", NONE) or not _is_count(cells.get("#PARTITIONS", NONE)) or assigned is None:
             return False
         group = self._found.group(name)
         if first or group.members is None:
             group.members = {}
-        assigned = next((cells[column] for column in _ASSIGNMENT_COLUMNS if column in cells), NONE)
-        partitions = _assigned(assigned)
-        for topic_name, partition in partitions:
+        for topic_name, partition in assigned:
             topic = self._found.topic(topic_name)
             topic.highest = max(topic.highest, partition)
-        group.members[consumer] = MemberRow(consumer, _given(cells.get("GROUP-INSTANCE-ID", NONE)), partitions)
+        instance = _given(cells.get("GROUP-INSTANCE-ID", NONE))
+        group.members[consumer] = MemberRow(consumer, _client(cells), instance, assigned)
+        group.sign_of_kip_848 = group.sign_of_kip_848 or _epoch(cells)
         return True
 
     def _read_state(self, name: str, cells: dict[str, str], first: bool) -> bool:
-        if cells["STATE"] not in STATES or not cells["#MEMBERS"].isdigit():
+        members = whole_number(cells["#MEMBERS"], MOST_MEMBERS)
+        if cells["STATE"] not in STATES or members is None:
             return False
         group = self._found.group(name)
-        group.state, group.member_count = cells["STATE"], int(cells["#MEMBERS"])
+        group.state, group.member_count = cells["STATE"], members
         group.strategy = _given(cells.get("ASSIGNMENT-STRATEGY", NONE))
+        group.sign_of_kip_848 = group.sign_of_kip_848 or _epoch(cells)
+        if group.state in _STATES_OF_KIP_848:
+            group.sign_of_kip_848 = f"STATE {group.state}"
         coordinator = _COORDINATOR.search(cells.get("COORDINATOR (ID)", ""))
-        if coordinator is not None and coordinator[1].strip("()").isdigit():
-            self._found.brokers[int(coordinator[1].strip("()"))] = None
+        if coordinator is not None:
+            self._found.brokers.update(dict.fromkeys(_ids(coordinator[1].strip("()"))))
         return True
 
 
@@ -300,22 +351,49 @@ def _cells_by_place(header: _Header, text: str) -> dict[str, str] | None:
     return cells if len(header.columns) - sum(not cell for cell in cells.values()) >= 3 else None
 
 
-def _assigned(text: str) -> tuple[tuple[str, int], ...]:
-    """Return the partitions of ``t(0,1),u(2)`` (Kafka 1 to 3) or ``t:0,1;u:2`` (Kafka 4)."""
-    found = []
-    for part in text.split(";") if ":" in text and "(" not in text else re.findall(r"[^,]\S*?\)", text):
-        match = _ASSIGNED.fullmatch(part)
-        if match is not None:
-            found += [(match[1], int(number)) for number in (match[2] or match[3]).split(",")]
+def _assigned(text: str) -> tuple[tuple[str, int], ...] | None:
+    """Return the partitions of ``t(0,1),u(2)`` (Kafka 1 to 3) or ``t:0,1;u:2`` (Kafka 4); None for other texts."""
+    if text in ("", NONE):
+        return ()
+    older = "(" in text
+    found: list[tuple[str, int]] = []
+    for part in text.removesuffix(")").split(")") if older else text.split(";"):
+        topic, _, listed = part.partition("(") if older else part.rpartition(":")
+        topic = topic.lstrip(", ")
+        numbers = [whole_number(number.strip(), MOST_PARTITIONS - 1) for number in listed.split(",")]
+        if not is_topic(topic) or None in numbers:
+            return None
+        found += [(topic, number) for number in numbers if number is not None]
     return tuple(found)
 
 
+@lru_cache(maxsize=10_000)
+def _ids(text: str) -> tuple[int, ...]:
+    """Return the broker ids in a list such as ``1,2``; other words, such as "none" and "N/A", are left out."""
+    ids = (whole_number(part.strip(), LARGEST_ID) for part in text.split(","))
+    return tuple(broker for broker in ids if broker is not None)
+
+
+def _client(cells: dict[str, str]) -> str:
+    """Return the client id and the host of a row: "billing-1 on /10.0.0.5"."""
+    client, host = (_given(cells.get(column, NONE)) for column in ("CLIENT-ID", "HOST"))
+    client = client or cells.get("CONSUMER-ID") or cells.get("OWNER", NONE)
+    return f"{client} on {host}" if host else client
+
+
+def _epoch(cells: dict[str, str]) -> str:
+    """Return the first epoch of a row. The tools print "-" for a classic group. Source: ConsumerGroupCommand (4.0)."""
+    given = ((column, cells.get(column, NONE)) for column in _EPOCHS)
+    return next((f"{column} {cell}" for column, cell in given if whole_number(cell, LARGEST_ID) is not None), "")
+
+
 def _is_count(cell: str) -> bool:
-    return cell == NONE or cell.lstrip("-").isdigit() or cell.lower() == "unknown"
+    return cell == NONE or cell.lower() == "unknown" or _count(cell) is not None
 
 
 def _count(cell: str) -> int | None:
-    return int(cell) if cell != NONE and cell.lstrip("-").isdigit() else None
+    number = whole_number(cell.removeprefix("-"), LARGEST_OFFSET)
+    return -number if number is not None and cell.startswith("-") else number
 
 
 def _given(cell: str) -> str | None:

@@ -2,12 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from kemu.emulator.scenario.keys import Declared, declared
+from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.text.kafka_keys import SET_BY_SCENARIO, Settings, as_settings, fields_of
-from kemu.emulator.text.tables import ScenarioError, nearest
+from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from kemu.protocol.frozen import frozen
+from kemu.tools.kafka_files.input_files import LARGEST_ID, whole_number
 from kemu.tools.kafka_files.kafka_output import Line
 
 KINDS: Mapping[str, type] = {"consumer": ConsumerConfig, "broker": BrokerConfig, "producer": ProducerConfig}
@@ -40,7 +43,8 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 class Properties:
     """The contents of one file: the kind of process, and the emulated settings.
 
-    ``group`` and ``instance`` are the consumer's ``group.id`` and ``group.instance.id``.
+    ``group`` and ``instance`` are the consumer's ``group.id`` and ``group.instance.id``. ``replication`` has a broker's
+    settings of replicas, by the keys of [brokers.replication]. ``kip_848``: whether ``group.protocol`` is "consumer".
     """
 
     source: str
@@ -48,8 +52,20 @@ class Properties:
     settings: Settings
     group: str | None
     instance: str | None
+    replication: Mapping[str, int | bool | str]
+    kip_848: bool
     unused: tuple[Line, ...]
     """Lines whose key has no effect in kemu: the number of the line, and the key with the reason."""
+
+
+MOST_LINES = 5_000
+"""Maximum number of lines in a properties file. Kafka's own ``server.properties`` has fewer than 200."""
+LONGEST_VALUE = 10_000
+
+_REPLICATION: Mapping[str, Declared] = {
+    each.key.kafkas[0]: each for each in declared(ReplicationSpec) if each.key.kafkas[0]
+}
+"""Kafka's key of a broker -> key of [brokers.replication]."""
 
 
 def looks_like_properties(name: str, lines: Iterable[Line]) -> bool:
@@ -60,12 +76,14 @@ def looks_like_properties(name: str, lines: Iterable[Line]) -> bool:
     return bool(pairs) and all(_LOOKS.match(line.text) for line in pairs)
 
 
-def read_properties(source: str, lines: Iterable[Line]) -> Properties | None:
+def read_properties(source: str, lines: Sequence[Line]) -> Properties | None:
     """Return the settings of a file; None for a file without a known key.
 
     Raises:
-        ScenarioError: a value is invalid, or settings contradict each other.
+        ScenarioError: a value is invalid, settings contradict each other, or the file is too long.
     """
+    if len(lines) > MOST_LINES:
+        raise ScenarioError([Problem((), f"is a properties file of more than {MOST_LINES:,} lines")], source)
     pairs = [(number, _PREFIX.sub("", key), text) for number, key, text in _pairs(lines)]
     kind = _kind(key for _, key, _ in pairs)
     cls = KINDS[kind]
@@ -73,9 +91,15 @@ def read_properties(source: str, lines: Iterable[Line]) -> Properties | None:
     texts: dict[str, str] = {}
     identity: dict[str, str] = {}
     unused: list[Line] = []
+    replication: dict[str, int | bool | str] = {}
+    kip_848 = False
     for number, key, text in pairs:
-        if kind == "consumer" and key in SET_BY_SCENARIO:
+        if key == "group.protocol" and kind == "consumer":
+            kip_848 = text.lower() == "consumer"
+        elif kind == "consumer" and key in SET_BY_SCENARIO:
             identity[key] = text
+        elif kind == "broker" and key in _REPLICATION and (value := _replica_value(key, text)) is not None:
+            replication[_REPLICATION[key].name] = value
         elif key not in known:
             unused.append(Line(number, f"{key} has no effect here{_hint(key, known)}"))
         else:
@@ -87,7 +111,7 @@ def read_properties(source: str, lines: Iterable[Line]) -> Properties | None:
     if "client.id" in identity:
         number = next(number for number, key, _ in pairs if key == "client.id")
         unused.append(Line(number, f"client.id has no effect here; {SET_BY_SCENARIO['client.id']}"))
-    if not texts and not identity:
+    if not (texts or identity or replication or kip_848):
         return None
     try:
         settings = as_settings(cls, texts)
@@ -95,7 +119,15 @@ def read_properties(source: str, lines: Iterable[Line]) -> Properties | None:
         raise ScenarioError(error.problems, source) from None
     unused.sort(key=lambda line: line.number)
     group, instance = identity.get("group.id"), identity.get("group.instance.id")
-    return Properties(source, kind, settings, group, instance, tuple(unused))
+    return Properties(source, kind, settings, group, instance, replication, kip_848, tuple(unused))
+
+
+def _replica_value(key: str, text: str) -> int | bool | str | None:
+    """Return the value for a key of [brokers.replication]; None for a value of another type."""
+    if isinstance(_REPLICATION[key].default, bool):
+        return {"true": True, "false": False}.get(text.lower())
+    number = whole_number(text, LARGEST_ID)
+    return f"{number}ms" if number is not None and _REPLICATION[key].key.kafkas[1] == "ms" else number
 
 
 def _hint(key: str, known: Iterable[str]) -> str:
@@ -109,6 +141,8 @@ def _hint(key: str, known: Iterable[str]) -> str:
 
 def _problem(cls: type, key: str, text: str) -> str | None:
     """Return the problem of one value, or None. The caller checks relations between values after the last key."""
+    if len(text) > LONGEST_VALUE:
+        return f"has a value of more than {LONGEST_VALUE:,} characters"
     try:
         as_settings(cls, {key: text})
     except ScenarioError as error:
@@ -128,20 +162,22 @@ def _kind(keys: Iterable[str]) -> str:
 
 def _pairs(lines: Iterable[Line]) -> Iterable[tuple[int, str, str]]:
     """Yield (line, key, value) by the syntax of ``java.util.Properties``, with continued lines and escapes."""
-    begun: tuple[int, str] | None = None
+    begun: list[str] = []
+    number = 0
     for line in lines:
         text = line.text.lstrip()
-        if begun is None and (not text or text[0] in "#!"):
+        if not begun:
+            if not text or text[0] in "#!":
+                continue
+            number = line.number
+        text = text.rstrip("\r\n")
+        if (len(text) - len(text.rstrip("\\"))) % 2:
+            begun.append(text[:-1])
             continue
-        number, before = begun or (line.number, "")
-        logical = before + text.rstrip("\r\n")
-        if (len(logical) - len(logical.rstrip("\\"))) % 2:
-            begun = (number, logical[:-1])
-            continue
-        begun = None
-        yield from _pair(number, logical)
-    if begun is not None:
-        yield from _pair(*begun)
+        yield from _pair(number, "".join((*begun, text)))
+        begun = []
+    if begun:
+        yield from _pair(number, "".join(begun))
 
 
 def _pair(number: int, logical: str) -> Iterable[tuple[int, str, str]]:

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, TypeGuard
 
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.reassign.requests import list_error
+from kemu.tools.kafka_files.input_files import LARGEST_ID, BadFile, is_topic, read_text
 
+MOST_REPLICAS = 100
+"""Maximum number of replicas of a partition."""
 MOST_PROBLEMS = 20
 """Maximum number of problems in one error."""
 
@@ -58,13 +60,12 @@ def _version_problems(path: str, raw: Mapping[str, Any]) -> list[str]:
 
 def _json_of(path: str) -> Any:
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "is not UTF-8"
-        raise BadReassignment(f"{path}: {why}") from error
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return json.loads(read_text(path))
+    except BadFile as error:
+        raise BadReassignment(f"{path}: {error}") from error
+    except RecursionError:
+        raise BadReassignment(f"{path}: is no JSON that can be read: nested too deep") from None
+    except ValueError as error:
         raise BadReassignment(f"{path}: is no JSON: {error}") from error
 
 
@@ -74,13 +75,15 @@ def _entry(path: str, number: int, row: Any) -> tuple[str, str, tuple[TopicParti
     if not isinstance(row, dict):
         return where, 'must be {"topic", "partition", "replicas"}', None
     topic, partition, replicas = row.get("topic"), row.get("partition"), row.get("replicas")
-    if not isinstance(topic, str) or not topic:
-        return where, "topic must be a name", None
-    if not _is_number(partition) or partition < 0:
-        return f"{where}: topic {topic}", "partition must be a whole number, 0 or more", None
+    if not isinstance(topic, str) or not is_topic(topic):
+        return where, "topic must be a name of a topic", None
+    if not _is_number(partition) or not 0 <= partition <= LARGEST_ID:
+        return f"{where}: topic {topic}", f"partition must be a whole number from 0 to {LARGEST_ID}", None
     where = f"{path}: {topic}-{partition}"
     if not isinstance(replicas, list) or not all(_is_number(broker) for broker in replicas):
         return where, "replicas must be a list of broker ids", None
+    if len(replicas) > MOST_REPLICAS or any(broker > LARGEST_ID for broker in replicas):
+        return where, f"replicas must be at most {MOST_REPLICAS} broker ids up to {LARGEST_ID}", None
     brokers = tuple(replicas)
     wrong = list_error(brokers)
     return where, wrong, None if wrong else ((topic, partition), brokers)

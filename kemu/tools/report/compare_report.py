@@ -5,7 +5,7 @@ variant with the same seed. A variant is better or worse if the exact 95 % inter
 excludes 0.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kemu.emulator.metrics.figure import Better
@@ -22,7 +22,7 @@ LONGEST_NAME = 20
 _ORDER = ("better", "worse", "less", "more")
 
 
-def differences(base: dict[str, Any], row: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def differences(base: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The paired differences of a variant to ``base``, for each figure that both rows have.
 
     Args:

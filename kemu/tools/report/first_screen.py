@@ -11,18 +11,25 @@ from kemu.emulator.runner import RunResult
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.tools.report.reasons import short_members
-from kemu.tools.report.story import StoryLine, clock_text, span_text
+from kemu.tools.report.story import TOLD_US, StoryLine, clock_text, span_text, still_text
 
 COLOURS = {"holds": "green", "liveness": "red", "violated": "red", "livelock": "red", "broken": "red"}
 """Verdict -> colour of the verdict on a terminal."""
-KIND_COLOURS = {"fault": "yellow", "group": "cyan", "member": "magenta", "control": "blue", "partitions": "blue"}
+KIND_COLOURS = {
+    "fault": "yellow",
+    "end": "yellow",
+    "group": "cyan",
+    "member": "magenta",
+    "control": "blue",
+    "partitions": "blue",
+}
 """Kind of a story line -> colour of the line on a terminal."""
 MOST_EVENTS = 10
 """Maximum number of events on the first screen."""
 HEAD = 8
 """Width of the column with the words "Verdict" and "Cost", in characters."""
 _WEIGHTS: Mapping[str, int] = {
-    "fault": 9, "effect": 8, "member": 7, "control": 6, "host": 5, "group": 5, "partitions": 4,
+    "fault": 9, "end": 9, "effect": 8, "member": 7, "control": 6, "host": 5, "group": 5, "partitions": 4,
 }  # fmt: skip
 """Kind of a story line -> its importance."""
 _NUMBERS = re.compile(r"\d[\d.,]*( ms| s| min)?")
@@ -64,6 +71,19 @@ def cost_line(figures: Figures, width: int) -> str:
             parts.append(part)
             used += len(part) + 2
     return f"{'Cost':{HEAD}}{', '.join(parts) or 'none: no records, no rebalances'}"
+
+
+def still_line(result: RunResult, width: int) -> str:
+    """The longest wait that has not ended, and the number of the others; "" if there is none of a second or more."""
+    waits = sorted((each.since_us, place) for place, each in enumerate(result.waiting))
+    waits = [each for each in waits if result.virtual_us - each[0] >= TOLD_US]
+    if not waits:
+        return ""
+    text = still_text(result.waiting[waits[0][1]], result.virtual_us)
+    more = f" (and {len(waits) - 1} more)" if len(waits) > 1 else ""
+    room = width - HEAD - len(more)
+    text = text if len(text) <= room else text[: room - 1].rstrip() + "…"
+    return f"{'Still':{HEAD}}{click.style(text + more, fg='yellow')}"
 
 
 def _costs(figures: Figures) -> Iterator[str]:

@@ -1,10 +1,13 @@
 """The owners of partitions over time, as members report ownership, and a diagram of owners in plain text."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
 
 from attrs import define
 
 from kemu.emulator.facts import HostDown, HostStarted, RunEnded, RunStarted, Seen, TopicGrown
+from kemu.emulator.metrics.serving import MOVERS
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import ActorName, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
@@ -14,6 +17,7 @@ from kemu.protocol.notes.groups import (
     PartitionsLost,
     PartitionsRevoked,
 )
+from kemu.tools.report.frames import FROM, UNTIL, Frame, frame_of, name_of
 
 NO_OWNER = "."
 SEVERAL = "!"
@@ -34,6 +38,10 @@ class Interval:
     owner: ActorName
     start_us: int
     end_us: int
+    generation: int = -1
+    """The generation in which the member received the partition; -1: unknown."""
+    ended: str = ""
+    """How the ownership ended: a cause of ``emulator.metrics.serving.MOVERS``; "": it had not ended."""
 
 
 class Ownership:
@@ -63,32 +71,49 @@ class Ownership:
         panel = self._panel
         if panel.now is not seen:
             return  # the end of the run
+        how = MOVERS.get(type(seen.fact), "")
         for ended in panel.ended:
-            self._gives_up(ended.group, ended.actor, ended.owned, seen.at_us)
+            self._gives_up(ended.group, ended.actor, ended.owned, seen.at_us, how)
         if panel.left is not None and type(seen.fact) is MemberFailed:
-            self._gives_up(panel.left.group, seen.actor, panel.left.owned, seen.at_us)
+            self._gives_up(panel.left.group, seen.actor, panel.left.owned, seen.at_us, how)
         if panel.given_up or panel.gained:
             holding = panel.holding(seen)
-            self._gives_up(holding.group, seen.actor, panel.given_up, seen.at_us)
-            self._gets(holding.group, seen.actor, panel.gained, seen.at_us)
+            self._gives_up(holding.group, seen.actor, panel.given_up, seen.at_us, how)
+            self._gets(holding.group, seen.actor, panel.gained, seen.at_us, holding.generation)
 
     def finish(self) -> None:
         """Close the open intervals at the end of the run."""
         for (group, owner), held in self._open.items():
-            self._gives_up(group, owner, list(held), self.end_us)
+            self._gives_up(group, owner, list(held), self.end_us, "")
 
-    def _gets(self, group: str, owner: ActorName, partitions: Iterable[TopicPartition], at_us: int) -> None:
+    def frame(self) -> Frame:
+        """All intervals, by start."""
+        rows: list[tuple[Any, ...]] = [
+            (each.start_us, each.end_us, group, name_of(each.partition), each.owner, each.generation, each.ended)
+            for group, intervals in self.intervals.items()
+            for each in intervals
+            if each.end_us > each.start_us
+        ]
+        names = (FROM, UNTIL, "group", "partition", "owner", "generation", "ended")
+        return frame_of(names, sorted(rows, key=itemgetter(0, 1)))
+
+    def _gets(
+        self, group: str, owner: ActorName, partitions: Iterable[TopicPartition], at_us: int, generation: int
+    ) -> None:
         held = self._open.setdefault((group, owner), {})
         for partition in partitions:
-            held[partition] = interval = Interval(partition, owner, at_us, 1 << 62)
+            held[partition] = interval = Interval(partition, owner, at_us, 1 << 62, generation)
             self.intervals.setdefault(group, []).append(interval)
             self.subscribed.setdefault(group, set()).add(partition[0])
 
-    def _gives_up(self, group: str, owner: ActorName, partitions: Iterable[TopicPartition], at_us: int) -> None:
+    def _gives_up(
+        self, group: str, owner: ActorName, partitions: Iterable[TopicPartition], at_us: int, how: str
+    ) -> None:
         held = self._open.get((group, owner), {})
         for partition in partitions:
             if partition in held:  # otherwise the member failed before its host ended
-                held.pop(partition).end_us = at_us
+                interval = held.pop(partition)
+                interval.end_us, interval.ended = at_us, how
 
 
 def picture(

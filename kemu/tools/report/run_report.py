@@ -4,7 +4,6 @@ import json
 import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -30,11 +29,13 @@ from kemu.emulator.scenario.scenario import Scenario, known_names
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import broker_host
 from kemu.tools.exits import OF_VERDICT
-from kemu.tools.report.first_screen import COLOURS, cost_line, event_line, events_text, verdict_line
+from kemu.tools.report.collecting import RunReport
+from kemu.tools.report.first_screen import COLOURS, cost_line, event_line, events_text, still_line, verdict_line
+from kemu.tools.report.frames import plain_frames
 from kemu.tools.report.layout import TableColumn, table, terminal_width, without_zeros
-from kemu.tools.report.ownership import Ownership, picture
+from kemu.tools.report.ownership import picture
 from kemu.tools.report.reasons import short_members, short_reason
-from kemu.tools.report.story import Story, StoryLine, clock_text, core_text, span_text
+from kemu.tools.report.story import Story, StoryLine, clock_text, core_text, span_text, still_text
 
 MOST_REBALANCES = 30
 MOST_LOSSES = 20
@@ -62,33 +63,30 @@ def as_dict(result: RunResult) -> dict[str, Any]:
     return {**own, **figures}
 
 
-def as_json(result: RunResult) -> str:
-    """The result as one JSON object."""
-    return json.dumps(as_dict(result), indent=2)
+def report_as_dict(report: RunReport) -> dict[str, Any]:
+    """The report as plain data: the result, the command that repeats the run, and the frames, by column."""
+    return {**as_dict(report.result), "command": report.command, "frames": plain_frames(report.frames)}
 
 
-def as_text(
-    result: RunResult,
-    scenario: Scenario,
-    story: Story,
-    ownership: Ownership,
-    command: str,
-    trace: Path | None,
-    *,
-    told: bool = False,
-    verbose: bool = False,
-) -> Iterable[str]:
+def as_json(report: RunReport) -> str:
+    """The report as one JSON object."""
+    return json.dumps(report_as_dict(report), indent=2)
+
+
+def as_text(report: RunReport, *, told: bool = False, verbose: bool = False) -> Iterable[str]:
     """The lines of the report: the first screen, then the details.
 
-    ``story`` and ``ownership`` observed the run, and ``command`` repeats the run. ``told``: the story was printed
-    during the run. ``verbose``: the report has the whole story, with Kafka's reasons in full.
+    ``told``: the story was printed during the run. ``verbose``: the report has the whole story, with Kafka's reasons in
+    full.
     """
     width = terminal_width()
-    restarts = _Restarts(scenario, story)
+    result, scenario, story = report.result, report.scenario, report.story
+    restarts = Restarts(scenario, story)
     yield from _head(result, scenario)
     yield ""
     yield verdict_line(result, scenario, width)
     yield cost_line(result.figures, width)
+    yield from filter(None, [still_line(result, width)])
     if not told:
         yield ""
         lines = [restarts.amended(line) for line in story.lines]
@@ -101,9 +99,9 @@ def as_text(
         yield from _section("Violations" if result.violations else "What went wrong")
         yield from _violations(result, scenario)
     for group in scenario.groups:
-        if group in ownership.intervals:
+        if group in report.ownership.intervals:
             yield from _section(f"Who owned what in {group}")
-            yield from picture(ownership, group, columns=width)
+            yield from picture(report.ownership, group, columns=width)
     yield from _section("What it cost")
     yield from costs_of(result.figures, verbose)
     yield from _group_records(result.figures, scenario)
@@ -123,10 +121,10 @@ def as_text(
         yield from _section("Repaired core")
         yield f"  {core_text(result.core)}"
     yield from _section("The run")
-    yield from _run_itself(result, command, trace)
+    yield from _run_itself(report)
 
 
-class _Restarts:
+class Restarts:
     """The real down times of hosts, in place of the planned down times, which random draws change."""
 
     PLANNED = re.compile(r"each down for (?P<planned>\S+)$")
@@ -583,7 +581,7 @@ def _rebalances(rows: Sequence[RebalanceFigures], verbose: bool = False) -> Iter
     yield from table(*without_zeros(heads, cells, keys=4), keys=2, indent=4)
 
 
-def _faults(result: RunResult, restarts: _Restarts) -> Iterable[str]:
+def _faults(result: RunResult, restarts: Restarts) -> Iterable[str]:
     for fault in result.faults:
         said = f"  {fault.index}  {restarts.in_text(fault.index, fault.text)}"
         if fault.parts:
@@ -625,7 +623,7 @@ def _unmended(left: Sequence[Unmended]) -> Iterable[str]:
 def _waiting(result: RunResult) -> Iterable[str]:
     """The lines about hosts and groups that wait at the end, with waiting time and cause."""
     for each in result.waiting[:MOST_WAITING]:
-        yield f"  {each.what} for {(result.virtual_us - each.since_us) / 1e6:.1f} s: {each.why}"
+        yield f"  {still_text(each, result.virtual_us)}"
     if len(result.waiting) > MOST_WAITING:
         yield f"  ... and {len(result.waiting) - MOST_WAITING} more"
 
@@ -648,8 +646,9 @@ def _violations(result: RunResult, scenario: Scenario) -> Iterable[str]:
         yield from (f"  {line}" for line in result.broke.splitlines())
 
 
-def _run_itself(result: RunResult, command: str, trace: Path | None) -> Iterable[str]:
+def _run_itself(report: RunReport) -> Iterable[str]:
     """The lines with speed, digest, trace, and the command that repeats the run."""
+    result, trace = report.result, report.trace
     speed = result.virtual_us / 1e6 / result.wall_s if result.wall_s else 0
     yield (
         f"  {result.loop} loop, {result.steps:,} steps, {result.messages:,} messages, "
@@ -660,4 +659,4 @@ def _run_itself(result: RunResult, command: str, trace: Path | None) -> Iterable
         yield f"  trace: {trace}"
         yield f"  read the trace with: kemu explain {trace}"
         yield f"  replay the trace with: kemu replay {trace}"
-    yield f"  repeat with: {command}"
+    yield f"  repeat with: {report.command}"

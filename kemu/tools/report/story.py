@@ -5,13 +5,14 @@ seconds. The line has the times of the first and of the last host. Only crashes 
 line.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from attrs import define
 
 from kemu.emulator import facts
 from kemu.emulator.facts import Seen
+from kemu.emulator.watching.waiting_at_end import StillWaiting
 from kemu.protocol.notes import groups as notes
 from kemu.tools.report import control_story, streams_story
 from kemu.tools.report.control_story import PARTITIONS, ControlStory
@@ -31,6 +32,9 @@ SETTLED = ("Stable", "Empty", "Dead")
 """States of a group that end a rebalance."""
 CLOSED = "{} closed cleanly"
 
+END = "end"
+"""Kind of a line about what still waits at the end."""
+
 Emit = Callable[[str], None]
 
 
@@ -49,13 +53,18 @@ def span_text(us: int) -> str:
     return f"{us // 60_000_000} min {us % 60_000_000 // 1_000_000} s"
 
 
+def still_text(each: StillWaiting, at_us: int) -> str:
+    """One waiting entity, its time and its reason; the run ends at ``at_us``."""
+    return f"{each.what} for {(at_us - each.since_us) / 1e6:.1f} s: {each.why}"
+
+
 @define
 class StoryLine:
     """One line of the story: a sentence, and the hosts or partitions that the sentence names."""
 
     at_us: int
     kind: str
-    """One of group, fault, effect, host, member, control, partitions; decides colour and importance."""
+    """group, fault, effect, host, member, control, partitions, end: for colour and order."""
     sentence: str
     """The sentence, with "{}" as a placeholder for the hosts or partitions."""
     who: list[str]
@@ -129,6 +138,12 @@ class Story:
         self.lines.append(line)
         if self._emit is not None:
             self._emit(f"{clock_text(at_us)}  {line.text()}")
+
+    def still(self, waiting: Iterable[StillWaiting], at_us: int) -> None:
+        """Tell what still waits at the end of the run, the longest wait first."""
+        for each in sorted(waiting, key=lambda each: each.since_us):
+            if at_us - each.since_us >= TOLD_US:
+                self.add(at_us, END, f"at the end: {still_text(each, at_us)}")
 
     # --- groups ------------------------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ class AssignorAnswers:
         return sum(_invalid(step) for group in self.groups for step in group["steps"] if "answer" in step)
 
     def to_json(self) -> str:
-        """As ``AnswersOfRelease`` documents."""
+        """The text of a recording of these answers."""
         return recording_text(self.release, self.made_by, ROWS, self.groups)
 
     def differences(self) -> Iterator[OtherAnswer]:
@@ -56,7 +56,7 @@ class AssignorAnswers:
                     yield OtherAnswer(group["id"], step, ours)
 
     def said(self, wrong: Sequence[OtherAnswer]) -> Iterator[str]:
-        """As ``AnswersOfRelease`` documents."""
+        """Lines for a report: the numbers of compared and different answers, and further figures."""
         failed = f", {self.failed} at which Kafka's fails" if self.failed else ""
         failed += f", {self.invalid} at which it gives what it must not" if self.invalid else ""
         yield f"{len(self.groups)} groups, {self.steps} steps, {len(wrong)} differ{failed}"

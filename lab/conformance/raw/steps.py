@@ -1,6 +1,6 @@
 """A sequence of raw requests to one group, their responses, and both as compact JSON.
 
-Member ids are unknown before the coordinator generates them, so a sequence names them by their origin: ``m4`` is the id
+Member ids are unknown before the coordinator generates them, so a sequence names ids by their origin. ``m4`` is the id
 that was generated for the JoinGroup of step 4.
 """
 

@@ -39,7 +39,7 @@ class TaskAnswers:
     cases: tuple[Json, ...]
 
     def to_json(self) -> str:
-        """As ``AnswersOfRelease`` documents."""
+        """The text of a recording of these answers."""
         return recording_text(self.release, self.made_by, ROWS, self.cases)
 
     def differences(self) -> Iterator[OtherAnswer]:
@@ -50,7 +50,7 @@ class TaskAnswers:
                 yield OtherAnswer("case", case, ours)
 
     def said(self, wrong: Sequence[OtherAnswer]) -> Iterator[str]:
-        """As ``AnswersOfRelease`` documents."""
+        """Lines for a report: the numbers of compared and different answers, and further figures."""
         yield f"{len(self.cases)} cases, {len(wrong)} differ"
 
 

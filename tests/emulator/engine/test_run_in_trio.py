@@ -2,12 +2,15 @@
 
 import signal
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from kemu.emulator.engine.loop import Outside, run_in_trio, run_plain, run_trio
+from kemu.actors.machine import Event
+from kemu.emulator.engine.hosts import Actor
+from kemu.emulator.engine.loop import TURNS_A_TRIP, Outside, run_in_trio, run_plain, run_trio
 from kemu.emulator.engine.world import MachineBroke, World
 from kemu.emulator.facts import Seen
 from kemu.emulator.runner import Run
@@ -41,12 +44,39 @@ def test_a_drive_in_a_running_loop_takes_the_same_turns() -> None:
             nursery.start_soon(tick)
             await run_in_trio(inside, SECOND)
             nursery.cancel_scope.cancel()
-        assert ticks > 100, "others in the loop have their turns too"
+        assert ticks >= inside.steps // TURNS_A_TRIP > 20, "others in the loop have their turns too"
 
     in_trio(main)
     run_plain(alone, SECOND)
 
     assert digest(inside) == digest(alone)
+
+
+def test_every_actor_is_a_task_and_its_turns_run_in_the_context_of_that_task() -> None:
+    """The dispatcher resumes the coroutine of a task without Trio's scheduler, but in the task's own context."""
+    mark, world = ContextVar("mark", default=0), stormy_world(4)
+    seen: dict[object, list[int]] = {}
+    take_turn = world.take_turn
+
+    def taken(actor: Actor, event: Event) -> None:
+        seen.setdefault(actor, []).append(mark.get())
+        mark.set(mark.get() + 1)
+        take_turn(actor, event)
+
+    world.take_turn = taken  # type: ignore[method-assign]
+    tasks: list[str] = []
+
+    async def main() -> None:
+        me = trio.lowlevel.current_task()
+        world.at(500, lambda: tasks.extend(each.name for each in me.child_nurseries[-1].child_tasks))
+        await run_in_trio(world, SECOND)
+
+    in_trio(main)
+
+    assert sum(map(len, seen.values())) == world.steps
+    assert all(marks == list(range(len(marks))) for marks in seen.values())
+    assert len(tasks) == sum(len(host.actors) for host in world.hosts.values()), tasks
+    assert mark.get() == 0
 
 
 def test_a_live_world_is_woken_from_outside_and_acts_at_that_virtual_time() -> None:

@@ -363,7 +363,7 @@ def test_a_log_that_grows_for_long_is_forgotten_from_behind() -> None:
     """Two groups; what both have processed needs no memory, and delays stay right."""
     told = Told()
     told.position(0, "c1", 0, "reset")
-    waiting = told.judging.metrics._waiting
+    waiting = told.judging.metrics.waiting
     for at in range(1, 10_001):
         told.appended(at, at - 1, 1)
         told.processed(at + 1, "c1", 1, at - 1, at)

@@ -200,7 +200,7 @@ async def test_a_violation_is_raised_when_the_test_asks(kemu: EmulatedCluster) -
     """And by ``finish``, with the whole outcome."""
     group = await kemu.group(members=2)
     await group.until(stable)
-    checker = kemu.inside.judging.checkers[0]
+    checker = next(each for each in kemu.inside.judging.checkers if each.name == "one-owner")
     checker.violation(kemu.inside.judging.panel.now, "two-owners", ("g", "orders-0"), "made up by a test")
 
     with pytest.raises(Violated, match="made up by a test"):

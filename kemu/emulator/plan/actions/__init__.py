@@ -4,7 +4,7 @@ Three conventions hold for all actions:
 
 * Times are integer microseconds (``for_us``); in a scenario file the same field is ``for = "20s"``.
 * ``for_us=0`` means "until healed" for lasting effects. A crashed host with ``for_us=0`` stays down.
-* A host is a host's name ("c1", "b0") or a role: "coordinator of g" (leader of the group's offsets partition) or
+* A host is a name ("c1", "b0") or a role. Roles are "coordinator of g" (leader of the group's offsets partition) and
   "leader of g" (the member that assigns). A role is resolved when the action is applied. In some fields, "" stands for
   every host.
 """

@@ -269,7 +269,7 @@ def _ids(given: tuple[str, ...]) -> tuple[int, ...]:
 
 @action("reassign-partitions", "partitions move to other brokers", drawn=NEVER, workload=True, replicated=True)
 class PartitionsReassignment:
-    """Move a topic's partitions to other brokers, as ``kafka-reassign-partitions --execute`` asks (KIP-455).
+    """Move a topic's partitions to other brokers, as ``kafka-reassign-partitions --execute`` does (KIP-455).
 
     ``topic``: a topic or ``__consumer_offsets``, which must move before a broker is removed.
 

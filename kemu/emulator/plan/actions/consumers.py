@@ -56,8 +56,8 @@ class ChangeSubscription:
     """Change a member's subscription to these topics until its process ends. The member rejoins with the new
     subscription.
 
-    ``pattern``: instead of ``topics``, all present and later topics whose names match this expression. The group
-    rebalances. Other members keep their subscriptions, because members of a group may subscribe to different topics.
+    ``pattern``: instead of ``topics``, all present and later topics whose names match this expression. The group starts
+    a rebalance. Other members keep their subscriptions, because members of a group may subscribe to different topics.
     """
 
     host: MemberHost

@@ -1,0 +1,122 @@
+"""The records that wait for groups, over time: in all, and on the partitions where most waited.
+
+The metrics know the waiting records (``emulator.metrics.waiting``); this lane writes down each change. Changes within
+``GRAIN_US`` become one row with the largest number and one with the last.
+"""
+
+from array import array
+from typing import Any
+
+from kemu.emulator.facts import Seen
+from kemu.emulator.metrics.waiting import Queue, Waiting
+from kemu.emulator.watching.panel import Panel
+from kemu.protocol.names import GroupId, TopicPartition
+from kemu.protocol.notes import groups, ranges, replication
+from kemu.tools.report.frames import Frame, frame_of, name_of
+from kemu.tools.report.lanes import Handlers
+
+GRAIN_US = 5_000
+MOST_ROWS = 40_000
+"""Rows of one series; the grain of a longer run is larger."""
+WORST = 100
+"""Partitions with a series of their own."""
+
+
+class _Series:
+    """A number over time."""
+
+    __slots__ = ("last", "most", "times", "values")
+
+    def __init__(self) -> None:
+        self.times = array("q")
+        self.values = array("q")
+        self.last = self.most = 0
+
+    def put(self, at_us: int, value: int) -> None:
+        """Set the number from now on."""
+        if value == self.last:
+            return
+        self.last = value
+        self.most = max(self.most, value)
+        if self.times and self.times[-1] == at_us:
+            self.values[-1] = value
+        else:
+            self.times.append(at_us)
+            self.values.append(value)
+
+    def rows(self, grain_us: int) -> list[tuple[int, int]]:
+        """The changes, at most two in each grain: the largest number, then the last one."""
+        rows: list[tuple[int, int]] = []
+        start, most, peak_us, last, last_us = -1, -1, 0, 0, 0
+        for at_us, value in zip(self.times, self.values, strict=True):
+            if start >= 0 and at_us >= start + grain_us:
+                rows += _thinned(most, peak_us, last, last_us)
+                start = -1
+            if start < 0:
+                start, most = at_us - at_us % grain_us, -1
+            if value > most:
+                most, peak_us = value, at_us
+            last, last_us = value, at_us
+        return rows + _thinned(most, peak_us, last, last_us) if start >= 0 else rows
+
+
+def _thinned(most: int, peak_us: int, last: int, last_us: int) -> list[tuple[int, int]]:
+    return [(peak_us, most)] if last_us == peak_us else [(peak_us, most), (last_us, last)]
+
+
+class LagLane:
+    """Waiting records. Sees each fact after the metrics."""
+
+    def __init__(self, panel: Panel, waiting: Waiting) -> None:
+        self._panel = panel
+        self._waiting = waiting
+        self._series: dict[tuple[GroupId, TopicPartition], _Series] = {}
+        self._all = _Series()
+        self.on: Handlers = {
+            groups.RecordsAppended: self._of_partition,
+            groups.PartitionHosted: self._of_partition,
+            replication.BecameLeader: self._of_partition,
+            replication.NodeWritten: self._written,
+            groups.PositionSet: self._of_group,
+            groups.Processed: self._of_group,
+            ranges.RangeProcessed: self._of_group,
+            ranges.RangeTrimmed: self._of_group,
+        }
+
+    def _of_partition(self, seen: Seen, fact: Any) -> None:
+        self._look_at(seen.at_us, (fact.topic, fact.partition))
+
+    def _written(self, seen: Seen, fact: replication.NodeWritten) -> None:
+        if self._panel.written is not None:
+            self._look_at(seen.at_us, self._panel.written)
+
+    def _look_at(self, at_us: int, at: TopicPartition) -> None:
+        for group in self._waiting.groups_of(at):
+            self._put(at_us, group, at)
+
+    def _of_group(self, seen: Seen, fact: Any) -> None:
+        self._put(seen.at_us, fact.group, (fact.topic, fact.partition))
+
+    def _put(self, at_us: int, group: GroupId, at: TopicPartition) -> None:
+        queue: Queue = self._waiting.queue(group, at)
+        if queue.since_us < 0:
+            return
+        series = self._series.get((group, at))
+        if series is None:
+            series = self._series[group, at] = _Series()
+        before = series.last
+        series.put(at_us, queue.count)
+        self._all.put(at_us, self._all.last + series.last - before)
+
+    def frames(self, at_us: int) -> dict[str, Frame]:
+        """``waiting`` in all, and ``lag`` of the partitions where most records waited at any time."""
+        grain_us = max(GRAIN_US, 2 * at_us // MOST_ROWS)
+        worst = sorted(self._series.items(), key=lambda item: (-item[1].most, item[0]))[:WORST]
+        rows = [
+            (group, name_of(at), *row) for (group, at), series in sorted(worst, key=lambda item: item[0])
+            for row in series.rows(grain_us * max(1, len(worst) // 10)) if series.most
+        ]  # fmt: skip
+        return {
+            "waiting": frame_of(("at_us", "records"), self._all.rows(grain_us)),
+            "lag": frame_of(("group", "partition", "at_us", "records"), rows),
+        }
