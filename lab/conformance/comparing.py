@@ -4,15 +4,11 @@
 |---|---|
 | number of generations | 5 % and 95 % quantile of the emulator are both Kafka's number |
 | members of each generation; owners in each | at least one run in twenty has exactly Kafka's |
-| the leader of each generation | likewise, of the runs with Kafka's members so far and its leader before |
-| number of responses to members by API | likewise 5-95 %, of the runs with Kafka's members |
 | a rebalance's duration; downtime, its sum and its longest span | Kafka's lies between the 5 % and the 95 % quantile |
 | number of responses to members with an error (API and code) | likewise |
 | the responses to a member on a connection, in order | see ``compare_exchanges`` |
-| the verdict of the runs | every run holds |
 
-A duration that hardly varies here is a constant (``is_constant``): a timeout, which is no evidence of a distribution.
-Durations are compared only with runs whose generations had the same members so far. A figure that does not agree
+Durations are compared only with runs whose earlier generations had the same members. A figure that does not agree
 *differs*, unless
 
 - the slow machine of the recordings explains the difference of a duration (``HAND_OVER_S`` per span, at most a tenth of
@@ -51,9 +47,7 @@ MOST_OF_A_SUM = 0.1
 """Largest share of Kafka's sum of downtime that the loaded machine can explain."""
 HAND_OVER = "hand-over"
 CHANCE = "chance"
-"""Names of the reasons that every duration may have."""
-CONSTANT = 0.01
-"""Largest range of all runs, as a share of their median, of a duration that counts as a constant."""
+"""Name of a reason that every duration may have."""
 OUTSIDE = 0.1
 """Share of durations that lie outside the 5-95 % range by chance, if both sides are alike."""
 BEATS = 1
@@ -80,9 +74,6 @@ class ComparedKind(StrEnum):
     OWNERS = "owners"
     DOWNTIME = "downtime"
     ERROR = "error"
-    LEADER = "leader"
-    REQUESTS = "requests"
-    VERDICT = "verdict"
 
 
 DURATIONS = (ComparedKind.REBALANCE, ComparedKind.DOWNTIME)
@@ -122,12 +113,6 @@ class ComparedFigure:
     standing: FigureStanding
     why: str = ""
     """Name of the reason that explains the difference; "" without a reason."""
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether this is a duration that is the same in all runs, but for ``CONSTANT``."""
-        ours = self.emulated
-        return self.kind in DURATIONS and ours is not None and ours.most - ours.least <= CONSTANT * ours.median
 
     @property
     def is_out_of_all(self) -> bool:
@@ -185,10 +170,7 @@ class ComparedExchange:
 
 @frozen
 class ComparedPlan:
-    """All rows of one plan, and the number of its runs with the verdict "holds".
-
-    ``in_sample``: Kafka's run is one of those from which the emulator's draws are fitted.
-    """
+    """All rows of one plan, and the number of runs with the verdict "holds"."""
 
     plan: str
     source: str
@@ -196,7 +178,6 @@ class ComparedPlan:
     held: int
     figures: tuple[ComparedFigure, ...]
     exchanges: tuple[ComparedExchange, ...] = ()
-    in_sample: bool = False
 
     @property
     def rows(self) -> tuple[ComparedFigure | ComparedExchange, ...]:
@@ -294,28 +275,22 @@ def interval_of(values: Sequence[float]) -> SeedRange:
     return SeedRange(statistics.median(values), cuts[0], cuts[-1], min(values), max(values))
 
 
-def compare_plan(
-    kafka: Course, emulated: Sequence[Course], explanations: Explanations, *, in_sample: bool = False
-) -> ComparedPlan:
-    """Compare Kafka's course of one plan with those of one or more emulated runs."""
+def compare_plan(kafka: Course, emulated: Sequence[Course], explanations: Explanations) -> ComparedPlan:
+    """Compare Kafka's course of one plan with the courses of one or more emulated runs."""
     explanations = explanations.of_run(kafka)
     rows = _Rows(kafka, emulated, explanations)
     rows.generations()
-    rows.verdicts()
     rows.same("members of all generations", ComparedKind.MEMBERS, _members, but_for=_changes)
     for place, seen in enumerate(kafka.rebalances):
         rows.rebalance(place, seen)
-        rows.leader(place, seen)
     spans = sum(map(len, kafka.downtime_ms.values()))
     rows.duration("downtime, sum", "partition-s", lambda course: course.downtime_sum_ms / 1000, spans=spans)
     rows.duration("downtime, longest", "s", lambda course: course.downtime_longest_ms / 1000)
-    for api in sorted(kafka.requests):
-        rows.answers(api)
     for name in sorted({name for course in (kafka, *emulated) for name in course.errors}):
         rows.counted(name, ComparedKind.ERROR, lambda course: course.errors.get(name, 0))  # noqa: B023 - called at once
     held = sum(course.verdict == "holds" for course in emulated)
     exchanges = compare_exchanges(kafka, emulated, explanations)
-    return ComparedPlan(kafka.plan, kafka.source, len(emulated), held, tuple(rows.figures), exchanges, in_sample)
+    return ComparedPlan(kafka.plan, kafka.source, len(emulated), held, tuple(rows.figures), exchanges)
 
 
 def allow_for_chance(compared: Sequence[ComparedPlan]) -> list[ComparedPlan]:
@@ -488,34 +463,6 @@ class _Rows:
         kind = ComparedKind.GENERATIONS
         self._add("generations", kind, "", theirs, ours, like_it, agrees, may_be_explained=happens)
 
-    def verdicts(self) -> None:
-        """Add the number of runs that hold. No reason explains a run that does not."""
-        held = sum(course.verdict == "holds" for course in self._emulated)
-        agrees = held == len(self._emulated)
-        self._add("runs that hold", ComparedKind.VERDICT, "", None, None, held, agrees, may_be_explained=False)
-
-    def leader(self, place: int, seen: RebalanceSeen) -> None:
-        """Add the leader of the n-th generation, in the runs with Kafka's members so far and Kafka's leader before.
-
-        The leader before stays if it is still a member (``ClassicGroup.maybeElectNewJoinedLeader``).
-        """
-        so_far = _members(self._kafka)[: place + 1]
-        there = [course.rebalances for course in self._emulated if _members(course)[: place + 1] == so_far]
-        if place:
-            before = self._kafka.rebalances[place - 1].leader
-            there = [runs for runs in there if runs[place - 1].leader == before] or there
-        equal = sum(runs[place].leader == seen.leader for runs in there)
-        agrees = equal > 0 and equal >= FEWEST * len(there)
-        name = f"leader {seen.generation}"
-        self._add(name, ComparedKind.LEADER, "", None, None, equal, agrees, of=len(there))
-
-    def answers(self, api: str) -> None:
-        """Add the number of responses of this API to members, in the runs with Kafka's members."""
-        values, theirs = [course.requests.get(api, 0) for course in self._alike], self._kafka.requests[api]
-        ours, equal = interval_of(values), values.count(theirs)
-        agrees = ours.holds(theirs) or equal >= max(1, FEWEST * len(values))
-        self._add(f"{api}, all", ComparedKind.REQUESTS, "", theirs, ours, equal, agrees)
-
     def counted(self, name: str, kind: ComparedKind, count: Callable[[Course], int]) -> None:
         """Add a figure that every course has."""
         values = [count(course) for course in self._emulated]
@@ -573,7 +520,6 @@ class _Rows:
         near: str = "",
         *,
         may_be_explained: bool = True,
-        of: int | None = None,
     ) -> None:
         plan = self._kafka.plan
         explained = (self._explanations.why(plan, name) or near) if may_be_explained else ""
@@ -585,9 +531,7 @@ class _Rows:
         else:
             standing, why = FigureStanding.DIFFERS, cause
         self.figures.append(
-            ComparedFigure(
-                plan, name, kind, unit, kafka, ours, runs, len(self._emulated) if of is None else of, standing, why
-            )
+            ComparedFigure(plan, name, kind, unit, kafka, ours, runs, len(self._emulated), standing, why)
         )
 
 
@@ -602,8 +546,8 @@ def differing(compared: Sequence[ComparedPlan]) -> list[ComparedFigure | Compare
 
 
 def durations_inside(compared: Sequence[ComparedPlan]) -> tuple[int, int]:
-    """(Kafka's durations inside the emulator's range, all of them) without constants; explained ones do not count as
+    """(number of Kafka's durations inside the emulator's range, number of all durations). An explained duration is not
     inside.
     """
-    rows = [row for plan in compared for row in plan.figures if row.kind in DURATIONS and not row.is_constant]
+    rows = [row for plan in compared for row in plan.figures if row.kind in DURATIONS]
     return sum(row.standing is FigureStanding.AGREES for row in rows), len(rows)

@@ -4,6 +4,7 @@ A response is counted when a broker sends the response, as in kafka.request.logg
 hosts, whose names equal the clients in the recordings (c1, c2, ...).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -59,7 +60,7 @@ def emulate(scenario: Scenario, *, seed: int, profile: str, until_ms: int) -> Co
     return Course(
         plan=scenario.name,
         until_ms=until_ms,
-        rebalances=watcher.rebalances(answers),
+        rebalances=watcher.rebalances(answers.brought_ms),
         downtime_ms=watcher.held.spans_ms(until_ms),
         errors=dict(sorted(answers.errors.items())),
         requests=dict(sorted(answers.requests.items())),
@@ -80,20 +81,15 @@ class CourseWatcher:
         self._client_of: dict[str, str] = {}
         self._owners: dict[int, dict[str, dict[str, tuple[int, ...]]]] = {}
 
-    def rebalances(self, answers: "AnswersToMembers") -> tuple[RebalanceSeen, ...]:
+    def rebalances(self, brought_ms: Mapping[int, int]) -> tuple[RebalanceSeen, ...]:
         """All generations that began, in order.
 
-        At the time at which the leader's assignment comes, Kafka's coordinator logs the change to Stable, before it
-        writes the assignment. A member is named by the client that got its id, as in the recordings: the coordinator
-        keeps the client id of a static member that another client replaces.
+        ``brought_ms``: generation -> arrival of the leader's assignment. At this time Kafka's coordinator logs the
+        change to Stable, before it writes the assignment.
         """
-        client_of = {**self._client_of, **answers.client_of}
-        brought_ms = answers.brought_ms
         return tuple(
             attrs.evolve(
                 seen,
-                members=tuple(sorted(client_of[member] for member in seen.members)),
-                leader=client_of.get(seen.leader, ""),
                 owners=dict(sorted(self._owners.get(seen.generation, {}).items())),
                 stable_ms=None if seen.stable_ms is None else brought_ms.get(seen.generation, seen.stable_ms),
             )
@@ -140,15 +136,15 @@ class CourseWatcher:
             case JoinPhaseCompleted() if fact.members:
                 began_ms, reason = self._began or (None, "")
                 self._began = None
-                named = (fact.generation, fact.members, fact.leader)
-                self._seen.append(RebalanceSeen(*named, reason, began_ms, at_ms, None, {}))
+                members = tuple(sorted(self._client_of[member] for member in fact.members))
+                leader = self._client_of.get(fact.leader, "")
+                self._seen.append(RebalanceSeen(fact.generation, members, leader, reason, began_ms, at_ms, None, {}))
 
 
 class AnswersToMembers:
     """Records only brokers' responses to members (numbers by API, and errors) and leaders' assignments.
 
-    ``brought_ms``: generation -> when the coordinator last got the leader's assignment. ``client_of``: member id ->
-    client that got the id.
+    ``brought_ms``: generation -> time at which the coordinator last received the leader's assignment.
     """
 
     def __init__(self, panel: Panel, until_ms: int) -> None:
@@ -156,7 +152,6 @@ class AnswersToMembers:
         self.requests: dict[str, int] = {}
         self.errors: dict[str, int] = {}
         self.brought_ms: dict[int, int] = {}
-        self.client_of: dict[str, str] = {}
         self.exchanges = ExchangesSeen()
         self._until_us = until_ms * 1000
         self._sent: dict[int, bytes] = {}
@@ -183,8 +178,6 @@ class AnswersToMembers:
         self.requests[api] = self.requests.get(api, 0) + 1
         error = _first_error(message)
         generation = message.generation if isinstance(message, JoinGroupReply) and not error else 0
-        if isinstance(message, JoinGroupReply) and message.member_id:
-            self.client_of[message.member_id] = host_of(to)
         self.exchanges.answered(host_of(to), api, error.name if error else "", generation)
         if error:
             name = f"{api} {error.name}"

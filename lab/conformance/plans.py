@@ -144,18 +144,18 @@ def compare(
     for course in courses:
         if course.plan in explanations.unsaid:
             continue
-        is_kept = course.took_effect == read_course(folder, course.plan).took_effect
-        own = explanations if is_kept else explanations.of_another_run(course.plan)
-        in_sample = is_kept and folder.resolve() == KEPT
+        own = explanations
+        if course.took_effect != read_course(folder, course.plan).took_effect:
+            own = explanations.of_another_run(course.plan)
         scenario = timed(read_plan_scenario(folder, course.plan), course)
         say(f"{course.plan}: {len(seeds)} runs of {course.until_ms / 1000:g} s")
         emulated: list[Course] = []
         for seed in _seeds(seeds, course, emulated):
             emulated.append(emulate(scenario, seed=seed, profile=profile, until_ms=course.until_ms))
-        plan = compare_plan(course, emulated, own, in_sample=in_sample)
+        plan = compare_plan(course, emulated, own)
         if plan.is_by_measure:
             for seed in range(min(seeds) + len(emulated), min(seeds) + MOST_TIMES * len(seeds)):
                 emulated.append(emulate(scenario, seed=seed, profile=profile, until_ms=course.until_ms))
-            plan = compare_plan(course, emulated, own, in_sample=in_sample)
+            plan = compare_plan(course, emulated, own)
         compared.append(plan)
     return allow_for_chance(compared)

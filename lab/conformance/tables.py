@@ -73,17 +73,20 @@ def as_markdown(compared: Sequence[ComparedPlan], explanations: Explanations) ->
 
 def summary(compared: Sequence[ComparedPlan], explanations: Explanations) -> list[str]:
     """A summary of the agreement in a few lines."""
+    inside, durations = durations_inside(compared)
     counts = [row for plan in compared for row in plan.figures if row.kind is ComparedKind.GENERATIONS]
     equal = sum(row.standing is FigureStanding.AGREES for row in counts)
     rows = [row for plan in compared for row in plan.rows]
     explained = sum(row.standing is FigureStanding.EXPLAINED for row in rows)
+    share = f" ({inside / durations:.0%})" if durations else ""
     exchanges = [row for plan in compared for row in plan.exchanges]
     answers = sum(step.kafka for row in exchanges for step in row.steps)
     in_order = sum(row.standing is FigureStanding.AGREES for row in exchanges)
     lines = [
         f"- the number of generations is equal in {equal} of {len(counts)} plans",
-        *_durations([plan for plan in compared if plan.in_sample], "in sample"),
-        *_durations([plan for plan in compared if not plan.in_sample], "out of sample"),
+        f"- {inside} of {durations} of Kafka's durations{share} lie in the emulator's 5-95 % range. For equal"
+        f" systems, {durations * OUTSIDE:.0f} lie outside on average,"
+        f" and at most {most_outside(durations)} in 99 of 100 comparisons",
         f"- {in_order} of {len(exchanges)} connections of members have the same responses ({answers} responses)",
         f"- of {len(rows)} rows {len(differing(compared))} differ, {explained} are explained",
     ]
@@ -91,20 +94,6 @@ def summary(compared: Sequence[ComparedPlan], explanations: Explanations) -> lis
     if unknown:
         lines.append(f"- of {unknown} that differ the cause is not known")
     return lines + [f"- {plan} is not compared: {missing}" for plan, missing in explanations.unsaid.items()]
-
-
-def _durations(compared: Sequence[ComparedPlan], sample: str) -> Iterable[str]:
-    """Summarize the durations of plans whose recordings the draws are fitted from, or of the others."""
-    inside, durations = durations_inside(compared)
-    constants = sum(row.is_constant for plan in compared for row in plan.figures)
-    if durations:
-        yield (
-            f"- {sample}: {inside} of {durations} of Kafka's durations ({inside / durations:.0%}) lie in the emulator's"
-            f" 5-95 % range. For equal systems, {durations * OUTSIDE:.0f} lie outside on average, and at most"
-            f" {most_outside(durations)} in 99 of 100 comparisons"
-        )
-    if constants:
-        yield f"- {sample}: {constants} durations are constants, which are no evidence"
 
 
 def every_answer(compared: Sequence[ComparedPlan]) -> str:
@@ -172,12 +161,9 @@ def _overview(plan: ComparedPlan) -> tuple[str, ...]:
     )
 
 
-_OUTCOMES = (ComparedKind.MEMBERS, ComparedKind.OWNERS, ComparedKind.LEADER, ComparedKind.VERDICT)
-
-
 def _cells(row: ComparedFigure) -> tuple[str, ...]:
     mark = MARKS[row.standing]
-    if row.kind in _OUTCOMES:
+    if row.kind in (ComparedKind.MEMBERS, ComparedKind.OWNERS):
         return (row.name, "", "", f"{row.runs_like_it} of {row.runs} runs", mark, row.why)
     ours = row.emulated
     spread = f"{row.runs_like_it} of {row.runs} runs"
