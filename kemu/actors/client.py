@@ -187,17 +187,24 @@ class Client:
     # --- connections -------------------------------------------------------------------------------------------
 
     def connection_broke(self, peer: ActorName, why: str) -> None:
-        """Fail the requests in flight to ``peer``, and delay the next connection to ``peer``."""
-        failures = self._broken.get(peer, (0, 0))[0] + 1
-        self._broken[peer] = failures, self._machine.now_us + self._reconnect.after(failures, self._chance)
+        """Fail the requests in flight to ``peer``, and delay the next connection to it."""
+        self._delay_next(peer)
         if self._link_lost is not None:
             self._link_lost(peer, why)
         self.fail_requests(peer, why)
 
     def drop_connection(self, peer: ActorName, why: str) -> None:
-        """Close a working connection; the requests in flight on the connection fail."""
+        """Close a working connection: its requests in flight fail, and the next connection waits as after a break.
+
+        Source: ``NetworkClient.disconnect`` calls ``ClusterConnectionStates.disconnected`` (3.4.1, 3.9.1).
+        """
         self._machine.hang_up(peer)
+        self._delay_next(peer)
         self.fail_requests(peer, why)
+
+    def _delay_next(self, peer: ActorName) -> None:
+        failures = self._broken.get(peer, (0, 0))[0] + 1
+        self._broken[peer] = failures, self._machine.now_us + self._reconnect.after(failures, self._chance)
 
     def fail_requests(self, peer: ActorName, why: str) -> None:
         """Fail all requests in flight to ``peer``."""

@@ -57,6 +57,11 @@ class HostingMachine(Machine):
         self._loaded: dict[str, list[Loaded]] = {}
         """Records on disk of logs whose parts do not exist yet."""
 
+    def thread_of(self, what: str) -> str:
+        """A thread of the part that has this timer or connection."""
+        part, of_part = part_and_rest(what)
+        return through(part, self._parts[part].machine.thread_of(of_part)) if part in self._parts else ""
+
     # --- verbs -------------------------------------------------------------------------------------------------
 
     def admit(self, part: str, machine: Machine) -> None:

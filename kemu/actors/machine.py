@@ -191,13 +191,18 @@ class Timers(Protocol):
 
 
 class Draws(Protocol):
-    """Drawn durations of one process, which vary as in production (``protocol.draws``); passed to the constructor."""
+    """Draws of one process, which vary as in production (``protocol.draws``); passed to the constructor."""
 
-    def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
+    def us(self, name: DrawName, calm_us: int, of_us: int = 0, at_us: int = -1) -> int:
         """The next duration of this name; a drawn share is a share of ``of_us``.
 
-        ``calm_us`` if the name is not drawn.
+        Returns ``calm_us`` if the name is not drawn. ``at_us``: the present time, for a duration that partly depends on
+        the load of the computer at that time.
         """
+        ...
+
+    def identity(self, readable: str) -> str:
+        """The next random UUID as text; ``readable`` if identities are not drawn."""
         ...
 
 
@@ -231,6 +236,13 @@ class Machine:
     def handle(self, event: Event) -> None:
         """Process an event: subclasses have one flat ``match`` with the decisions of their role."""
         raise NotImplementedError
+
+    def thread_of(self, what: str) -> str:
+        """The thread that a timer (by the first word of its key), a peer or a command ("") wakes.
+
+        Returns "" if the process has one thread.
+        """
+        return ""
 
     # --- verbs -------------------------------------------------------------------------------------------------
 

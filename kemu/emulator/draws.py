@@ -5,9 +5,22 @@ or per run, so that an additional draw changes no other stream.
 """
 
 from collections.abc import Mapping
+from uuid import UUID
 
 from kemu.emulator.chance import Choices, Stream
-from kemu.protocol.draws import DRAWS, MILLION, SETS, Distribution, DrawName, distribution
+from kemu.protocol.draws import (
+    DRAWS,
+    MILLION,
+    MOMENT_US,
+    ONE,
+    READABLE,
+    SETS,
+    TOGETHER,
+    UUIDS,
+    Distribution,
+    DrawName,
+    distribution,
+)
 from kemu.protocol.frozen import frozen
 
 LIFE, CALM_SET = SETS
@@ -34,6 +47,11 @@ class DrawSet:
         return name.value in dict(self.settings)
 
     @property
+    def identities(self) -> bool:
+        """Whether ids are drawn."""
+        return dict(self.settings).get(DrawName.IDENTITY.value, UUIDS if self.name == LIFE else READABLE) == UUIDS
+
+    @property
     def calm(self) -> bool:
         """Whether draws that the scenario does not set have exact values."""
         return self.name == CALM_SET
@@ -45,6 +63,7 @@ class Drawn:
     Args:
         without: draws that this owner does not make, such as draws that the owner's configuration replaces.
         scaled: draw -> factor in millionths.
+        process: name of the process of several members whose draws ``TOGETHER`` couples; "": a process of its own.
     """
 
     def __init__(
@@ -55,17 +74,21 @@ class Drawn:
         *,
         without: frozenset[DrawName] = frozenset(),
         scaled: Mapping[DrawName, int] | None = None,
+        process: str = "",
     ) -> None:
         self._choices = choices
         self._draws = draws
         self._owner = owner
         self._without = without
         self._scaled = dict(scaled or {})
+        self._process = process
         self._ready: dict[DrawName, tuple[Distribution, Stream] | None] = {}
+        self._identities: Stream | None = None
 
-    def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
-        """Return the next drawn time in us; a drawn share is multiplied by ``of_us``. Return ``calm_us`` without a
-        distribution.
+    def us(self, name: DrawName, calm_us: int, of_us: int = 0, at_us: int = -1) -> int:
+        """Return the next drawn time in us, for a share as a part of ``of_us``; ``calm_us`` if it is not drawn.
+
+        ``at_us``: the present time, for the draws that ``TOGETHER`` couples.
         """
         try:
             ready = self._ready[name]
@@ -74,10 +97,22 @@ class Drawn:
         if ready is None:
             return calm_us
         how, stream = ready
-        value = how.of(stream.bits(32))
+        bits = stream.bits(32)
+        if self._process and at_us >= 0 and stream.bits(32) < distribution(TOGETHER[name]).mean * ONE // MILLION:
+            moment = at_us // MOMENT_US
+            bits = self._choices.stream(f"draw/{name.value}/{self._process}/moment {moment}").bits(32)
+        value = how.of(bits)
         if how.shares:
             value = of_us * value // MILLION
         return value * self._scaled[name] // MILLION if name in self._scaled else value
+
+    def identity(self, readable: str) -> str:
+        """Return the next random UUID (version 4) as text; ``readable`` if identities are not drawn."""
+        if not self._draws.identities:
+            return readable
+        if self._identities is None:
+            self._identities = self._choices.stream(f"draw/{DrawName.IDENTITY.value}/{self._owner}")
+        return str(UUID(int=self._identities.bits(128), version=4))
 
     def _prepared(self, name: DrawName) -> tuple[Distribution, Stream] | None:
         how = None if name in self._without else self._draws.of(name)

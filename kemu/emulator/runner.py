@@ -212,6 +212,7 @@ class Run:
         choices = Seeded(seed) if choices is None else choices
         draws = scenario.draws
         resends, of_network = draws.of(DrawName.NETWORK_RETRANSMIT) is not None, Drawn(choices, draws, "network")
+        wakes = draws.of(DrawName.THREAD_WAKE) is not None
         self.world = World(
             choices,
             self.writer if recorder is None else RecorderOfAll(self.writer, recorder),
@@ -219,6 +220,7 @@ class Run:
             links_us={(link.a, link.b): link.latency_us for link in network.links},
             drawn=draws.of(DrawName.NETWORK_LATENCY) if network.latency_us is None else None,
             retransmit=(lambda: of_network.us(DrawName.NETWORK_RETRANSMIT, 0)) if resends else None,
+            wake_us=(lambda: of_network.us(DrawName.THREAD_WAKE, 0)) if wakes else None,
         )
         self.cluster = cluster_class(scenario)(
             self.world,

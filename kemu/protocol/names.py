@@ -18,6 +18,7 @@ name                        actor
 ==========================  ===================================================================================
 """
 
+from functools import lru_cache
 from typing import NewType, TypeAlias
 
 TopicPartition: TypeAlias = tuple[str, int]
@@ -34,6 +35,11 @@ CONSUMER = "consumer"
 """The protocol type of consumers' groups. Source: ``ConsumerProtocol.PROTOCOL_TYPE``."""
 UNKNOWN_MEMBER: MemberId = ""
 """The member id in JoinGroup before the member has an id, and in errors that remove a member's id."""
+
+MEMBER_ID_END = r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|b\d+\.\d+(?:\.\d+)?-\d+)"
+"""Regular expression of the end of a member id, after the client or instance id and a hyphen: a UUID. Where identities
+are not drawn: the broker, its leader epoch, its life from the second on, and a number.
+"""
 
 NO_GENERATION = -1
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -134,6 +140,7 @@ def part_and_rest(name: str) -> tuple[str, str]:
     return (part, rest) if found else ("", name)
 
 
+@lru_cache(maxsize=16_384)
 def java_string_hash(text: str) -> int:
     """``String.hashCode`` of the UTF-16 form, as a signed 32-bit integer."""
     code = 0

@@ -1,9 +1,12 @@
 """The draws of runs: which are made, that each has a stream of its own, and what they do to a cluster."""
 
+import re
 from collections.abc import Callable
 from functools import partial
+from operator import eq
 from pathlib import Path
 from statistics import mean, pstdev
+from uuid import UUID
 
 import pytest
 
@@ -24,6 +27,7 @@ from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
     JoinPhaseCompleted,
+    MemberAdded,
     MemberBecame,
     MemberFailed,
     OffsetCommitted,
@@ -43,6 +47,7 @@ from kemu.protocol.notes.replication import (
     SessionEnded,
     SessionOpened,
 )
+from kemu.protocol.notes.streams import InstanceStarted
 
 S = 1_000_000
 
@@ -131,6 +136,7 @@ def test_a_set_and_single_draws_are_chosen_by_one_key() -> None:
     [
         ("draws=clam", '"clam" is no set of draws'),
         ("draws.poll.wrk=2s", "poll.wrk: is no draw; did you mean"),
+        ("draws.identity=2s", 'must be "uuid" or "readable"'),
         ("draws.poll.work=40%", "is a time"),
         ("draws.down.time=2s", "is a share"),
         ("draws.poll.work=often", "is not a duration"),
@@ -170,6 +176,86 @@ def test_a_run_with_draws_replays_exactly(tmp_path: Path) -> None:
     first = run(scenario, seed=5, loop="bare", trace=tmp_path / "one.trace")
     assert first.digest == run(scenario, seed=5, loop="bare").digest
     assert replay(read_trace(tmp_path / "one.trace")).difference is None
+
+
+def test_members_of_one_process_have_half_of_their_hand_overs_in_common() -> None:
+    """``TOGETHER``: the computer is busy for all of them. Others have draws of their own, and the times stay alike."""
+
+    def spans(owner: str, process: str) -> list[int]:
+        drawn = Drawn(Seeded(1), DrawSet("life"), owner, process=process)
+        return [drawn.us(DrawName.HAND_OVER, 0, at_us=moment * S) for moment in range(2_000)]
+
+    one, two = spans("c1/life 1", "g"), spans("c2/life 1", "g")
+    alone = spans("c1/life 1", ""), spans("c2/life 1", "")
+
+    assert 0.2 < sum(map(eq, one, two)) / 2_000 < 0.3, "each of the two takes the common draw in half of the cases"
+    assert sum(map(eq, *alone)) < 20
+    assert mean(one) == pytest.approx(mean(alone[0]), rel=0.1)
+
+
+# --- identities ----------------------------------------------------------------------------------------------------
+
+UUID_END = re.compile("-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
+
+
+ONLY_IDS = ("draws=calm", "draws.identity=uuid")
+
+
+def member_ids(scenario: Scenario, seed: int) -> list[str]:
+    quick = with_values(scenario, ["duration=20s"])
+    return [seen.fact.member_id for seen in driven(quick, seed, MemberAdded)]
+
+
+def test_member_ids_end_in_a_uuid_of_the_seed_and_are_short_in_calm() -> None:
+    """``GroupMetadata.generateMemberId`` (3.4): client id or instance id, hyphen, random UUID."""
+    life = scenario_from_toml(GROUP_OF_SIX)
+    first = member_ids(life, 1)
+
+    assert len({*first}) == 6 and all(UUID_END.search(each) for each in first)
+    assert first == member_ids(life, 1)
+    assert not {*first} & {*member_ids(life, 2)}
+    assert sorted(each[2:] for each in member_ids(with_values(life, ["draws=calm"]), 1)) == [
+        f"-b0.1-{number}" for number in range(1, 7)
+    ]
+
+
+def test_identities_are_a_draw_of_their_own() -> None:
+    """A scenario may draw the ids alone, or all but the ids. Ids move no other draw."""
+    life = scenario_from_toml(GROUP_OF_SIX)
+    readable = with_values(life, ["draws.identity=readable"])
+
+    assert all(UUID_END.search(each) for each in member_ids(with_values(life, ONLY_IDS), 1))
+    assert [each.partition("-")[0] for each in member_ids(readable, 1)] == [
+        each.partition("-")[0] for each in member_ids(life, 1)
+    ]
+    assert not any(UUID_END.search(each) for each in member_ids(readable, 1))
+
+
+def test_the_next_leader_follows_from_the_ids() -> None:
+    """``GroupMetadata.remove``: the first member of a hash map leads next, so any member of the others may."""
+    scenario = with_actions(
+        with_values(scenario_from_toml(GROUP_OF_SIX), [*ONLY_IDS, "duration=40s", "rate=0/s"]),
+        ["close-host host=c1 at=20s"],
+    )
+    led = [
+        [seen.fact.leader.partition("-")[0] for seen in driven(scenario, seed, JoinPhaseCompleted)][-1]
+        for seed in range(1, 13)
+    ]
+
+    assert "c1" not in led
+    assert len({*led}) >= 3
+
+
+def test_a_streams_process_keeps_its_uuid_over_restarts_since_2_6() -> None:
+    """KAFKA-10716: since 2.6 the id is in the state directory; before, each process draws another."""
+    scenario = with_actions(
+        with_values(load_scenario("streams-scale-up"), ["duration=60s", "draws=life"]), ["crash host=c1 at=30s for=5s"]
+    )
+    for profile, ids in (("kafka-3.4", 1), ("kafka-2.4", 2)):
+        started = driven(with_values(scenario, [f"profile={profile}"]), 1, InstanceStarted)
+        of_c1 = {seen.fact.process for seen in started if seen.fact.instance == "c1"}
+        assert len(of_c1) == ids
+        assert all(UUID(each).version == 4 for each in of_c1)
 
 
 # --- what single draws do ------------------------------------------------------------------------------------------
@@ -226,6 +312,24 @@ def test_settings_of_a_member_go_before_draws() -> None:
     driven(with_actions(scenario, ["close-host host=c1 at=30s"]), 1, choices=asked)
     assert not [purpose for purpose in asked.asked if purpose.startswith("draw/callback.revoked/")]
     assert [purpose for purpose in asked.asked if purpose.startswith("draw/callback.assigned/")]
+
+
+def test_members_resumed_at_one_moment_rejoin_in_different_orders() -> None:
+    """Three members lose their sessions in a pause of 20 s and rejoin as new members, each when its threads run."""
+    scenario = with_actions(
+        with_values(
+            scenario_from_toml(GROUP_OF_SIX),
+            ["draws=calm", "draws.thread.wake=uniform 0s 5ms", "rate=0/s", "duration=45s", "session.timeout.ms=10s"],
+        ),
+        [f"pause host=c{number} for=20s at=20s" for number in (1, 2, 3)],
+    )
+    orders = set()
+    for seed in range(1, 9):
+        added = [seen.fact.client_id for seen in driven(scenario, seed, MemberAdded)]
+        orders.add(tuple(added[6:]))
+        assert sorted(added[6:]) == ["c1", "c2", "c3"]
+
+    assert len(orders) >= 3
 
 
 # --- phases --------------------------------------------------------------------------------------------------------

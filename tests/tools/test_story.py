@@ -325,6 +325,19 @@ def test_member_ids_are_short_where_one_member_has_the_client_id() -> None:
     assert short_members("c1-b0.1-1, c1-b0.1-4, c2-b0.1-2") == "c1-b0.1-1, c1-b0.1-4, c2"
 
 
+def test_uuids_of_members_are_short_and_tell_the_members_of_a_client_apart() -> None:
+    """As many digits as needed, at least four."""
+    one, two, three = (
+        "c1-3fa85f64-5717-4562-b3fc-2c963f66afa6",
+        "c1-3fa85f64-5717-4999-b3fc-2c963f66afa6",
+        "my-app-9b2e61f0-5717-4562-b3fc-2c963f66afa6",
+    )
+    assert short_members(f"{one}, {three}, {one}") == "c1, my-app, c1"
+    assert short_members(f"{one} {one.replace('3fa8', 'bbbb')}") == "c1-3fa8 c1-bbbb"
+    assert short_members(f"({one}) ({two})") == "(c1-3fa85f64-5717-45) (c1-3fa85f64-5717-49)"
+    assert short_reason(f"removing member {three} on heartbeat expiration.") == "my-app expired"
+
+
 def test_the_first_screen_has_the_ten_most_important_events_and_counts_their_like() -> None:
     """Starts are the least important; the plan's entries are all there."""
     story = Story()

@@ -201,6 +201,14 @@ class Consumer(HostingMachine):
             self.metadata.refresh()
         self.wake()
 
+    def thread_of(self, what: str) -> str:
+        """The heartbeat thread has timers of its own. Before it looks at them, it reads all answers.
+
+        Source: ``AbstractCoordinator.HeartbeatThread.run``, which begins with ``client.pollNoWakeup`` (3.4.1).
+        """
+        of_polling = not what or (what in _FIRED and what not in _OF_HEARTBEAT_THREAD)
+        return POLLING_THREAD if of_polling else HEARTBEAT_THREAD
+
     # --- ports: ``ConsumerMachine``, ``CoordinatorWatcher``, ``MetadataWatcher`` ---------------------------------
 
     @property
@@ -314,6 +322,8 @@ def _restart_child(consumer: Consumer) -> None:
     consumer.catch_up.restart_child()
 
 
+POLLING_THREAD, HEARTBEAT_THREAD = "poll", "heartbeat"
+_OF_HEARTBEAT_THREAD = (ConsumerTimer.BEAT, ConsumerTimer.POLL_TIMEOUT)
 _FIRED: dict[str, Callable[[Consumer], None]] = {
     ConsumerTimer.BEAT: lambda consumer: consumer.membership.heartbeats.beat(),
     ConsumerTimer.WORK: lambda consumer: consumer.thread.work_done(),

@@ -180,11 +180,11 @@ class Membership:
 
     def _schedule_resume(self, drawn: DrawName = DrawName.HAND_OVER, *, cold: bool = False) -> None:
         """Delay the polling thread, which has new input, by the drawn time until it runs again."""
-        draws = self._machine.draws
-        us = draws.us(drawn, 0)
+        draws, now_us = self._machine.draws, self._machine.now_us
+        us = draws.us(drawn, 0, at_us=now_us)
         if cold:
-            us = draws.us(DrawName.FIRST_JOIN, us)
-        self._resume_at_us = self._machine.now_us + us
+            us = draws.us(DrawName.FIRST_JOIN, us, at_us=now_us)
+        self._resume_at_us = now_us + us
 
     def assignment_taken(self) -> None:
         """End onJoinComplete without an exception."""

@@ -28,6 +28,7 @@ from kemu.actors.machine import (
     US_PER_MS,
     Appended,
     Caller,
+    Draws,
     Event,
     LinkDown,
     Loaded,
@@ -40,6 +41,7 @@ from kemu.actors.machine import (
 )
 from kemu.protocol.commands import AnswerNext, Close, LeadOffsets, ResignOffsets, Start
 from kemu.protocol.config import BrokerConfig
+from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import (
     DeleteGroups,
@@ -82,6 +84,7 @@ class Coordinator(Machine):
         log_of: makes the port to the logs of groups.
         rules: the coordinator's rules; None: the rules of its kind.
         versions: the versions that the broker supports.
+        draws: give the random part of member ids.
     """
 
     def __init__(
@@ -93,9 +96,11 @@ class Coordinator(Machine):
         rules: GroupRules | None = None,
         versions: SpokenVersions = LATEST,
         life: int = 1,
+        draws: Draws = CALM,
     ) -> None:
         super().__init__(name)
         self._versions = versions
+        self._draws = draws
         self._life = "" if life == 1 else f".{life}"
         self.node_id = node_id
         self.config = config
@@ -189,7 +194,8 @@ class Coordinator(Machine):
 
     def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
         self._member_count += 1
-        return f"{base}-{broker_host(self.node_id)}.{partition.epoch}{self._life}-{self._member_count}"
+        readable = f"{broker_host(self.node_id)}.{partition.epoch}{self._life}-{self._member_count}"
+        return f"{base}-{self._draws.identity(readable)}"
 
     def refuse(
         self, caller: Caller | Received, message: object, *, group: GroupId, api: str, member_id: str, error: ErrorCode

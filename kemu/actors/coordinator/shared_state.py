@@ -57,11 +57,10 @@ class GroupMachine(Protocol):
         ...
 
     def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
-        """A unique member id: ``base``, the broker, the broker's leader epoch, and a count. Kafka appends a random
-        UUID.
+        """A unique member id: ``base`` and a random UUID. Source: ``GroupMetadata.generateMemberId`` (3.4).
 
-        A broker may restart unnoticed and lead in the same epoch. So each later process of the broker adds its ``life``
-        number.
+        Where identities are not drawn, the broker, its leader epoch and a count follow ``base``. A broker may restart
+        unnoticed and lead in the same epoch; its later lives add their number.
         """
         ...
 

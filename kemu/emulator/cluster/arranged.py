@@ -83,6 +83,7 @@ class ArrangedCluster(Cluster):
                 self.releases.config_of(name),
                 rules=self.releases.coordinator_rules_of(name),
                 versions=self.releases.of_broker(name).versions,
+                draws=Drawn(self.world.choices, self.draws, f"{coordinator_on(name)}/life {life}"),
             )
 
         return {name: broker, coordinator_on(name): coordinator}

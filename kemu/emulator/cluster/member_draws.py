@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from kemu.emulator.chance import Choices
 from kemu.emulator.draws import Drawn
 from kemu.emulator.scenario.scenario import Scenario
-from kemu.protocol.draws import MILLION, DrawName
+from kemu.protocol.draws import MILLION, TOGETHER, DrawName
 
 SAID_BY_SETTINGS: Mapping[DrawName, str] = {
     DrawName.RECORD_WORK: "emulated_process_us_per_record",
@@ -25,6 +25,7 @@ def member_draws(
     *,
     warm: bool = False,
     busy: int = MILLION,
+    process: str = "",
 ) -> Drawn:
     """Return the draws of a member's life.
 
@@ -32,6 +33,7 @@ def member_draws(
         said: set keys of the member's configuration; a set key replaces the draw of the same time.
         warm: whether the member's process has run before.
         busy: factor of hand-over, sync and join times on the member's machine, in millionths.
+        process: name of the process that the member shares with others; "": its own.
     """
     decided = [name for name, setting in SAID_BY_SETTINGS.items() if setting in said]
     if DrawName.RECORD_WORK in decided:
@@ -41,8 +43,8 @@ def member_draws(
         without |= {DrawName.FIRST_JOIN}
     shares = work_shares(scenario, group)
     scaled = {name: share for name, share in shares.items() if not scenario.draws.is_set(name)}
-    scaled |= dict.fromkeys((DrawName.HAND_OVER, DrawName.FOLLOWER_SYNC, DrawName.FIRST_JOIN), busy)
-    return Drawn(choices, scenario.draws, owner, without=without, scaled=scaled)
+    scaled |= dict.fromkeys(TOGETHER, busy)
+    return Drawn(choices, scenario.draws, owner, without=without, scaled=scaled, process=process)
 
 
 def work_shares(scenario: Scenario, group: str) -> Mapping[DrawName, int]:

@@ -1,6 +1,7 @@
 """The members of a cluster's groups: their present specs, and the machines that the members run."""
 
 from collections.abc import Callable, Iterator, Mapping
+from uuid import UUID
 
 from attrs import define, evolve
 
@@ -24,7 +25,6 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.draws import MILLION, DrawName
 from kemu.protocol.names import number_of
-from kemu.protocol.streams.metadata import PROCESS_ID_BYTES
 from kemu.protocol.streams.registry import LEARNER
 from kemu.protocol.streams.releases import consumer_of_streams, producer_of_streams
 
@@ -131,16 +131,25 @@ class MemberHosts:
         application = self._applications.get(host) if life else None
         configured_keys = frozenset(name for name, _ in (*spec.config, *member.config))
         warm = spec.one_process and (life > 1 or number >= spec.members)
-        busy = self.busy(group if spec.one_process else host)
-        owner, choices = f"{host}/life {life}", self._world.choices
+        process = group if spec.one_process else ""
+        draws = member_draws(
+            self._world.choices,
+            self._scenario,
+            group,
+            f"{host}/life {life}",
+            configured_keys,
+            warm=warm,
+            busy=self.busy(process or host),
+            process=process,
+        )
         return Consumer(
             host,
             config,
             spec.topics,
             bootstrap=self._brokers(),
             assignors={**assignors, **self._custom},
-            chance=choices.stream(owner),
-            draws=member_draws(choices, self._scenario, group, owner, configured_keys, warm=warm, busy=busy),
+            chance=self._world.choices.stream(f"{host}/life {life}"),
+            draws=draws,
             listener=self._listeners.get(host),
             application=None if application is None else application(config),
             versions=self._releases.spoken_by(profile),
@@ -164,6 +173,8 @@ class MemberHosts:
         settings = evolve(settings, application_server=settings.application_server.replace("{host}", host))
         kind = settings.emulated_task_assignor
         earlier_lives = 0 if release.process_id_on_disk else life - 1
+        readable = f"{earlier_lives << LIVES_BIT | number_of(host):032x}"
+        identities = Drawn(self._world.choices, self._scenario.draws, f"{host}/process {earlier_lives}")
         configured_keys = frozenset(name for name, _ in (*spec.config, *member.config))
         owner, choices = f"{host}/life {life}", self._world.choices
         return Instance(
@@ -173,7 +184,7 @@ class MemberHosts:
             settings,
             consumer=spec.consumer(group, host, number, consumer_of_streams(profile.consumer), member),
             producer=configured(producer_of_streams(profile.producer), self._scenario.producers),
-            process_id=(earlier_lives << LIVES_BIT | number_of(host)).to_bytes(PROCESS_ID_BYTES, "big"),
+            process_id=UUID(identities.identity(readable)).bytes,
             bootstrap=self._brokers(),
             chances=lambda part: choices.stream(f"{host}/{part}/life {life}"),
             draws=member_draws(choices, self._scenario, group, owner, configured_keys, busy=self.busy(host)),

@@ -214,6 +214,7 @@ class ReplicatedCluster(Cluster):
                 self.releases.coordinator_rules_of(name),
                 self.releases.of_broker(name).versions,
                 life,
+                draws,
             )
 
         def controller(life: int) -> Controller:

@@ -256,6 +256,8 @@ class Host:
         self.disk_speed: DiskSpeed[LimitedWrite] | None = None
         """Limited speed of the host's disk; None if the speed was never limited."""
         self.held: list[Entry] = []
+        self.pauses = 0
+        """Number of pauses so far, and of orders to pause while it was paused."""
         self.ppm = 0
         self.steady = True
         """Whether the host's clock has always shown virtual time exactly."""

@@ -6,6 +6,7 @@ in between, so the trace is a function of the scenario and the seed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from kemu.actors.machine import (
@@ -123,8 +124,12 @@ class World:
         observers: Sequence[Observer] = (),
         drawn: Distribution | None = None,
         retransmit: Callable[[], int] | None = None,
+        wake_us: Callable[[], int] | None = None,
     ) -> None:
         self.choices = choices
+        self._wake_us = wake_us
+        """Returns the time from the end of a pause until a host runs; None: threads wake at once, in a fixed order."""
+        self._thread_order = choices.stream("threads").bits
         self.recorder = recorder
         self.now_us = 0
         self.steps = 0
@@ -591,21 +596,64 @@ class World:
 
     def pause(self, host: Host) -> None:
         """Pause a host."""
+        host.pauses += 1
         if host.condition is Condition.UP:
             host.condition = Condition.PAUSED
             self.report(facts.HostPaused(host=host.name))
 
     def resume(self, host: Host) -> None:
-        """Resume a host. Events that waited during the pause precede all other events, in their original order."""
-        if host.condition is Condition.PAUSED:
+        """Resume a host: waiting events come first, in their original order.
+
+        Where the wake-up of threads is drawn, the host runs after a drawn time, and its threads continue in a drawn
+        order.
+        """
+        if host.condition is not Condition.PAUSED:
+            return
+        if self._wake_us is None:
+            self._run_again(host, host.pauses)
+        else:
+            self.at(self.now_us + self._wake_us(), partial(self._run_again, host, host.pauses))
+
+    def _run_again(self, host: Host, pauses: int) -> None:
+        if host.condition is Condition.PAUSED and host.pauses == pauses:
             host.condition = Condition.UP
             self.report(facts.HostResumed(host=host.name))
             held, host.held = host.held, []
-            for entry in held:
+            for entry in held if self._wake_us is None else self._by_thread(held):
                 seq = self.agenda.push_in_order(self.now_us, entry[3], entry[4])
                 if type(entry[4]) is Timer and entry[4].queued_seq == entry[2]:
                     entry[4].queued_seq = seq
                     entry[4].queued_us = self.now_us
+
+    def _by_thread(self, held: Sequence[Entry]) -> list[Entry]:
+        """Order the events that waited: thread after thread, in a drawn order. A thread that is one of several reads
+        from its connections first.
+        """
+        threads: dict[tuple[str, str], list[Entry]] = {}
+        for entry in held:
+            actor, what = _woken_by(entry)
+            thread = actor.machine.thread_of(what)
+            threads.setdefault((actor.name, thread), []).append(entry)
+        drawn = {thread: self._thread_order(32) for thread in threads}
+        return [
+            entry
+            for thread in sorted(threads, key=drawn.__getitem__)
+            for entry in sorted(threads[thread], key=lambda entry: bool(thread[1]) and type(entry[4]) is Timer)
+        ]
+
+
+def _woken_by(entry: Entry) -> tuple[Actor, str]:
+    """The actor of a waiting event, and the first word of a timer's key, or the peer of a connection."""
+    about = entry[4]
+    if isinstance(about, Timer):
+        return about.actor, about.key[0]
+    if isinstance(about, Packet):
+        link = about.link
+        host = link.client_host if about.reply else link.server_host
+        assert host is not None
+        return (host.actors[link.actor], link.label) if about.reply else (host.actors[link.server], link.client)
+    actor, event = about
+    return actor, event.peer if isinstance(event, LinkDown) else ""
 
 
 def _call(entry: Entry) -> None:

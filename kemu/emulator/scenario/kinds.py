@@ -36,7 +36,7 @@ from kemu.emulator.text.units import (
     words,
 )
 from kemu.protocol.config import source_of
-from kemu.protocol.draws import DRAWS, HOW, SETS, distribution
+from kemu.protocol.draws import DRAWS, HOW, READABLE, SETS, UUIDS, DrawName, distribution
 from kemu.protocol.dynamic_configs import ALIASES
 from kemu.protocol.frozen import frozen
 
@@ -524,6 +524,9 @@ class DrawsKey(_Leaf):
         for name, text in value.settings:
             if name not in DRAWS:
                 yield (name,), f"is no draw{nearest(name, DRAWS)}"
+            elif name == DrawName.IDENTITY:
+                if text not in (UUIDS, READABLE):
+                    yield (name,), f'must be "{UUIDS}" or "{READABLE}", not {said_of(text)}'
             elif not isinstance(text, str):
                 yield (name,), f"must be a string, not {said_of(text)}; {HOW}"
             else:
@@ -542,6 +545,8 @@ class DrawsKey(_Leaf):
         table: Schema = {"type": "object", "properties": {"set": one}, "additionalProperties": False}
         for name, row in DRAWS.items():
             leaf: Schema = {"type": "string", "description": row.what, "default": row.life}
+            if row.name is DrawName.IDENTITY:
+                leaf["enum"] = [UUIDS, READABLE]
             *tables, last = name.split(".")
             table["properties"][name] = leaf
             place = table

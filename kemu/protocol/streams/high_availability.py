@@ -19,6 +19,7 @@ from kemu.protocol.streams.tasks import (
     TaskConfig,
     TaskId,
     assignment_of,
+    client_order,
     in_order,
     loads_of,
 )
@@ -74,7 +75,7 @@ def assign_high_availability(
     movements = _Movements(clients, loads, with_state, config, rules)
     moved = movements.move_active() + movements.move_standby()
     for task in in_order(set(tasks) - set(with_state)):
-        least = min(names, key=lambda name: (_load(loads[name], len(loads[name].active)), name))
+        least = min(names, key=lambda name: (_load(loads[name], len(loads[name].active)), client_order(name)))
         loads[least].active.add(task)
     return assignment_of(loads, probing=moved > 0)
 
@@ -83,8 +84,8 @@ def _load(load: Load, count: int) -> float:
     return count / load.capacity
 
 
-def _by_load(loads: Mapping[ClientId, Load], name: ClientId) -> tuple[float, ClientId]:
-    return _load(loads[name], loads[name].count), name
+def _by_load(loads: Mapping[ClientId, Load], name: ClientId) -> tuple[float, str]:
+    return _load(loads[name], loads[name].count), client_order(name)
 
 
 def _give_standbys(loads: Mapping[ClientId, Load], tasks: list[TaskId], copies: int) -> None:
@@ -154,7 +155,7 @@ class _Movements:
         return lag == LATEST_OFFSET or acceptable == MAX_LAG or 0 <= lag <= acceptable
 
     def _by_lag(self, task: TaskId) -> list[ClientId]:
-        return sorted(self._loads, key=lambda name: (self._clients[name].lag(task), name))
+        return sorted(self._loads, key=lambda name: (self._clients[name].lag(task), client_order(name)))
 
     def _must_move(self, task: TaskId, name: ClientId) -> bool:
         """Whether the client is not caught up, and another client is caught up or at least has a smaller lag."""

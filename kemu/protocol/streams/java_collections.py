@@ -8,12 +8,11 @@ Source: OpenJDK's ``HashMap``, ``PriorityQueue``, ``UUID.hashCode``; Kafka's ``T
 ``ConstrainedPrioritySet``.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from kemu.protocol.frozen import frozen
-from kemu.protocol.streams.tasks import ClientId, TaskId
+from kemu.protocol.streams.tasks import PROCESS_ID, ClientId, TaskId, client_order
 
 K = TypeVar("K")
 TaskHash: TypeAlias = Callable[[TaskId], int]
@@ -25,7 +24,6 @@ _TREES_FROM = 64
 Source: ``HashMap.MIN_TREEIFY_CAPACITY``.
 """
 _FULL_BIN = 8
-_PROCESS_ID = re.compile("[0-9a-f]{32}", re.ASCII)
 _INT = 1 << 32
 
 
@@ -52,8 +50,8 @@ class InOrder:
         return sorted(set(tasks))
 
     def clients(self, names: Collection[ClientId], *, copied: bool = False) -> list[ClientId]:
-        """The clients by name."""
-        return sorted(set(names))
+        """By process id, or by name."""
+        return sorted(set(names), key=client_order)
 
 
 IN_ORDER = InOrder()
@@ -70,8 +68,8 @@ class HashOrder:
         return hash_order(tasks, self.task_hash, copied=copied)
 
     def clients(self, names: Collection[ClientId], *, copied: bool = False) -> list[ClientId]:
-        """The clients in the order of their process ids' hashes."""
-        if not all(_PROCESS_ID.fullmatch(name) for name in names):
+        """By the hashes of their process ids."""
+        if not all(PROCESS_ID.fullmatch(name) for name in names):
             return sorted(set(names))
         return hash_order(names, process_hash, copied=copied)
 
@@ -202,7 +200,7 @@ class LeastLoaded:
     """
 
     def __init__(self, load_of: Callable[[ClientId], Any], visits: Visits) -> None:
-        self._queue: PriorityQueue[ClientId] = PriorityQueue(lambda name: (load_of(name), name))
+        self._queue: PriorityQueue[ClientId] = PriorityQueue(lambda name: (load_of(name), client_order(name)))
         self._waiting: set[ClientId] = set()
         self._visits = visits
 

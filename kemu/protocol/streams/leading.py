@@ -17,6 +17,7 @@ from kemu.protocol.assign.checked import InvalidAssignment
 from kemu.protocol.config import StreamsConfig
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId, TopicPartition
+from kemu.protocol.streams.java_collections import hash_order, process_hash
 from kemu.protocol.streams.learner import LearnerConfig, StreamsAssignment, StreamsMember, assign_learners
 from kemu.protocol.streams.metadata import (
     Host,
@@ -281,8 +282,8 @@ class TaskLeader:
         hosts: dict[Host, tuple[TopicPartition, ...]] = {}
         given_to: dict[MemberId, StreamsGiven] = {}
         placer = Placer(self._placement)
-        for name, each in instances.items():
-            row = rows[name]
+        for name in hash_order(instances, process_hash):  # as ``clientsMetadata`` of StreamsPartitionAssignor
+            each, row = instances[name], rows[name]
             owners = {task: [owner[at] for at in tasks[task] if at in owner] for task in row.assigned}
             threads = InstanceThreads(
                 {one: _by_lag(said, end_of) for one, said in each.said.items()},

@@ -16,7 +16,15 @@ UNKNOWN_LAG = -3
 """The lag in newer metadata that the leader cannot read. Source: ``UNKNOWN_OFFSET_SUM``."""
 
 ClientId: TypeAlias = str
-"""The id of a client, which is a process; ids are compared as text."""
+"""A process: its process id in hexadecimal digits, or any other name. ``client_order`` is the order of processes."""
+PROCESS_ID = re.compile("[0-9a-f]{32}", re.ASCII)
+
+
+def client_order(name: ClientId) -> str:
+    """The sort key of a process. Java compares process ids as signed numbers (``UUID.compareTo``), other names are
+    text.
+    """
+    return f"{int(name[0], 16) ^ 8:x}{name[1:]}" if PROCESS_ID.fullmatch(name) else name
 
 
 class TaskId(NamedTuple):
@@ -102,8 +110,8 @@ class TaskAssignment:
 def assignment_of(loads: Mapping[ClientId, Load], probing: bool = False) -> TaskAssignment:
     """The assigned tasks as a frozen value."""
     return TaskAssignment(
-        {client: tuple(sorted(loads[client].active)) for client in sorted(loads)},
-        {client: tuple(sorted(loads[client].standby)) for client in sorted(loads)},
+        {client: tuple(sorted(loads[client].active)) for client in sorted(loads, key=client_order)},
+        {client: tuple(sorted(loads[client].standby)) for client in sorted(loads, key=client_order)},
         probing,
     )
 
@@ -117,7 +125,7 @@ def loads_of(clients: Mapping[ClientId, ClientState]) -> dict[ClientId, Load]:
     empty = [name for name, client in clients.items() if client.capacity < 1]
     if empty:
         raise ValueError(f"client {empty[0]} has no thread")
-    return {name: Load(clients[name].capacity) for name in sorted(clients)}
+    return {name: Load(clients[name].capacity) for name in sorted(clients, key=client_order)}
 
 
 def in_order(tasks: Iterable[TaskId]) -> list[TaskId]:

@@ -4,10 +4,13 @@ JSON, traces and ``--verbose`` contain the full reasons, which ``actors.coordina
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-_MEMBER_ID = re.compile(r"(?<![\w/-])([\w./]+(?:-[\w./]+)*?)-b\d+\.\d+-\d+\b")
-"""A member id: the client id, then the broker, its life and a number that make the id unique."""
+from kemu.protocol.names import MEMBER_ID_END
+
+_MEMBER_ID = re.compile(rf"(?<![\w/-])([\w./]+(?:-[\w./]+)*?)-({MEMBER_ID_END})\b")
+"""A member id: the client id, then its unique end."""
+_LEAST_DIGITS = 4
 _REASON = r"(?:; client reason: (?P<client>.*?))?\.?$"
 _SHORT: Sequence[tuple[re.Pattern[str], str]] = tuple(
     (re.compile(pattern), short)
@@ -48,8 +51,19 @@ def short_reason(reason: str) -> str:
 
 
 def short_members(text: str) -> str:
-    """The text with client ids in place of member ids, unless two members in the text have the same client id."""
-    ids: dict[str, set[str]] = {}
+    """A text with short member ids: the client id if one member of the text has it, else with as many digits of the
+    UUID as tell its members apart.
+    """
+    ends: dict[str, set[str]] = {}
     for found in _MEMBER_ID.finditer(text):
-        ids.setdefault(found[1], set()).add(found[0])
-    return _MEMBER_ID.sub(lambda found: found[1] if len(ids[found[1]]) == 1 else found[0], text)
+        ends.setdefault(found[1], set()).add(found[2])
+    return _MEMBER_ID.sub(lambda found: _short_id(found[1], found[2], ends[found[1]]), text)
+
+
+def _short_id(client: str, end: str, ends: Collection[str]) -> str:
+    if len(ends) == 1:
+        return client
+    if end.startswith("b") and "." in end:
+        return f"{client}-{end}"
+    digits = next(n for n in range(_LEAST_DIGITS, len(end) + 1) if len({each[:n] for each in ends}) == len(ends))
+    return f"{client}-{end[:digits]}"

@@ -145,13 +145,19 @@ def test_errors_about_a_generation_that_is_over_are_ignored(error: int) -> None:
 
 @pytest.mark.parametrize("error", [15, 16])
 def test_a_coordinator_that_is_none_is_looked_up_again(error: int) -> None:
-    """HeartbeatResponseHandler: coordinator unknown; the connection is closed, the generation stays."""
+    """HeartbeatResponseHandler: coordinator unknown; the connection is closed, the generation stays.
+
+    The first lookup finds a coordinator whose connection is backed off, so a second one follows after the backoff
+    (``ConsumerNetworkClient.isUnavailable``, ``ClusterConnectionStates.disconnected``).
+    """
     harness = stable()
     harness.answer_next("Heartbeat", error)
     harness.run(5 * SECOND)
 
     assert harness.hangups == [COORDINATOR]
-    assert len(harness.requests(FindCoordinator)) == 1
+    looked_up = [at for at, _, message in harness.sent if isinstance(message, FindCoordinator)]
+    assert len(looked_up) == 2
+    assert looked_up[1] - looked_up[0] >= harness.config.reconnect_backoff_ms * 800
     assert [note.host for note in harness.facts(CoordinatorKnown)] == ["", COORDINATOR]
     assert (harness.state, harness.generation()) == ("STABLE", (1, "c1-1"))
     assert not harness.requests(JoinGroup)

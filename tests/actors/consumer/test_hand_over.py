@@ -19,8 +19,11 @@ class Fixed:
     def __init__(self, spans_us: Mapping[DrawName, int]) -> None:
         self._spans_us = spans_us
 
-    def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
+    def us(self, name: DrawName, calm_us: int, of_us: int = 0, at_us: int = -1) -> int:
         return self._spans_us.get(name, calm_us)
+
+    def identity(self, readable: str) -> str:
+        return readable
 
 
 def member(spans_us: Mapping[DrawName, int], *, leader: str = "") -> Harness:

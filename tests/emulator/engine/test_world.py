@@ -123,6 +123,81 @@ def test_a_timer_due_in_a_pause_fires_at_its_end() -> None:
     assert machine.fired == [("t", 3 * SECOND)]
 
 
+# --- the threads of a process that was paused ----------------------------------------------------------------------
+
+
+class TwoThreads(Sleeper):
+    """Two threads, a and b, with two timers each."""
+
+    def handle(self, event: Event) -> None:
+        if event == Told(Start()):
+            for at_ms, name in enumerate(("a1", "b1", "a2", "b2"), 1):
+                self.start_timer((name,), at_ms * 1000)
+        super().handle(event)
+
+    def thread_of(self, what: str) -> str:
+        return what[:1]
+
+
+def paused_world(seed: int, wakes_us: list[int] | None) -> tuple[World, TwoThreads]:
+    """A process that was paused while its timers fell due; ``wakes_us``: draws of the time to wake, last one first."""
+    machine = TwoThreads("s")
+    wake = None if wakes_us is None else wakes_us.pop
+    world = World(Seeded(seed), TraceWriter(None, HEADER), latency_us=(200, 2_000), wake_us=wake)
+    world.add_host("s", {"s": lambda life: machine})
+    world.start(world.hosts["s"])
+    run_plain(world, 10)
+    world.pause(world.hosts["s"])
+    run_plain(world, SECOND)
+    return world, machine
+
+
+def test_threads_of_a_resumed_process_go_on_in_a_drawn_order_and_each_keeps_its_own() -> None:
+    """SIGCONT makes all threads runnable; no thread's own events change places."""
+    orders = set()
+    for seed in range(1, 21):
+        world, machine = paused_world(seed, [700])
+        world.resume(world.hosts["s"])
+        run_plain(world, 2 * SECOND)
+        orders.add(" ".join(name for name, _ in machine.fired))
+        assert {at_us for _, at_us in machine.fired} == {SECOND + 700}
+
+    assert orders == {"a1 a2 b1 b2", "b1 b2 a1 a2"}
+
+
+def test_without_draws_a_resumed_process_takes_its_events_at_once_in_their_order() -> None:
+    """As in the set calm."""
+    world, machine = paused_world(1, None)
+    world.resume(world.hosts["s"])
+    run_plain(world, 2 * SECOND)
+
+    assert machine.fired == [(name, SECOND) for name in ("a1", "b1", "a2", "b2")]
+
+
+def test_a_process_that_is_paused_again_before_it_woke_stays_paused() -> None:
+    """The first end of the pause has no effect any more."""
+    world, machine = paused_world(1, [50, 700])
+    world.resume(world.hosts["s"])
+    run_plain(world, SECOND + 100)
+    world.pause(world.hosts["s"])
+    run_plain(world, 2 * SECOND)
+    assert machine.fired == []
+
+    world.resume(world.hosts["s"])
+    run_plain(world, 3 * SECOND)
+    assert {at_us for _, at_us in machine.fired} == {2 * SECOND + 50}
+
+
+def test_a_process_that_dies_before_it_woke_stays_dead() -> None:
+    world, machine = paused_world(1, [700])
+    world.resume(world.hosts["s"])
+    world.take_down(world.hosts["s"], Condition.CRASHED)
+    run_plain(world, 2 * SECOND)
+
+    assert machine.fired == []
+    assert world.hosts["s"].condition is Condition.CRASHED
+
+
 def test_a_crash_forgets_timers_and_memory_and_the_next_life_starts_anew() -> None:
     world, _ = sleeper_world()
     world.tell("s", SetRate(records_per_s=100))

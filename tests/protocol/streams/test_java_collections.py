@@ -16,7 +16,7 @@ from kemu.protocol.streams.java_collections import (
     task_hash,
     task_hash_before_3_0,
 )
-from kemu.protocol.streams.tasks import TaskId, task_id
+from kemu.protocol.streams.tasks import TaskId, client_order, task_id
 
 
 def tasks(*names: str) -> list[TaskId]:
@@ -38,6 +38,16 @@ def test_a_table_grows_with_the_thirteenth_key() -> None:
 def test_a_copy_has_a_table_for_all_of_it() -> None:
     """``HashSet(Collection)``: for 12 keys 32 bins."""
     assert hash_order([*range(11), 16], int, copied=True) == [*range(11), 16]
+
+
+@given(st.lists(st.uuids(), max_size=8, unique=True))
+def test_processes_are_ordered_as_javas_uuids(ids: list[uuid.UUID]) -> None:
+    """``UUID.compareTo`` compares the first half as a signed number."""
+    signed = [(each.int >> 64) - (1 << 64 if each.int >> 127 else 0) for each in ids]
+    in_java = [each.hex for _, each in sorted(zip(signed, ids, strict=True))]
+
+    assert sorted((each.hex for each in ids), key=client_order) == in_java
+    assert sorted(["c2", "c10", "abc"], key=client_order) == ["abc", "c10", "c2"]
 
 
 def test_a_full_bin_makes_a_small_table_grow() -> None:

@@ -272,6 +272,10 @@ def test_seeds_to_the_first_violation_are_counted_in_the_order_of_seeds(spark: "
     [
         ("removing member my-app.x-b0.1-1 on heartbeat expiration", "removing member a member on heartbeat expiration"),
         (
+            "removing member c1-3fa85f64-5717-4562-b3fc-2c963f66afa6 on heartbeat expiration",
+            "removing member a member on heartbeat expiration",
+        ),
+        (
             "explicit `LeaveGroup` request for (c1-b0.1-12) members.",
             "explicit `LeaveGroup` request for (a member) members.",
         ),

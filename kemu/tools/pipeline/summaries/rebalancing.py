@@ -6,10 +6,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from kemu.emulator.watching.interruptions import Cause
+from kemu.protocol.names import MEMBER_ID_END
 from kemu.tools.pipeline.summaries.common import CELL, time_by_cause, with_cell
 
-_MEMBER_ID = r"[\w.-]+-b\d+\.\d+-\d+"
-"""Pattern of the member ids that coordinators create: client, broker and epoch, number."""
+_MEMBER_ID = rf"[\w.-]+-{MEMBER_ID_END}"
 _INSTANCE_ID = r"instance id (?!None|null)[^\s;]+"
 
 
