@@ -74,6 +74,13 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def report_option(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds the option ``--report`` to a command. ``about``: the content of the page."""
+    return click.option(
+        "--report", type=click.Path(path_type=Path, dir_okay=False), help=f"Write {about} to this HTML file."
+    )
+
+
 def request_of(
     source: str, options: RunOptions, live: bool = False, control: Path | None = None, report: Path | None = None
 ) -> Request:
