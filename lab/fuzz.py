@@ -152,7 +152,7 @@ def _changed(value: Any, draws: Random) -> Any:
     if type(value) is bytes and value and draws.random() < 0.7:
         return damaged_bytes(value, draws)
     if type(value) is int and draws.random() < 0.5:
-        return value + draws.choice((-1, 1, 1000, -1000))
+        return max(-(1 << 63), min((1 << 64) - 1, value + draws.choice((-1, 1, 1000, -1000))))
     return draws.choice(ODD)
 
 

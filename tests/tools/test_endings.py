@@ -13,11 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 from kemu.emulator import runner
+from kemu.emulator.trace.blocks import MAGIC
 from kemu.tools import exits
 from kemu.tools.cli import COMMANDS, kemu, main
 from kemu.tools.commands import run as run_command
 
 KEMU = f"'{sys.executable}' -m kemu"
+EARLIER = MAGIC + b"an earlier trace"
 SWEEP = ("steady-group", "--seeds", "1:4", "--set", "duration=10s", "--jobs", "1")
 
 
@@ -193,3 +195,32 @@ def test_ctrl_c_while_kemu_starts_is_one_line(delay_s: float) -> None:
 
     assert started.returncode == exits.INTERRUPTED, errors
     assert errors == "interrupted\n"
+
+
+@pytest.mark.parametrize("loop", ["trio", "bare"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_keeps_its_trace_and_the_earlier_one(
+    loop: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    """The part is named, and ``explain`` reads it."""
+    path, part = tmp_path / "long.kemu", tmp_path / "long.kemu.part"
+    path.write_bytes(EARLIER)
+    words = ["run", "steady-group", "--set", "duration=100h", "--loop", loop, "--trace", str(path)]
+    run = subprocess.Popen(
+        [sys.executable, "-m", "kemu", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
+    )
+    with run:
+        while (not part.exists() or part.stat().st_size < 200_000) and run.poll() is None:
+            time.sleep(0.05)
+        run.send_signal(number)
+        _, errors = run.communicate(timeout=60)
+
+    assert (run.returncode, errors) == (128 + number, f"interrupted; the trace so far is in {part}\n")
+    assert path.read_bytes() == EARLIER
+    explained = CliRunner().invoke(kemu, ["explain", str(part), "--to", "1s"])
+    assert explained.exit_code == exits.BAD_INPUT
+    assert "torn at byte" in explained.stderr
