@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
+import pyarrow.parquet as pq
 
 from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.files import damaged, read_file
@@ -51,6 +52,10 @@ class Parts:
         """The files of a table's rows, sorted."""
         found = (place.glob(f"{CAMPAIGN}=*/*.parquet") for place in self.folders(table, sorted(self.parts)))
         return sorted(path for paths in found for path in paths if not path.name.startswith((".", "_")))
+
+    def rows(self, table: str) -> int:
+        """The number of a table's rows, from the ends of its files."""
+        return sum(pq.read_metadata(path).num_rows for path in self.files(table))
 
     def adding(self, name: str, units: Units) -> "Parts":
         """Write ``parts.json`` with one more part."""
