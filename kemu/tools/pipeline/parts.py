@@ -17,6 +17,7 @@ import attrs
 import pyarrow.parquet as pq
 
 from kemu.protocol.frozen import frozen
+from kemu.tools.pipeline.errors import CampaignError
 from kemu.tools.pipeline.files import damaged, read_file
 from kemu.tools.pipeline.tables.columns import KINDS, Schema
 
@@ -76,7 +77,10 @@ def read_parts(folder: Path) -> Parts | None:
     path = folder / PARTS
     if not path.exists():
         return None
-    file = read_file(path, _PartsFile)
+    try:
+        file = read_file(path, _PartsFile)
+    except CampaignError as error:
+        raise CampaignError(f"{error}; if an older kemu made it, remove {folder} and analyze anew") from None
     tables = {name: Schema(name, columns) for name, columns in file.columns.items()}
     # These names become parts of paths and of queries.
     names = [*tables, *(column for schema in tables.values() for column in schema.names)]

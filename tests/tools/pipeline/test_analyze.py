@@ -135,7 +135,7 @@ def test_a_second_analysis_reads_only_what_is_new(
 def test_tables_of_a_kemu_with_other_columns_are_refused(spark: "SparkSession", tmp_path: Path) -> None:
     """Old parts would lack what new ones have, and nobody would see it."""
     for columns, said in (
-        ("0", "made by an older kemu"),
+        ("0", "if an older kemu made it, remove"),
         ({"runs": [["run_id", "string"]]}, "other tables or columns"),
     ):
         (tmp_path / "parts.json").write_text(json.dumps({"columns": columns, "parts": {}}), encoding="utf-8")
