@@ -29,7 +29,7 @@ PRESET = "rolling-restart-dynamic"
 USAGE = """usage: python3 bootstrap.py setup | demo | test [--all]
 
   setup  make .venv beside the sources, and install kemu into .venv
-  demo   do the setup, run a scenario, and write its report and trace under runs/
+  demo   do the setup, run a scenario, and write its report, page and trace under runs/
   test   install kemu and the developers' tools, then run all checks and the short set of tests (minutes)
          --all: run the full set of tests, too, as before a release (tens of minutes)
 """
@@ -64,22 +64,26 @@ def setup() -> int:
 
 
 def demo() -> int:
-    """Run a scenario; print the paths of its trace and report, and further commands to try."""
+    """Run a scenario; print the paths of its trace, report and page, and further commands to try."""
     check_python(tuple(sys.version_info[:2]))
     make_venv()
     install("run", ".")
     runs = os.path.join(ROOT, "runs")
     os.makedirs(runs, exist_ok=True)
-    trace, report = os.path.join(runs, PRESET + ".kemu"), os.path.join(runs, PRESET + ".txt")
+    trace, report, page = (os.path.join(runs, PRESET + ending) for ending in (".kemu", ".txt", ".html"))
     outcome = subprocess.run(
-        [python_path(), "-m", "kemu", "run", PRESET, "--trace", os.path.relpath(trace, ROOT)],
+        [
+            *(python_path(), "-m", "kemu", "run", PRESET, "--trace", os.path.relpath(trace, ROOT)),
+            *("--report", os.path.relpath(page, ROOT)),
+        ],
         cwd=ROOT, env=clean_environment(), stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     with open(report, "w", encoding="utf-8") as file:
         file.write(outcome.stdout)
     sys.stdout.write(outcome.stdout)
     kemu = shown(kemu_path())
-    print(f"\nreport: {shown(report)}\ntrace:  {shown(trace)}\n{on_the_path()}\n\nTry next:")
+    print(f"\nreport: {shown(report)}\npage:   {shown(page)}  (open it in a browser)\ntrace:  {shown(trace)}")
+    print(f"{on_the_path()}\n\nTry next:")
     for arguments, what in (
         ("run rolling-restart-static", "run the same rolling restart with static members"),
         (f"run {PRESET} --seeds 1:20", "run the scenario with twenty other seeds"),

@@ -126,7 +126,10 @@ def room_of(nodeid: str) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print how many tests each room has and what they cost, the dearest room first."""
+    """Print why tests were skipped, how many tests each room has and what they cost, the dearest room first."""
+    reasons = Counter(each.longrepr[2] for each in terminalreporter.stats.get("skipped", ()))
+    for reason, count in reasons.items():
+        terminalreporter.write_line(f"{count} tests: {reason}")
     tests: Counter[str] = Counter()
     wall_s: Counter[str] = Counter()
     used_s: Counter[str] = Counter()

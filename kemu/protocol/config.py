@@ -100,6 +100,7 @@ class BrokerConfig:
     offsets_topic_num_partitions: int = key(50, "Kafka 3.9")
     message_max_bytes: int = key(1_048_588, "KAFKA-4203, Kafka 2.5; 1,000,012 before; also for group records")
     socket_request_max_bytes: int = key(104_857_600, "Kafka 3.9")
+    max_incremental_fetch_session_cache_slots: int = key(1_000, "KIP-227, Kafka 1.1")
     log_retention_ms: int = key(604_800_000, "Kafka 3.9 (log.retention.hours 168); topic settings override this key")
     log_retention_bytes: int = key(-1, "Kafka 3.9; per partition; topic settings override this key")
     log_segment_bytes: int = key(1_073_741_824, "Kafka 3.9; topic settings override this key")

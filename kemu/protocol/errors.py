@@ -70,6 +70,8 @@ class ErrorCode(IntEnum):
     REASSIGNMENT_IN_PROGRESS = 60
     NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
+    FETCH_SESSION_ID_NOT_FOUND = 70
+    INVALID_FETCH_SESSION_EPOCH = 71
     TOPIC_DELETION_DISABLED = 73
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
@@ -150,6 +152,10 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.REASSIGNMENT_IN_PROGRESS: Meaning(_GIVE_UP, _NO_EFFECT, "a partition of the topic is being reassigned"),
     _E.NON_EMPTY_GROUP: Meaning(_GIVE_UP, _NO_EFFECT, "the group has members"),
     _E.GROUP_ID_NOT_FOUND: Meaning(_GIVE_UP, _NO_EFFECT, "no such group"),
+    _E.FETCH_SESSION_ID_NOT_FOUND: Meaning(
+        _RETRY, _NO_EFFECT, "the broker has evicted the fetch session, or restarted"
+    ),
+    _E.INVALID_FETCH_SESSION_EPOCH: Meaning(_RETRY, _NO_EFFECT, "not the next fetch of the session"),
     _E.TOPIC_DELETION_DISABLED: Meaning(_GIVE_UP, _NO_EFFECT, "delete.topic.enable is false"),
     _E.FENCED_LEADER_EPOCH: Meaning(_RETRY, _NO_EFFECT, "the leader epoch is older than the broker's"),
     _E.UNKNOWN_LEADER_EPOCH: Meaning(_RETRY, _NO_EFFECT, "the leader epoch is newer than the broker's"),

@@ -12,6 +12,7 @@ AREAS: Mapping[str, str] = {
     "assign": "the assignors compared with other Python clients' assignors, and their growth",
     "replication": "failovers of 20 brokers with 2,000 partitions, cost per step compared with a small cluster",
     "reassign": "planning reassignments of up to 10,000 partitions, and its growth",
+    "report": "the page of a run: size, cost compared with the run, speed in a browser",
     "pipeline": "campaigns compared with a loop in one process, the trace source with Parquet, cost by events",
 }
 """Area -> description. Each area is a module of ``lab.bench`` with a function ``measure(say) -> dict``."""

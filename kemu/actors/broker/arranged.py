@@ -13,6 +13,7 @@ from collections.abc import Callable
 from kemu.actors.broker.answers import ClusterAnswers
 from kemu.actors.broker.consumer_fetches import ConsumerFetches
 from kemu.actors.broker.delayed_fetches import invalidate
+from kemu.actors.broker.fetch_sessions import FetchSessions
 from kemu.actors.broker.hosted_partition import HostedPartition, QueuedBatch
 from kemu.actors.broker.leader_epochs import epoch_end, no_epoch_end
 from kemu.actors.broker.partition_log import PartitionLog, log_name, start_entry
@@ -85,7 +86,8 @@ class Broker(Machine):
         self.injections = Injections(self)
         self._answers = ClusterAnswers(self, self.injections, versions)
         self._connections = Connections(self, self._receive)
-        self._fetches = ConsumerFetches(self, self.partitions, self.absent, self._connections)
+        sessions = FetchSessions(self, config.max_incremental_fetch_session_cache_slots, life)
+        self._fetches = ConsumerFetches(self, self.partitions, self.absent, self._connections, sessions)
         self._calls = ProduceCalls(self, self._connections)
         self._requests = ProduceRequests(
             self._calls, self.injections, self.partitions, fault=self._fault, append=self._queue

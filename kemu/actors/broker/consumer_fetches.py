@@ -4,25 +4,22 @@ A fetch is answered at once when ``min_bytes`` are available, when a partition h
 Any other fetch is delayed. Source: Kafka's ``ReplicaManager.fetchMessages``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kemu.actors.broker.delayed_fetches import DelayedFetch, DelayedFetches, Waiters, unwatch
+from kemu.actors.broker.fetch_sessions import FetchSessions
 from kemu.actors.broker.partition_log import PartitionLog
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.connections import Connections
-from kemu.actors.machine import Caller, Machine, Received, caller_of
+from kemu.actors.machine import Machine, Received, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.wire.compile import maker
 
-FETCH_SESSIONS_SINCE = 7
-
 _NONE = ErrorCode.NONE
-_NO_NEWS = FetchReply(partitions=())
 _fetched_partition = maker(FetchedPartition)
-_fetch_reply = maker(FetchReply)
 
 
 class Readable(Protocol):
@@ -54,13 +51,9 @@ class Readable(Protocol):
 
 
 class ConsumerFetch(DelayedFetch):
-    """A consumer's delayed fetch, with its request."""
+    """A consumer's delayed fetch."""
 
-    __slots__ = ("request",)
-
-    def __init__(self, number: int, caller: Caller, request: Fetch) -> None:
-        super().__init__(number, caller, request.max_bytes, request.partitions)
-        self.request = request
+    __slots__ = ()
 
 
 class ConsumerFetches:
@@ -77,34 +70,43 @@ class ConsumerFetches:
         partitions: Mapping[TopicPartition, Readable],
         absent: Callable[[str, int], ErrorCode],
         connections: Connections,
+        sessions: FetchSessions,
     ) -> None:
         self._machine = machine
+        self._sessions = sessions
         self._partitions = partitions
         self._absent = absent
-        self._delayed: DelayedFetches[ConsumerFetch] = DelayedFetches(machine, BrokerTimer.FETCH, self._answer_news)
+        self._delayed: DelayedFetches[ConsumerFetch] = DelayedFetches(machine, BrokerTimer.FETCH, self._answer)
         self._reusable: dict[ActorName, ConsumerFetch] = {}
-        """Client -> its last fetch, if the answer had neither records nor an error. An idle client sends an equal
-        request again; its rows need no new check until a partition changes (``invalidate``).
+        """Client -> its last fetch in a session, if that was answered without news. An idle client's next fetch has the
+        same rows. They need not be examined until something changes (``invalidate``).
         """
         self._connections = connections
 
     def asked(self, event: Received) -> None:
         """Answer a fetch, or delay it until ``min_bytes`` are available or ``max_wait_ms`` have passed."""
         request: Fetch = event.message
+        context = self._sessions.opened(request)
         previous = self._reusable.pop(event.peer, None)
+        if isinstance(context, ErrorCode):
+            if previous is not None:
+                unwatch(previous)
+            self._machine.reply(event, FetchReply(error=context, partitions=()))
+            return
         if previous is not None and previous.watched:
-            if previous.request is request:
+            if previous.rows is context.rows:
+                previous.context = context
                 previous.number, previous.caller = self._delayed.next_number(), caller_of(event)
                 self._delayed.hold_reused(previous, request.max_wait_ms)
                 self._connections.mute(event)
                 return
             unwatch(previous)
-        fetch = ConsumerFetch(self._delayed.next_number(), caller_of(event), request)
+        fetch = ConsumerFetch(self._delayed.next_number(), caller_of(event), request.max_bytes, context)
         available = 0
         failed = False
         watched: list[Waiters] = []
         partitions = self._partitions
-        for index, row in enumerate(request.partitions):
+        for index, row in enumerate(context.rows):
             known = partitions.get((row.topic, row.partition))
             if (
                 known is not None
@@ -123,94 +125,99 @@ class ConsumerFetches:
             if there > 0:
                 fetch.available[index] = there
                 available += there
-        if failed or available >= request.min_bytes or request.max_wait_ms <= 0 or not request.partitions:
-            self._answer(fetch, tuple(fetch.available))
+        if failed or available >= request.min_bytes or request.max_wait_ms <= 0 or not context.rows:
+            self._answer(fetch)
             return
         fetch.missing = request.min_bytes - available
         self._delayed.hold(fetch, watched, request.max_wait_ms)
         self._connections.mute(event)
 
     def refuse(self, event: Received, error: ErrorCode) -> None:
-        """Answer a fetch with this error for every partition."""
-        request: Fetch = event.message
-        rows = tuple(_row(row, error) for row in request.partitions)
-        self._machine.reply(event, FetchReply(partitions=rows))
+        """Answer every partition with this error."""
+        context = self._sessions.opened(event.message)
+        if isinstance(context, ErrorCode):
+            self._machine.reply(event, FetchReply(error=context, partitions=()))
+        else:
+            rows = tuple([_row(row, error) for row in context.rows])
+            self._machine.reply(event, self._sessions.answer(context, rows))
 
     def grown(self, partition: Readable) -> None:
         """Answer the fetches that have enough bytes, after records were appended or became readable."""
         self._delayed.grown(partition.waiters, partition.available_bytes)
 
     def time_is_over(self, number: int) -> None:
-        """Answer a fetch that timed out with the available records.
-
-        From v7 on, the answer omits partitions without new information, as a fetch session does (KIP-227).
-        """
+        """Answer a fetch with the available records."""
         fetch = self._delayed.time_is_over(number)
-        in_session = fetch.caller.version >= FETCH_SESSIONS_SINCE
-        if in_session and not fetch.available:
-            caller = fetch.caller
-            self._machine.reply(caller, _NO_NEWS)
-            self._keep_for_reuse(fetch)
-            self._connections.answered(caller)
+        session = fetch.context.session
+        if session is None or fetch.available or not fetch.is_reusable or len(session.known) < len(fetch.rows):
+            unwatch(fetch)
+            self._answer(fetch)
             return
-        unwatch(fetch)
-        if in_session:
-            self._answer_news(fetch)
-        else:
-            self.answer_all(fetch)
+        caller = fetch.caller
+        self._machine.reply(caller, self._sessions.answer(fetch.context, ()))
+        self._connections.answered(caller)
+        before = self._reusable.get(caller.actor)
+        if before is not None:
+            unwatch(before)
+        self._reusable[caller.actor] = fetch
 
     def give_up(self, partition: Readable) -> list[ConsumerFetch]:
         """Stop the wait of all fetches of this partition; the caller must answer them (``answer_all``)."""
         return self._delayed.give_up(partition.waiters)
 
     def answer_all(self, fetch: ConsumerFetch) -> None:
-        """Answer every row in its current state."""
-        self._answer(fetch, tuple(range(len(fetch.rows))))
+        """Answer a fetch that lost a partition: every row in its current state."""
+        fetch.is_reusable = False
+        self._answer(fetch)
 
     # --- parts -------------------------------------------------------------------------------------------------
 
-    def _keep_for_reuse(self, fetch: ConsumerFetch) -> None:
-        if not fetch.is_reusable:
-            unwatch(fetch)
-            return
-        before = self._reusable.get(fetch.caller.actor)
-        if before is not None:
-            unwatch(before)
-        self._reusable[fetch.caller.actor] = fetch
+    def _answer(self, fetch: ConsumerFetch) -> None:
+        """Reply with the partitions of a fetch, in a session those with news. ``max_bytes`` limits the total, but the
+        first records are always included.
 
-    def _answer_news(self, fetch: ConsumerFetch) -> None:
-        self._answer(fetch, tuple(sorted(fetch.available)))
-
-    def _answer(self, fetch: ConsumerFetch, indexes: tuple[int, ...]) -> None:
-        """Reply with the rows at these indexes. ``max_bytes`` limits the total, but the first records are always
-        included.
-
-        Source: KIP-74.
+        Source: KIP-74, KIP-227.
         """
         left = fetch.max_bytes
+        known = fetch.context.session.known if fetch.context.session is not None else None
         rows: list[FetchedPartition] = []
-        for index in indexes:
+        for index in self._with_news(fetch):
             row = fetch.rows[index]
             partition, error = self._partition_for(row)
             if partition is None or error is not _NONE:
                 rows.append(_row(row, error, partition))
                 continue
+            log = partition.log
             batches: tuple[RecordBatch, ...] = ()
             if left >= partition.record_bytes or left == fetch.max_bytes:
-                batches = partition.log.read(row.fetch_offset, min(row.max_bytes, left), partition.record_bytes)
+                batches = log.read(row.fetch_offset, min(row.max_bytes, left), partition.record_bytes)
                 left -= partition.record_bytes * sum([batch.count for batch in batches])
-            rows.append(
-                _fetched_partition(
-                    topic=row.topic,
-                    partition=row.partition,
-                    error=_NONE,
-                    high_watermark=partition.log.high_watermark,
-                    log_start_offset=partition.log.start_offset,
-                    batches=batches,
+            at = (row.topic, row.partition)
+            if known is None or batches or known.get(at) != (log.high_watermark, log.start_offset):
+                rows.append(
+                    _fetched_partition(
+                        topic=row.topic,
+                        partition=row.partition,
+                        error=_NONE,
+                        high_watermark=log.high_watermark,
+                        log_start_offset=log.start_offset,
+                        batches=batches,
+                    )
                 )
-            )
-        self._machine.reply(fetch.caller, _fetch_reply(partitions=tuple(rows)))
+        self._machine.reply(fetch.caller, self._sessions.answer(fetch.context, tuple(rows)))
         self._connections.answered(fetch.caller)
+
+    def _with_news(self, fetch: ConsumerFetch) -> Iterable[int]:
+        """The indexes of the rows that may have news for the reader, in order."""
+        session, rows, available = fetch.context.session, fetch.rows, fetch.available
+        if session is None or not fetch.is_reusable:
+            return range(len(rows))
+        known = session.known
+        if len(known) == len(rows):
+            return sorted(available)
+        return [
+            index for index, row in enumerate(rows) if index in available or (row.topic, row.partition) not in known
+        ]
 
     def _partition_for(self, row: FetchPartition) -> tuple[Readable | None, ErrorCode]:
         partition = self._partitions.get((row.topic, row.partition))

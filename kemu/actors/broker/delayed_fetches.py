@@ -7,6 +7,7 @@ Source: Kafka's ``DelayedFetch``, whose purgatory watches the same keys.
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
+from kemu.actors.broker.fetch_sessions import FetchContext
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.machine import Caller, Machine
 from kemu.actors.parking import Parking
@@ -16,13 +17,25 @@ from kemu.protocol.messages.data import FetchPartition
 class DelayedFetch:
     """A Fetch that waits for ``missing`` more bytes, or for its timeout."""
 
-    __slots__ = ("available", "caller", "held", "is_reusable", "max_bytes", "missing", "number", "rows", "watched")
+    __slots__ = (
+        "available",
+        "caller",
+        "context",
+        "held",
+        "is_reusable",
+        "max_bytes",
+        "missing",
+        "number",
+        "rows",
+        "watched",
+    )
 
-    def __init__(self, number: int, caller: Caller, max_bytes: int, rows: tuple[FetchPartition, ...]) -> None:
+    def __init__(self, number: int, caller: Caller, max_bytes: int, context: FetchContext) -> None:
         self.number = number
         self.caller = caller
         self.max_bytes = max_bytes
-        self.rows = rows
+        self.context = context
+        self.rows = context.rows
         self.missing = 0
         self.available: dict[int, int] = {}
         """Index into ``rows`` -> bytes of the row's partition for the answer; only rows with bytes or an

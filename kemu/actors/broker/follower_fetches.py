@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import cast
 
 from kemu.actors.broker.delayed_fetches import DelayedFetch, DelayedFetches, unwatch
+from kemu.actors.broker.fetch_sessions import FetchContext, FetchSessions
 from kemu.actors.broker.high_watermarks import HighWatermarks
 from kemu.actors.broker.isr_changes import IsrChanges
 from kemu.actors.broker.leader_epochs import UNDEFINED
@@ -33,13 +34,10 @@ from kemu.protocol.messages.data import (
     FetchReply,
     ReplicaBatch,
 )
-from kemu.protocol.names import ActorName
 from kemu.protocol.wire.compile import maker
 
 _NONE = ErrorCode.NONE
-_NO_NEWS = FetchReply(partitions=())
 _fetched_partition = maker(FetchedPartition)
-_fetch_reply = maker(FetchReply)
 
 
 class FollowerFetch(DelayedFetch):
@@ -51,10 +49,8 @@ class FollowerFetch(DelayedFetch):
 
     __slots__ = ("broker", "replicas", "waited")
 
-    def __init__(
-        self, number: int, caller: Caller, max_bytes: int, rows: tuple[FetchPartition, ...], broker: int
-    ) -> None:
-        super().__init__(number, caller, max_bytes, rows)
+    def __init__(self, number: int, caller: Caller, max_bytes: int, context: FetchContext, broker: int) -> None:
+        super().__init__(number, caller, max_bytes, context)
         self.broker = broker
         self.replicas: list[Replica | None] = []
         self.waited = False
@@ -73,8 +69,10 @@ class FollowerFetches:
         isr_changes: IsrChanges,
         deletions: RecordDeletions,
         absent: Callable[[str, int], ErrorCode],
+        sessions: FetchSessions,
     ) -> None:
         self._machine = machine
+        self._sessions = sessions
         self._manager = manager
         self._watermarks = watermarks
         self._isr_changes = isr_changes
@@ -85,14 +83,18 @@ class FollowerFetches:
     def asked(self, event: Received) -> None:
         """Record the follower's positions; answer, or delay the fetch until more data is available."""
         request: Fetch = event.message
+        context = self._sessions.opened(request)
+        if isinstance(context, ErrorCode):
+            self._machine.reply(event, FetchReply(error=context, partitions=()))
+            return
         broker, led = request.replica_id, self._manager.led
-        fetch = FollowerFetch(
-            self._delayed.next_number(), caller_of(event), request.max_bytes, request.partitions, broker
-        )
+        for at in context.added:
+            self._sent(led.get(at), broker, -1)
+        fetch = FollowerFetch(self._delayed.next_number(), caller_of(event), request.max_bytes, context, broker)
         served: list[tuple[Replica, FetchPartition]] = []
         at_once = False
         available = 0
-        for index, row in enumerate(request.partitions):
+        for index, row in enumerate(context.rows):
             replica = led.get((row.topic, row.partition))
             if replica is not None and replica.is_fully_copied(row, broker):
                 fetch.replicas.append(replica)
@@ -116,8 +118,8 @@ class FollowerFetches:
                 available += there
             fetch.replicas.append(replica)
             served.append((replica, row))
-        if at_once or available >= request.min_bytes or request.max_wait_ms <= 0 or not request.partitions:
-            # Kafka also reads (high watermarks included) before it records the positions.
+        if at_once or available >= request.min_bytes or request.max_wait_ms <= 0 or not context.rows:
+            # Kafka, too, reads (high watermarks included) before it records the positions.
             self._answer(fetch)
         else:
             fetch.waited = True
@@ -149,15 +151,6 @@ class FollowerFetches:
         fetch = self._delayed.time_is_over(number)
         unwatch(fetch)
         self._answer(fetch)
-
-    def link_down(self, peer: ActorName) -> None:
-        """Record that a connection broke: its follower may not have the last answer."""
-        manager = self._manager
-        broker = next((broker for broker, host in manager.live_brokers.items() if host == peer), -1)
-        for replica in manager.led.values():
-            follower = replica.followers.get(broker)
-            if follower is not None:
-                follower.sent_watermark = -1
 
     def give_up(self, replica: Replica) -> list[FollowerFetch]:
         """Stop the wait of all fetches of this partition; the caller must answer them (``answer_all``)."""
@@ -192,22 +185,23 @@ class FollowerFetches:
                 self._deletions.fetched(replica, broker, row.log_start_offset)
 
     def _answer(self, fetch: FollowerFetch) -> None:
-        """Reply with the partitions that have new information: records, an error, or another high watermark than last
-        sent.
+        """Reply with all partitions, or in a session with those that have news: records, an error, or another high
+        watermark or log start than last sent.
         """
-        broker = fetch.broker
+        broker, is_full = fetch.broker, fetch.context.session is None
         left = fetch.max_bytes
         rows: list[FetchedPartition] = []
         for row, replica in zip(fetch.rows, fetch.replicas, strict=True):
-            if replica is not None and replica.has_no_news(row, broker):
+            if replica is not None and not is_full and replica.has_no_news(row, broker):
                 continue
             replica = self._manager.led.get((row.topic, row.partition))
             error = self._error(replica, row, broker)
             if replica is None or error is not _NONE:
                 rows.append(_refused(row, error))
+                self._sent(replica, broker, -1)
                 continue
             log, follower = replica.log, replica.followers.get(broker)
-            if follower is None and not fetch.waited:
+            if follower is None and not fetch.waited and not is_full:
                 continue
             diverging = replica.divergence(row)
             if diverging is not None:
@@ -230,10 +224,9 @@ class FollowerFetches:
                 if self._manager.leader_quota.rate is not None:
                     self._manager.leader_quota.record(replica.at, copied, self._machine.now_us)
             watermark = log.high_watermark
-            if not batches and (follower is None or watermark == follower.sent_watermark):
+            if not batches and not is_full and (follower is None or watermark == follower.sent_watermark):
                 continue
-            if follower is not None:
-                follower.sent_watermark = watermark
+            self._sent(replica, broker, watermark)
             rows.append(
                 _fetched_partition(
                     topic=row.topic,
@@ -244,7 +237,13 @@ class FollowerFetches:
                     replica_batches=batches,
                 )
             )
-        self._machine.reply(fetch.caller, _fetch_reply(partitions=tuple(rows)) if rows else _NO_NEWS)
+        self._machine.reply(fetch.caller, self._sessions.answer(fetch.context, tuple(rows)))
+
+    def _sent(self, replica: Replica | None, broker: int, watermark: int) -> None:
+        """Remember the high watermark that a follower knows in its session; -1: none."""
+        follower = replica.followers.get(broker) if replica is not None else None
+        if follower is not None:
+            follower.sent_watermark = watermark
 
     def _error(self, replica: Replica | None, row: FetchPartition, broker: int) -> ErrorCode:
         if replica is None:

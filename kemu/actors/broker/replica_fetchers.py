@@ -19,6 +19,7 @@ from kemu.actors.broker.replica_log import batch_entry
 from kemu.actors.broker.replica_manager import US_PER_MS, ReplicaManager
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.client import Client
+from kemu.actors.fetch_session import FetchSessionHandler
 from kemu.actors.machine import Draws, Machine, Record, TimerKey
 from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
@@ -151,9 +152,10 @@ class ReplicaFetcher:
         self._busy = False
         self._timer: TimerKey = (BrokerTimer.FETCHER, str(leader))
         self._asked: dict[TopicPartition, Asked] = {}
-        """Partition -> its part in the last fetch that contained the partition."""
-        self._request: Fetch | None = None
-        """The last fetch; in an idle cluster the next fetch is equal."""
+        """Partition -> its part in the last fetch with it."""
+        self._session = FetchSessionHandler()
+        self._rows: dict[TopicPartition, FetchPartition] = {}
+        """The partitions of the last fetch."""
         self._writing: Followed | None = None
         """A partition that had a write in progress at the last check."""
         self.followed: dict[TopicPartition, Followed] = {}
@@ -164,8 +166,13 @@ class ReplicaFetcher:
             each.not_before_us = max(each.not_before_us, self._machine.now_us + for_us)
 
     def run(self) -> None:
-        """Send the next request, unless a request is in flight or data is still being written."""
-        if self._busy or not self.followed:
+        """Send the next request, unless one is in flight or data is still being written."""
+        if self._busy:
+            return
+        if not self.followed:
+            self._session = (
+                FetchSessionHandler()
+            )  # Kafka ends the thread and its session (``shutdownIdleFetcherThreads``)
             return
         if self._is_writing():
             return  # the end of the append calls this method again
@@ -305,16 +312,15 @@ class ReplicaFetcher:
         if not which:
             return False
         config = self._manager.replication
-        rows: list[FetchPartition] = []
         tells_epochs = self._manager.rules.truncation is Truncation.ON_FETCH
-        request = self._request
-        same = request is not None and len(request.partitions) == len(which)
+        rows = self._rows
+        same = len(rows) == len(which)
         for each in which:
             log, epoch, row, ask = each.replica.log, each.replica.leader_epoch, each.row, each.asked
             if row is None or ask.offset != log.end_offset or ask.leader_epoch != epoch:
                 same = False
                 each.asked = self._asked[each.at] = _new(Asked, (each, epoch, log.end_offset))
-                each.row = row = _fetch_partition(
+                each.row = _fetch_partition(
                     topic=each.replica.topic,
                     partition=each.replica.number,
                     current_leader_epoch=self._current_epoch(each.replica),
@@ -323,16 +329,22 @@ class ReplicaFetcher:
                     log_start_offset=log.start_offset,
                     max_bytes=config.replica_fetch_max_bytes,
                 )
-            rows.append(row)
-        partitions = tuple(rows)
-        if request is None or not same or request.partitions != partitions:
-            request = self._request = _fetch_of(
-                replica_id=self._manager.node_id,
-                max_wait_ms=config.replica_fetch_wait_max_ms,
-                min_bytes=config.replica_fetch_min_bytes,
-                max_bytes=config.replica_fetch_response_max_bytes,
-                partitions=partitions,
-            )
+            elif same and rows.get(each.at) is not row:
+                same = False
+        if not same:
+            rows = self._rows = {each.at: each.row for each in which if each.row is not None}
+        session = self._session
+        changed, forgotten = session.news(rows)
+        request = _fetch_of(
+            replica_id=self._manager.node_id,
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            session_id=session.id,
+            session_epoch=session.epoch,
+            partitions=changed,
+            forgotten=forgotten,
+        )
         self._send(request, REPLICA_FETCH_VERSION, self._asked)
         return True
 
@@ -345,6 +357,8 @@ class ReplicaFetcher:
         return free
 
     def _fetch_answered(self, reply: FetchReply, asked: dict[TopicPartition, Asked]) -> None:
+        if not self._session.answered(reply):
+            return
         checked = self._manager.rules.checks_fetch_epoch
         for row in reply.partitions:
             ask = asked[row.topic, row.partition]
@@ -413,6 +427,8 @@ class ReplicaFetcher:
 
     def _unanswered(self, why: str, asked: dict[TopicPartition, Asked]) -> None:
         self._busy = False
+        if asked is self._asked:
+            self._session.unanswered()
         waits_longer = asked is self._asked and self._manager.rules.waits_twice_for_lost_fetches
         self._back_off(self.followed.values(), 1 + waits_longer)
         self.run()

@@ -24,6 +24,7 @@ from kemu.actors.broker.answers import ClusterAnswers
 from kemu.actors.broker.broker_shutdown import BrokerShutdown
 from kemu.actors.broker.consumer_fetches import ConsumerFetches
 from kemu.actors.broker.control_requests import ControlRequests
+from kemu.actors.broker.fetch_sessions import FetchSessions
 from kemu.actors.broker.follower_fetches import FollowerFetches
 from kemu.actors.broker.group_log import OffsetsHost
 from kemu.actors.broker.high_watermarks import HighWatermarks
@@ -143,12 +144,13 @@ class ReplicatedBroker(Machine):
         self.answers = ClusterAnswers(self, self.injections, versions)
         self._connections = connections = Connections(self, self._receive)
         calls = ProduceCalls(self, connections)
-        self._fetches = ConsumerFetches(self, manager.served, self._unserved, connections)
+        sessions = FetchSessions(self, config.max_incremental_fetch_session_cache_slots, life)
+        self._fetches = ConsumerFetches(self, manager.served, self._unserved, connections, sessions)
         watermarks = HighWatermarks(self, manager, calls, self._fetches)
         self._isr_changes = IsrChanges(self, manager, watermarks, draws)
         self._deletions = RecordDeletions(self, manager, self._unserved, connections)
         self._follower_fetches = FollowerFetches(
-            self, manager, watermarks, self._isr_changes, self._deletions, self.absent
+            self, manager, watermarks, self._isr_changes, self._deletions, self.absent, sessions
         )
         self._led = LedPartitions(
             self,
@@ -319,7 +321,6 @@ class ReplicatedBroker(Machine):
     def _link_down(self, peer: ActorName) -> None:
         if self.client.awaits(peer):
             self.client.connection_broke(peer, DISCONNECTED)
-        self._follower_fetches.link_down(peer)
 
     def _written(self, token: int, error: ErrorCode) -> None:
         replica = self.manager.written(token, error)

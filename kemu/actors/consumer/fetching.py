@@ -1,18 +1,19 @@
 """The fetch loop: one Fetch per leader in flight; a buffer keeps the records until a poll returns them.
 
-The loop is a part of the consumer's positions, and the part that runs most often. A partition is fetched while it has a
-position and an empty buffer. An idle leader gets the same Fetch object in each round; after a change of a partition its
-leader gets a new object. As in Kafka's ``Fetcher``, requests are sent only while the polling thread polls. Before a
-poll returns records, the poll sends the next requests.
+A part of the consumer's positions, and its hottest one. A partition is fetched while it has a position and an empty
+buffer. A changed partition of a leader makes a new plan; the session with the leader finds the rows that the leader
+does not know yet (KIP-227). As in Kafka's ``Fetcher``, requests leave only while the polling thread polls. Before a
+poll returns records it sends the next requests.
 
-Not emulated: fetch sessions. Every Fetch lists all of its partitions; the answers contain only partitions with new
-information.
+Not emulated: from 3.5 on a closing consumer closes its sessions.
 """
 
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from kemu.actors.consumer.machine import FetchingMachine
 from kemu.actors.consumer.partition import Partition, Returned, Seeking
+from kemu.actors.fetch_session import FetchSessionHandler
 from kemu.actors.machine import at_least_1_ms
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
@@ -39,31 +40,23 @@ _STALE_LEADER = frozenset(
 """Errors after which the consumer refreshes metadata before the partition's next fetch. Source: ``FetchCollector``."""
 
 
-class PlannedFetch:
-    """A Fetch and its rows by partition. An answer is valid only while the partition still has the same row."""
-
-    __slots__ = ("request", "rows")
-
-    def __init__(self, request: Fetch | None, rows: Mapping[TopicPartition, FetchPartition]) -> None:
-        self.request = request
-        self.rows = rows
-
-
-_NOTHING = PlannedFetch(None, {})
+Plan: TypeAlias = dict[TopicPartition, FetchPartition]
+"""The rows of a Fetch. An answer counts only while the partition still has the same row."""
 
 
 class Leader:
     """A broker that leads some of the consumer's partitions."""
 
-    __slots__ = ("in_flight", "name", "not_before_us", "partitions", "plan")
+    __slots__ = ("in_flight", "name", "not_before_us", "partitions", "plan", "session")
 
     def __init__(self, name: ActorName) -> None:
         self.name = name
         self.partitions: list[Partition] = []
         self.in_flight = False
         self.not_before_us = 0
-        self.plan: PlannedFetch | None = None
-        """The next Fetch; None if the Fetch must be made anew."""
+        self.plan: Plan | None = None
+        """The next Fetch; None: to be made anew."""
+        self.session = FetchSessionHandler()
 
 
 class Fetching:
@@ -98,7 +91,6 @@ class Fetching:
             if one.leader is not None:
                 leader = self._leaders.get(one.leader) or self._leaders.setdefault(one.leader, Leader(one.leader))
                 leader.partitions.append(one)
-        self._leaders = {name: one for name, one in self._leaders.items() if one.partitions or one.in_flight}
         self._ready = [one for one in self._ready if one.buffer and owned.get(one.at) is one]
 
     def changed(self, one: Partition) -> None:
@@ -136,7 +128,7 @@ class Fetching:
         plan = leader.plan
         if plan is None:
             plan = leader.plan = self._plan(leader)
-        if plan.request is None:
+        if not plan:
             return
         client = self._client
         at_us = max(client.available_at(leader.name), leader.not_before_us)
@@ -144,10 +136,21 @@ class Fetching:
             self._machine.wake_at(at_us)
             return
         leader.in_flight = True
-        client.call(leader.name, plan.request, self._version, self._fetched, self._not_fetched, (leader, plan))
+        session = leader.session
+        changed, forgotten = session.news(plan)
+        request = _fetch(
+            max_wait_ms=self._max_wait_ms,
+            min_bytes=self._min_bytes,
+            max_bytes=self._max_bytes,
+            session_id=session.id,
+            session_epoch=session.epoch,
+            partitions=changed,
+            forgotten=forgotten,
+        )
+        client.call(leader.name, request, self._version, self._fetched, self._not_fetched, (leader, plan))
 
-    def _plan(self, leader: Leader) -> PlannedFetch:
-        rows: dict[TopicPartition, FetchPartition] = {}
+    def _plan(self, leader: Leader) -> Plan:
+        rows: Plan = {}
         for one in leader.partitions:
             ready = one.seeking is _FETCHING and one.serving and not one.waits_for_metadata and not one.paused
             if ready and not one.buffer:
@@ -161,43 +164,34 @@ class Fetching:
                         max_bytes=self._max_partition_bytes,
                     )
                 rows[one.at] = row
-        if not rows:
-            return _NOTHING
-        request = _fetch(
-            max_wait_ms=self._max_wait_ms,
-            min_bytes=self._min_bytes,
-            max_bytes=self._max_bytes,
-            partitions=tuple(rows.values()),
-        )
-        return PlannedFetch(request, rows)
+        return rows
 
     # --- answers -----------------------------------------------------------------------------------------------
 
-    def _fetched(self, reply: FetchReply, context: tuple[Leader, PlannedFetch]) -> None:
+    def _fetched(self, reply: FetchReply, context: tuple[Leader, Plan]) -> None:
         leader, plan = context
         leader.in_flight = False
         owned = self._owned
-        news = False
-        for row in reply.partitions:
+        news = not leader.session.answered(reply)
+        for row in () if news else reply.partitions:
             if row.batches or row.error is not _NONE:
                 at = (row.topic, row.partition)
                 one = owned.get(at)
-                if one is not None and one.serving and one.row is not None and one.row is plan.rows.get(at):
+                if one is not None and one.serving and one.row is not None and one.row is plan.get(at):
                     news = True
                     self._take(one, row)
         if news:
             leader.plan = None
             self._machine.wake()
-        elif reply.error is not _NONE:
-            self._not_fetched(reply.error.name, context)
         elif self._machine.polling and not self._machine.awake:
             self._send(leader)
         else:
             self._machine.wake()
 
-    def _not_fetched(self, why: str, context: tuple[Leader, PlannedFetch]) -> None:
+    def _not_fetched(self, why: str, context: tuple[Leader, Plan]) -> None:
         leader = context[0]
         leader.in_flight = False
+        leader.session.unanswered()
         leader.not_before_us = self._machine.now_us + self._retry_us
         self._machine.metadata.refresh()
         self._machine.wake()

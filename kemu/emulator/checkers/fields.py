@@ -40,7 +40,7 @@ from kemu.protocol.messages.control import (
     StopReplica,
     UpdateMetadata,
 )
-from kemu.protocol.messages.data import Fetch, FetchPartition, ListOffsets, MetadataReply, Produce
+from kemu.protocol.messages.data import Fetch, ListOffsets, MetadataReply, Produce
 from kemu.protocol.messages.group import (
     DescribeGroupsReply,
     FindCoordinator,
@@ -223,10 +223,6 @@ OFTEN: Mapping[type, Callable[[Any], tuple[object, ...]]] = {
 }
 """Frequent request -> judged fields. Equal fields are not judged again until the sender joins, leaves or ends.
 """
-ALL_ROWS_EACH = 64
-"""One in so many fetches of a follower is judged completely. In other fetches, only rows that differ from the previous
-fetch are judged.
-"""
 _BY_A_FOLLOWER = (
     FieldRow("max wait", lambda m: m.max_wait_ms, _of_replicas("replica_fetch_wait_max_ms")),
     FieldRow("min bytes", lambda m: m.min_bytes, _of_replicas("replica_fetch_min_bytes")),
@@ -242,23 +238,6 @@ _BY_A_CONSUMER = (
 
 
 _fields_of_fetch = OFTEN[Fetch]
-
-
-def _other_rows(rows: tuple[FetchPartition, ...], before: tuple[FetchPartition, ...]) -> tuple[FetchPartition, ...]:
-    """The rows that differ from the row at the same place."""
-    return tuple(
-        [
-            row
-            for row, old in zip(rows, before, strict=True)
-            if row is not old
-            and (
-                row.fetch_offset != old.fetch_offset
-                or row.current_leader_epoch != old.current_leader_epoch
-                or row.partition != old.partition
-                or row.topic != old.topic
-            )
-        ]
-    )
 
 
 class Fields(Checker):
@@ -287,8 +266,6 @@ class Fields(Checker):
         """Partition -> version of the state node -> state in the store."""
         self._deleted: dict[str, None] = {}
         """Topics with a deletion request at any time."""
-        self._last_fetch: dict[tuple[ActorName, ActorName], tuple[Fetch, int]] = {}
-        """(follower, leader) -> (last Fetch, number of fetches). At rest the same Fetch is repeated."""
         self._right: dict[type, dict[ActorName, tuple[object, ...]]] = {kind: {} for kind in OFTEN}
         """Request type of ``OFTEN`` -> sender -> last right values."""
         self._cached: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
@@ -408,16 +385,7 @@ class Fields(Checker):
             self._fetches_to_copy(seen, fact, request)
 
     def _fetches_to_copy(self, seen: Seen, fact: Send, request: Fetch) -> None:
-        line = (seen[2], fact[0])
-        last, number = self._last_fetch.get(line, (None, 0))
-        self._last_fetch[line] = request, number + 1
-        rows = request.partitions
-        if number % ALL_ROWS_EACH and last is not None:
-            if last is request:
-                return
-            if len(rows) == len(last.partitions):
-                rows = _other_rows(rows, last.partitions)
-        for row in rows:
+        for row in request.partitions:
             at = (row.topic, row.partition)
             role, end = self.panel.roles.get((seen.actor, at)), self.panel.copies.on_host(seen.actor, at).log.end
             if role is not None and row.current_leader_epoch not in (role[0], -1):

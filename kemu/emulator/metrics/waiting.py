@@ -153,10 +153,10 @@ class Waiting:
             log.queues.append(queue)
         return queue
 
-    def groups_of(self, partition: TopicPartition) -> list[GroupId]:
-        """The groups that have a queue on a partition."""
+    def queues_on(self, partition: TopicPartition) -> "list[Queue]":
+        """The queues of all groups on a partition."""
         log = self._logs.get(partition)
-        return [] if log is None else [queue.group for queue in log.queues]
+        return [] if log is None else log.queues
 
     def freshness(self, at_us: int) -> dict[GroupId, FreshnessFigures]:
         """Freshness by group, until this time."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
-from importlib.metadata import entry_points
 from typing import Any
 
 from kemu.emulator.text.tables import nearest
@@ -91,6 +90,8 @@ def names_are_checked() -> bool:
 
 def _installed() -> set[str]:
     """The assignors that kemu and installed packages declare, as ``module:Class``."""
+    from importlib.metadata import entry_points  # many modules, needed for custom assignors only
+
     return {OF_PRESETS, *(point.value for point in entry_points(group=ENTRY_POINTS))}
 
 

@@ -71,16 +71,18 @@ class RecorderOfAll:
 
     def __init__(self, *recorders: Recorder) -> None:
         self._recorders = recorders
+        self._steps = tuple(each.step for each in recorders)
+        self._packets = tuple(each.packet for each in recorders)
 
     def step(self, row: StepRow) -> None:
         """Record a step of a machine."""
-        for each in self._recorders:
-            each.step(row)
+        for take in self._steps:
+            take(row)
 
     def packet(self, row: PacketRow) -> None:
         """Record the fate of a packet."""
-        for each in self._recorders:
-            each.packet(row)
+        for take in self._packets:
+            take(row)
 
     def fact(self, seq: int, at_us: int, fact: Any) -> None:
         """Record a fact of the world."""

@@ -5,6 +5,8 @@ Records have no payload: a batch is a base offset, a count and an append time. A
 """
 
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.fetch_sessions import FINAL_EPOCH, NO_FETCH_SESSION
+from kemu.protocol.names import TopicPartition
 from kemu.protocol.wire.schema import REPLY, REQUEST, message, since, struct
 
 EARLIEST_TIMESTAMP = -2
@@ -136,7 +138,12 @@ class Fetch:
     max_wait_ms: int
     min_bytes: int
     max_bytes: int = 52_428_800
+    session_id: int = since(7, default=NO_FETCH_SESSION, ignorable=True)
+    session_epoch: int = since(7, default=FINAL_EPOCH, ignorable=True)
     partitions: tuple[FetchPartition, ...]
+    """All partitions; in a session, those with other offsets or epochs than before (KIP-227)."""
+    forgotten: tuple[TopicPartition, ...] = since(7, default=())
+    """Partitions that leave the session."""
 
 
 @struct
@@ -199,13 +206,13 @@ class FetchedPartition:
 
 @message(api_key=1, kind=REPLY, versions=range(4, 19))
 class FetchReply:
-    """The reply to Fetch: one row per requested partition with records or an error.
+    """One row per requested partition; in a fetch session (KIP-227), per partition with news.
 
-    Before v7 the reply after the full wait has rows for all partitions. From v7 on the reply follows the rules of a
-    fetch session (KIP-227).
+    ``error``: of the session; the answer then has no rows. ``session_id``: the session that begins or continues.
     """
 
     error: ErrorCode = since(7, default=ErrorCode.NONE, ignorable=True)
+    session_id: int = since(7, default=NO_FETCH_SESSION)
     partitions: tuple[FetchedPartition, ...]
 
 

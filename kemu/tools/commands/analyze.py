@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kemu.tools.commands.pipeline_errors import clear_errors, interruptible, spark_settings
-from kemu.tools.commands.query import OUT, as_table
+from kemu.tools.commands.query import as_table
 from kemu.tools.exits import BROKEN
 from kemu.tools.interrupt import same_command
+from kemu.tools.pipeline.files import ANALYSIS
 from kemu.tools.progress import busy
 from kemu.tools.report.layout import print_lines
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True), metavar="DIR")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help=f"Default: DIR/{OUT}.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help=f"Default: DIR/{ANALYSIS}.")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master URL, as for spark-submit.")
 @click.option("--memory", default="2g", show_default=True, help="Heap of the driver's JVM.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
@@ -47,7 +48,7 @@ def analyze(
         from kemu.tools.pipeline.run import analyze as analyze_folder
         from kemu.tools.pipeline.session import FEW_ROWS, LEAN, spark_session
 
-        place = out or (folder if folder.is_dir() else folder.parent) / OUT
+        place = out or (folder if folder.is_dir() else folder.parent) / ANALYSIS
         is_small = bytes_in(folder, place) <= SMALL_BYTES
         options = {
             "master": master,

@@ -18,8 +18,6 @@ from kemu.tools.report.layout import GAP, TableColumn, print_lines, table, termi
 if TYPE_CHECKING:
     from kemu.tools.pipeline.query import QueryAnswer
 
-OUT = "analysis"
-"""Name of the folder of tables and summaries, inside the analyzed folder."""
 MOST_CELL = 24
 """Characters of a cell that are always printed."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -62,12 +60,9 @@ def query(folder: Path, sql: str | None, form: str, limit: int, master: str | No
 
 
 def _answer(folder: Path, sql: str | None, limit: int, master: str | None, memory: str) -> "QueryAnswer":
-    from kemu.tools.pipeline.errors import CampaignError
-    from kemu.tools.pipeline.query import ask, tables_and_columns
+    from kemu.tools.pipeline.query import analysis_of, ask, tables_and_columns
 
-    place = folder if (folder / "tables").is_dir() else folder / OUT
-    if not (place / "tables").is_dir():
-        raise CampaignError(f"{folder} has not been analyzed: kemu analyze {folder}")
+    place = analysis_of(folder)
     if sql is None:
         return tables_and_columns(place)
     if master is None:

@@ -1,4 +1,4 @@
-"""``kemu report``: the pictures of a recorded run, in one HTML file."""
+"""``kemu report``: the pictures of a recorded run or of a campaign, in one HTML file."""
 
 import webbrowser
 from pathlib import Path
@@ -6,23 +6,26 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kemu.tools.exits import BAD_INPUT
+from kemu.tools.errors import BadInput
+from kemu.tools.files import check_out, write_text
 from kemu.tools.report.messages import KINDS
 
 if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
     from kemu.emulator.trace.traces import Header
+    from kemu.tools.report.comparison import ComparisonReport
 
 
-class _BadTrace(click.ClickException):
-    exit_code = BAD_INPUT
+MOST_PAGES = 12
+"""Maximum number of failed runs of a campaign that get a page."""
 
 
 @click.command()
-@click.argument("trace", type=click.Path(path_type=Path))
+@click.argument("trace", type=click.Path(path_type=Path), metavar="TRACE|CAMPAIGN")
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file to write (default: beside TRACE)."
-)
+    "-o", "--out", type=click.Path(path_type=Path, dir_okay=False),
+    help="The file to write (default: beside TRACE, or in CAMPAIGN).",
+)  # fmt: skip
 @click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
 @click.option(
     "--messages", type=click.Choice(KINDS), default="all", show_default=True,
@@ -35,42 +38,97 @@ def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str)
     The page has the verdict, the cost, and pictures of members, partitions, leaders, tasks and messages over time. JSON
     has the same data by column; without --out it goes to the standard output.
 
-    Exit code 2: the file is no trace, or is damaged. Of a torn trace, the page has the whole records.
+    CAMPAIGN is the folder of "kemu campaign" after "kemu analyze"; Spark is not needed. The page has the figures of all
+    cells, and links to pages of failed runs, which the command makes from their traces.
+
+    Of a torn trace, the page has the complete records.
     """
-    from kemu.emulator.trace.blocks import TraceError
+    if opens and form != "html":
+        raise click.UsageError("--open needs --format html")
+    torn = ""
+    if trace.is_dir():
+        file = _campaign(trace, out, messages, form)
+    else:
+        file, torn = _run(trace, out, messages, form)
+    if file is not None:
+        click.echo(f"report: {file}")
+    if file is not None and opens:
+        webbrowser.open(file.resolve().as_uri())
+    if torn:
+        raise BadInput(f"{trace}: {torn}; the report has the records before")
+
+
+def _run(trace: Path, out: Path | None, messages: str, form: str) -> tuple[Path | None, str]:
+    """Write the report of a trace; return the file, None for the standard output, and the place of a torn trace."""
     from kemu.emulator.trace.traces import read_trace
-    from kemu.protocol.wire.codec import CodecError
     from kemu.tools.report.page import write_page
     from kemu.tools.report.recorded import report_of
     from kemu.tools.report.run_report import as_json
 
-    if opens and form != "html":
-        raise click.UsageError("--open goes with --format html")
-    try:
-        recorded = read_trace(trace)
+    file = trace.with_suffix(".html") if out is None and form == "html" else out
+    if file is not None:
+        check_out(file, [trace])
+    recorded = read_trace(trace)
+    with recorded.interpreted():
         made = report_of(recorded, command_of(recorded.header, trace), messages)
-        if form == "json" and out is None:
-            click.echo(as_json(made))
-            return
-    except (TraceError, CodecError) as error:
-        raise _BadTrace(str(error) if str(trace) in str(error) else f"{trace}: {error}") from None
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise _BadTrace(f"{trace}: {error.strerror}") from None
-    file = trace.with_suffix(".html") if out is None else out
-    if file.exists() and file.samefile(trace):
-        raise click.UsageError(f"--out {file} is the trace itself: name another file")
-    try:
+    if file is None:
+        click.echo(as_json(made))
+    elif form == "json":
+        write_text(file, as_json(made))
+    else:
+        write_page(made, file, recorded)
+    return file, made.torn
+
+
+def _campaign(folder: Path, out: Path | None, messages: str, form: str) -> Path | None:
+    """Write the report of a campaign and the pages of failed runs; None if it went to the standard output."""
+    import json
+
+    from kemu.tools.commands.pipeline_errors import clear_errors
+    from kemu.tools.progress import busy
+
+    file = folder / "report.html" if out is None and form == "html" else out
+    with clear_errors("query"), busy("report"):
+        from kemu.tools.pipeline.drawing import campaign_report
+        from kemu.tools.report.comparison import write_comparison
+
+        made = campaign_report(folder)
         if form == "json":
-            file.write_text(as_json(made), encoding="utf-8")
+            text = json.dumps({"campaign": made.title, "command": made.command, "cells": list(made.rows)}, indent=1)
+        if file is None:
+            click.echo(text)
+            return None
+        if form == "json":
+            write_text(file, text)
         else:
-            write_page(made, file, recorded)
-    except OSError as error:
-        raise _BadTrace(f"--out {file}: cannot be written: {error.strerror}") from None
-    click.echo(f"report: {file}")
-    if opens:
-        webbrowser.open(file.resolve().as_uri())
+            check_out(file)
+            _pages_of_failures(folder, made, file, messages)
+            write_comparison(made, file)
+    return file
+
+
+def _pages_of_failures(folder: Path, made: "ComparisonReport", file: Path, messages: str) -> None:
+    """Write pages of failed runs into a folder beside the campaign's page, and tell their rows the address."""
+    from kemu.emulator.trace.blocks import TraceError
+    from kemu.protocol.wire.codec import CodecError
+    from kemu.tools.pipeline.drawing import failed_runs, relative
+    from kemu.tools.report.page import write_page
+    from kemu.tools.report.recorded import report_of
+
+    place = file.with_name(f"{file.stem}-runs")
+    for number, (failing, run) in enumerate(failed_runs(folder, made, MOST_PAGES), start=1):
+        try:
+            recorded = run.read()
+            if recorded is None:
+                continue
+            place.mkdir(exist_ok=True)
+            page = place / f"{number:02}-seed-{run.seed}.html"
+            with recorded.interpreted():
+                write_page(report_of(recorded, run.command, messages), page, recorded)
+        except (TraceError, CodecError) as error:
+            click.echo(f"no page of {run.cell}, seed {run.seed}: {error}", err=True)
+            continue
+        failing["page"] = relative(page, file)
 
 
 def command_of(header: "Header", trace: Path) -> str:

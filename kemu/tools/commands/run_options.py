@@ -89,8 +89,11 @@ def request_of(
         raise click.UsageError("--seed and --seeds exclude each other: give one")
     if profile is not None and profile not in PROFILES:
         raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
-    if trace is not None and Path(source).is_file() and trace.exists() and trace.samefile(source):
-        raise click.UsageError(f"--trace {trace} is the scenario itself: name another file")
+    for option, file in (("--trace", trace), ("--report", report)):
+        if file is not None and Path(source).is_file() and file.exists() and file.samefile(source):
+            raise click.UsageError(f"{option} {file} is the scenario itself: name another file")
+    if trace is not None and trace == report:
+        raise click.UsageError(f"--trace and --report are the same file, {trace}: name another file")
     loaded = with_values(load_scenario(source), options.settings)
     if options.actions:
         loaded = with_actions(loaded, options.actions)

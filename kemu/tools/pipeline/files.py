@@ -11,6 +11,8 @@ import attrs
 from kemu.tools.pipeline.errors import CampaignError
 
 T = TypeVar("T")
+ANALYSIS = "analysis"
+"""Name of the folder of tables and summaries, inside the analyzed folder."""
 MOST_BYTES = 256 << 20
 """The largest JSON file that is read: a campaign of a million runs has smaller ones."""
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}

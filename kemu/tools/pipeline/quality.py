@@ -34,8 +34,8 @@ class Kind(Enum):
 class Constraint:
     """A constraint on the rows of a table.
 
-    ``breaks`` is a query that returns incorrect rows. If ``per_run`` is there, it is an aggregate over the rows of a
-    run, and ``check`` computes the aggregates of all constraints at once; ``figure`` is SQL over the table ``runs``.
+    ``breaks`` is a query that returns incorrect rows. ``per_run`` is an aggregate over the rows of a run; ``check``
+    computes the aggregates of all constraints at once. ``figure`` is SQL over the table ``runs``.
     """
 
     name: str

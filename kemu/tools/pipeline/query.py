@@ -21,6 +21,7 @@ import pyarrow as pa
 from kemu.emulator.text.tables import nearest
 from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.errors import CampaignError
+from kemu.tools.pipeline.files import ANALYSIS
 from kemu.tools.pipeline.parts import CAMPAIGN, Parts, read_parts
 
 SUMMARIES = "summaries"
@@ -52,6 +53,18 @@ class QueryAnswer:
             same = sum(name == other for other in self.columns[: len(names)])
             names.append(f"{name}_{same + 1}" if same else name)
         return [dict(zip(names, row, strict=True)) for row in self.rows]
+
+
+def analysis_of(folder: Path) -> Path:
+    """The analysis of a folder: the folder itself, or "analysis" in it.
+
+    Raises:
+        CampaignError: there is none.
+    """
+    place = folder if (folder / "tables").is_dir() else folder / ANALYSIS
+    if not (place / "tables").is_dir():
+        raise CampaignError(f"{folder} has not been analyzed: kemu analyze {folder}")
+    return place
 
 
 def parts_of(place: Path) -> Parts:

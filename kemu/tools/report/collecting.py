@@ -25,6 +25,10 @@ from kemu.tools.report.messages import Messages
 from kemu.tools.report.ownership import Ownership
 from kemu.tools.report.story import Emit, Story
 
+MOST_WAITS = 4
+"""Causes of one downtime with rows of their own in the frame ``down_waits``."""
+OTHER_WAITS = "other causes"
+
 
 @frozen(kw_only=True)
 class RunReport:
@@ -121,16 +125,21 @@ def _of_figures(figures: Figures) -> dict[str, Frame]:
     """The intervals of the figures as frames; their sums are the figures."""
     spans = (FROM, UNTIL)
     down = sorted(figures.downtime, key=lambda row: (row.from_us, row.group, row.topic, row.partition))
-    pieces = [
-        (piece.from_us, piece.until_us, index, str(piece.cause), piece.actor)
-        for index, row in enumerate(down)
-        for piece in row.pieces
-    ]
+    waits: list[tuple[int, int, str, str]] = []
+    for index, row in enumerate(down):
+        spent: dict[tuple[str, str], int] = {}
+        for piece in row.pieces:
+            key = piece.cause.value, piece.actor
+            spent[key] = spent.get(key, 0) + piece.until_us - piece.from_us
+        longest = sorted(spent.items(), key=lambda item: (-item[1], item[0]))
+        waits += [(index, us, *key) for key, us in longest[:MOST_WAITS]]
+        if len(longest) > MOST_WAITS:
+            waits.append((index, sum(us for _, us in longest[MOST_WAITS:]), OTHER_WAITS, ""))
     found = {
         "down": frame_of_values(
             down, (*spans, "group", "member", "cause"), partition=lambda row: name_of((row.topic, row.partition))
         ),
-        "down_pieces": frame_of((*spans, "down", "cause", "actor"), pieces),
+        "down_waits": frame_of(("down", "spent_us", "cause", "actor"), waits),
         "rebalances": frame_of_values(
             figures.rebalances,
             (

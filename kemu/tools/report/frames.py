@@ -28,8 +28,8 @@ class Frame:
 
 def frame_of(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Frame:
     """The frame of these rows."""
-    columns = list(zip(*rows, strict=True)) or [() for _ in names]
-    return Frame(dict(zip(names, columns, strict=True)))
+    kept = list(rows)
+    return Frame({name: [row[place] for row in kept] for place, name in enumerate(names)})
 
 
 def frame_of_values(values: Iterable[Any], names: Sequence[str], **made: Callable[[Any], Cell]) -> Frame:

@@ -38,7 +38,7 @@ def still(result: RunResult) -> list[tuple[str, int]]:
 
 def _tasks(figures: Figures) -> Iterator[Tile]:
     for name, streams in figures.streams.items():
-        head = f"{streams.moved} task{'s' * (streams.moved != 1)} moved (at least {streams.min_moves} had to)"
+        head = f"{streams.moved} task{'s' * (streams.moved != 1)} moved, at least {streams.min_moves} had to"
         longest = max(streams.task_downtime, key=lambda row: row.until_us - row.from_us, default=None)
         stop = "" if longest is None else f"; longest stop {span_text(longest.until_us - longest.from_us)}"
         learning = f", {span_text(streams.learner_us)} of learning" if streams.learner_us else ""
@@ -74,7 +74,7 @@ def _service(figures: Figures) -> Iterator[Tile]:
 def _leaders(figures: Figures) -> Iterator[Tile]:
     kept = figures.replication
     for verb, spans in () if kept is None else (
-        ("leaderless", kept.leaderless), ("under min.insync.replicas", kept.under_min_isr),
+        ("leaderless", kept.leaderless), ("under min ISR", kept.under_min_isr),
     ):  # fmt: skip
         if spans:
             worst = max(spans, key=lambda span: span.until_us - span.from_us)
@@ -88,9 +88,9 @@ def _records(figures: Figures) -> Iterator[Tile]:
     if figures.records.appended:
         parts = ["records"]
         if figures.expected_losses:
-            parts.append(f"{figures.expected_losses:,} lost as Kafka's rules allow")
+            parts.append(f"{figures.expected_losses:,} expected losses")
         if figures.zombie_records:
-            parts.append(f"{figures.zombie_records:,} processed by members that had lost the partition")
+            parts.append(f"{figures.zombie_records:,} by members without the partition")
         yield Tile(f"{figures.lost:,} lost, {figures.reprocessed:,} twice", "; ".join(parts))
 
 

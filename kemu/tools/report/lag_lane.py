@@ -33,11 +33,10 @@ class _Series:
         self.last = self.most = 0
 
     def put(self, at_us: int, value: int) -> None:
-        """Set the number from now on."""
-        if value == self.last:
-            return
+        """Set another number from now on."""
         self.last = value
-        self.most = max(self.most, value)
+        if value > self.most:
+            self.most = value
         if self.times and self.times[-1] == at_us:
             self.values[-1] = value
         else:
@@ -84,29 +83,31 @@ class LagLane:
         }
 
     def _of_partition(self, seen: Seen, fact: Any) -> None:
-        self._look_at(seen.at_us, (fact.topic, fact.partition))
+        at = fact.topic, fact.partition
+        for queue in self._waiting.queues_on(at):
+            self._put(seen.at_us, queue, at)
 
     def _written(self, seen: Seen, fact: replication.NodeWritten) -> None:
-        if self._panel.written is not None:
-            self._look_at(seen.at_us, self._panel.written)
-
-    def _look_at(self, at_us: int, at: TopicPartition) -> None:
-        for group in self._waiting.groups_of(at):
-            self._put(at_us, group, at)
+        at = self._panel.written
+        if at is not None:
+            for queue in self._waiting.queues_on(at):
+                self._put(seen.at_us, queue, at)
 
     def _of_group(self, seen: Seen, fact: Any) -> None:
-        self._put(seen.at_us, fact.group, (fact.topic, fact.partition))
+        at = fact.topic, fact.partition
+        self._put(seen.at_us, self._waiting.queue(fact.group, at), at)
 
-    def _put(self, at_us: int, group: GroupId, at: TopicPartition) -> None:
-        queue: Queue = self._waiting.queue(group, at)
+    def _put(self, at_us: int, queue: Queue, at: TopicPartition) -> None:
         if queue.since_us < 0:
             return
-        series = self._series.get((group, at))
+        key = queue.group, at
+        series = self._series.get(key)
         if series is None:
-            series = self._series[group, at] = _Series()
-        before = series.last
-        series.put(at_us, queue.count)
-        self._all.put(at_us, self._all.last + series.last - before)
+            series = self._series[key] = _Series()
+        count, before = queue.count, series.last
+        if count != before:
+            series.put(at_us, count)
+            self._all.put(at_us, self._all.last + count - before)
 
     def frames(self, at_us: int) -> dict[str, Frame]:
         """``waiting`` in all, and ``lag`` of the partitions where most records waited at any time."""

@@ -2,15 +2,17 @@
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeAlias, get_args, get_origin
 
-import attrs
+import msgpack
 
 from kemu.emulator.trace.rows import SEND
 from kemu.emulator.trace.traces import BrokenRow, PacketRow, StepRow
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.wire.codec import HEADER_BYTES, CodecError, unseal
+from kemu.protocol.wire.codec import HEADER_BYTES, unseal
+from kemu.protocol.wire.schema import SPECS, STRUCTS
 from kemu.tools.report.frames import Frame, frame_of
 
 KINDS = ("all", "control", "errors", "none")
@@ -24,40 +26,53 @@ ARRIVES = ("sent", "released", "queued")
 """Fates of packets that arrive."""
 _SHORT_BYTES = 64
 _MOST_KNOWN = 10_000
+_MOST_NEW = 50_000
 _KIND_AT = 2
 """Byte of a sealed message that is 1 for a reply (``protocol.wire.codec``)."""
 
 
+Paths: TypeAlias = "tuple[tuple[int, bool, Paths | None], ...]"
+"""Where a row may have errors: the place of a field, whether it holds several rows, and the paths inside of these rows.
+None: the field is an error."""
+
+
 @cache
-def _paths_to_errors(cls: type) -> tuple[tuple[str, type | None], ...]:
-    """The fields of a message that hold an error (None), or parts with errors (the class of the parts)."""
-    if not attrs.has(cls):
-        return ()
-    hints = get_type_hints(cls)
-    found: list[tuple[str, type | None]] = []
-    for field in attrs.fields(cls):
-        hint = hints[field.name]
-        if hint is ErrorCode:
-            found.append((field.name, None))
-        for part in get_args(hint):
-            if isinstance(part, type) and _paths_to_errors(part):
-                found.append((field.name, part))
+def paths_to_errors(cls: type, version: int) -> Paths:
+    """The places of errors in the row of a message of this class and version."""
+    fields = SPECS[cls].fields if cls in SPECS else STRUCTS[cls]
+    found: list[tuple[int, bool, Paths | None]] = []
+    for place, field in enumerate(each for each in fields if each.since <= version <= each.until):
+        if field.annotation is ErrorCode:
+            found.append((place, False, None))
+        for part, is_many in _structs_in(field.annotation):
+            inside = paths_to_errors(part, version)
+            if inside:
+                found.append((place, is_many, inside))
     return tuple(found)
 
 
-def first_error(message: Any, cls: type) -> ErrorCode:
-    """The error of a message of this class, or the first error of its parts; NONE if there is none."""
-    for name, part in _paths_to_errors(cls):
-        item = getattr(message, name)
-        if part is None:
+def _structs_in(annotation: Any) -> Iterator[tuple[type, bool]]:
+    """The structs that a field holds, and whether it holds several of them."""
+    if isinstance(annotation, type) and annotation in STRUCTS:
+        yield annotation, False
+    for part in get_args(annotation):
+        for struct, _ in _structs_in(part):
+            yield struct, get_origin(annotation) is tuple or part is not struct
+
+
+def error_in(row: Sequence[Any], paths: Paths) -> int:
+    """The first error in a row; 0 if there is none."""
+    for place, is_many, inside in paths:
+        item = row[place]
+        if inside is None:
             if item:
-                return ErrorCode(item)
-        else:
-            for each in item if isinstance(item, tuple) else () if item is None else (item,):
-                error = first_error(each, part)
-                if error is not ErrorCode.NONE:
+                return int(item)
+        elif item:
+            for each in item if is_many else (item,):
+                error = error_in(each, inside)
+                if error:
                     return error
-    return ErrorCode.NONE
+    return 0
 
 
 class _Names:
@@ -68,7 +83,10 @@ class _Names:
 
     def of(self, name: str) -> int:
         """The number of a text."""
-        return self.known.setdefault(name, len(self.known))
+        known = self.known.get(name)
+        if known is None:
+            known = self.known[name] = len(self.known)
+        return known
 
     def texts(self, codes: Any) -> list[str]:
         """The texts of these numbers."""
@@ -83,19 +101,21 @@ class Messages:
         assert kind in KINDS, kind
         self._kind = kind
         self._most = most
-        self._packets = array("q")
-        self._at, self._took = array("q"), array("q")
-        self._from, self._to, self._api, self._verdict, self._size = (array("l") for _ in range(5))
+        self._new: list[PacketRow] = []
+        self.packet: Callable[[PacketRow], None] = self._new.append
+        """Takes the fate of a packet; a later one replaces it."""
+        self._packets, self._at, self._took = array("q"), array("q"), array("q")
+        self._from, self._to, self._api, self._verdict, self._size = (array("i") for _ in range(5))
         self._actors, self._apis, self._verdicts = _Names(), _Names(), _Names()
         self._is_reply = array("b")
         self._replies: set[int] = set()
-        """Packets of the last step that are replies."""
+        """Packets in ``_new`` that are replies."""
         self._errors: dict[int, str] = {}
         """Packet -> the error that it reports."""
         self._known: dict[bytes, str] = {}
         """Short replies -> the errors that they report."""
-        self._paths: dict[bytes, bool] = {}
-        """First bytes of a message -> whether such a message may report an error."""
+        self._paths: dict[bytes, Paths] = {}
+        """First bytes of a message -> the places of its errors."""
 
     # --- recording ---------------------------------------------------------------------------------------------
 
@@ -107,28 +127,31 @@ class Messages:
                 error = self._error_of(effect[5])
                 if error:
                     self._errors[effect[1]] = error
+        if len(self._new) > _MOST_NEW:
+            self._take()
 
-    def packet(self, row: PacketRow) -> None:
-        """Take the fate of a packet; a later one replaces it."""
-        packet_id, at_us, sender, to, _, api, size, verdict, due_us = row
-        took = due_us - at_us if due_us >= 0 else -1
-        packets = self._packets
-        if packets and packet_id <= packets[-1]:
-            index = bisect_left(packets, packet_id)
-            if packets[index] == packet_id:
-                self._verdict[index] = self._verdicts.of(str(verdict))
-                self._took[index] = due_us - self._at[index] if due_us >= 0 else -1
-            return
-        packets.append(packet_id)
-        self._at.append(at_us)
-        self._took.append(took)
-        self._from.append(self._actors.of(sender))
-        self._to.append(self._actors.of(to))
-        self._api.append(self._apis.of(api))
-        self._verdict.append(self._verdicts.of(str(verdict)))
-        self._size.append(size)
-        self._is_reply.append(packet_id in self._replies)
-        self._replies.discard(packet_id)
+    def _take(self) -> None:
+        """Move new rows into the columns."""
+        packets, replies = self._packets, self._replies
+        actors, apis, verdicts = self._actors.of, self._apis.of, self._verdicts.of
+        for packet_id, at_us, sender, to, _, api, size, verdict, due_us in self._new:
+            if packets and packet_id <= packets[-1]:
+                index = bisect_left(packets, packet_id)
+                if packets[index] == packet_id:
+                    self._verdict[index] = verdicts(str(verdict))
+                    self._took[index] = due_us - self._at[index] if due_us >= 0 else -1
+                continue
+            packets.append(packet_id)
+            self._at.append(at_us)
+            self._took.append(due_us - at_us if due_us >= 0 else -1)
+            self._from.append(actors(sender))
+            self._to.append(actors(to))
+            self._api.append(apis(api))
+            self._verdict.append(verdicts(str(verdict)))
+            self._size.append(size)
+            self._is_reply.append(packet_id in replies)
+        self._new.clear()
+        replies.clear()
 
     def fact(self, seq: int, at_us: int, fact: Any) -> None:
         """Ignore a fact of the world."""
@@ -137,21 +160,18 @@ class Messages:
         """Ignore a step that raised: it sent nothing."""
 
     def _error_of(self, sealed: bytes) -> str:
-        head = sealed[:HEADER_BYTES]
-        if self._paths.get(head) is False:
+        paths = self._paths.get(sealed[:HEADER_BYTES])
+        if paths is None:
+            message, version = unseal(sealed)
+            cls: type = type(message)
+            paths = self._paths[sealed[:HEADER_BYTES]] = paths_to_errors(cls, version)
+        if not paths:
             return ""
         known = self._known.get(sealed)
         if known is not None:
             return known
-        try:
-            message, _ = unseal(sealed)
-        except CodecError:
-            return ""
-        cls: type = type(message)
-        if head not in self._paths:
-            self._paths[head] = bool(_paths_to_errors(cls))
-        error = first_error(message, cls)
-        name = "" if error is ErrorCode.NONE else error.name
+        error = error_in(msgpack.unpackb(sealed, use_list=False)[3], paths)
+        name = ErrorCode(error).name if error else ""
         if len(sealed) <= _SHORT_BYTES and len(self._known) < _MOST_KNOWN:
             self._known[sealed] = name
         return name
@@ -166,6 +186,7 @@ class Messages:
 
         ``took_us`` is -1 for a message that does not arrive.
         """
+        self._take()
         kind = "control" if self._kind == "all" and len(self) > self._most else self._kind
         rows = self._chosen(kind)
         codes = (self._from, self._to, self._api, self._verdict)

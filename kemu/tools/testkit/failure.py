@@ -11,6 +11,9 @@ from kemu.emulator.exploring.shrinking import NothingToShrink, Shrinker
 from kemu.emulator.exploring.trial import Trials
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.text.tables import ScenarioError
+from kemu.emulator.trace.blocks import TraceError
+from kemu.emulator.trace.traces import read_trace
+from kemu.protocol.wire.codec import CodecError
 from kemu.tools.report.shrunk_report import sizes, story_of
 from kemu.tools.report.story import clock_text
 from kemu.tools.testkit.cluster import EmulatedCluster
@@ -48,6 +51,22 @@ def failure_text(cluster: EmulatedCluster, trace: Path, command: str, shrink_run
         yield f"the trace could not be written to {trace}: {error.strerror}"
     else:
         yield f"trace: {trace}   (kemu explain {trace})"
+        yield from _page(trace, command)
+
+
+def _page(trace: Path, command: str) -> Iterator[str]:
+    """Write the page of the run beside its trace, and yield a line with its path."""
+    from kemu.tools.report.page import write_page
+    from kemu.tools.report.recorded import report_of
+
+    page = trace.with_suffix(".html")
+    try:
+        recorded = read_trace(trace)
+        write_page(report_of(recorded, command), page, recorded)
+    except (OSError, TraceError, CodecError) as error:
+        yield f"the report could not be written to {page}: {error}"
+    else:
+        yield f"report: {page}   (open it in a browser)"
 
 
 def _shrunk(cluster: EmulatedCluster, runs: int) -> Iterator[str]:

@@ -109,8 +109,10 @@ def _produce(*batches: ProduceBatch, acks: int = -1) -> Produce:
     return Produce(acks=acks, timeout_ms=30_000, batches=batches)
 
 
-def _fetch(*rows: FetchPartition, min_bytes: int = 1, max_bytes: int = 1_000_000, max_wait_ms: int = 500) -> Fetch:
-    return Fetch(max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, partitions=rows)
+def _fetch(
+    *rows: FetchPartition, min_bytes: int = 1, max_bytes: int = 1_000_000, max_wait_ms: int = 500, **session: int
+) -> Fetch:
+    return Fetch(max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, partitions=rows, **session)
 
 
 def _from(offset: int, partition: int = 0, *, max_bytes: int = 1_000_000, epoch: int = -1) -> FetchPartition:
@@ -297,14 +299,14 @@ def test_a_restarted_broker_has_the_records_and_producers_its_disk_kept():
 # --- fetch ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_fetch_with_enough_records_is_answered_at_once_with_what_has_news():
-    """FetchReply: one row per partition that has records or an error."""
+def test_a_fetch_with_enough_records_is_answered_at_once_with_all_partitions():
+    """FetchReply: outside of a fetch session, one row per partition."""
     bench = Bench()
     bench.append(0, 5)
 
     reply = bench.answer(_fetch(_from(2), _from(0, 1)))
 
-    assert _offsets(reply) == [(0, NONE, [(2, 3)])]
+    assert _offsets(reply) == [(0, NONE, [(2, 3)]), (1, NONE, [])]
     assert (reply.partitions[0].high_watermark, reply.partitions[0].log_start_offset) == (5, 0)
 
 
@@ -344,16 +346,20 @@ def test_a_connection_is_muted_while_its_fetch_is_held_back():
     assert _kind(bench.ask(Metadata(topics=("t",)), sender="c1"), Send)
 
 
-@pytest.mark.parametrize(("version", "silent"), [(6, [(0, NONE, [])]), (7, []), (17, [])])
-def test_a_fetch_whose_time_is_over_is_answered_with_what_there_is(version, silent):
-    """KIP-227: from v7 on the answer omits a partition without news; before, the partition has an empty row."""
+@pytest.mark.parametrize("session", [False, True])
+def test_a_fetch_whose_time_is_over_is_answered_with_what_there_is(session):
+    """KIP-227: in a session the answer omits a partition without news; otherwise the partition has an empty row."""
     bench = Bench()
-    (timer,) = bench.ask(_fetch(_from(0, 0), _from(0, 1), min_bytes=1_000), version=version)
+    rows, keys = (_from(0, 0), _from(0, 1)), {"min_bytes": 1_000}
+    if session:
+        began = bench.answer(_fetch(*rows, session_epoch=0, max_wait_ms=0))
+        rows, keys = (), keys | {"session_id": began.session_id, "session_epoch": 1}
+    (timer,) = bench.ask(_fetch(*rows, **keys))
     bench.append(1, 1)
 
     (send,) = bench.step(TimerFired(timer.key), after_us=500_000)
 
-    assert _offsets(send.message) == [*silent, (1, NONE, [(0, 1)])]
+    assert _offsets(send.message) == [*([] if session else [(0, NONE, [])]), (1, NONE, [(0, 1)])]
     assert [send.to for send in _kind(bench.append(0, 20), Send)] == ["p1"]
 
 
@@ -396,7 +402,7 @@ def test_a_fetch_that_does_not_want_to_wait_is_answered_empty():
     """max_wait_ms 0, or no partitions."""
     bench = Bench()
 
-    assert _offsets(bench.answer(_fetch(_from(0), max_wait_ms=0))) == []
+    assert _offsets(bench.answer(_fetch(_from(0), max_wait_ms=0))) == [(0, NONE, [])]
     assert _offsets(bench.answer(_fetch())) == []
 
 
@@ -499,12 +505,12 @@ def test_a_client_that_goes_away_is_no_business_of_the_broker():
 
 
 def test_a_fetch_that_comes_again_is_looked_at_anew_when_the_leader_epoch_changed_while_it_was_held() -> None:
-    """A repeated Fetch is reused at the broker without new checks. KIP-320: one with an older leader epoch is fenced.
+    """A Fetch of an idle session is reused without new checks. KIP-320: one with an older leader epoch is fenced.
 
     The epoch changes while the first one is delayed, so the fetch must not be reused after its timeout.
     """
     broker = Broker("b1", 1, BrokerConfig())
-    again = _fetch(FetchPartition(topic="t", partition=0, current_leader_epoch=0, fetch_offset=0, max_bytes=1_000))
+    row = FetchPartition(topic="t", partition=0, current_leader_epoch=0, fetch_offset=0, max_bytes=1_000)
     now_us = 0
 
     def step(event: Any) -> list[Any]:
@@ -513,17 +519,22 @@ def test_a_fetch_that_comes_again_is_looked_at_anew_when_the_leader_epoch_change
         return list(broker.step(now_us, event))
 
     def asked(number: int) -> list[Any]:
-        return step(Received("c1", 7, number, 12, again))
+        rows = () if session_id else (row,)
+        return step(Received("c1", 7, number, 12, _fetch(*rows, session_id=session_id, session_epoch=number)))
 
+    session_id = 0
     step(Told(HostPartition(topic="t", partition=0, leader_epoch=0, record_bytes=100)))
-    for number in (1, 2):  # the same request is held back again and again, each time under a number of its own
-        assert asked(number) == [StartTimer(("fetch", str(number)), 500_000)]
-        (sent,) = step(TimerFired(("fetch", str(number))))
-        assert (sent.request_id, sent.message) == (number, FetchReply(partitions=()))
+    assert asked(0) == [StartTimer(("fetch", "1"), 500_000)]
+    (sent,) = step(TimerFired(("fetch", "1")))
+    session_id = sent.message.session_id
+    for number in (1, 2):  # the same rows are held back again and again, each time under a number of its own
+        assert asked(number) == [StartTimer(("fetch", str(number + 1)), 500_000)]
+        (sent,) = step(TimerFired(("fetch", str(number + 1))))
+        assert (sent.request_id, sent.message) == (number, FetchReply(session_id=session_id, partitions=()))
     asked(3)
 
     step(Told(HostPartition(topic="t", partition=0, leader_epoch=1, record_bytes=100)))
-    step(TimerFired(("fetch", "3")))
+    step(TimerFired(("fetch", "4")))
 
     (sent,) = asked(4)
     assert [row.error for row in sent.message.partitions] == [ErrorCode.FENCED_LEADER_EPOCH]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kemu.emulator.trace.traces import read_trace
-from kemu.tools.cli import kemu
+from kemu.tools.cli import kemu, main
 from kemu.tools.report.frames import Frame
 from kemu.tools.report.messages import Messages
 from kemu.tools.report.page import asset, packed, page_of, steps_around
@@ -63,7 +63,7 @@ def test_the_drawn_spans_add_up_to_the_figures(preset: str) -> None:
 @pytest.mark.parametrize(
     ("preset", "frames"),
     [
-        ("rolling-restart-dynamic", ("down", "down_pieces", "ownership", "members", "rebalances", "lag", "messages")),
+        ("rolling-restart-dynamic", ("down", "down_waits", "ownership", "members", "rebalances", "lag", "messages")),
         ("broker-crash-and-return", ("leaderless", "under_replicated", "leaders", "controllers", "hosts")),
         ("streams-scale-up", ("tasks", "restored", "task_stops", "task_marks")),
         ("reassign-in-batches", ("reassignments", "steps", "proposals", "received", "reassignment_waits")),
@@ -77,13 +77,13 @@ def test_each_system_has_its_rows(preset: str, frames: tuple[str, ...]) -> None:
     assert {name: len(page.frames[name]) > 0 for name in frames} == dict.fromkeys(frames, True)
 
 
-def test_pieces_of_a_downtime_add_up_to_it() -> None:
-    """The reasons for a wait, one after the other, are the whole wait."""
+def test_the_waits_of_a_downtime_add_up_to_it() -> None:
+    """The causes of a wait share the whole wait among them."""
     frames = made("rolling-restart-dynamic").read.frames
-    down, pieces = frames["down"].columns, frames["down_pieces"].columns
+    down, waits = frames["down"].columns, frames["down_waits"].columns
     spent = dict.fromkeys(range(len(frames["down"])), 0)
-    for index, since_us, until_us in zip(pieces["down"], pieces["from_us"], pieces["until_us"], strict=True):
-        spent[index] += until_us - since_us
+    for index, spent_us in zip(waits["down"], waits["spent_us"], strict=True):
+        spent[index] += spent_us
 
     assert list(spent.values()) == [
         until_us - since_us for since_us, until_us in zip(down["from_us"], down["until_us"], strict=True)
@@ -244,9 +244,9 @@ def test_a_packet_has_its_last_fate() -> None:
     ("arguments", "said"),
     [
         (("no-such.kemu",), "no-such.kemu: No such file"),
-        (("{trace}", "-o", "{folder}/none/it.html"), "cannot be written"),
-        (("{trace}", "-o", "{trace}"), "is the trace itself"),
-        (("{trace}", "--open", "--format", "json"), "--open goes with --format html"),
+        (("{trace}", "-o", "{folder}/none/it.html"), "there is no folder"),
+        (("{trace}", "-o", "{trace}"), "it is an input of this command"),
+        (("{trace}", "--open", "--format", "json"), "--open needs --format html"),
         (("{text}",), "not a kemu trace"),
     ],
 )
@@ -262,6 +262,29 @@ def test_bad_input_is_one_message(arguments: tuple[str, ...], said: str, tmp_pat
     assert "Traceback" not in outcome.output
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--report", "{folder}/none/it.html"), "there is no folder"),
+        (("--report", "{folder}/a", "--trace", "{folder}/a"), "--trace and --report are the same file"),
+        (("--report", "{folder}/a", "--seeds", "1:2"), "--report needs one seed"),
+        (("--report", "{folder}/it.toml"), "is the scenario itself"),
+    ],
+)
+def test_a_run_refuses_a_report_that_it_cannot_write(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, no traceback; the scenario stays what it was."""
+    scenario = tmp_path / "it.toml"
+    scenario.write_text('duration = "2s"\n[topics.t]\npartitions = 1\n', encoding="utf-8")
+
+    with pytest.raises(SystemExit) as outcome:
+        main(["run", str(scenario), *(each.format(folder=tmp_path) for each in arguments)])
+
+    assert (outcome.value.code, said in capsys.readouterr().err) == (2, True)
+    assert scenario.read_text(encoding="utf-8").startswith("duration")
+
+
 def test_a_torn_trace_has_the_report_of_its_whole_records(tmp_path: Path) -> None:
     """A killed run leaves no footer."""
     whole = traced("broker-crash-and-return").read_bytes()
@@ -270,7 +293,8 @@ def test_a_torn_trace_has_the_report_of_its_whole_records(tmp_path: Path) -> Non
     said = kemu_says("report", tmp_path / "torn.kemu")
 
     page = read_page((tmp_path / "torn.html").read_text(encoding="utf-8"))
-    assert said.exit_code == 0
+    assert said.exit_code == 2
+    assert "torn at byte" in said.stderr
     assert page.texts["torn"]
     assert 0 < page.texts["virtual_us"] < made("broker-crash-and-return").report.result.virtual_us
 

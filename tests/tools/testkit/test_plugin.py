@@ -9,6 +9,7 @@ import kemu.tools.testkit.strategies  # noqa: F401
 from kemu.emulator.replay import repeatable, replay
 from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.traces import read_trace
+from tests.tools.report.reading import read_page
 
 pytest_plugins = ("pytester",)
 
@@ -157,17 +158,21 @@ def test_a_failure_says_all_that_one_needs(inner: pytest.Pytester) -> None:
             "kemu.check(scenario, seeds=*4*)",
             'repeat with: pytest "test_a_failure_says_all_that_one_needs.py::test_that_fails" --kemu-seed=4',
             "trace: kept/*-seed4.kemu *",
+            "report: kept/*-seed4.html *",
         ]
     )
-    (trace,) = (inner.path / "kept").iterdir()
+    page, trace = sorted((inner.path / "kept").iterdir())
     assert trace.stat().st_size > 1_000
+    texts = read_page(page.read_text(encoding="utf-8")).texts
+    assert (texts["verdict"], texts["violations"][0]["kind"]) == ("liveness", "not-at-rest")
+    assert any(line.startswith(">") for line in texts["violations"][0]["around"])
 
 
 def test_a_trace_of_a_test_replays_and_is_not_run_again(inner: pytest.Pytester) -> None:
     """What the test did is not in its plan."""
     inner.makepyfile(VIOLATED)
     inner.runpytest("--kemu-trace-dir=kept", "--kemu-shrink=0")
-    (path,) = (inner.path / "kept").iterdir()
+    (path,) = (inner.path / "kept").glob("*.kemu")
 
     assert replay(read_trace(path)).difference is None
     with pytest.raises(TraceError, match="run the test again"):
@@ -192,7 +197,9 @@ def test_a_test_that_does_nothing_bad_but_leaves_something_bad_fails(inner: pyte
     result = inner.runpytest("--kemu-shrink=0", "-p", "no:cacheprovider")
 
     assert outcomes(result) == {"failed": 1}
-    result.stdout.fnmatch_lines(["*did not come to rest*", "events:", "trace: .kemu-traces/*"])
+    result.stdout.fnmatch_lines(
+        ["*did not come to rest*", "events:", "trace: .kemu-traces/*", "report: .kemu-traces/*"]
+    )
 
 
 @pytest.mark.parametrize(

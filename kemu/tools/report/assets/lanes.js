@@ -120,7 +120,7 @@ class Events {
   strip(name, steps, colour, of, unit) {
     if (!steps.most) return;
     const top = of && unit === "%" ? of : steps.most;
-    const sub = unit === "%" ? `top: 100 % of ${count(of)}` : `top: ${count(steps.most)} ${unit}`;
+    const sub = unit === "%" ? `top: 100 % of ${count(of)}` : `top: ${plural(steps.most, unit.slice(0, -1))}`;
     const draw = (ink, axis, y) => {
       drawStrip(ink, axis, steps, y + 3, 38, top, P[colour]);
       ink.fillStyle = P.dim;
@@ -176,7 +176,12 @@ class Events {
       ink.fillStyle = P.card;
       ink.fillRect(axis.x(F.until_us[row]) - 0.5, y + 4, 0.5, 12);
       const room = axis.x(F.until_us[row]) - axis.x(F.from_us[row]);
-      labels.put(axis.x(F.from_us[row]) + 3, F.say("host", row), isPaused ? P.ink : P.paper, room);
+      const host = F.say("host", row);
+      if (isPaused && room > 30) {
+        ink.fillStyle = P.card;
+        ink.fillRect(Math.max(axis.x(F.from_us[row]), GUTTER) + 1, y + 5, ink.measureText(host).width + 5, 10);
+      }
+      labels.put(axis.x(F.from_us[row]) + 3, host, isPaused ? P.ink : P.paper, room);
     }
   }
 
@@ -369,7 +374,7 @@ class Partitions extends Rows {
     const down = covering(D, row.down, axis, x)[0];
     if (down !== undefined) {
       lines.push(`without service (${between(D, down)}): ${D.say("cause", down)}, last served by ${D.say("member", down)}`);
-      lines.push(...this.run.piecesOf(down));
+      lines.push(...this.run.waitsOf(down));
     }
     const first = down !== undefined ? [D.from_us[down], D.until_us[down]] : owned.length ? [F.from_us[owned[0]], F.until_us[owned[0]]] : [];
     return { lines, from: first[0], until: first[1], name: row.partition };

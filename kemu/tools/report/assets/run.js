@@ -26,7 +26,7 @@ class Run {
   constructor({ head, about, frames }) {
     Object.assign(this, { head, about, F: frames, filter: "" });
     this.state = { api: "control", error: "any", host: "all" };
-    this.pieces = groupedRows(this.F.down_pieces, (row) => this.F.down_pieces.down[row]);
+    this.downWaits = groupedRows(this.F.down_waits, (row) => this.F.down_waits.down[row]);
     this.axis = new Axis(about.virtual_us, this.idleSpans());
     this.sections = this.pictures();
     this.stops = this.places();
@@ -88,11 +88,12 @@ class Run {
     return Array.from({ length: n }, (_, row) => [from[row], until[row] < 0 ? this.axis.end : until[row]]);
   }
 
-  piecesOf(down) {
-    const F = this.F.down_pieces;
-    return (this.pieces.get(down) || []).map((row) => {
+  // What a partition without service waited for, the longest first.
+  waitsOf(down) {
+    const F = this.F.down_waits;
+    return (this.downWaits.get(down) || []).map((row) => {
       const actor = F.say("actor", row);
-      return `  ${span(F.until_us[row] - F.from_us[row])} for ${F.say("cause", row)}${actor ? ` (${actor})` : ""}`;
+      return `  ${span(F.spent_us[row])} for ${F.say("cause", row)}${actor ? `: ${actor}` : ""}`;
     });
   }
 
@@ -159,6 +160,7 @@ function firstScreen(run, page) {
     {},
     el("h1", {}, verdict(about), " ", about.scenario, " ", el("small", {}, facts.join(", "))),
     about.summary && el("p", { class: "dim" }, about.summary),
+    about.labels && el("details", {}, el("summary", {}, "Labels of the members"), el("table", {}, about.labels.map(([host, text]) => el("tr", {}, el("th", {}, host), el("td", {}, text))))),
     about.torn && el("p", { class: "amber" }, `The trace ends early: ${about.torn}`),
     about.did_not_work && el("p", { class: "red" }, about.did_not_work),
     about.broke && el("pre", { class: "red" }, about.broke),
@@ -179,8 +181,14 @@ function violations(run, page) {
       el("button", { type: "button", class: "jump", id: `violation-${index}`, onclick: () => page.toViolation(each) }, clock(each.at_us, 3)),
       ` step ${count(each.step)}: `, el("b", {}, `${each.checker} (${each.expected ? "expected, " : ""}${each.kind})`), `: ${each.text}`,
       each.kafkas_own && el("p", { class: "dim" }, `as in Kafka: ${each.kafkas_own}`),
-      each.around.length ? el("details", { open: index === 0 }, el("summary", {}, "the steps around it"), el("pre", { class: "steps" }, each.around.map((line) =>
+      each.around.length ? el("details", { open: index === 0, ontoggle: (event) => toHere(event.target) }, el("summary", {}, "the steps around it"), el("pre", { class: "steps" }, each.around.map((line) =>
         el("span", { class: line.startsWith(">") ? "here" : "" }, line.slice(1) + "\n")))) : null)));
+}
+
+// Scroll a transcript to the step that it is about.
+function toHere(details) {
+  const [box, here] = [details.querySelector("pre"), details.querySelector(".here")];
+  if (here) box.scrollTop = here.offsetTop - box.offsetTop - box.clientHeight / 3;
 }
 
 function rebalanceCards(run, page) {
@@ -359,8 +367,10 @@ class Page {
       for (const [from, until] of this.axis.idle) {
         const [x0, x1] = [this.axis.x(from), this.axis.x(until)];
         if (x1 < GUTTER || x0 > GUTTER + this.axis.width) continue;
-        ink.fillStyle = hatch(ink, P.grid, P.paper, 4, 1);
+        ink.globalAlpha = 0.55;
+        ink.fillStyle = hatch(ink, P.dim, "", 5, 1);
         ink.fillRect(Math.max(x0, GUTTER), 0, Math.max(3, x1 - Math.max(x0, GUTTER)), picture.height);
+        ink.globalAlpha = 1;
       }
     }
     ink.fillStyle = P.red;
@@ -434,7 +444,8 @@ class Page {
   setFilter(text) {
     this.run.filter = text.trim().toLowerCase();
     for (const picture of this.pictures) {
-      const all = picture.section.rows || picture.section.blocks || picture.section.charts;
+      const { rows, blocks, charts, series } = picture.section;
+      const all = rows || blocks || charts || series;
       picture.box.hidden = Boolean(all && picture.section.shown.length === 0);
     }
     for (const fill of this.filled) fill();

@@ -1,6 +1,7 @@
-"""A headless Chromium for tests, driven over the pipe of its DevTools protocol: no package and no port is needed.
+"""A headless Chromium for tests and benches, driven over the pipe of its DevTools protocol.
 
-``KEMU_CHROMIUM`` names the program; else the usual names are looked for. Without a browser, its tests are skipped.
+No package and no port is needed.
+``KEMU_CHROMIUM`` names the program; else the usual names are looked for. Tests of pages are skipped without a browser.
 """
 
 import base64
@@ -157,11 +158,26 @@ class OpenPage:
         """Wait until the page has drawn the changes so far."""
         self.get("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
+    def box(self, selector: str) -> list[float]:
+        """Bring an element into the middle of the window; return its left, top, width and height."""
+        find = f"const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
+        self.get(f"(() => {{ {find} }})()")
+        self.drawn()
+        sides = "[b.x, b.y, b.width, b.height]"
+        found: list[float] = self.get(f"(() => {{ {find} const b = e.getBoundingClientRect(); return {sides}; }})()")
+        return found
+
+    def fill(self, selector: str, value: str) -> None:
+        """Give a field or a choice a value, as a user does."""
+        find = f"const e = document.querySelector({json.dumps(selector)}); e.value = {json.dumps(value)};"
+        events = "for (const name of ['input', 'change']) e.dispatchEvent(new Event(name));"
+        self.get(f"(() => {{ {find} {events} }})()")
+        self.drawn()
+
     def click(self, selector: str) -> None:
         """Click the upper left corner of an element."""
-        find = f"const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
-        place = self.get(f"(() => {{ {find} const b = e.getBoundingClientRect(); return [b.x + 5, b.y + 5]; }})()")
-        self.click_at(*place)
+        left, top, *_ = self.box(selector)
+        self.click_at(left + 5, top + 5)
 
     def click_at(self, x: float, y: float) -> None:
         """Click a point of the window."""
