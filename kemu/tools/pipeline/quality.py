@@ -16,7 +16,7 @@ from kemu.tools.pipeline.tables.columns import Schema
 from kemu.tools.pipeline.tables.derived import DERIVED
 
 
-class Kind(Enum):
+class ConstraintKind(Enum):
     """How the values of a constraint are judged: its sum ``v`` over the rows of a run, and the figure ``f`` of the run.
 
     The value: SQL for the number of incorrect rows.
@@ -43,7 +43,7 @@ class Constraint:
     breaks: str
     per_run: str = ""
     figure: str = ""
-    kind: Kind = Kind.ROWS
+    kind: ConstraintKind = ConstraintKind.ROWS
 
 
 _CAUSES = [f"{cause.name.lower()}_us" for cause in Cause]
@@ -68,7 +68,7 @@ def _unique(table: str, *columns: str) -> Constraint:
 
 def _belongs(table: str) -> Constraint:
     query = f"select t.run_id from {table} t left anti join runs r on t.run_id = r.run_id"
-    return Constraint("every row belongs to a run", table, query, "count(*)", "1", Kind.BELONGS)
+    return Constraint("every row belongs to a run", table, query, "count(*)", "1", ConstraintKind.BELONGS)
 
 
 def _sums(table: str, column: str, total: str, *, traced: bool = False) -> Constraint:
@@ -80,7 +80,7 @@ def _sums(table: str, column: str, total: str, *, traced: bool = False) -> Const
         "where r.figure is not null and r.figure <> coalesce(t.total, 0)"
     )
     name = f"{'traced runs: ' if traced else ''}adds up to runs.{column}"
-    return Constraint(name, table, query, total, figure, Kind.SUM)
+    return Constraint(name, table, query, total, figure, ConstraintKind.SUM)
 
 
 _ONE_LEADER = """
@@ -190,7 +190,7 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     _sums("rebalances", "rebalances", "count(*)"),
     _sums("rebalances", "moved", "sum(moved)"),
     _sums("downtime", "downtime_us", "sum(until_us - from_us)"),
-    Constraint("adds up to runs.downtime_max_us", "downtime", _DOWNTIME_MAX, kind=Kind.SUM),
+    Constraint("adds up to runs.downtime_max_us", "downtime", _DOWNTIME_MAX, kind=ConstraintKind.SUM),
     _sums("leaderless", "leaderless_us", "sum(until_us - from_us)"),
     _sums("isr_changes", "leader_changes", "count_if(leader <> old_leader)"),
     _sums("isr_changes", "under_replicated_us", "sum(if(under_replicated, until_us - at_us, 0))"),
@@ -222,7 +222,9 @@ def check(tables: Mapping[str, DataFrame], rows: Mapping[str, int]) -> list[Brok
         rows: Name -> number of rows. A table without rows is not read.
     """
     spark = next(iter(tables.values())).sparkSession
-    asked = [each for each in CONSTRAINTS if each.table in tables and (rows[each.table] or each.kind is Kind.SUM)]
+    asked = [
+        each for each in CONSTRAINTS if each.table in tables and (rows[each.table] or each.kind is ConstraintKind.SUM)
+    ]
     at_once = [each for each in asked if each.per_run]
     others = [each for each in asked if not each.per_run]
     single = " union all ".join(f"select {k} k, count(*) bad from ({each.breaks})" for k, each in enumerate(others))
