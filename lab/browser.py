@@ -25,7 +25,7 @@ ARGUMENTS = (
     *("--disable-dev-shm-usage", "--disable-extensions", "--disable-background-networking"),
     "--force-color-profile=srgb",
 )  # fmt: skip
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def chromium() -> str:

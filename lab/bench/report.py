@@ -4,7 +4,6 @@ A browser is measured if the machine has one (``lab.browser``).
 """
 
 import gc
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -61,17 +60,19 @@ def measure(say: Callable[[str], None], *, quick: bool = False) -> dict[str, Any
     result = report.result
     few = {name: frame for name, frame in report.frames.items() if name != "messages"}
     page_mb, allowed_mb = len(page) / 1e6, MOST_MB_OF_NOTHING + MOST_MB_PER_100K * result.messages / 1e5
-    share = statistics.median(drawn_s) / statistics.median(plain_s) - 1
+    run_s = min(plain_s)  # other work of the machine only adds to the least time
+    share = min(drawn_s) / run_s - 1
     return {
         "messages": result.messages,
         "steps": result.steps,
-        "run_s": round(statistics.median(plain_s), 2),
+        "run_s": round(run_s, 2),
         "report_share_of_run": round(share, 3),
         "page_mb": round(page_mb, 3),
         "page_mb_allowed": round(allowed_mb, 3),
         "mb_of_columns_without_messages": round(len(packed(few).data) / 1e6, 3),
+        "page_held": page_mb <= allowed_mb,
+        "share_held": share <= MOST_SHARE_OF_RUN,
         **_in_a_browser(page, say),
-        "held": page_mb <= allowed_mb and (quick or share <= MOST_SHARE_OF_RUN),
     }
 
 
@@ -102,12 +103,10 @@ def _in_a_browser(page: str, say: Callable[[str], None]) -> dict[str, Any]:
         file.write_text(page, encoding="utf-8")
         browser = Browser(program, Path(place) / "profile")
         try:
+            ready_ms = min(OpenPage(browser, file).get("report.readyMs") for _ in range(2))
             shown = OpenPage(browser, file)
-            ready_ms = shown.get("report.readyMs")
-            whole_ms = _median_ms(shown, "report.page.axis.show(0, report.page.axis.end)")
-            close_ms = _median_ms(
-                shown, "report.page.axis.show(report.page.axis.end * 0.4, report.page.axis.end * 0.5)"
-            )
+            whole_ms = _least_ms(shown, "report.page.axis.show(0, report.page.axis.end)")
+            close_ms = _least_ms(shown, "report.page.axis.show(report.page.axis.end * 0.4, report.page.axis.end * 0.5)")
         finally:
             browser.close()
     held = ready_ms <= MOST_READY_MS and whole_ms <= MOST_ZOOM_MS and close_ms <= MOST_CLOSE_ZOOM_MS
@@ -115,8 +114,8 @@ def _in_a_browser(page: str, say: Callable[[str], None]) -> dict[str, Any]:
     return {**{name: round(value) for name, value in figures.items()}, "browser_held": held}
 
 
-def _median_ms(shown: OpenPage, change: str) -> float:
+def _least_ms(shown: OpenPage, change: str) -> float:
     found: list[float] = []
     for _ in range(5):
         found.append(shown.get(f"({change}, report.page.draw(), report.page.drawMs)"))
-    return statistics.median(found)
+    return min(found)

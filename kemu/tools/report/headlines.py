@@ -57,7 +57,7 @@ def _service(figures: Figures) -> Iterator[Tile]:
     for group, service in sorted(figures.service.items(), key=lambda item: (-item[1].lost_us, item[0])):
         if service.lost_us:
             stopped = f", {span_text(service.stopped_us)} at 100 %" if service.stopped_us else ""
-            text = f"{group} as a whole; worst {service.lost_max_percent:g} % at once{stopped}"
+            text = f"{group} as a whole; worst {service.lost_max_percent:.3g} % at once{stopped}"
             worst = max(service.series, key=lambda pair: pair[1], default=(-1, 0.0))
             small = service.lost_us < SMALL_US
             yield Tile(f"{span_text(service.lost_us)} of service lost", text, int(worst[0]), small)

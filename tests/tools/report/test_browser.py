@@ -193,6 +193,19 @@ def test_a_click_on_a_mark_holds_its_details(opened: Opened) -> None:
     assert page.get("document.getElementById('detail').hidden")
 
 
+def test_a_card_of_a_rebalance_leads_to_its_pictures(opened: Opened) -> None:
+    """From the end of the page back to the first picture, which shows the rebalance."""
+    report, text, _ = made("rolling-restart-dynamic")
+    page = opened(text)
+
+    page.click("#rebalances .card:nth-child(4)")
+
+    rebalance = report.result.figures.rebalances[3]
+    since, until = window(page)
+    assert since < rebalance.started_us / 1e6 and (rebalance.ended_us or 0) / 1e6 < until < since + 10
+    assert 0 <= page.get("document.querySelector('#events canvas').getBoundingClientRect().top") < 100
+
+
 def test_keys_move_the_window(opened: Opened) -> None:
     """n to the next rebalance, 0 to the whole run, + and arrows."""
     page = opened(made("rolling-restart-dynamic").page)

@@ -4,18 +4,24 @@ import json
 import re
 from pathlib import Path
 
+import click
 import pytest
 from attrs import evolve
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kemu.emulator.trace.traces import read_trace
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.trace.traces import Header, TraceWriter, read_trace
+from kemu.emulator.watching.waiting_at_end import StillWaiting
 from kemu.tools.cli import kemu, main
+from kemu.tools.report.collecting import Collector
 from kemu.tools.report.frames import Frame
 from kemu.tools.report.messages import Messages
 from kemu.tools.report.page import asset, packed, page_of, steps_around
 from kemu.tools.report.recorded import report_of
+from kemu.tools.report.run_report import as_text
 from tests.tools.report.presets import SIX, made, traced
 from tests.tools.report.reading import read_frames, read_page
 
@@ -178,6 +184,34 @@ def test_the_command_writes_a_page_beside_the_trace(tmp_path: Path) -> None:
     page = read_page((tmp_path / "run.html").read_text(encoding="utf-8"))
     assert page.head["command"] == "kemu run catch-up-second-crash --seed 1 --loop bare"
     assert page.texts["verdict"] == "holds"
+
+
+def test_of_a_file_with_many_runs_the_first_is_drawn_and_the_command_says_so(tmp_path: Path) -> None:
+    """A part of a campaign holds many runs."""
+    with (tmp_path / "part.kemu").open("wb") as file:
+        for seed in (3, 4):
+            scenario = evolve(load_scenario("catch-up-second-crash"), seed=seed)
+            header = Header(scenario.to_dict(), [], seed, "kafka-3.4", "bare", "")
+            TraceWriter(file, header, new_file=seed == 3).finish("holds", 1_000_000)
+
+    said = kemu_says("report", tmp_path / "part.kemu")
+
+    assert f"{tmp_path / 'part.kemu'} holds 2 runs: the report is about the first\n" in said.output
+    assert read_page((tmp_path / "part.html").read_text(encoding="utf-8")).texts["seed"] == 3
+
+
+def test_text_and_story_say_what_still_waits(tmp_path: Path) -> None:
+    """In one line below the cost, and as the last event."""
+    scenario, collector = load_scenario("catch-up-second-crash"), Collector()
+    result = run(scenario, seed=1, loop="bare", readers=collector.readers)
+    waits = StillWaiting("member c1 of g", 60_000_000, "joins: asked b0, whose process ended at 59 s")
+    report = collector.finish(evolve(result, waiting=(waits,)), scenario, "kemu run")
+
+    lines = list(map(click.unstyle, as_text(report)))
+
+    assert "Still   member c1 of g for 20.0 s: joins: asked b0, whose process ended at 59 s" in lines
+    last = report.frames["story"].columns["text"][-1]
+    assert last == "at the end: member c1 of g for 20.0 s: joins: asked b0, whose process ended at 59 s"
 
 
 def test_json_has_every_frame_by_column() -> None:

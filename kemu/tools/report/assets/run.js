@@ -167,7 +167,7 @@ function firstScreen(run, page) {
     el("div", { id: "tiles" }, about.tiles.map(([big, small, at]) =>
       el(at < 0 ? "div" : "button", { class: "tile", type: at < 0 ? null : "button", onclick: at < 0 ? () => {} : () => page.around(at) }, el("b", {}, big), el("span", {}, small)))),
     el("div", { id: "still" }, about.still.slice(0, 3).map(([text, since]) =>
-      el("button", { class: "amber line", type: "button", onclick: () => page.show(since - 2e6, about.virtual_us) }, `Still at the end: ${text}`))),
+      el("button", { class: "amber line", type: "button", onclick: () => page.visit(since - 2e6, about.virtual_us) }, `Still at the end: ${text}`))),
     about.still.length > 3 && el("p", { class: "amber" }, `and ${about.still.length - 3} more; the events have all`),
     el("div", { class: "tools" }, command, copy),
   );
@@ -199,7 +199,7 @@ function rebalanceCards(run, page) {
   const length = (row) => (run.F.rebalances.ended_us[row] < 0 ? Infinity : run.F.rebalances.ended_us[row] - run.F.rebalances.started_us[row]);
   const fill = (shown) => box.replaceChildren(...shown.map((row) => {
     const told = run.rebalance(row);
-    return el("button", { class: "card", type: "button", onclick: () => page.show(told.from - (told.until - told.from) * 0.2 - 1e5, told.until + (told.until - told.from) * 0.4 + 1e5) },
+    return el("button", { class: "card", type: "button", onclick: () => page.visit(told.from - (told.until - told.from) * 0.2 - 1e5, told.until + (told.until - told.from) * 0.4 + 1e5) },
       el("b", {}, told.head), el("span", {}, `${told.group}: ${told.why}`), el("span", { class: "dim" }, told.counts), told.waits.map((line) => el("span", {}, line)));
   }));
   const longest = rows.length > MOST_CARDS ? [...rows].sort((a, b) => length(b) - length(a)).slice(0, MOST_CARDS).sort((a, b) => a - b) : rows;
@@ -411,8 +411,13 @@ class Page {
   }
 
   around(us, wide = Math.max(this.axis.end / 40, 1e6)) {
-    this.show(us - wide / 2, us + wide / 2);
-    document.getElementById("bar").scrollIntoView({ block: "start" });
+    this.visit(us - wide / 2, us + wide / 2);
+  }
+
+  // Show a span, and bring the pictures into view.
+  visit(from, until) {
+    this.show(from, until);
+    this.pictures[0].box.scrollIntoView({ block: "start" });
   }
 
   zoom(factor, us = (this.axis.from + this.axis.until) / 2) {
