@@ -15,6 +15,9 @@ from kemu.tools.pipeline.files import ANALYSIS
 from kemu.tools.progress import busy
 from kemu.tools.report.layout import print_lines
 
+SMALL_BYTES = 16 << 20
+"""Largest size of results and tables for which Spark compiles no queries, and Java compiles little: some 100 runs."""
+
 if TYPE_CHECKING:
     from kemu.tools.pipeline.run import Analysis
 
@@ -43,10 +46,17 @@ def analyze(
     with clear_errors("spark"), interruptible(lambda: f"finished tables are kept; repeat with: {same_command()}"):
         from kemu.tools.pipeline.lock import locked
         from kemu.tools.pipeline.run import analyze as analyze_folder
-        from kemu.tools.pipeline.session import spark_session
+        from kemu.tools.pipeline.session import FEW_ROWS, LEAN, spark_session
 
         place = out or (folder if folder.is_dir() else folder.parent) / ANALYSIS
-        options = {"master": master, "memory": memory, "log": place / "spark.log", "settings": spark_settings(conf)}
+        is_small = bytes_in(folder, place) <= SMALL_BYTES
+        options = {
+            "master": master,
+            "memory": memory,
+            "log": place / "spark.log",
+            "settings": {**(FEW_ROWS if is_small else {}), **spark_settings(conf)},
+            "java_options": LEAN if is_small else "",
+        }
         with (
             locked(place, "kemu analyze"),
             spark_session("kemu analyze", **options) as spark,
@@ -61,6 +71,12 @@ def analyze(
     for broken in done.broken:
         click.echo(f"{click.style('constraint', fg='red')}: {broken.text()}", err=True)
     sys.exit(BROKEN if done.broken else 0)
+
+
+def bytes_in(*places: Path) -> int:
+    """The size of files and folders; a file in two of them counts twice."""
+    files = [path for place in places for path in (place, *place.rglob("*")) if path.is_file()]
+    return sum(path.stat().st_size for path in files)
 
 
 def as_dict(done: "Analysis") -> dict[str, Any]:

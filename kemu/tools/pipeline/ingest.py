@@ -18,6 +18,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
 
 from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.campaign import SPEC, Campaign, load
@@ -148,7 +149,8 @@ class Tables:
         there = [str(place) for place in self.known.folders(schema.name, self.parts if parts is None else parts)]
         wanted = schema.spark().add(CAMPAIGN, "string")
         if not there:
-            return self.spark.createDataFrame([], wanted)
+            nothing = [F.lit(None).cast(column.dataType).alias(column.name) for column in wanted]
+            return self.spark.range(1).where("false").select(*nothing)  # Spark plans no work for such a table
         return self.spark.read.schema(wanted).option("basePath", str(self.folder)).parquet(*there).select(*wanted.names)
 
     def write(self, part: str, schema: Schema, rows: DataFrame) -> None:

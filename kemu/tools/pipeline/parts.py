@@ -14,8 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
+import pyarrow.parquet as pq
 
 from kemu.protocol.frozen import frozen
+from kemu.tools.pipeline.errors import CampaignError
 from kemu.tools.pipeline.files import damaged, read_file
 from kemu.tools.pipeline.tables.columns import KINDS, Schema
 
@@ -52,6 +54,10 @@ class Parts:
         found = (place.glob(f"{CAMPAIGN}=*/*.parquet") for place in self.folders(table, sorted(self.parts)))
         return sorted(path for paths in found for path in paths if not path.name.startswith((".", "_")))
 
+    def rows(self, table: str) -> int:
+        """The number of a table's rows, from the ends of its files."""
+        return sum(pq.read_metadata(path).num_rows for path in self.files(table))
+
     def adding(self, name: str, units: Units) -> "Parts":
         """Write ``parts.json`` with one more part."""
         more = attrs.evolve(self, parts={**self.parts, name: dict(units)})
@@ -71,7 +77,10 @@ def read_parts(folder: Path) -> Parts | None:
     path = folder / PARTS
     if not path.exists():
         return None
-    file = read_file(path, _PartsFile)
+    try:
+        file = read_file(path, _PartsFile)
+    except CampaignError as error:
+        raise CampaignError(f"{error}; if an older kemu made it, remove {folder} and analyze anew") from None
     tables = {name: Schema(name, columns) for name, columns in file.columns.items()}
     # These names become parts of paths and of queries.
     names = [*tables, *(column for schema in tables.values() for column in schema.names)]

@@ -5,6 +5,7 @@ error.
 """
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 
 from pyspark.sql import DataFrame
 
@@ -15,23 +16,43 @@ from kemu.tools.pipeline.tables.columns import Schema
 from kemu.tools.pipeline.tables.derived import DERIVED
 
 
+class ConstraintKind(Enum):
+    """How the values of a constraint are judged: its sum ``v`` over the rows of a run, and the figure ``f`` of the run.
+
+    The value: SQL for the number of incorrect rows.
+    """
+
+    ROWS = "v"
+    """``v`` counts incorrect rows."""
+    BELONGS = "if(f is null, v, 0)"
+    """``v`` counts rows, and ``f`` is null if there is no such run."""
+    SUM = "if(f <> coalesce(v, 0), 1, 0)"
+    """``v`` must be equal to ``f``, unless ``f`` is null."""
+
+
 @frozen
 class Constraint:
-    """A constraint on the rows of a table: a condition in SQL, or a query for incorrect rows."""
+    """A constraint on the rows of a table.
+
+    ``breaks`` is a query that returns incorrect rows. ``per_run`` is an aggregate over the rows of a run; ``check``
+    computes the aggregates of all constraints at once. ``figure`` is SQL over the table ``runs``.
+    """
 
     name: str
     table: str
-    holds: str = ""
-    """SQL that is true for a correct row."""
-    breaks: str = ""
-    """A query that returns the incorrect rows."""
+    breaks: str
+    per_run: str = ""
+    figure: str = ""
+    kind: ConstraintKind = ConstraintKind.ROWS
 
 
 _CAUSES = [f"{cause.name.lower()}_us" for cause in Cause]
 
 
 def _row(table: str, name: str, holds: str) -> Constraint:
-    return Constraint(name, table, holds=holds)
+    """The constraint that a condition is true for every row."""
+    wrong = f"not coalesce({holds}, false)"
+    return Constraint(name, table, f"select * from {table} where {wrong}", f"count_if({wrong})")
 
 
 def _never_null(schema: Schema) -> Constraint:
@@ -39,29 +60,27 @@ def _never_null(schema: Schema) -> Constraint:
 
 
 def _unique(table: str, *columns: str) -> Constraint:
+    """The constraint that no two rows of a run have equal values in columns."""
     key = ", ".join(f"`{column}`" for column in columns)
     query = f"select {key} from {table} group by {key} having count(*) > 1"
-    return Constraint(f"({', '.join(columns)}) is unique", table, breaks=query)
+    return Constraint(f"({', '.join(columns)}) is unique", table, query, f"count(*) - count(distinct {key})")
 
 
 def _belongs(table: str) -> Constraint:
     query = f"select t.run_id from {table} t left anti join runs r on t.run_id = r.run_id"
-    return Constraint("every row belongs to a run", table, breaks=query)
+    return Constraint("every row belongs to a run", table, query, "count(*)", "1", ConstraintKind.BELONGS)
 
 
-def _sums(table: str, column: str, total: str) -> Constraint:
+def _sums(table: str, column: str, total: str, *, traced: bool = False) -> Constraint:
     """The constraint that a figure of a run equals the sum over the run's rows in another table."""
+    figure = f"if(traced, {column}, null)" if traced else column
     query = (
-        f"select r.run_id, r.{column}, t.total from runs r left join "
+        f"select r.run_id, r.figure, t.total from (select run_id, {figure} figure from runs) r left join "
         f"(select run_id, {total} total from {table} group by run_id) t on r.run_id = t.run_id "
-        f"where r.{column} is not null and r.{column} <> coalesce(t.total, 0)"
+        "where r.figure is not null and r.figure <> coalesce(t.total, 0)"
     )
-    return Constraint(f"adds up to runs.{column}", table, breaks=query)
-
-
-def _of_traced(table: str, column: str, total: str) -> Constraint:
-    query = _sums(table, column, total).breaks + " and r.traced"
-    return Constraint(f"traced runs: adds up to runs.{column}", table, breaks=query)
+    name = f"{'traced runs: ' if traced else ''}adds up to runs.{column}"
+    return Constraint(name, table, query, total, figure, ConstraintKind.SUM)
 
 
 _ONE_LEADER = """
@@ -130,9 +149,9 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     _row("downtime", "ends after it began", "until_us > from_us"),
     _row("downtime", "its parts add up", f"{' + '.join(_CAUSES)} = until_us - from_us"),
     _row("downtime", "no part is negative", f"least({', '.join(_CAUSES)}) >= 0"),
-    Constraint("a partition is down once at a time", "downtime", breaks=_DOWN_TWICE),
+    Constraint("a partition is down once at a time", "downtime", _DOWN_TWICE),
     _row("unowned", "ends after it began", "until_us > from_us"),
-    Constraint("what nobody owns is down", "unowned", breaks=_UNOWNED_AND_UP),
+    Constraint("what nobody owns is down", "unowned", _UNOWNED_AND_UP),
     _row(
         "runs",
         "the stop is part of the service lost",
@@ -148,15 +167,15 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     _unique("isr_changes", "run_id", "n"),
     _row("isr_changes", "ends after it began", "until_us >= at_us"),
     _row("isr_changes", "nobody joins and goes at once", "size(array_intersect(joined, gone)) = 0"),
-    Constraint("holds what its writers say they wrote", "isr_changes", breaks=_AS_WRITERS_SAY),
+    Constraint("holds what its writers say they wrote", "isr_changes", _AS_WRITERS_SAY),
     _row("leaderships", "ends after it began", "until_us > from_us"),
-    Constraint("a partition has one leader at a time", "leaderships", breaks=_ONE_LEADER),
+    Constraint("a partition has one leader at a time", "leaderships", _ONE_LEADER),
     _row("leaderless", "ends after it began", "until_us > from_us"),
     _row("leaderless", "its parts add up", "elect_us + take_over_us = until_us - from_us"),
     _row("leaderless", "no part is negative", "elect_us >= 0 and take_over_us >= 0"),
     _unique("reassignment_steps", "run_id", "partition", "number"),
     _row("reassignment_steps", "ends after it began", "committed_us is null or committed_us >= started_us"),
-    Constraint("the controller said so", "reassignment_steps", breaks=_NOT_COMMITTED),
+    Constraint("the controller said so", "reassignment_steps", _NOT_COMMITTED),
     _sums("reassignment_steps", "reassignment_steps", "count(*)"),
     _sums("reassignment_steps", "moved_bytes", "sum(moved_bytes)"),
     _row("task_downtime", "ends after it began", "until_us > from_us"),
@@ -171,13 +190,13 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     _sums("rebalances", "rebalances", "count(*)"),
     _sums("rebalances", "moved", "sum(moved)"),
     _sums("downtime", "downtime_us", "sum(until_us - from_us)"),
-    Constraint("adds up to runs.downtime_max_us", "downtime", breaks=_DOWNTIME_MAX),
+    Constraint("adds up to runs.downtime_max_us", "downtime", _DOWNTIME_MAX, kind=ConstraintKind.SUM),
     _sums("leaderless", "leaderless_us", "sum(until_us - from_us)"),
     _sums("isr_changes", "leader_changes", "count_if(leader <> old_leader)"),
     _sums("isr_changes", "under_replicated_us", "sum(if(under_replicated, until_us - at_us, 0))"),
     _sums("isr_changes", "under_min_isr_us", "sum(if(under_min_isr, until_us - at_us, 0))"),
-    _of_traced("steps", "steps", "count_if(broke is null)"),  # the run does not count a broken step
-    _of_traced("packets", "messages", "count(distinct packet_id)"),
+    _sums("steps", "steps", "count_if(broke is null)", traced=True),  # the run does not count a broken step
+    _sums("packets", "messages", "count(distinct packet_id)", traced=True),
 )
 """All constraints. Constraints on sums compare derived tables with the figures of the run."""
 
@@ -195,38 +214,65 @@ class BrokenConstraint:
         return f"{self.constraint.table}: {self.constraint.name}: {self.rows} rows break this, such as {self.example}"
 
 
-def check(tables: Mapping[str, DataFrame]) -> tuple[dict[str, int], list[BrokenConstraint]]:
-    """Count the rows of every table, and check the constraints.
+def check(tables: Mapping[str, DataFrame], rows: Mapping[str, int]) -> list[BrokenConstraint]:
+    """Return the broken constraints.
 
     Args:
         tables: Name -> table; a Spark view with the same name must exist.
-
-    Returns:
-        Name -> number of rows, and the broken constraints.
+        rows: Name -> number of rows. A table without rows is not read.
     """
     spark = next(iter(tables.values())).sparkSession
-    rows = {name: [each for each in CONSTRAINTS if each.table == name and each.holds] for name in tables}
-    counts: dict[str, int] = {}
-    broken: list[BrokenConstraint] = []
-    # One query for all tables, and one for all constraints, because planning takes longer than reading a few rows.
-    for name, count, bads in spark.sql(" union all ".join(_counting(name, rows[name]) for name in tables)).collect():
-        counts[name] = count
-        for each, bad in zip(rows[name], bads, strict=True):
-            if bad:
-                example = tables[name].where(f"not coalesce({each.holds}, false)").first()
-                broken.append(BrokenConstraint(each, bad, _said(example)))
-    queries = [each for each in CONSTRAINTS if each.table in tables and each.breaks]
-    if queries:
-        parts = [f"select {index} i, count(*) bad from ({each.breaks})" for index, each in enumerate(queries)]
-        for index, bad in spark.sql(" union all ".join(parts)).where("bad > 0").orderBy("i").collect():
-            broken.append(BrokenConstraint(queries[index], bad, _said(spark.sql(queries[index].breaks).first())))
-    return counts, broken
+    asked = [
+        each for each in CONSTRAINTS if each.table in tables and (rows[each.table] or each.kind is ConstraintKind.SUM)
+    ]
+    at_once = [each for each in asked if each.per_run]
+    others = [each for each in asked if not each.per_run]
+    single = " union all ".join(f"select {k} k, count(*) bad from ({each.breaks})" for k, each in enumerate(others))
+    broken = []
+    for constraints, query in ((at_once, _all_at_once(at_once, rows)), (others, single)):
+        for index, bad in spark.sql(query).where("bad > 0").orderBy("k").collect() if query else ():
+            example = spark.sql(constraints[index].breaks).first()
+            broken.append(BrokenConstraint(constraints[index], bad, _said(example)))
+    return broken
 
 
-def _counting(table: str, constraints: Sequence[Constraint]) -> str:
-    """A query that returns (table, number of rows, numbers of rows that break each constraint)."""
-    bad = ", ".join(f"count_if(not coalesce({each.holds}, false))" for each in constraints)
-    return f"select '{table}' name, count(*) rows, cast(array({bad}) as array<bigint>) bads from {table}"
+def _all_at_once(constraints: Sequence[Constraint], rows: Mapping[str, int]) -> str:
+    """A query for (k, bad): the index of a constraint, and the number of its incorrect rows.
+
+    Each table is aggregated once, and all aggregates are added up in one more step, because planning a query takes
+    longer than reading a few rows.
+    """
+    numbered = list(enumerate(constraints))
+    parts = []
+    for table in dict.fromkeys(each.table for each in constraints):
+        values = [(index, f"cast({each.per_run} as long)") for index, each in numbered if each.table == table]
+        run_id = "run_id" if table != schemas.BAD_RECORDS.name else "''"
+        if rows[table]:
+            parts.append(_tall(f"select {run_id} run_id", values, f"from {table} group by 1", "v", "f"))
+    figures = [(index, f"cast({each.figure} as long)") for index, each in numbered if each.figure]
+    if figures:
+        parts.append(_tall("select run_id", figures, "from runs", "f", "v"))
+    kinds = " ".join(
+        f"when k in ({', '.join(str(index) for index, each in numbered if each.kind is kind)}) then {kind.value}"
+        for kind in {each.kind: None for each in constraints}
+    )
+    return (
+        f"select k, sum(case {kinds} end) bad from (select k, run_id, sum(v) v, max(f) f from "
+        f"({' union all '.join(parts)}) group by k, run_id) group by k"
+    )
+
+
+def _tall(select: str, values: Sequence[tuple[int, str]], source: str, filled: str, empty: str) -> str:
+    """A query with one row (run_id, k, v, f) per run and value; ``filled`` is the column of the values."""
+    wide = ", ".join(f"{expression} c{index}" for index, expression in values)
+    pairs = ", ".join(f"{index}, c{index}" for index, _ in values)
+    inner = f"{select}, {wide} {source}"
+    tall = f"select run_id, stack({len(values)}, {pairs}) as (k, {filled}) from ({inner})"
+    return f"(select run_id, k, {_column('v', empty)}, {_column('f', empty)} from ({tall}))"
+
+
+def _column(name: str, empty: str) -> str:
+    return f"cast(null as long) {name}" if name == empty else name
 
 
 def _said(row: object) -> str:

@@ -8,24 +8,27 @@ import csv
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
 from attrs import field, mutable
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.errors import CampaignError
-from kemu.tools.pipeline.ingest import New, Tables
+from kemu.tools.pipeline.ingest import SCHEMAS, New, Tables
 from kemu.tools.pipeline.quality import BrokenConstraint, check
 from kemu.tools.pipeline.summaries import SUMMARIES
-from kemu.tools.pipeline.tables.derived import DERIVED, TABLES
-from kemu.tools.pipeline.tables.schemas import NOTES, RECORDED, RUNS
+from kemu.tools.pipeline.tables.derived import TABLES, DerivedTable
+from kemu.tools.pipeline.tables.schemas import BAD_RECORDS, NOTES, RUNS
 
 Say = Callable[[str], None]
+T = TypeVar("T")
 
 
 @mutable
@@ -75,11 +78,13 @@ def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say) -> Analysis
         done.new_units = len(new.units)
         if new:
             _add(tables, new, clock)
-        views = register(spark, out)
+        with clock.time("counts"):
+            done.rows = {name: tables.known.rows(name) for name in SCHEMAS}
+        views = register(tables)
         with clock.time("constraints"):
-            done.rows, done.broken = check(views)
-        write_summaries(views, out / "summaries", clock)
-        done.bad_records = [row.asDict() for row in views["bad_records"].orderBy("path", "at_byte").collect()]
+            done.broken = check(views, done.rows)
+        write_summaries(views, done.rows, out / "summaries", clock)
+        done.bad_records = bad_records(tables)
         done.headline = json.loads((out / "summaries" / "headline.json").read_text(encoding="utf-8"))
     except CampaignError:
         raise
@@ -103,39 +108,69 @@ def make_derived(tables: Tables, part: str, clock: _Clock | None = None) -> None
     clock = clock or _Clock({}, lambda text: None)
     campaign = tables.read(RUNS, [part]).select("run_id", "campaign")
     there = {row["fact"] for row in tables.read(NOTES, [part]).select("fact").distinct().collect()}
-    for table in TABLES:
-        if table.about and table.about not in there:
-            continue
+
+    def make(table: DerivedTable) -> None:
         with clock.time(table.schema.name):
             made = table.make(*(tables.read(schema, [part]).drop("campaign") for schema in table.needs))
             tables.write(part, table.schema, made.join(campaign, "run_id", how="inner"))
 
+    left = [table for table in TABLES if not table.about or table.about in there]
+    while left:
+        unmade = {table.schema.name for table in left}
+        ready = [table for table in left if unmade.isdisjoint(schema.name for schema in table.needs)]
+        side_by_side(make, ready)
+        left = [table for table in left if table not in ready]
 
-def register(spark: SparkSession, out: Path) -> dict[str, DataFrame]:
+
+def side_by_side(work: Callable[[T], None], items: Iterable[T]) -> None:
+    """Call a function for several items at a time, because Spark plans a query on one core."""
+    pool = ThreadPoolExecutor(os.cpu_count() or 1)
+    try:
+        for done in [pool.submit(work, item) for item in items]:
+            done.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # after an interrupt, Java ends the calls that have begun
+
+
+def register(tables: Tables) -> dict[str, DataFrame]:
     """Register every table as a Spark view with the name of the table."""
-    tables = Tables(spark, (out / "tables").resolve())
-    if not tables.parts:
-        raise CampaignError(f"{out} holds no tables: kemu analyze makes them")
-    views = {}
-    for schema in (*RECORDED.values(), *DERIVED.values()):
-        views[schema.name] = tables.read(schema)
-        views[schema.name].createOrReplaceTempView(schema.name)
+    views = {name: tables.read(schema) for name, schema in SCHEMAS.items()}
+    for name, view in views.items():
+        view.createOrReplaceTempView(name)
     return views
 
 
-def write_summaries(views: dict[str, DataFrame], folder: Path, clock: _Clock) -> None:
-    """Compute every summary, and write the summary as Parquet, CSV and JSON, each by a rename of a complete file."""
+def bad_records(tables: Tables) -> list[dict[str, Any]]:
+    """The unreadable data, ordered by file and place."""
+    found = [row for path in tables.known.files(BAD_RECORDS.name) for row in pq.ParquetFile(path).read().to_pylist()]
+    return sorted(found, key=lambda row: (row["path"], row["at_byte"]))
+
+
+def write_summaries(views: dict[str, DataFrame], rows: Mapping[str, int], folder: Path, clock: _Clock) -> None:
+    """Compute every summary, and write the summary as Parquet, CSV and JSON, each by a rename of a complete file.
+
+    Args:
+        views: Name -> table.
+        rows: Name -> number of rows; a summary of a table without rows is empty, and Spark runs nothing for it.
+        folder: The folder of the summaries.
+        clock: Measures the durations.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for name, summary in SUMMARIES.items():
+
+    def write(name: str) -> None:
         with clock.time(f"summary {name}"):
-            table = summary(views).toArrow()
-            rows = table.to_pylist()
+            summary = SUMMARIES[name]
+            made = summary.make(views)
+            table = made.toArrow() if rows[summary.of.name] else to_arrow_schema(made.schema).empty_table()
+            found = table.to_pylist()
             with _whole(folder / f"{name}.parquet") as path:
                 pq.write_table(table, path)
             with _whole(folder / f"{name}.json") as path:
-                path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+                path.write_text(json.dumps(found, indent=1), encoding="utf-8")
             with _whole(folder / f"{name}.csv") as path:
-                write_csv(path, table.column_names, rows)
+                write_csv(path, table.column_names, found)
+
+    side_by_side(write, SUMMARIES)
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:

@@ -35,6 +35,14 @@ DEFAULT_MEMORY = "1g"
 LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options for a Java that only distributes tasks, so that Python workers get most of the processor time."""
 
+FEW_ROWS: Mapping[str, str] = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Settings for some thousand rows: to plan a query again, and to compile it, takes far longer than to run it."""
+
 _WRAPPER = """#!/bin/sh
 # Made by kemu: runs {java} without a module that only Spark's linear algebra uses.
 left=$#

@@ -12,21 +12,14 @@ from kemu.emulator.scenario.files import load_scenario
 from kemu.tools.pipeline.campaign import Campaign, begin, run_rest
 from kemu.tools.pipeline.cells import Spec, make_cells
 from kemu.tools.pipeline.run import analyze
-from kemu.tools.pipeline.session import start_spark
+from kemu.tools.pipeline.session import FEW_ROWS, start_spark
 from kemu.tools.pipeline.shipping import fingerprint
 from tests.tools.pipeline.lone import Analyzed, LoneRuns, make_lone_runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SETTINGS = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.default.parallelism": "2",
-    # For some thousand rows, planning and compiling a query takes far longer than running it.
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
+SETTINGS = {**FEW_ROWS, "spark.default.parallelism": "2"}
 SHORT = (
     "test_every_run_has_the_digest_of_kemu_run",
     "test_executors_find_that_a_run_which_must_fail_does",

@@ -18,10 +18,10 @@ from kemu.tools.pipeline.errors import CampaignError
 from kemu.tools.pipeline.ingest import Tables
 from kemu.tools.pipeline.quality import check
 from kemu.tools.pipeline.query import QueryAnswer, ask, tables_and_columns
-from kemu.tools.pipeline.run import Analysis, analyze
+from kemu.tools.pipeline.run import Analysis, analyze, register
 from kemu.tools.pipeline.summaries import SUMMARIES
 from kemu.tools.pipeline.tables.derived import DERIVED
-from kemu.tools.pipeline.tables.schemas import RECORDED, RUNS
+from kemu.tools.pipeline.tables.schemas import FAULTS, REBALANCES, RECORDED, RUNS
 from kemu.tools.report.run_report import as_dict
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def test_a_second_analysis_reads_only_what_is_new(
 def test_tables_of_a_kemu_with_other_columns_are_refused(spark: "SparkSession", tmp_path: Path) -> None:
     """Old parts would lack what new ones have, and nobody would see it."""
     for columns, said in (
-        ("0", "made by an older kemu"),
+        ("0", "if an older kemu made it, remove"),
         ({"runs": [["run_id", "string"]]}, "other tables or columns"),
     ):
         (tmp_path / "parts.json").write_text(json.dumps({"columns": columns, "parts": {}}), encoding="utf-8")
@@ -145,16 +145,28 @@ def test_tables_of_a_kemu_with_other_columns_are_refused(spark: "SparkSession", 
 
 
 def test_a_constraint_that_does_not_hold_is_found(spark: "SparkSession", tables: Tables) -> None:
-    """Otherwise the checks above prove nothing."""
+    """Otherwise the checks above prove nothing. A table without rows is not read, and its sums are 0."""
     runs = tables.read(RUNS).where("verdict is not null").limit(3).cache()
     wrong = runs.unionByName(runs.limit(1)).selectExpr("* except (digest)", "'short' as digest")
+    moved = runs.where("moved > 0").count()
+    stray = tables.read(FAULTS).limit(1).selectExpr("* except (run_id)", "'nobody' as run_id")
     wrong.createOrReplaceTempView("runs")
+    stray.createOrReplaceTempView("faults")
+    asked = {"runs": wrong, "faults": stray, "rebalances": tables.read(REBALANCES)}
     try:
-        found = {(broken.constraint.name, broken.rows) for broken in check({"runs": wrong})[1]}
+        found = {
+            (broken.constraint.name, broken.rows) for broken in check(asked, {"runs": 4, "faults": 1, "rebalances": 0})
+        }
     finally:
-        tables.read(RUNS).createOrReplaceTempView("runs")
+        register(tables)
 
-    assert found == {("(run_id) is unique", 1), ("a digest has 32 hexadecimal digits", 4)}
+    assert found == {
+        ("(run_id) is unique", 1),
+        ("a digest has 32 hexadecimal digits", 4),
+        ("every row belongs to a run", 1),
+        ("adds up to runs.rebalances", 3),
+        *([("adds up to runs.moved", moved)] if moved else []),
+    }
 
 
 def test_tables_and_summaries_can_be_asked_in_sql(small_campaign: Campaign, analysis: Analysis) -> None:
