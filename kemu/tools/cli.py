@@ -1,6 +1,7 @@
 """The command line ``kemu``. A subcommand's module is imported only when a user calls the subcommand."""
 
 import gc
+import re
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -75,6 +76,12 @@ YOUNG_OBJECTS = 20_000
 """Number of new objects after which Python collects garbage; with the default of 700, imports take a tenth longer."""
 
 
+_LOADING = {"run", "compare", "scale", "swarm", "explore", "shrink", "replay", "history", "coverage", "import"}
+"""Commands that read a scenario from a file, which may name code of the user."""
+_CLASS = re.compile(r"[\w.]+:\w+")
+"""A class in the command line: the user names it, so it may be loaded."""
+
+
 class _LazyGroup(click.Group):
     """A group of commands that imports the module of a command when a user calls the command."""
 
@@ -89,6 +96,8 @@ class _LazyGroup(click.Group):
         command: click.Command = getattr(import_module(f"kemu.tools.commands.{module}"), attribute)
         if row.progress and not any(each.name == "quiet" for each in command.params):
             command.params.append(_quiet_option())
+        if cmd_name in _LOADING and not any(each.name == "allow_code" for each in command.params):
+            command.params.append(_code_option())
         own = _exits_text(cmd_name)
         if not (command.epilog or "").endswith(own):
             command.epilog = "\n\n".join(part for part in (command.epilog, own) if part)
@@ -102,13 +111,19 @@ class _LazyGroup(click.Group):
             from kemu.emulator.text.tables import nearest
 
             raise click.UsageError(f'"{name}" is no command{nearest(name, COMMANDS)}')
+        from kemu.emulator.text.allowed_code import allow_classes
+
         ctx.meta[ARGUMENTS] = list(args)
+        allow_classes(_CLASS.findall(" ".join(args)))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an interrupt is one line and an exit code, a trace that cannot be read is bad input."""
+        from kemu.emulator.text.allowed_code import Code, code_allowed
+
         try:
-            return super().invoke(ctx)
+            with code_allowed(Code.INSTALLED):
+                return super().invoke(ctx)
         except (KeyboardInterrupt, BaseExceptionGroup) as error:
             if not is_interrupt(error):
                 raise
@@ -143,6 +158,23 @@ def _quiet_option() -> click.Option:
     return click.Option(
         ["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set_quiet, help="Show no progress bar."
     )
+
+
+def _code_option() -> click.Option:
+    return click.Option(
+        ["--allow-code"],
+        is_flag=True,
+        expose_value=False,
+        callback=_allow_code,
+        help="Load classes that the files name (module:Class); else only those of installed packages.",
+    )
+
+
+def _allow_code(ctx: click.Context, _: Any, wanted: bool) -> None:
+    if wanted:
+        from kemu.emulator.text.allowed_code import allow_any_code
+
+        allow_any_code()
 
 
 def _set_quiet(ctx: click.Context, _: Any, wanted: bool) -> None:

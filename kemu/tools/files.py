@@ -55,7 +55,9 @@ def _refused(path: Path, why: str) -> BadInput:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file is empty, or could be an earlier result: a scenario, a test of kemu, a page, or JSON."""
+    """Whether a file is empty, or could be an earlier result: a scenario, a test of kemu, a report, or JSON."""
+    if path.suffix == ".pftrace":
+        return True
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".toml":
@@ -63,6 +65,7 @@ def _is_ours(path: Path) -> bool:
             return not (tomllib.loads(text).keys() - known)
     except (OSError, ValueError, RecursionError):
         return False
-    if path.suffix == ".html":
-        return not text or text.startswith("<!doctype html>")
+    begins = {".html": "<!doctype html>", ".svg": "<svg"}
+    if path.suffix in begins:
+        return not text or text.startswith(begins[path.suffix])
     return not text or (path.suffix == ".py" and "import kemu" in text) or (path.suffix == ".json" and text[0] in "{[")

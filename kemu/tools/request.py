@@ -43,6 +43,9 @@ class Request:
             words += ["--set", setting]
         for action in self.actions:
             words += ["--do", action]
+        assignors = [name for group in self.scenario.groups.values() for name in group.assignors]
+        if any(":" in name and name not in " ".join(self.settings) for name in assignors):
+            words.append("--allow-code")
         if self.loop != "trio":
             words += ["--loop", self.loop]
         return shlex.join(words)

@@ -162,10 +162,10 @@ class OneOf:
 
 @frozen
 class Bounds:
-    """A whole number from ``least`` to ``most`` (None for no upper bound)."""
+    """A whole number from ``least`` to ``most``."""
 
     least: int = 1
-    most: int | None = None
+    most: int = 10_000_000
 
 
 Accepts: TypeAlias = HostNames | NameOf | OneOf | Bounds

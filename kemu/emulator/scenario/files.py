@@ -1,5 +1,6 @@
 """Loads scenarios from TOML files or presets, and adds settings and actions of the command line."""
 
+import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -67,7 +68,8 @@ def load_scenario(name: str | Path) -> Scenario:
     if isinstance(name, Path) or given.endswith(".toml") or "/" in given:
         path = Path(name)
         try:
-            text = path.read_text(encoding="utf-8")
+            with path.open("rb") as file:
+                text = file.read(MOST_TOML + 1).decode("utf-8-sig")
         except OSError as error:
             raise ScenarioError([Problem((), f"cannot be read: {error.strerror}")], given) from None
         except UnicodeDecodeError:
@@ -91,8 +93,8 @@ def scenario_from_toml(text: str, *, source: str = "", name: str = "") -> Scenar
         ScenarioError: lists every mistake.
     """
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        data = _toml(text)
+    except ValueError as error:
         raise ScenarioError([Problem((), f"is not TOML: {error}")], source) from None
     try:
         return scenario_from_dict(data, name=name)
@@ -292,16 +294,39 @@ def _full(head: str, rest: str, data: Mapping[str, Any]) -> KeyPath:
         if rest.startswith(f"{table}."):
             return (*path, table, rest.removeprefix(f"{table}."))
     if head == "plan":
-        return (*path, *(int(part) if part.isdigit() else part for part in rest.split(".")))
+        return (*path, *(int(part) if re.fullmatch("[0-9]{1,9}", part) else part for part in rest.split(".")))
     return (*path, rest)
 
 
 def _value(text: str) -> Any:
     """Return a TOML value (``5``, ``true``, ``["a", "b"]``), or the text itself (``20s``)."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return _toml(f"value = {text}")["value"]
+    except ValueError:
         return text
+
+
+MOST_TOML = 10_000_000
+"""Longest TOML file, in bytes."""
+MOST_DOTS = 1_000
+"""Maximum number of dots in a line: the time that tomllib needs grows with the square of the parts of a key."""
+
+
+def _toml(text: str) -> dict[str, Any]:
+    """Return the values of a TOML text.
+
+    Raises:
+        ValueError: the text is no TOML, or takes too much time or memory to read.
+    """
+    if len(text) > MOST_TOML:
+        raise ValueError(f"it has more than {MOST_TOML:,} characters")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.count(".") > MOST_DOTS:
+            raise ValueError(f"line {number} has more than {MOST_DOTS} dots")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it has too many tables and lists inside each other") from None
 
 
 def _put(data: dict[str, Any], path: KeyPath, item: Any, problems: list[Problem], setting: str) -> None:

@@ -8,7 +8,8 @@ from attrs import evolve, field
 
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, streams_settings
-from kemu.emulator.text.custom_assignors import find_task_assignor, names_are_checked
+from kemu.emulator.text.allowed_code import names_are_checked
+from kemu.emulator.text.custom_assignors import find_task_assignor
 from kemu.emulator.text.kafka_keys import Settings, configured
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import words

@@ -4,11 +4,10 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from enum import Enum
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from kemu.emulator.text.allowed_code import may_load, may_load_installed
 from kemu.emulator.text.tables import nearest
 from kemu.protocol.assign.checked import CheckedAssignor, NotAnAssignor, checked
 from kemu.protocol.streams.registry import TASK_ASSIGNORS, TaskAssignor
@@ -59,35 +58,6 @@ def find_task_assignor(name: str) -> TaskAssignor:
     return TASK_ASSIGNORS[name]
 
 
-class Code(Enum):
-    """The code of the user that may be loaded."""
-
-    ANY = "any"
-    """Any module, also of the current folder: the user runs a scenario of the user's."""
-    INSTALLED = "installed"
-    """Assignors that an installed package declares as an entry point: workers of a campaign."""
-    NONE = "none"
-    """No code; names of assignors are not even looked up: a recorded run is read."""
-
-
-_allowed: ContextVar[Code] = ContextVar("allowed", default=Code.ANY)
-
-
-@contextmanager
-def code_allowed(code: Code) -> Iterator[None]:
-    """Load no other code of the user inside the block."""
-    before = _allowed.set(code)
-    try:
-        yield
-    finally:
-        _allowed.reset(before)
-
-
-def names_are_checked() -> bool:
-    """Whether a scenario is checked for assignors that cannot be loaded."""
-    return _allowed.get() is not Code.NONE
-
-
 def _installed() -> set[str]:
     """The assignors that kemu and installed packages declare, as ``module:Class``."""
     from importlib.metadata import entry_points  # many modules, needed for custom assignors only
@@ -99,18 +69,35 @@ def load_made(place: str) -> object:
     """Import ``module:Class`` from the Python path or the current folder, and create an object.
 
     Raises:
-        NotAnAssignor: the module or class does not exist, the class needs arguments, or ``code_allowed`` forbids it.
+        NotAnAssignor: the module or class does not exist, the class needs arguments, or ``allowed_code`` forbids it.
     """
     module_name, _, class_name = place.partition(":")
-    if _allowed.get() is Code.ANY:
-        here = os.getcwd()
-        if here not in sys.path:
-            sys.path.insert(0, here)
-    elif _allowed.get() is Code.NONE or place not in _installed():
+    declared = may_load_installed() and place in _installed()
+    if not may_load(place) and not declared:
         raise NotAnAssignor(
             f"{place}: only an assignor of an installed package may be loaded here; the package must declare the "
-            f'assignor as an entry point of the group "{ENTRY_POINTS}"'
+            f'assignor as an entry point of the group "{ENTRY_POINTS}", or the command needs --allow-code'
         )
+    with _current_folder() if may_load(place) else nullcontext():
+        return _made(place, module_name, class_name)
+
+
+@contextmanager
+def _current_folder() -> Iterator[None]:
+    """Let imports find modules of the current folder."""
+    here = os.getcwd()
+    if here in sys.path:
+        yield
+        return
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        if here in sys.path:
+            sys.path.remove(here)
+
+
+def _made(place: str, module_name: str, class_name: str) -> object:
     try:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # the import of the user's module may raise any exception

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import attrs
 
-from kemu.emulator.text.custom_assignors import is_custom, load_assignor, names_are_checked
+from kemu.emulator.text.allowed_code import names_are_checked
+from kemu.emulator.text.custom_assignors import is_custom, load_assignor
 from kemu.emulator.text.tables import Path, Problem, ScenarioError, Table, flatten, nearest
 from kemu.emulator.text.units import words
 from kemu.protocol import catch_up

@@ -15,7 +15,7 @@ from kemu.emulator.past_bugs.registry import PAST_BUGS, bug_named, names, scenar
 from kemu.emulator.text.tables import nearest
 from kemu.protocol.frozen import frozen
 from kemu.tools.commands.run import writable
-from kemu.tools.commands.run_options import jobs_option, seed_range
+from kemu.tools.commands.run_options import jobs_option, report_option, seed_range
 from kemu.tools.exits import NOT_FOUND_AGAIN, OF_VERDICT
 from kemu.tools.interrupt import Interrupt
 from kemu.tools.progress import progress
@@ -58,6 +58,7 @@ TAIL_US = 2_000_000
     help="Write the trace of the run with the past rule to this file.",
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@report_option("the pictures of the run with the past rule")
 def bugs(
     bug: str | None,
     seed: int | None,
@@ -68,6 +69,7 @@ def bugs(
     jobs: int | None,
     trace: Path | None,
     form: str,
+    report: Path | None,
 ) -> None:
     """List the past bugs of Kafka that kemu can emulate; with ID, show the effect of one bug.
 
@@ -80,7 +82,7 @@ def bugs(
     there is a violation with today's rule.
     """
     if finding:
-        if seed is not None or show or trace is not None:
+        if seed is not None or show or trace is not None or report is not None:
             raise click.UsageError("--find accepts only an ID, --seeds, --plans, --jobs and --format")
         chosen = [_found(bug)] if bug is not None else list(PAST_BUGS.values())
         _find(chosen, seeds or "1:100", plans or "own", form, jobs)
@@ -88,8 +90,8 @@ def bugs(
     if seeds is not None or plans is not None:
         raise click.UsageError("--seeds and --plans need --find")
     if bug is None:
-        if seed is not None or show or trace is not None:
-            raise click.UsageError("--seed, --scenario and --trace need the ID of a bug")
+        if seed is not None or show or trace is not None or report is not None:
+            raise click.UsageError("--seed, --scenario, --trace and --report need the ID of a bug")
         _list(form)
         return
     found = _found(bug)
@@ -98,10 +100,17 @@ def bugs(
         return
     with writable(trace):
         shown = show_bug(found, seed, trace)
+    if report is not None:
+        from kemu.tools.report.drawn_run import draw_run
+
+        with writable(report, "--report"):
+            draw_run(shown.scenario, report, shown.command, seed=shown.past.seed)
     if form == "json":
         click.echo(json.dumps(_as_dict(shown), indent=2))
     else:
         print_lines(_as_text(shown, trace))
+        if report is not None:
+            click.echo(f"report: {report}")
     sys.exit(shown.exit_code)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kemu.emulator.text.custom_assignors import Code, code_allowed
+from kemu.emulator.text.allowed_code import Code, code_allowed
 from kemu.tools.commands.pipeline_errors import clear_errors, interruptible, spark_settings
 from kemu.tools.commands.run_options import seed_range
 from kemu.tools.determinism.sweep import ASLEEP

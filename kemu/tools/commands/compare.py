@@ -18,7 +18,7 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import nearest
 from kemu.protocol.frozen import frozen
 from kemu.tools.commands.run import writable
-from kemu.tools.commands.run_options import jobs_option, seed_range
+from kemu.tools.commands.run_options import jobs_option, report_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.exits import worst
@@ -105,11 +105,7 @@ processed no record, in one of its runs. The same seed gives every variant the s
 @jobs_option
 @click.option("--all", "show_all", is_flag=True, help="Show every figure, and its largest value.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option(
-    "--report",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write tables and pictures of the comparison to this HTML file.",
-)
+@report_option("tables and pictures of the comparison")
 def compare(
     scenario: str,
     profiles: str | None,

@@ -96,6 +96,7 @@ def history_of(trace: "Trace") -> RunHistory:
     from kemu.emulator.exploring.history import History
     from kemu.emulator.judging import Judging
     from kemu.emulator.replay import scenario_of
+    from kemu.emulator.text.allowed_code import Code, code_allowed
     from kemu.emulator.trace.traces import Broken, Footer, Record, Torn, facts_of_records
 
     end: Footer | Torn | None = None
@@ -110,7 +111,7 @@ def history_of(trace: "Trace") -> RunHistory:
                 broke = record.text
             yield record
 
-    with trace.interpreted():
+    with trace.interpreted(), code_allowed(Code.NONE):
         scenario = scenario_of(trace.header)
         judging = Judging(checkers_for(scenario, trace.header.profile), expect=scenario.expect)
         listening = History(judging.panel)

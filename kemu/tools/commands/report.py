@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kemu.emulator.text.allowed_code import Code, code_allowed
 from kemu.tools.errors import BadInput
 from kemu.tools.files import check_out, write_text
 from kemu.tools.report.messages import KINDS
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from kemu.tools.report.comparison import ComparisonReport
 
 
+SUFFIXES = {"html": ".html", "json": ".json", "perfetto": ".pftrace"}
+"""Format of a report -> the ending of its file."""
 MOST_PAGES = 12
 """Maximum number of failed runs of a campaign that get a page."""
 
@@ -31,12 +34,13 @@ MOST_PAGES = 12
     "--messages", type=click.Choice(KINDS), default="all", show_default=True,
     help="control: without Fetch, Produce, Heartbeat and Metadata that succeeded.",
 )  # fmt: skip
-@click.option("--format", "form", type=click.Choice(["html", "json"]), default="html", show_default=True)
+@click.option("--format", "form", type=click.Choice(tuple(SUFFIXES)), default="html", show_default=True)
 def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str) -> None:
     """Draw TRACE: one HTML file that explains the run and opens anywhere, without a network.
 
     The page has the verdict, the cost, and pictures of members, partitions, leaders, tasks and messages over time. JSON
-    has the same data by column; without --out it goes to the standard output.
+    has the same data by column; without --out it goes to the standard output. A file for Perfetto opens in
+    ui.perfetto.dev and in its trace processor, with tracks, counters and arrows for messages.
 
     CAMPAIGN is the folder of "kemu campaign" after "kemu analyze"; Spark is not needed. The page has the figures of all
     cells, and links to pages of failed runs, which the command makes from their traces.
@@ -62,22 +66,25 @@ def _run(trace: Path, out: Path | None, messages: str, form: str) -> tuple[Path 
     """Write the report of a trace; return the file, None for the standard output, and the place of a torn trace."""
     from kemu.emulator.trace.traces import read_runs, read_trace
     from kemu.tools.report.page import write_page
+    from kemu.tools.report.perfetto import write_perfetto
     from kemu.tools.report.recorded import report_of
     from kemu.tools.report.run_report import as_json
 
-    file = trace.with_suffix(".html") if out is None and form == "html" else out
+    file = trace.with_suffix(SUFFIXES[form]) if out is None and form != "json" else out
     if file is not None:
         check_out(file, [trace])
     recorded = read_trace(trace)
     runs = sum(1 for _ in read_runs(trace))
     if runs > 1:
         click.echo(f"{trace} holds {runs} runs: the report is about the first", err=True)
-    with recorded.interpreted():
+    with recorded.interpreted(), code_allowed(Code.NONE):
         made = report_of(recorded, command_of(recorded.header, trace), messages)
     if file is None:
         click.echo(as_json(made))
     elif form == "json":
         write_text(file, as_json(made))
+    elif form == "perfetto":
+        write_perfetto(made, file)
     else:
         write_page(made, file, recorded)
     return file, made.torn
@@ -90,6 +97,8 @@ def _campaign(folder: Path, out: Path | None, messages: str, form: str) -> Path 
     from kemu.tools.commands.pipeline_errors import clear_errors
     from kemu.tools.progress import busy
 
+    if form == "perfetto":
+        raise click.UsageError(f"--format perfetto needs a trace, and {folder} is a folder")
     file = folder / "report.html" if out is None and form == "html" else out
     with clear_errors("query"), busy("report"):
         from kemu.tools.pipeline.drawing import campaign_report
@@ -126,7 +135,7 @@ def _pages_of_failures(folder: Path, made: "ComparisonReport", file: Path, messa
                 continue
             place.mkdir(exist_ok=True)
             page = place / f"{number:02}-seed-{run.seed}.html"
-            with recorded.interpreted():
+            with recorded.interpreted(), code_allowed(Code.NONE):
                 write_page(report_of(recorded, run.command, messages), page, recorded)
         except (TraceError, CodecError) as error:
             click.echo(f"no page of {run.cell}, seed {run.seed}: {error}", err=True)

@@ -13,7 +13,7 @@ from kemu.tools.commands.run_options import RunOptions, jobs_option, request_of,
 from kemu.tools.exits import NONDETERMINISM, worst
 from kemu.tools.files import check_out
 from kemu.tools.interrupt import Interrupt
-from kemu.tools.progress import progress, virtual_progress
+from kemu.tools.progress import is_quiet, progress, virtual_progress
 from kemu.tools.request import Request
 
 if TYPE_CHECKING:
@@ -113,13 +113,16 @@ def run_one(request: Request, form: str, verbose: bool = False, accept: "Accept 
     from kemu.emulator.runner import run as run_scenario
     from kemu.emulator.watching.panel import Panel
     from kemu.tools.report.collecting import Collector
-    from kemu.tools.report.layout import print_lines
+    from kemu.tools.report.layout import print_lines, terminal_width
     from kemu.tools.report.run_report import as_json, as_text
+    from kemu.tools.report.strip import BLOCKS, strip
 
     seed, scenario, panel = request.seeds[0], request.scenario, Panel()
-    pictures = request.report is not None
+    draws = form == "text" and not request.live and is_terminal() and not is_quiet()
     collector = Collector(
-        pictures=pictures, emit=(lambda line: print_lines([line])) if request.live and form == "text" else None
+        pictures=draws or request.report is not None,
+        messages="none" if request.report is None else "all",
+        emit=(lambda line: print_lines([line])) if request.live and form == "text" else None,
     )
     with (
         virtual_progress(scenario.runs_us, lambda: panel.now.at_us if panel.now else 0, quiet=request.live),
@@ -149,9 +152,25 @@ def run_one(request: Request, form: str, verbose: bool = False, accept: "Accept 
         click.echo(as_json(report))
     else:
         print_lines(as_text(report, told=request.live, verbose=verbose))
+        if draws:
+            click.echo("\n".join(("", *strip(report, terminal_width(), plain=not can_print(BLOCKS)))))
         if request.report is not None:
             click.echo(f"  report: {request.report}")
     return [result]
+
+
+def is_terminal() -> bool:
+    """Return whether the standard output is a terminal."""
+    return sys.stdout.isatty()
+
+
+def can_print(text: str) -> bool:
+    """Return whether the standard output has the characters of a text."""
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @contextmanager

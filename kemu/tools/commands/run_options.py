@@ -1,5 +1,6 @@
 """The command-line options of commands that run scenarios, and the request for runs that the options make."""
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -73,6 +74,13 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def report_option(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds the option ``--report`` to a command. ``about``: the content of the page."""
+    return click.option(
+        "--report", type=click.Path(path_type=Path, dir_okay=False), help=f"Write {about} to this HTML file."
+    )
+
+
 def request_of(
     source: str, options: RunOptions, live: bool = False, control: Path | None = None, report: Path | None = None
 ) -> Request:
@@ -127,8 +135,8 @@ def refuse_missing_trace(source: str) -> None:
 
 def seed_range(text: str) -> range:
     """Read "1:50" as a range that includes both ends."""
-    first, colon, last = text.partition(":")
-    if not (colon and first.isdigit() and last.isdigit()) or int(last) < int(first):
+    first, _, last = text.partition(":")
+    if not re.fullmatch("[0-9]{1,30}:[0-9]{1,30}", text) or int(last) < int(first):
         raise click.UsageError(f'--seeds "{text}" must be A:B with A not above B, such as 1:50')
     if int(last) - int(first) >= MOST_SEEDS or int(last) > LARGEST_SEED:
         raise click.UsageError(f'--seeds "{text}" is too large: at most {MOST_SEEDS} seeds, none above {LARGEST_SEED}')

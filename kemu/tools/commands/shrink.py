@@ -1,6 +1,7 @@
 """``kemu shrink`` reduces a failing run to a small scenario with the same failure, as TOML and as a Python test."""
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,9 +24,10 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace.traces import read_trace
-from kemu.tools.commands.run_options import RunOptions, refuse_missing_trace, request_of
+from kemu.tools.commands.run_options import RunOptions, refuse_missing_trace, report_option, request_of
 from kemu.tools.files import check_out, write_text
 from kemu.tools.progress import progress
+from kemu.tools.report.drawn_run import draw_run
 from kemu.tools.report.layout import print_lines
 from kemu.tools.report.shrunk_report import shrunk_text
 
@@ -56,6 +58,7 @@ from kemu.tools.report.shrunk_report import shrunk_text
 )
 @click.option("--out", metavar="NAME", help="Write NAME.toml and test_NAME.py (default: SCENARIO-shrunk).")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@report_option("the pictures of the smallest run")
 def shrink(
     source: str,
     seed: int | None,
@@ -67,6 +70,7 @@ def shrink(
     tries: int,
     out: str | None,
     form: str,
+    report: Path | None,
 ) -> None:
     """Reduce a failing run: TRACE is a file of "kemu run --trace", SCENARIO a preset or a .toml file.
 
@@ -88,10 +92,13 @@ def shrink(
         raise ScenarioError([Problem((), str(error))], source) from None
     write_text(toml, as_toml(shrunk))
     write_text(test, as_test(shrunk))
+    if report is not None:
+        draw_run(shrunk.scenario, report, f"kemu run {shlex.quote(str(toml))}")
     if form == "json":
         click.echo(json.dumps(_as_dict(shrunk, toml, test), indent=2))
         return
-    print_lines([*shrunk_text(shrunk), "", f"written: {toml}", f"written: {test}", f"repeat with: kemu run {toml}"])
+    written = [f"written: {toml}", f"written: {test}", *([f"report: {report}"] if report is not None else [])]
+    print_lines([*shrunk_text(shrunk), "", *written, f"repeat with: kemu run {toml}"])
 
 
 def _source_of(

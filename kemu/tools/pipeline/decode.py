@@ -26,7 +26,7 @@ from kemu.emulator.plan.action import kind_of
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
-from kemu.emulator.text.custom_assignors import Code, code_allowed
+from kemu.emulator.text.allowed_code import Code, code_allowed
 from kemu.emulator.trace.blocks import TraceError, blocks_of, first_block
 from kemu.emulator.trace.rows import APPEND, EFFECT_NAMES, EVENT_NAMES, NOTE, RECEIVED, TOLD, WRITE_ONLY, noted_by
 from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Footer, Header

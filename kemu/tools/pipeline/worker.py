@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.scenario import Scenario
-from kemu.emulator.text.custom_assignors import Code, code_allowed
+from kemu.emulator.text.allowed_code import Code, code_allowed
 from kemu.emulator.trace.blocks import first_block
 from kemu.protocol.frozen import frozen
 from kemu.tools.exits import OF_VERDICT

@@ -272,7 +272,10 @@ def test_faults_of_the_store_are_written_like_all_others() -> None:
             {"do": "lose-store-answer", "host": "b0", "part": "coordinator"},
             'plan[0].part: "coordinator" is no value of "part"; ',
         ),
-        ({"do": "lose-store-answer", "host": "b0", "nth": 0}, "plan[0].nth: must be at least 1, not 0"),
+        (
+            {"do": "lose-store-answer", "host": "b0", "nth": 0},
+            "plan[0].nth: must be at least 1 and at most 10000000, not 0",
+        ),
         (
             {"do": "restart", "host": "zk", "keep_disk": False},
             'plan[0].keep_disk: the disks of "zk" hold the cluster: it starts again with them only',
@@ -295,7 +298,10 @@ def test_faults_of_the_store_are_written_like_all_others() -> None:
             {"do": "create-topic", "topic": "new", "replication_factor": 3},
             "plan[0].replication_factor: must not be more than there are brokers (2)",
         ),
-        ({"do": "create-topic", "topic": "new", "partitions": 0}, "plan[0].partitions: must be at least 1, not 0"),
+        (
+            {"do": "create-topic", "topic": "new", "partitions": 0},
+            "plan[0].partitions: must be at least 1 and at most 10000000, not 0",
+        ),
         (
             {"do": "delete-topic", "topic": "orders"},
             'plan[0].topic: "orders" has groups that subscribe to it; delete one that no group reads',

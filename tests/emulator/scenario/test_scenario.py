@@ -500,7 +500,7 @@ def test_a_mistake_in_a_group_is_one_clear_message(more: str, message: str) -> N
             ONE_TOPIC + "initial_records = 1\ninitial_records_each = [1, 2]\n",
             'topics.t.initial_records_each: and "initial_records" exclude each other',
         ),
-        (SMALL + "labels = ['\\u001b[31m']\n".replace("'", '"'), "groups.g.labels[0]: must be at most 60 printable"),
+        (SMALL + "labels = ['\\u001b[31m']\n".replace("'", '"'), "groups.g.labels[0]: has control characters"),
         (SMALL + "[brokers.config]\nsession.timeout.ms = 1\n", "is no key of BrokerConfig"),
         (SMALL + "[producers.config]\nemulated.records.per.s = 1\n", "is set per topic, as its rate"),
         (SMALL + "[network]\nlatency = ['5ms', '1ms']\n", "network.latency: must give the least first, then the most"),

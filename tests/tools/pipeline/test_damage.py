@@ -21,7 +21,8 @@ from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, preset_names
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.text import custom_assignors
-from kemu.emulator.text.custom_assignors import Code, code_allowed, load_assignor
+from kemu.emulator.text.allowed_code import Code, code_allowed
+from kemu.emulator.text.custom_assignors import load_assignor
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.blocks import blocks_of, first_block, write_block, write_magic
 from kemu.protocol.assign.checked import NotAnAssignor

@@ -216,7 +216,7 @@ class PositionChange:
     host: MemberHost
     topic: TopicName
     partition: Annotated[int, Bounds(0)]
-    offset: Annotated[int, Bounds(0)]
+    offset: Annotated[int, Bounds(0, 1 << 62)]
 
     def words(self) -> str:
         return f"{self.host} seeks {self.topic}-{self.partition} to {self.offset}"

@@ -131,7 +131,7 @@ class ClockDrift:
     """Let a host's clock run too fast (positive) or too slow (negative) by ``ppm`` parts per million."""
 
     host: AnyHost
-    ppm: Annotated[int, Bounds(-1_000_000)]
+    ppm: Annotated[int, Bounds(-999_999, 1_000_000)]
     for_us: int = 0
 
     def words(self) -> str:

@@ -9,6 +9,7 @@ from kemu.emulator.plan.action import (
     ANYONE,
     NEVER,
     AnyHost,
+    Bounds,
     BrokerHost,
     BrokerHosts,
     Given,
@@ -28,6 +29,8 @@ from kemu.emulator.text.tables import ScenarioError, Table
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.names import OFFSETS_TOPIC, STORE, broker_host, consumer_host, producer_host
 
+MOST_PARTITIONS = 100_000
+"""Partitions of a topic at most."""
 MOST_MEMBERS = 100_000
 
 # --- hosts ---------------------------------------------------------------------------------------------------------
@@ -343,7 +346,7 @@ class GrowTopic:
     """Increase the topic's number of partitions."""
 
     topic: TopicName
-    partitions: int
+    partitions: Annotated[int, Bounds(1, MOST_PARTITIONS)]
 
     def words(self) -> str:
         return f"grow {self.topic} to {self.partitions} partitions"
