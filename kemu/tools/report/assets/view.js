@@ -48,8 +48,10 @@ const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
 const hostOf = (actor) => actor.split("/")[0];
 
 // Names in their natural order: c2 before c10, internal topics last.
+const COLLATOR = new Intl.Collator("en", { numeric: true });
+
 function naturally(a, b) {
-  return a.startsWith("__") - b.startsWith("__") || a.localeCompare(b, "en", { numeric: true });
+  return a.startsWith("__") - b.startsWith("__") || COLLATOR.compare(a, b);
 }
 
 // --- the palette -----------------------------------------------------------------------------------------------------
