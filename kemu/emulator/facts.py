@@ -249,6 +249,24 @@ class TopicFilled:
     partitions: int
     records: int
 
+    @property
+    def by_partition(self) -> tuple[int, ...]:
+        """The number of records of each partition."""
+        return (self.records,) * self.partitions
+
+
+@value
+class PartitionsFilled:
+    """The partitions of a topic had these numbers of records before the run, committed and of leader epoch 0."""
+
+    topic: str
+    records: tuple[int, ...]
+
+    @property
+    def by_partition(self) -> tuple[int, ...]:
+        """The number of records of each partition."""
+        return self.records
+
 
 @value
 class RecordSizes:

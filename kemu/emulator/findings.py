@@ -5,7 +5,7 @@ replica standing").
 """
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 
@@ -25,6 +25,22 @@ class Violation:
     """False: a forbidden event happened. True: a required event did not happen in time."""
     kind: str = ""
     """The kind of the violation, a word that the checker defines; ``expect`` of a scenario names kinds."""
+
+
+NOUNS = ("group", "member", "partition", "topic", "broker", "producer", "host")
+"""An expected subject may begin with one of these nouns: "group billing" equals "billing"."""
+
+
+def expected_among(violations: Iterable[Violation], checker: str, kind: str = "", subject: str = "") -> list[Violation]:
+    """Return the violations that an expectation covers; without a kind, those of the first kind that is found."""
+    noun, _, name = subject.partition(" ")
+    wanted = name if name and noun in NOUNS else subject
+    found = [
+        each
+        for each in violations
+        if each.checker == checker and kind in ("", each.kind) and (not wanted or wanted in each.entities)
+    ]
+    return found if kind else [each for each in found if each.kind == found[0].kind]
 
 
 MEMBER_FAILED = "member-failed"

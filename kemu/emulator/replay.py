@@ -70,7 +70,7 @@ def scenario_of(header: Header) -> Scenario:
     """
     try:
         return scenario_from_dict(header.scenario)
-    except ScenarioError as error:
+    except (ScenarioError, TypeError, AttributeError) as error:
         raise TraceError(f"the scenario in the trace cannot be read: {error}") from error
 
 
@@ -97,18 +97,19 @@ def replay(
         TraceError: the file is damaged, its scenario is unreadable, listeners or applications of the run are missing,
         or the caller made the random choices.
     """
-    _same_code(trace, listeners, applications)
-    player = _Player(trace.header, profile or trace.header.profile, actor, listeners, applications)
     torn = ""
-    for record in trace.records():
-        if isinstance(record, Torn):
-            torn = f"byte {record.offset}: {record.why} ({record.unread_bytes} bytes unread)"
-            break
-        if isinstance(record, Footer) or (until_us is not None and _time_of(record) > until_us):
-            break
-        player.take(record)
-        if player.difference is not None:
-            break
+    with trace.interpreted():
+        _same_code(trace, listeners, applications)
+        player = _Player(trace.header, profile or trace.header.profile, actor, listeners, applications)
+        for record in trace.records():
+            if isinstance(record, Torn):
+                torn = record.words
+                break
+            if isinstance(record, Footer) or (until_us is not None and _time_of(record) > until_us):
+                break
+            player.take(record)
+            if player.difference is not None:
+                break
     state = state_of(player.machines[actor]) if actor in player.machines and until_us is not None else None
     return Replayed(player.steps, player.difference, torn, state)
 
@@ -144,27 +145,26 @@ def repeatable(trace: Trace) -> Scenario:
         TraceError: a live run, a run on which a test acted, an unreadable scenario, or a run with the caller's
         listeners, applications or choices.
     """
-    _same_code(trace)
+    with trace.interpreted():
+        _same_code(trace)
     if trace.header.live:
         raise TraceError(f"{trace.path}: a live run can be replayed, not run again: the wall clock ordered it")
     if trace.header.driven:
         raise TraceError(
             f"{trace.path}: what a test did to this run is not in its plan: replay it, or run the test again"
         )
-    return scenario_of(trace.header)
+    with trace.interpreted():
+        return scenario_of(trace.header)
 
 
-def rerun(trace: Trace, *, loop: str | None = None, to: Path | None = None) -> tuple[RunResult, str | None]:
-    """Run the plan of a trace again; return the result and the recorded digest (None for a torn trace).
+def rerun(trace: Trace, *, loop: str | None = None, to: Path | None = None) -> tuple[RunResult, str]:
+    """Run the plan of a trace again; return the result and the recorded digest.
 
     Raises:
-        TraceError: as for ``repeatable``.
+        TraceError: as for ``repeatable``; or the trace is torn or damaged.
     """
     scenario, header = repeatable(trace), trace.header
-    recorded = None
-    for record in trace.records():
-        if isinstance(record, Footer):
-            recorded = record.digest
+    recorded = trace.footer().digest
     result = run(scenario, seed=header.seed, profile=header.profile, loop=loop or header.loop, trace=to)
     return result, recorded
 

@@ -12,6 +12,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
+from attrs import field
+
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
 from kemu.actors.coordinator.rules import GROUP_RULES
@@ -122,6 +124,8 @@ class RunResult:
     """The healed core of ``[checks.away]``, with reasons if the core cannot recover; None if all hosts were healed."""
     waiting: tuple[StillWaiting, ...] = ()
     """Groups and partitions that still wait at the end, with time and reason."""
+    labels: Mapping[str, str] = field(factory=dict)
+    """Host of a member -> the member's label in the scenario."""
 
 
 def package_version() -> str:
@@ -469,4 +473,5 @@ def result_of(one: Run, seed: int, profile: str, loop: str, broke: str, began_s:
         did_not_work=judgement.did_not_work,
         core=one.core,
         waiting=judgement.waiting,
+        labels=one.scenario.labels(),
     )

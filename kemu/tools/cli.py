@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import click
 
+from kemu.tools.errors import BadInput, bad_input_text, report_bug
 from kemu.tools.exits import BAD_INPUT, BUG, MEANING, NO_OUTPUT, exits_of
-from kemu.tools.interrupt import ARGUMENTS, exit_code, is_bad_input, is_interrupt, signals_interrupt
+from kemu.tools.interrupt import ARGUMENTS, exit_code, is_interrupt, signals_interrupt
 from kemu.tools.output import OutputFailed, open_outputs
 from kemu.tools.progress import QUIET
 
@@ -105,14 +106,19 @@ class _LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; an interrupt is one line, and its exit code."""
+        """Run the command; an interrupt is one line and an exit code, a trace that cannot be read is bad input."""
         try:
             return super().invoke(ctx)
         except (KeyboardInterrupt, BaseExceptionGroup) as error:
             if not is_interrupt(error):
                 raise
-            click.echo("interrupted", err=True)
+            click.echo("; ".join(["interrupted", *getattr(error, "__notes__", ())]), err=True)
             sys.exit(exit_code())
+        except (ValueError, OSError) as error:
+            text = bad_input_text(error)
+            if text is None or hasattr(error, "problems"):  # ``main`` prints each problem of a scenario
+                raise
+            raise BadInput(text) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
@@ -214,11 +220,9 @@ def _run(arguments: list[str], imported: Callable[[], object]) -> int:
     except BaseException as error:
         if is_interrupt(error):
             return exit_code()
-        if is_bad_input(error):
-            _say_error(str(error))
+        if (text := bad_input_text(error)) is not None:
+            _say_error(text)
             return BAD_INPUT
-        from kemu.tools.bug_report import report_bug
-
         _say_error(report_bug(error, arguments))
         return BUG
 

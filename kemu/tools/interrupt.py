@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 import click
 
-from kemu.tools.exits import BAD_INPUT
+from kemu.tools.errors import bad_input_text
 from kemu.tools.output import is_read
 
 ARGUMENTS = "kemu.arguments"
@@ -107,7 +107,7 @@ class Interrupt:
     ) -> Literal[True] | None:
         if isinstance(error, _NoReader):
             return True
-        if isinstance(error, Exception) and not is_bad_input(error):
+        if isinstance(error, Exception) and bad_input_text(error) is None:
             self._error = error
         elif error is None or not is_interrupt(error):
             return None
@@ -141,13 +141,6 @@ class Interrupt:
         if self._error is not None:
             raise self._error
         sys.exit(exit_code())
-
-
-def is_bad_input(error: BaseException) -> bool:
-    """Return whether an error has a message for the user about bad input."""
-    from kemu.emulator.text.tables import ScenarioError
-
-    return isinstance(error, ScenarioError) or getattr(error, "exit_code", None) == BAD_INPUT
 
 
 def same_command(**options: str) -> str:

@@ -54,7 +54,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
         one = Run(load_scenario("steady-group"), seed=1, loop="bare", sink=sink, recorder=recorder)
         broke = one.run_with(run_plain)
     listening.finish()
-    one.writer.finish("broke", one.world.now_us)
+    one.writer.finish("broken", one.world.now_us)
     path = tmp_path_factory.mktemp("broken") / "run.kemu"
     path.write_bytes(sink.getvalue())
     yield Recorded(broke, one, memory, coverage, read_trace(path))

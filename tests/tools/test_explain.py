@@ -13,7 +13,7 @@ from kemu.emulator.replay import scenario_of
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.trace.traces import Step, TraceWriter, facts_of, read_trace
-from kemu.tools.commands.explain import explain
+from kemu.tools.cli import kemu
 
 SETTINGS = (
     "duration=25s",
@@ -47,7 +47,7 @@ def recorded(tmp_path_factory):
 
 
 def explained(path, *arguments):
-    return CliRunner().invoke(explain, [str(path), *map(str, arguments)])
+    return CliRunner().invoke(kemu, ["explain", str(path), *map(str, arguments)])
 
 
 def objects(path, *arguments):

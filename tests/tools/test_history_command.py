@@ -9,13 +9,13 @@ from click.testing import CliRunner
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.text.tables import ScenarioError
-from kemu.tools.commands.history import history
+from kemu.tools.cli import kemu
 
 SHORT = ("duration=20s", "members=2", "partitions=2")
 
 
 def told(*arguments):
-    return CliRunner().invoke(history, [str(each) for each in arguments])
+    return CliRunner().invoke(kemu, ["history", *map(str, arguments)])
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_a_torn_trace_is_refused(tmp_path, trace):
     torn.write_bytes(trace.read_bytes()[:-40])
     outcome = told(torn)
     assert outcome.exit_code == 2
-    assert "the run's record ends early" in outcome.output
+    assert "torn at byte" in outcome.output
 
 
 def test_a_trace_that_is_not_there_is_said_to_be_missing():

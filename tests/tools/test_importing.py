@@ -5,17 +5,23 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kemu.emulator.scenario.files import scenario_from_toml
+from kemu.emulator.runner import run as emulated
+from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_values
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.text.units import LONGEST_US
+from kemu.emulator.trace.traces import read_trace
 from kemu.tools.cli import main
 from kemu.tools.commands.import_ import import_files, import_text
 from kemu.tools.kafka_files.kafka_output import Found, Line, OutputReader
+from kemu.tools.report.page import page_of
+from kemu.tools.report.recorded import report_of
 from tests.tools.kafka_samples import (
     BROKER,
     CONSUMER,
@@ -34,8 +40,12 @@ from tests.tools.kafka_samples import (
     TOPICS_3,
     TOPICS_4,
 )
+from tests.tools.report.reading import read_page
 
 REAL = Path(__file__).parents[1] / "data" / "real"
+
+HEADER = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID\n"
+MEMBERS = "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS ASSIGNMENT\n"
 
 Import = Callable[..., tuple[Scenario, str, list[str], tuple[str, ...]]]
 
@@ -213,7 +223,7 @@ def test_offsets_of_kafka_1_tell_members_topics_and_lag(imported: Import):
     group = scenario.groups["group"]
     assert (group.members, group.topics) == (3, ("orders",))
     assert "# without stale: committed, but not consumed" in toml
-    assert "# lag when described: 22 records over 2 partitions" in toml
+    assert "# lag when described: 20 records over 1 partition\n" in toml
     assert {name: topic.partitions for name, topic in scenario.topics.items()} == {"orders": 2, "stale": 5}
     assert "at least: the highest partition seen" in toml
 
@@ -374,6 +384,104 @@ def test_two_describes_a_known_time_apart_give_the_rate(imported: Import):
     assert scenario.topics["orders"].records_per_s == (600 + 1200 + 1200) // 60
     assert scenario.topics["refunds"].records_per_s == 0
     assert "# measured: 3000 records in 60 s" in toml
+
+
+def offsets(*rows: str) -> str:
+    """The output of a describe; a row has group, partition, log end offset, lag and client."""
+    lines = [HEADER.rstrip()]
+    for row in rows:
+        group, partition, end, lag, client = row.split()
+        consumer = "- - -" if client == "-" else f"{client}-uuid /10.0.0.{client[-1]} {client}"
+        lines.append(f"{group} orders {partition} 0 {end} {lag} {consumer}")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_growth_of_each_partition_becomes_its_share(imported: Import):
+    """One hot partition: 60,000 records in a minute, 600 in each other."""
+    first = offsets("g 0 100 0 a-1", "g 1 100 0 a-2", "g 2 100 0 a-2")
+    later = offsets("g 0 60100 0 a-1", "g 1 700 0 a-2", "g 2 700 0 a-2")
+    scenario, toml, _, _ = imported(first, later, apart_s=60.0)
+    topic = scenario.topics["orders"]
+    assert (topic.records_per_s, topic.shares) == (1_020, (100, 1, 1))
+    assert "# measured: records by partition" in toml
+
+
+def test_equal_growth_needs_no_shares(imported: Import):
+    """And less than a record in two seconds is not rounded to none."""
+    scenario, _, _, _ = imported(
+        offsets("g 0 1 0 a-1", "g 1 1 0 a-1"), offsets("g 0 4 0 a-1", "g 1 4 0 a-1"), apart_s=60.0
+    )
+    assert (scenario.topics["orders"].shares, scenario.topics["orders"].records_per_s) == ((), 1)
+
+
+def test_the_lag_is_a_backlog_that_the_group_reads(imported: Import):
+    """The group has no commit in the scenario, so it must read from the earliest record."""
+    settings = "group.id=g\nauto.offset.reset=latest\n"
+    scenario, toml, _, _ = imported(offsets("g 0 5000 4000 a-1", "g 1 70 70 a-1", "g 2 70 0 a-1"), c=settings)
+    assert scenario.topics["orders"].filled() == (4_000, 70, 0)
+    assert dict(scenario.groups["g"].config) == {"auto_offset_reset": "earliest"}
+    assert "# assumed: in the scenario a group reads its lag from the start" in toml
+
+    calm = attrs.evolve(scenario, draws="calm", duration_us=30_000_000, topics=silent(scenario))
+    result = emulated(calm, seed=1, loop="bare")
+    assert (result.verdict, result.figures.records.processed) == ("holds", 4_070)
+
+
+def silent(scenario: Scenario) -> dict[str, TopicSpec]:
+    """The topics of a scenario without producers."""
+    return {name: attrs.evolve(topic, records_per_s=0) for name, topic in scenario.topics.items()}
+
+
+def test_without_a_lag_the_reset_stays_as_it_is(imported: Import):
+    """A group without a backlog may begin at the latest record."""
+    scenario, _, _, _ = imported(offsets("g 0 5000 0 a-1"), c="group.id=g\nauto.offset.reset=latest\n")
+    assert scenario.topics["orders"].filled() == ()
+    assert dict(scenario.groups["g"].config) == {"auto_offset_reset": "latest"}
+
+
+def test_of_several_groups_the_largest_lag_is_the_backlog(imported: Import):
+    """A log has one beginning for all groups; a remark says how much more the others read."""
+    scenario, _, _, remarks = imported(offsets("g 0 500 400 a-1", "g 1 7 7 a-1", "h 0 500 10 b-1", "h 1 7 7 b-1"))
+    assert scenario.topics["orders"].filled() == (400, 7)
+    assert [remark for remark in remarks if "backlog" in remark] == [
+        'orders: the backlog of each partition is the largest lag of a group; so group "h" reads 390 records more than '
+        "its lag of 17"
+    ]
+
+
+def test_members_keep_their_client_ids_and_hosts(imported: Import):
+    """The order is the order of the rows, which is the order of the hosts c1, c2, ..."""
+    scenario, _, _, _ = imported(MEMBERS_4, OFFSETS_3_ALL_GROUPS)
+    assert scenario.groups["billing"].labels == ("b on /10.0.0.1", "my client on /10.0.0.1", "b on /10.0.0.1")
+    assert scenario.labels() == {
+        "c2": "b on /10.0.0.1", "c3": "my client on /10.0.0.1", "c4": "b on /10.0.0.1",
+    }  # fmt: skip
+    scenario, _, _, _ = imported(OFFSETS_1)
+    assert scenario.groups["group"].labels == ("c on /10.0.0.1", "d on /10.0.0.2", "e on /10.0.0.3")
+
+
+def test_reports_name_the_clients(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Below the diagram of owners, and in JSON."""
+    source, out = tmp_path / "groups.txt", tmp_path / "mine.toml"
+    source.write_text(MEMBERS_1)
+    assert run(str(source), "--out", str(out)) == 0
+    capsys.readouterr()
+    for form, told in (("text", "\nc3 = c-3 on /127.0.0.1\n"), ("json", '    "c3": "c-3 on /127.0.0.1"\n')):
+        with pytest.raises(SystemExit):
+            main(["run", str(out), "--set", "duration=20s", "--set", "draws.set=calm", "--format", form])
+        assert told in capsys.readouterr().out
+
+
+def test_the_page_of_a_run_names_the_clients(tmp_path: Path):
+    """From a run, and from its trace."""
+    source, out, trace = tmp_path / "groups.txt", tmp_path / "mine.toml", tmp_path / "mine.kemu"
+    source.write_text(MEMBERS_1)
+    assert run(str(source), "--out", str(out)) == 0
+    scenario = with_values(load_scenario(str(out)), ["duration=5s", "draws.set=calm"])
+    emulated(scenario, seed=1, trace=trace)
+    report = report_of(read_trace(trace), "kemu report mine.kemu")
+    assert report.result.labels["c3"] == "c-3 on /127.0.0.1"
+    assert ["c3", "c-3 on /127.0.0.1"] in read_page(page_of(report)).texts["labels"]
 
 
 # --- properties ----------------------------------------------------------------------------------------------------
@@ -554,10 +662,6 @@ def test_an_input_without_a_topic_is_an_error(tmp_path: Path, capsys: pytest.Cap
     file.write_text(STATE_1)
     assert run(str(file)) == 2
     assert "the input has no topic; add the output of kafka-topics.sh --describe" in capsys.readouterr().err
-
-
-HEADER = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID\n"
-MEMBERS = "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS ASSIGNMENT\n"
 
 
 @pytest.mark.parametrize(

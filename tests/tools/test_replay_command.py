@@ -86,5 +86,6 @@ def test_a_torn_trace_replays_what_is_there_and_says_where_it_ends(trace: Path, 
 
     result = replay(torn)
 
-    assert result.exit_code == 0
-    assert "the record ends early" in result.output
+    assert result.exit_code == 2
+    assert "steps replayed, no difference\n" in result.output
+    assert "torn at byte" in result.output

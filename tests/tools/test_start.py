@@ -11,6 +11,7 @@ VERSION = {
     "kemu",
     "kemu.tools",
     "kemu.tools.cli",
+    "kemu.tools.errors",
     "kemu.tools.exits",
     "kemu.tools.interrupt",
     "kemu.tools.output",

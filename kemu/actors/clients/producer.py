@@ -1,8 +1,9 @@
 """A producer: it appends records at a set rate, or on command, with the configured guarantees.
 
 Records arise evenly (``rate * elapsed``, in whole numbers, without rounding loss). The records are distributed
-round-robin to all partitions, with or without a leader, as keyed records would be. Every ``emulated_batch_interval_ms``
-each broker gets one Produce with the batches of all its partitions. One request per broker and one batch per partition
+round-robin to all partitions, with or without a leader, as keyed records would be. With ``shares`` each partition gets
+records in proportion to its share. Every ``emulated_batch_interval_ms`` each broker gets one Produce with the batches
+of all its partitions. One request per broker and one batch per partition
 is in flight at a time, so batches never overtake each other. Kafka's idempotent client keeps the order with up to five
 requests in flight.
 
@@ -24,6 +25,7 @@ from kemu.actors.client import DEADLINE, DISCONNECTED, TIMED_OUT, Backoff, Clien
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.clients.produce_queue import Batch, ProduceQueue
+from kemu.actors.clients.shares import LoadShares
 from kemu.actors.machine import Chance, Draws, Event, LinkDown, Machine, Received, TimerFired, Told
 from kemu.protocol.commands import Close, FlushRecords, ProduceRecords, SetRate, Start
 from kemu.protocol.config import ProducerConfig
@@ -96,6 +98,7 @@ class Producer(Machine):
     Args:
         topics: the topics of the records; exactly one topic if the producer has a rate.
         chance: the random stream of this process: the producer id, the first broker to ask and backoff jitter.
+        shares: the relative load by partition of the one topic; () means an equal load.
         metadata_rules: the leader epochs in metadata that the release trusts.
     """
 
@@ -108,11 +111,13 @@ class Producer(Machine):
         bootstrap: tuple[ActorName, ...],
         chance: Chance,
         draws: Draws = CALM,
+        shares: tuple[int, ...] = (),
         versions: SpokenVersions = LATEST,
         metadata_rules: MetadataRules = METADATA_2_8,
     ) -> None:
         super().__init__(name)
         assert bootstrap, f"{name}: no broker to ask"
+        assert not shares or len(topics) == 1, f"{name}: shares of {topics}"
         assert config.acks in (-1, 0, 1), f"{name}: acks {config.acks}"
         self.topics = topics
         self.config = config
@@ -150,6 +155,8 @@ class Producer(Machine):
         self._credit = 0
         """The number of records that have arisen and are in no batch yet, in millionths."""
         self._credited_us = 0
+        self._shares = LoadShares(shares) if shares else None
+        """The division of the records among partitions; None: round-robin."""
         self._next_partition = 0
         self._unplaced: list[tuple[str, int, int]] = []
         """(topic, partition, records) that wait for the topic's partitions to become known."""
@@ -229,12 +236,19 @@ class Producer(Machine):
 
     def _accrue(self) -> None:
         if self.queues:  # an application's send() blocks before the first metadata
-            self._credit += self._rate * (self.now_us - self._credited_us)
+            arisen = self._rate * (self.now_us - self._credited_us)
+            if self._shares is None:
+                self._credit += arisen
+            else:
+                self._shares.add(arisen)
         self._credited_us = self.now_us
 
     def _tick(self) -> None:
         self.start_timer((ProducerTimer.BATCH,), self.config.emulated_batch_interval_ms * 1000)
         self._accrue()
+        if self._shares is not None:
+            self._add([(self.queues[number], count) for number, count in self._shares.take()])
+            return
         count, self._credit = divmod(self._credit, _MICRO)
         if count == 0:
             return
@@ -426,17 +440,18 @@ class Producer(Machine):
             if node_id not in self._nodes:
                 self._nodes[node_id] = _Node(host)
         had = len(self.queues)
+        self._accrue()
         for topic, queues in self._queues_of.items():
             layout = cluster.topics.get(topic)
             leaders = () if layout is None else layout.leaders
             for number in range(max(len(queues), len(leaders))):
                 leader = leaders[number] if number < len(leaders) else -1
                 self._lead(topic, number, leader if leader in cluster.brokers else -1)
-        if had == 0 and self.queues:
-            self._credited_us = self.now_us
-            if self._rate > 0 and not self._closing:
-                every_us = self.config.emulated_batch_interval_ms * 1000
-                self.start_timer((ProducerTimer.BATCH,), self._draws.us(DrawName.PRODUCER_PHASE, every_us, every_us))
+        if self._shares is not None and len(self.queues) > had:
+            self._shares.grow(len(self.queues))
+        if had == 0 and self.queues and self._rate > 0 and not self._closing:
+            every_us = self.config.emulated_batch_interval_ms * 1000
+            self.start_timer((ProducerTimer.BATCH,), self._draws.us(DrawName.PRODUCER_PHASE, every_us, every_us))
         if self._unplaced and len(self.queues) > had:
             waiting, self._unplaced = self._unplaced, []
             for topic in self.topics:

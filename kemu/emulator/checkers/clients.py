@@ -391,12 +391,14 @@ class Clients(Checker):
         if not leaders or min(leaders) < 0:
             self._mute_until_us.pop(seen.actor, None)
             return
-        rates = [
-            self._settings.rate_of(topic.topic) for topic in reply.topics if topic.topic not in self._changed_rates
+        times_us = [
+            self._settings.first_record_us(topic.topic)
+            for topic in reply.topics
+            if topic.topic not in self._changed_rates
         ]
-        if rates and min(rates) > 0:
+        if times_us and min(times_us) > 0:
             config = self._settings.producer
-            first_us = 1_000_000 // min(rates) + (config.emulated_batch_interval_ms + config.linger_ms) * 2 * _MS
+            first_us = max(times_us) + (config.emulated_batch_interval_ms + config.linger_ms) * 2 * _MS
             self._mute_until_us.setdefault(seen.actor, seen.at_us + first_us + SLACK_US)
 
     def _look_at_mute(self, seen: Seen) -> None:

@@ -19,7 +19,7 @@ Source: Kafka 3.4 ``Partition.maybeShrinkIsr``,
 from typing import Self
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import HostDown, HostStarted, Seen, TopicFilled
+from kemu.emulator.facts import HostDown, HostStarted, PartitionsFilled, Seen, TopicFilled
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import ActorName, TopicPartition, broker_host
@@ -81,6 +81,7 @@ class Isr(Checker):
         """Partition -> highest high watermark of any leader, including deleted topics of the same name."""
         self.on = {
             TopicFilled: self._filled,
+            PartitionsFilled: self._filled,
             ProducerStarted: self._produces,
             BecameLeader: self._led,
             BecameFollower: self._follows,
@@ -175,8 +176,8 @@ class Isr(Checker):
                 self.violation(seen, "acknowledged-by-too-few", (name, seen.actor), text)
                 return
 
-    def _filled(self, seen: Seen, fact: TopicFilled) -> None:
-        self._committed.update(((fact.topic, number), fact.records) for number in range(fact.partitions))
+    def _filled(self, seen: Seen, fact: TopicFilled | PartitionsFilled) -> None:
+        self._committed.update(((fact.topic, number), count) for number, count in enumerate(fact.by_partition))
 
     def _restored(self, seen: Seen, fact: ReplicaRestored) -> None:
         committed = self._committed.get((fact.topic, fact.partition), 0)

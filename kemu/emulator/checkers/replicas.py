@@ -26,7 +26,7 @@ from typing import Self
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.replica_truth import PartitionTruth
-from kemu.emulator.facts import HostDown, Seen, TopicFilled, TopicReplicated
+from kemu.emulator.facts import HostDown, PartitionsFilled, Seen, TopicFilled, TopicReplicated
 from kemu.emulator.findings import DIVERGED, LEADER_ONLY, UNCLEAN, Loss
 from kemu.emulator.watching.epoch_log import FIRST_TERM, EpochLog, Run, minus
 from kemu.emulator.watching.logs import reader_of
@@ -112,6 +112,7 @@ class Replicas(Checker):
             HostDown: self._down,
             TopicReplicated: self._topic,
             TopicFilled: self._filled,
+            PartitionsFilled: self._filled,
             UncleanElectionAsked: self._unclean_requested,
             ProducerStarted: self._produces,
             Processed: self._processed,
@@ -127,9 +128,10 @@ class Replicas(Checker):
         if fact.unclean:
             self._unclean[fact.topic] = True
 
-    def _filled(self, seen: Seen, fact: TopicFilled) -> None:
-        for number in range(fact.partitions):
-            self._truth((fact.topic, number)).committed.append(0, fact.records, FIRST_TERM)
+    def _filled(self, seen: Seen, fact: TopicFilled | PartitionsFilled) -> None:
+        for number, count in enumerate(fact.by_partition):
+            if count:
+                self._truth((fact.topic, number)).committed.append(0, count, FIRST_TERM)
 
     def _unclean_requested(self, seen: Seen, fact: UncleanElectionAsked) -> None:
         self._requested.update(dict.fromkeys((fact.topic, number) for number in fact.partitions))

@@ -93,9 +93,10 @@ class ArrangedCluster(Cluster):
 
     def _initial_logs(self) -> Iterator[tuple[str, str, tuple[Record, ...]]]:
         for name, topic in self.scenario.topics.items():
-            for number, node in enumerate(self._topics[name].leaders if topic.initial_records else ()):
-                batch = LoggedBatch(0, topic.initial_records, 0, 0)
-                yield self.brokers[node], log_name(name, number), (to_record(batch),)
+            for number, count in enumerate(topic.filled()):
+                if count:
+                    node, batch = self._topics[name].leaders[number], LoggedBatch(0, count, 0, 0)
+                    yield self.brokers[node], log_name(name, number), (to_record(batch),)
 
     def _log_on_disk(self, name: str, records: Sequence[Record]) -> PartitionLog | None:
         return PartitionLog.rebuilt(records) if name.rpartition("-")[0] in self._topics else None

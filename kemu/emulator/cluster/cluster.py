@@ -175,6 +175,8 @@ class Cluster(ABC):
                 self.world.report(
                     facts.TopicFilled(topic=name, partitions=spec.partitions, records=spec.initial_records)
                 )
+            elif filled := spec.filled():
+                self.world.report(facts.PartitionsFilled(topic=name, records=filled))
         for name in self.brokers:
             self.world.at(0, self._starter(name))
         self._warm_up.begin()
@@ -222,6 +224,7 @@ class Cluster(ABC):
 
     def _producer_factory(self, host: str, topic: str) -> MachineFactory:
         config = self.scenario.producer_config(topic, self.releases.own.producer)
+        spec = self.scenario.topics.get(topic)
 
         def make(life: int) -> Machine:
             chance = self.world.choices.stream(f"{host}/life {life}")
@@ -233,6 +236,7 @@ class Cluster(ABC):
                 bootstrap=self.brokers,
                 chance=chance,
                 draws=draws,
+                shares=() if spec is None else spec.shares,
                 versions=self.releases.spoken_by_own_clients(),
                 metadata_rules=self.releases.own.metadata,
             )

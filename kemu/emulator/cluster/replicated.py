@@ -137,10 +137,10 @@ class ReplicatedCluster(Cluster):
             copies = self.replication.replica_config().offsets_topic_replication_factor
             placed[OFFSETS_TOPIC] = place(brokers, offsets, copies, racks=racks)
         for start, (name, topic) in enumerate(scenario.topics.items()):
-            copies = topic.replication_factor or factor
-            placed[name] = topic.placed() or place(
-                brokers, topic.partitions, copies, racks=racks, start=start % len(brokers)
-            )
+            given = topic.placed()
+            copies = len(given[0]) if given else topic.replication_factor or factor
+            replicas = place(brokers, topic.partitions, copies, racks=racks, start=start % len(brokers))
+            placed[name] = (*given, *replicas[len(given) :])
         return placed
 
     def _racks(self, brokers: tuple[int, ...]) -> dict[int, str] | None:
@@ -238,11 +238,10 @@ class ReplicatedCluster(Cluster):
 
     def _initial_logs(self) -> Iterator[tuple[str, str, tuple[Record, ...]]]:
         for name, topic in self.scenario.topics.items():
-            count = topic.initial_records
-            entry = batch_entry(ReplicaBatch(base_offset=0, count=count, append_time_ms=0, leader_epoch=0))
-            for number, replicas in enumerate(self.assignments[name] if count else ()):
+            for number, count in enumerate(topic.filled()):
+                entry = batch_entry(ReplicaBatch(base_offset=0, count=count, append_time_ms=0, leader_epoch=0))
                 log = log_name(name, number)
-                for node in replicas:
+                for node in self.assignments[name][number] if count else ():
                     yield self.brokers[node], JOURNALS + log, entry
                     yield self.brokers[node], WATERMARKS, ((log.encode(), str(count).encode()),)
 

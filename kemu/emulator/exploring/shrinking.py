@@ -339,9 +339,16 @@ def _members(shrinker: Shrinker) -> None:
         others = [host for host, of in _hosts(best) if of != group]
 
         def with_members(
-            kept: Sequence[str], best: Data = best, group: str = group, others: Sequence[str] = tuple(others)
+            kept: Sequence[str],
+            best: Data = best,
+            group: str = group,
+            hosts: Sequence[str] = tuple(hosts),
+            others: Sequence[str] = tuple(others),
         ) -> Data:
             changed = _with(best, ("groups", group, "members"), len(kept))
+            labels = dict(zip(hosts, best["groups"][group].get("labels", ()), strict=False))
+            if labels:
+                changed["groups"][group]["labels"] = [labels.get(host, host) for host in kept]
             order = [host for host, _ in _hosts(best) if host in kept or host in others]
             return _renumbered(changed, order)
 
@@ -426,8 +433,9 @@ def _partitions(shrinker: Shrinker) -> None:
         def with_partitions(count: int, best: Data = best, topic: str = topic) -> Data:
             changed = _with(best, ("topics", topic, "partitions"), count)
             spec = changed["topics"][topic]
-            if "assignment" in spec:
-                spec["assignment"] = spec["assignment"][:count]
+            for key in ("assignment", "shares", "initial_records_each"):
+                if key in spec:
+                    spec[key] = spec[key][:count]
             return changed
 
         shrinker.lower(best["topics"][topic]["partitions"], 1, with_partitions)
@@ -443,6 +451,11 @@ def _records(shrinker: Shrinker) -> None:
             best = shrinker.best
             path = ("topics", topic, key)
             shrinker.lower(value, 0, lambda count, best=best, path=path, text=text: _with(best, path, text(count)))  # type: ignore[misc]
+        key = "initial_records_each"
+        for number, count in enumerate(shrinker.best["topics"][topic].get(key, ())):
+            best = shrinker.best
+            place = ("topics", topic, key, number)
+            shrinker.lower(count, 0, lambda count, best=best, place=place: _with(best, place, count))  # type: ignore[misc]
 
 
 def _brokers(shrinker: Shrinker) -> None:
@@ -480,7 +493,7 @@ def _settings(data: Data) -> list[tuple[str | int, ...]]:
     for name, topic in data["topics"].items():
         look(topic, ("topics", name), frozenset({"partitions", "rate", "initial_records"}))
     for name, group in data["groups"].items():
-        look(group, ("groups", name), frozenset({"topics", "members"}))
+        look(group, ("groups", name), frozenset({"topics", "members", "labels"}))
     return found
 
 

@@ -12,13 +12,11 @@ from typing import TypeAlias
 
 from attrs import field
 
-from kemu.emulator.findings import STAYS_BLOCKED, Violation, kinds_by_checker
+from kemu.emulator.findings import STAYS_BLOCKED, Violation, expected_among, kinds_by_checker
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.tables import Problem, nearest
 from kemu.protocol.frozen import frozen
 
-NOUNS = ("group", "member", "partition", "topic", "broker", "producer", "host")
-"""A subject may begin with one of these nouns: "group billing" equals "billing"."""
 UNMET = "expectations"
 """The name of the checker in reports about expected violations that did not occur."""
 
@@ -50,16 +48,6 @@ class Expectation:
         """Return a description of the expectation: "liveness not-at-rest of group g"."""
         said = " ".join(word for word in (self.checker, self.kind) if word)
         return f"{said} of {self.subject}" if self.subject else said
-
-    def names(self, violation: Violation) -> bool:
-        """Whether the expectation covers a violation."""
-        noun, _, name = self.subject.partition(" ")
-        subject = name if name and noun in NOUNS else self.subject
-        return (
-            violation.checker == self.checker
-            and violation.kind == (self.kind or violation.kind)
-            and (not subject or subject in violation.entities)
-        )
 
 
 def of_kafkas_own() -> tuple[Expectation, ...]:
@@ -97,9 +85,7 @@ def split(
     left = list(violations)
     unmet = []
     for each in expect:
-        found = [violation for violation in violations if each.names(violation)]
-        if found and not each.kind:
-            found = [violation for violation in found if violation.kind == found[0].kind]
+        found = expected_among(violations, each.checker, each.kind, each.subject)
         left = [violation for violation in left if violation not in found]
         if not found and not each.may:
             unmet.append(each)

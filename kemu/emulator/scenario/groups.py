@@ -24,16 +24,19 @@ commit. No checker could distinguish skipped from lost records. A scenario about
 itself."""
 
 MOST_MEMBERS = 10_000
+LONGEST_LABEL = 60
+"""Maximum length of a member's label, in characters."""
 
 
 @frozen(kw_only=True)
 class GroupSpec:
     """A consumer group. The group's members share one configuration, except for ``overrides`` by host.
 
-    ``static`` gives each member its host's name as ``group.instance.id``. With ``one_process`` the members are threads
-    of one process: only members that start with the process draw ``first.join``. ``racks`` are assigned to members in
-    turn. The first member starts at ``start_us``, the last member ``start_spread_us`` later, and other members evenly
-    in between. ``config`` has Kafka's keys.
+    ``labels`` has a text for each member in order, which reports print beside the member's host; further members have
+    no label. ``static`` gives each member its host's name as ``group.instance.id``. With ``one_process`` the members
+    are threads of one process: only members that start with the process draw ``first.join``. ``racks`` are assigned to
+    members in turn. The first member starts at ``start_us``, the last member ``start_spread_us`` later, and other
+    members evenly in between. ``config`` has Kafka's keys.
 
     Raises:
         ScenarioError: lists every mistake in the values.
@@ -62,6 +65,13 @@ class GroupSpec:
         default=(),
         converter=assignor_names,
         metadata=key("assignors in order of preference", what="assignor", shown="the release's", short=True),
+    )
+    labels: tuple[str, ...] = field(
+        default=(),
+        converter=words,
+        metadata=key(
+            'a text for each member in reports, such as its client id: ["billing-1 on /10.0.0.5"]', shown="none"
+        ),
     )
     static: bool = field(default=False, metadata=key("whether members are static (group.instance.id)", short=True))
     one_process: bool = field(default=False, metadata=key("whether members are threads of one process"))
@@ -92,6 +102,7 @@ class GroupSpec:
     def __attrs_post_init__(self) -> None:
         name_assignors_once(self)
         refuse([*self._wrong_subscription(), *problems_of(self)])
+        refuse(self._mislabelled())
 
     def _wrong_subscription(self) -> Iterator[Problem]:
         if not self.topics and not self.pattern:
@@ -101,6 +112,11 @@ class GroupSpec:
             yield Problem(("pattern",), 'and "topics" exclude each other: give one of them')
         elif isinstance(self.pattern, str) and (wrong := wrong_pattern(self.pattern)):
             yield Problem(("pattern",), wrong)
+
+    def _mislabelled(self) -> Iterator[Problem]:
+        for index, label in enumerate(self.labels):
+            if not label.isprintable() or len(label) > LONGEST_LABEL:
+                yield Problem(("labels", index), f"must be at most {LONGEST_LABEL} printable characters")
 
     @property
     def subscription(self) -> tuple[str, ...] | TopicPattern:

@@ -5,6 +5,7 @@ field. ``wrong`` checks the value of a field, from a file or from Python. Durati
 texts ("20s") in a file.
 """
 
+import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, Union, get_args, get_origin
@@ -32,6 +33,7 @@ from kemu.emulator.text.units import (
     duration_us,
     per_second,
     throughput_text,
+    words,
 )
 from kemu.protocol.config import source_of
 from kemu.protocol.draws import DRAWS, HOW, SETS, distribution
@@ -329,6 +331,32 @@ class WordsKey(_Leaf):
         return ["?"] if limits.at_least else []
 
 
+class CountsKey(_Leaf):
+    """A list of whole numbers; in a file a string with commas is a list, too."""
+
+    wanted = "a list of whole numbers"
+
+    def take(self, given: object) -> Any:
+        if isinstance(given, str):
+            given = [int(part) if re.fullmatch("[0-9]{1,19}", part) else part for part in words(given)]
+        if not isinstance(given, list | tuple):
+            raise ValueError(f"must be a list of whole numbers, not {said_of(given)}")
+        return tuple(given)
+
+    def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
+        if not isinstance(value, tuple):
+            yield (), f"must be a list of whole numbers, not {said_of(value)}"
+            return
+        for index, count in enumerate(value):
+            yield from (((index, *path), text) for path, text in CountKey().wrong(count, limits))
+
+    def plain(self, value: Any) -> Any:
+        return list(value)
+
+    def schema(self, limits: ValueBounds) -> Schema:
+        return {"anyOf": [{"type": "string"}, {"type": "array", "items": CountKey().schema(limits)}]}
+
+
 class AssignorsKey(WordsKey):
     """Assignors in order of preference: names, Kafka's class names, or ``module:Class`` of the user."""
 
@@ -557,6 +585,8 @@ def kind_of(name: str, declared: Any, limits: ValueBounds) -> ValueKind:
         return RateKey()
     if declared == tuple[str, ...]:
         return AssignorsKey() if name == "assignors" else WordsKey()
+    if declared == tuple[int, ...]:
+        return CountsKey()
     if declared == tuple[int, int]:
         return LatencyKey()
     if declared is DrawSet:

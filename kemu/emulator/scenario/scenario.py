@@ -279,6 +279,11 @@ class Scenario:
         numbered = [(group, number) for group, spec in self.groups.items() for number in range(spec.members)]
         return tuple((consumer_host(index), group, number) for index, (group, number) in enumerate(numbered, start=1))
 
+    def labels(self) -> dict[str, str]:
+        """Return host -> label of every initial member with a label."""
+        named = ((host, self.groups[group].labels, number) for host, group, number in self.member_names())
+        return {host: labels[number] for host, labels, number in named if number < len(labels)}
+
     def created_topics(self) -> dict[str, TopicSpec]:
         """Return the topics that the plan creates."""
         created: dict[str, TopicSpec] = {}

@@ -1,12 +1,14 @@
 """A topic of a scenario."""
 
+from collections.abc import Iterator
+
 from attrs import field
 from attrs.converters import optional
 
 from kemu.emulator.plan.known import MOST_BROKERS
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.tables import Problem
-from kemu.emulator.text.units import microseconds, rate_per_s, words
+from kemu.emulator.text.units import counts, microseconds, rate_per_s, words
 from kemu.protocol.dynamic_configs import RETENTION_BYTES, RETENTION_MS, SEGMENT_BYTES, SEGMENT_MS
 from kemu.protocol.frozen import frozen
 from kemu.protocol.reassign.requests import list_error
@@ -18,12 +20,14 @@ MOST_PARTITIONS = 100_000
 class TopicSpec:
     """A topic and the load of its producer.
 
-    ``records_per_s`` is the rate of all partitions together; 0 means no producer. ``replication_factor``, ``min_isr``
-    and ``unclean`` apply to replicated brokers; None means the value of ``ReplicationSpec``. ``initial_records``:
-    number of committed records in each partition's log before the run. ``retention_us``, ``retention_bytes``,
-    ``segment_us`` and ``segment_bytes`` are the topic's own retention settings; None means the brokers' settings, such
-    as ``log.retention.ms``. ``assignment`` has one text per partition with the ids of its replicas, the preferred
-    leader first; () means Kafka's placement.
+    ``records_per_s`` is the rate of all partitions together; 0 means no producer. ``shares`` has the relative load of
+    each partition: 3 gets three times the records of 1, and 0 gets none. () means an equal load. Further partitions get
+    the smallest share. ``replication_factor``, ``min_isr`` and ``unclean`` apply to replicated brokers; None means the
+    value of ``ReplicationSpec``. ``initial_records``: number of committed records in each partition's log before the
+    run; ``initial_records_each`` has a number for each partition, and further partitions are empty. ``retention_us``,
+    ``retention_bytes``, ``segment_us`` and ``segment_bytes`` are the topic's own retention settings; None means the
+    brokers' settings, such as ``log.retention.ms``. ``assignment`` has one text per partition with the ids of its
+    replicas, the preferred leader first; further partitions get Kafka's placement.
 
     Raises:
         ScenarioError: lists every mistake in the values.
@@ -37,6 +41,16 @@ class TopicSpec:
         converter=rate_per_s,
         metadata=key(
             "records per second, summed over all partitions", at_least=0, at_most=10_000_000, always=True, short=True
+        ),
+    )
+    shares: tuple[int, ...] = field(
+        default=(),
+        converter=counts,
+        metadata=key(
+            "relative load of each partition: [90, 5, 5]; further partitions get the smallest share",
+            at_least=0,
+            at_most=1_000_000_000,
+            shown="an equal load",
         ),
     )
     record_bytes: int = field(
@@ -60,6 +74,16 @@ class TopicSpec:
         default=0,
         metadata=key(
             "records in each partition's log before the run starts", at_least=0, at_most=(1 << 31) - 1, short=True
+        ),
+    )
+    initial_records_each: tuple[int, ...] = field(
+        default=(),
+        converter=counts,
+        metadata=key(
+            "records in the log of each partition before the run starts: [40000, 0, 70]; further partitions are empty",
+            at_least=0,
+            at_most=(1 << 31) - 1,
+            shown="initial_records in each",
         ),
     )
     retention_us: int | None = field(
@@ -90,15 +114,30 @@ class TopicSpec:
 
     def __attrs_post_init__(self) -> None:
         refuse(problems_of(self))
+        refuse(self._misshared())
         if self.assignment:
             refuse(self._misplaced())
+
+    def _misshared(self) -> Iterator[Problem]:
+        """Yield the mistakes in the lists with a number for each partition."""
+        for name, numbers in (
+            ("shares", self.shares),
+            ("initial_records_each", self.initial_records_each),
+        ):
+            if len(numbers) > self.partitions:
+                yield Problem((name,), f"has {len(numbers)} numbers for {self.partitions} partitions")
+        if self.shares and not any(self.shares):
+            yield Problem(("shares",), "needs at least one number above 0")
+        if self.initial_records and self.initial_records_each:
+            text = 'and "initial_records" exclude each other: give one of them'
+            yield Problem(("initial_records_each",), text)
 
     def _misplaced(self) -> list[Problem]:
         """Return the mistakes in ``assignment`` that do not depend on the brokers."""
         rows = self.assignment
         if not all(part.isdecimal() for row in rows for part in row.split()):
             return [Problem(("assignment",), 'must be the broker ids of each partition, as in ["0 1 2", "1 2 3"]')]
-        if len(rows) != self.partitions:
+        if len(rows) > self.partitions:
             return [Problem(("assignment",), f"has {len(rows)} rows for {self.partitions} partitions")]
         placed = self.placed()
         for number, brokers in enumerate(placed):
@@ -117,6 +156,19 @@ class TopicSpec:
             (SEGMENT_BYTES, self.segment_bytes),
         )
         return tuple((name, str(value)) for name, value in given if value is not None)
+
+    def share_of_busiest(self) -> tuple[int, int]:
+        """Return the share of the partition with the most load, and the sum of the shares, at the start."""
+        if not self.shares:
+            return 1, 1
+        return max(self.shares), sum(self.shares) + min(self.shares) * (self.partitions - len(self.shares))
+
+    def filled(self) -> tuple[int, ...]:
+        """Return the number of records in each partition's log before the run; () if all logs are empty."""
+        given = self.initial_records_each
+        if self.initial_records:
+            return (self.initial_records,) * self.partitions
+        return (*given, *(0,) * (self.partitions - len(given))) if any(given) else ()
 
     def placed(self) -> tuple[tuple[int, ...], ...]:
         """Return the broker ids in ``assignment`` by partition; () without an assignment."""

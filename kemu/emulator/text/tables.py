@@ -5,6 +5,7 @@ read, so that a file with three mistakes gives three messages.
 """
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -51,7 +52,7 @@ class ScenarioError(ValueError):
         lines = []
         for line, problem in dated:
             place = f"{source}:{line}" if source and line else source
-            lines.append(": ".join(part for part in (place, problem.key, problem.text) if part))
+            lines.append(printable(": ".join(part for part in (place, problem.key, problem.text) if part)))
         super().__init__("\n".join(lines))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -66,6 +67,14 @@ def _scenario_error(text: str, problems: tuple[Problem, ...], source: str) -> Sc
     error = ScenarioError(problems, source)
     error.args = (text,)
     return error
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Return a text with its control characters as escapes: a terminal obeys some of them. Line ends and tabs stay."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str:

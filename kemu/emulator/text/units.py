@@ -72,6 +72,11 @@ def words(given: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(given) if isinstance(given, Iterable) else cast(tuple[str, ...], given)
 
 
+def counts(given: Iterable[int]) -> tuple[int, ...]:
+    """Convert a list to a tuple of numbers. Other values are returned unchanged, for a later check of the field."""
+    return tuple(given) if isinstance(given, list | tuple) else cast(tuple[int, ...], given)
+
+
 def duration_text(us: int) -> str:
     """Return the shortest exact text of a duration: "20s" for 20_000_000, "1500us" for 1_500, "0s" for 0."""
     assert us >= 0, us

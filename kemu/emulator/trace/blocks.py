@@ -19,6 +19,8 @@ number."""
 TRACE_VERSION = 1
 SEARCH_BYTES = 1 << 20
 """Distance in bytes after a damaged block within which a good block is searched."""
+MOST_BLOCK_BYTES = 64 << 20
+"""Longest payload that is read; a writer ends a block far earlier."""
 
 _HEAD = struct.Struct(">III")
 _LENGTH_AND_CRC = struct.Struct(">II")
@@ -91,6 +93,8 @@ def _read_block(file: BinaryIO) -> bytes | str:
     length, crc, head_crc = _HEAD.unpack(head)
     if zlib.crc32(head[: _LENGTH_AND_CRC.size]) != head_crc:
         return "the block's head is damaged"
+    if length > MOST_BLOCK_BYTES:
+        return f"the block claims {length:,} bytes, more than {MOST_BLOCK_BYTES:,}"
     payload = file.read(length)
     if len(payload) < length:
         return "the file ends inside a block"

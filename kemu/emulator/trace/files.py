@@ -1,34 +1,95 @@
-"""Writes a trace into a temporary file that is renamed at the end, so that an old trace stays complete."""
+"""Writing a trace file: ``NAME.part`` becomes ``NAME`` when the run is complete, so an old trace stays complete."""
 
+import errno
+import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from kemu.emulator.trace.blocks import MAGIC
+
+PART = ".part"
+"""Suffix of a trace that is being written, or whose run was interrupted."""
+
 
 @contextmanager
 def written_beside(path: Path) -> Iterator[BinaryIO]:
-    """Open a temporary file that replaces ``path`` at the end, also after an interrupt (with a torn tail).
+    """Open ``path.part``, which replaces ``path`` at the end of the block.
 
-    A pipe or a device is written directly.
+    After an interrupt or an error of the run, the part is kept, and a note of the exception names it. A pipe or a
+    device is written directly.
 
     Raises:
-        OSError: the file cannot be written, as on a full disk. The error names ``path``, whose file is unchanged.
+        OSError: the file cannot be written, as on a full disk; ``path`` is a link or no trace; or another process
+            writes it. The exception names ``path``, which stays as it was.
     """
-    in_place = path.exists() and not path.is_file()
-    beside = path if in_place else path.with_name(path.name + ".part")
+    _check_replaceable(path)
+    if path.exists() and not path.is_file():
+        try:
+            with path.open("wb") as sink:
+                yield sink
+        except OSError as error:
+            raise _named(error, path, path) from error
+        return
+    part = path.with_name(path.name + PART)
     try:
-        with beside.open("wb") as sink:
+        with _locked(part) as sink:
             yield sink
+            sink.flush()
+            part.replace(path)
     except OSError as error:
-        if not in_place:
-            beside.unlink(missing_ok=True)
-        if isinstance(error, BrokenPipeError) or error.filename not in (None, str(beside)):
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    except BaseException:
-        if not in_place:
-            beside.replace(path)
+        if error.errno != errno.EAGAIN:
+            part.unlink(missing_ok=True)
+        raise _named(error, part, path) from error
+    except BaseException as error:
+        error.add_note(f"the trace so far is in {part}")
         raise
-    if not in_place:
-        beside.replace(path)
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse a symbolic link and a file that is no trace."""
+    try:
+        kind = path.lstat().st_mode
+        if stat.S_ISREG(kind):
+            with path.open("rb") as file:
+                start = file.read(len(MAGIC))
+            if start not in (b"", MAGIC):
+                raise FileExistsError(errno.EEXIST, "the file is no trace and is not replaced", str(path))
+        if stat.S_ISLNK(kind) and path.is_file():
+            raise FileExistsError(errno.EEXIST, "a symbolic link is not replaced: name the file", str(path))
+    except FileNotFoundError:
+        return
+
+
+@contextmanager
+def _locked(part: Path) -> Iterator[BinaryIO]:
+    """Open an empty file for one writer; a file that an interrupted run left is emptied."""
+    if part.is_symlink():
+        raise FileExistsError(errno.EEXIST, "its .part is a symbolic link", str(part))
+    with open(os.open(part, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as sink:
+        if not _lock(sink) or not part.exists() or os.fstat(sink.fileno()).st_ino != part.stat().st_ino:
+            raise BlockingIOError(errno.EAGAIN, "another process writes this trace", str(part))
+        sink.truncate()
+        yield sink
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Lock a file for this process, until the file is closed; return False if another process has the lock."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _named(error: OSError, written: Path, path: Path) -> OSError:
+    """Return the error with the name of the trace, if the error is about the trace."""
+    if isinstance(error, BrokenPipeError) or error.filename not in (None, str(written), str(path)):
+        return error
+    return OSError(error.errno, error.strerror, str(path))

@@ -100,6 +100,49 @@ class Packets:
         return packet
 
 
+_EVENT_FIELDS: dict[int, tuple[type, ...]] = {
+    RECEIVED: (int,),
+    LINK_DOWN: (str,),
+    TIMER_FIRED: (tuple,),
+    APPENDED: (int, int, int),
+    LOADED: (str, tuple),
+    TOLD: (tuple,),
+}
+_EFFECT_FIELDS: dict[int, tuple[tuple[type, ...], ...]] = {
+    SEND: ((int, str, int, int, bytes),),
+    HANGUP: ((str,),),
+    START_TIMER: ((tuple, int),),
+    STOP_TIMER: ((tuple,),),
+    APPEND: ((str, tuple, int),),
+    NOTE: ((tuple,), (tuple, str)),
+    WRITE_ONLY: ((str, tuple, int),),
+    FLUSH: ((str,),),
+}
+"""Tag -> types of the other fields of a row; a note has two forms."""
+_ERRORS = frozenset(error.value for error in ErrorCode)
+
+
+def check_event(row: Row) -> None:
+    """Check the types of an event's row. Raises ``Malformed``."""
+    tag = row[0] if row else None
+    good = type(tag) is int and tuple(map(type, row[1:])) == _EVENT_FIELDS.get(tag)
+    if not good or (tag == TIMER_FIRED and not _is_key(row[1])) or (tag == APPENDED and row[2] not in _ERRORS):
+        raise Malformed(f"{row!r:.80} is no row of an event")
+
+
+def check_effect(row: Row) -> None:
+    """Check the types of an effect's row. Raises ``Malformed``."""
+    tag = row[0] if type(row) is tuple and row else None
+    good = type(tag) is int and tuple(map(type, row[1:])) in _EFFECT_FIELDS.get(tag, ())
+    if not good or (tag in (START_TIMER, STOP_TIMER) and not _is_key(row[1])):
+        raise Malformed(f"{row!r:.80} is no row of an effect")
+
+
+def _is_key(key: Row) -> bool:
+    """Whether the key of a timer consists of strings."""
+    return all(type(part) is str for part in key)
+
+
 def event_row(event: Event, packet_id: int = 0) -> Row:
     """Return the row of an event; ``packet_id`` is used for ``Received`` only."""
     kind = type(event)

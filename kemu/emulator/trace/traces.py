@@ -11,21 +11,35 @@ which only the header names, nor on the division into blocks. A run without a fi
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, get_origin
 
+import attrs
 import msgpack
 from attrs import Factory, asdict
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.facts import Seen, of_part, received, sent
-from kemu.emulator.findings import Violation
+from kemu.emulator.findings import Violation, expected_among
 from kemu.emulator.trace.blocks import TRACE_VERSION, TraceError, blocks_of, first_block, write_block, write_magic
-from kemu.emulator.trace.rows import HANGUP, LINK_DOWN, NOTE, RECEIVED, SEND, Row, noted_by
+from kemu.emulator.trace.rows import (
+    HANGUP,
+    LINK_DOWN,
+    NOTE,
+    RECEIVED,
+    SEND,
+    Row,
+    check_effect,
+    check_event,
+    noted_by,
+)
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import part_on, path_and_peer
 from kemu.protocol.wire.codec import HEADER_BYTES, unseal
-from kemu.protocol.wire.values import from_row, to_row
+from kemu.protocol.wire.schema import SPECS
+from kemu.protocol.wire.values import VALUES, from_row, to_row
 
 BLOCK_BYTES = 64 * 1024
 CHECK_EVERY = 64
@@ -58,6 +72,8 @@ class Header:
     driven: bool = False
     """Whether code outside of the plan, such as a test, acted on the run. Such a run can be replayed but not run
     again."""
+    vocabulary: str = ""
+    """``vocabulary()`` of the kemu that wrote the trace; "" in old traces."""
     trace_version: int = TRACE_VERSION
 
 
@@ -125,6 +141,11 @@ class Torn(NamedTuple):
     unread_bytes: int
     why: str
 
+    @property
+    def words(self) -> str:
+        """Return the place and the reason."""
+        return f"torn at byte {self.offset}: {self.why} ({self.unread_bytes} bytes unread)"
+
 
 StepRow: TypeAlias = tuple[int, int, str, int, int, Row, Sequence[Row]]
 """Fields of a ``Step``."""
@@ -152,7 +173,8 @@ class TraceWriter:
         if sink is not None:
             if new_file:
                 write_magic(sink)
-            write_block(sink, msgpack.packb((HEADER, asdict(header))))
+            fields = asdict(header) | {"vocabulary": header.vocabulary or vocabulary()}
+            write_block(sink, msgpack.packb((HEADER, fields)))
 
     def step(self, row: StepRow) -> None:
         """Write a step of a machine."""
@@ -233,29 +255,177 @@ class Trace:
         self.path = path
         self.header = header
         self.offset = offset
-        """Offset of the first block after the header."""
+        """Offset of the block after the header."""
+        self.at = offset
+        """Offset of the block that ``records`` has read last."""
 
     def records(self) -> Iterator[Record]:
-        """Yield all records after the header in order; the last record is a ``Footer`` or a ``Torn``.
+        """Yield all records after the header in order; the last one is a ``Footer`` or a ``Torn``.
+
+        The digest, the counts and the verdict of a footer are those of the records.
 
         Raises:
-            TraceError: a damaged block before the tail, or an invalid record.
+            TraceError: a damaged block before the tail, an invalid record, or a footer that contradicts the records.
         """
+        end = self._end()
+        tally = _Tally(self.header)
+        for offset, _, payload in blocks_of(self.path, self.offset):
+            self.at = offset
+            if isinstance(payload, str) or payload[1:2] == bytes((HEADER,)):
+                break
+            for record in map(self._record, _rows(self.path, offset, payload)):
+                if not isinstance(record, Footer):
+                    tally.add(record)
+                    yield record
+                elif isinstance(end, Torn) or offset != end[0]:
+                    raise self.damaged("a footer among other records")
+                elif wrong := tally.contradiction(record):
+                    raise self.damaged(wrong)
+                else:
+                    yield record
+                    return
+        assert isinstance(end, Torn)
+        yield end
+
+    def footer(self) -> Footer:
+        """Return the footer, after a check of the digest.
+
+        Raises:
+            TraceError: the trace is torn or damaged.
+        """
+        end = self._end()
+        if isinstance(end, Torn):
+            raise TraceError(f"{self.path}: {end.words}")
+        return end[1]
+
+    def damaged(self, why: str) -> TraceError:
+        """Return the error for the block that was read last."""
+        return TraceError(f"{self.path}: block at byte {self.at}: {why}")
+
+    @contextmanager
+    def interpreted(self) -> Iterator[None]:
+        """Report an error of the code in the block as a trace that contradicts itself.
+
+        Raises:
+            TraceError: names the block that ``records`` has read last.
+        """
+        try:
+            yield
+        except TraceError as error:
+            if str(self.path) in str(error):
+                raise
+            raise TraceError(f"{self.path}: {error}") from error
+        except OSError:
+            raise
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}".rstrip(": ").splitlines()[0]
+            raise self._unreadable(f"the records contradict each other: {said:.200}") from error
+
+    @property
+    def is_of_this_vocabulary(self) -> bool:
+        """Whether a kemu with the same messages, notes, facts and commands wrote the trace."""
+        return self.header.vocabulary == vocabulary()
+
+    def _unreadable(self, why: str) -> TraceError:
+        """Return the error for records that this version cannot read."""
+        if not self.is_of_this_vocabulary:
+            why += f"; another version of kemu ({self.header.package}) wrote this trace: read it with that version"
+        return self.damaged(why)
+
+    def _end(self) -> "tuple[int, Footer] | Torn":
+        """Return the footer and the offset of its block, after a comparison of the digests."""
+        digest = hashlib.blake2b(digest_size=16)
         offset = self.offset
         for offset, after, payload in blocks_of(self.path, self.offset):
+            self.at = offset
             if isinstance(payload, str):
-                yield Torn(offset, os.path.getsize(self.path) - offset, payload)
-                return
-            for row in _rows(self.path, offset, payload):
-                if row[0] == HEADER:
-                    yield Torn(offset, 0, "the run has no footer")
-                    return
-                record = _record(self.path, offset, row)
-                yield record
-                if isinstance(record, Footer):
-                    return
+                return Torn(offset, os.path.getsize(self.path) - offset, payload)
+            if payload[1:2] == bytes((HEADER,)):
+                break
+            if payload[1:2] == bytes((FOOTER,)):
+                first, *others = map(self._record, _rows(self.path, offset, payload))
+                if others or not isinstance(first, Footer):
+                    raise self.damaged("a footer among other records")
+                if first.digest != digest.hexdigest():
+                    raise self.damaged(
+                        f"the footer has digest {first.digest}, the records have {digest.hexdigest()}: a block is"
+                        " missing, added or changed"
+                    )
+                return offset, first
+            digest.update(payload)
             offset = after
-        yield Torn(offset, 0, "the run has no footer")
+        return Torn(offset, 0, "the run has no footer")
+
+    def _record(self, row: Row) -> Record:
+        try:
+            return record_of(row)
+        except (TypeError, ValueError) as error:
+            raise self._unreadable(str(error)) from None
+
+
+class _Tally:
+    """Counts the records of a run, to compare them with its footer."""
+
+    def __init__(self, header: Header) -> None:
+        self._expect = header.scenario.get("expect", ())
+        self._steps = self._messages = self._last_packet = self._at_us = self._seq = 0
+        self._violations: list[Violation] = []
+        self._broke = False
+
+    def add(self, record: Record) -> None:
+        """Count a record."""
+        if isinstance(record, Step):
+            self._steps += 1
+        elif isinstance(record, PacketRecord):
+            if record.packet_id > self._last_packet:
+                self._last_packet = record.packet_id
+                self._messages += 1
+        elif isinstance(record, Violation):
+            self._violations.append(record)
+        elif isinstance(record, Broken):
+            self._broke = True
+
+    def contradiction(self, footer: Footer) -> str:
+        """Return the first difference between the footer and the records; "" if there is none."""
+        for what, said, found in (
+            ("steps", footer.steps, self._steps),
+            ("messages", footer.messages, self._messages),
+        ):
+            if said != found:
+                return f"the footer has {said} {what}, the records have {found}"
+        verdicts = self._verdicts()
+        if verdicts and footer.verdict not in verdicts:
+            return f'the footer has the verdict "{footer.verdict}", the records have "{verdicts[0]}"'
+        return ""
+
+    def _verdicts(self) -> tuple[str, ...]:
+        """The possible verdicts; empty if this version cannot read the scenario's expectations.
+
+        A checker that raises breaks a run without a record.
+        """
+        if self._broke:
+            return ("broken", "livelock")
+        left = list(self._violations)
+        try:
+            for each in self._expect:
+                wanted = {"checker": each} if isinstance(each, str) else {**each}
+                wanted.pop("may", None)
+                covered = expected_among(self._violations, **wanted)
+                left = [violation for violation in left if violation not in covered]
+        except TypeError:
+            return ()
+        kinds = {each.liveness for each in left}
+        return ("holds" if not kinds else "violated" if False in kinds else "liveness", "broken")
+
+
+@cache
+def vocabulary() -> str:
+    """Return a digest of the names and fields of all messages, notes, facts and commands, 16 hexadecimal digits."""
+    known = [(name, getattr(cls, "__slots__", ())) for name, cls in VALUES.items()]
+    known += [
+        (f"{spec.name} {spec.kind.name} {spec.versions}", getattr(spec.cls, "__slots__", ())) for spec in SPECS.values()
+    ]
+    return hashlib.blake2b(repr(sorted(known)).encode(), digest_size=8).hexdigest()
 
 
 def read_trace(path: str | Path) -> Trace:
@@ -385,25 +555,44 @@ def _rows(path: Path, offset: int, payload: bytes) -> Iterator[Row]:
         raise TraceError(f"{path}: block at byte {offset}: it ends inside a record")
 
 
-def _record(path: Path, offset: int, row: Row) -> Record:
-    try:
-        match row[0]:
-            case 1:
-                return Step(*row[1:])
-            case 2:
-                return PacketRecord(*row[1:])
-            case 3:
-                seq, at_us, fact = row[1:]
-                return WorldFact(seq, at_us, from_row(fact))
-            case 4:
-                return Violation(*row[1:])
-            case 5:
-                return Broken(*row[1:])
-            case 6:
-                return Footer(*row[1:])
-    except (TypeError, ValueError) as error:
-        raise TraceError(f"{path}: block at byte {offset}: {error}") from None
-    raise TraceError(f"{path}: block at byte {offset}: unknown kind of record {row[0]!r}")
+_STEP_FIELDS = (int, int, str, int, int, tuple, tuple)
+_PACKET_FIELDS = (int, int, str, str, int, str, int, str, int)
+_FACT_FIELDS = (int, int, tuple)
+_VIOLATION_FIELDS = (str, int, int, tuple, str, bool, str)
+_BROKEN_FIELDS = (int, int, str, int, int, tuple, str)
+_FOOTER_FIELDS = (str, int, int, int, str)
+
+
+def record_of(row: Row) -> Record:
+    """Return the record of a row, with the types of all its fields checked.
+
+    Raises:
+        ValueError: the row is invalid; the text says how.
+    """
+    fields = row[1:]
+    types = tuple(map(type, fields))
+    match row[0]:
+        case 1 if types == _STEP_FIELDS:
+            check_event(fields[5])
+            for effect in fields[6]:
+                check_effect(effect)
+            return Step(*fields)
+        case 2 if types == _PACKET_FIELDS:
+            return PacketRecord(*fields)
+        case 3 if types == _FACT_FIELDS:
+            return WorldFact(fields[0], fields[1], from_row(fields[2]))
+        case 4 if types == _VIOLATION_FIELDS and all(type(each) is str for each in fields[3]):
+            return Violation(*fields)
+        case 5 if types == _BROKEN_FIELDS:
+            check_event(fields[5])
+            return Broken(*fields)
+        case 6 if types[:5] == _FOOTER_FIELDS and len(fields) < 7:
+            fired = fields[5] if len(fields) > 5 else None
+            if fired is None or (type(fired) is tuple and all(type(each) is int for each in fired)):
+                return Footer(*fields)
+    kind = row[0] if type(row[0]) is int else -1
+    what = ("header", "step", "packet", "fact", "violation", "broken step", "footer")[kind] if 0 <= kind <= 6 else ""
+    raise ValueError(f"{row!r:.80} is no {what}" if what else f"unknown kind of record {row[0]!r:.40}")
 
 
 _RENAMED = {"drive": "loop"}
@@ -413,8 +602,16 @@ _RENAMED = {"drive": "loop"}
 def _header(path: Path, offset: int, payload: bytes) -> Header:
     """Return the header, with lists in place of tuples."""
     try:
-        (_, fields) = msgpack.unpackb(payload, strict_map_key=False)
+        kind, fields = msgpack.unpackb(payload, strict_map_key=False)
+        assert kind == HEADER
         fields = {_RENAMED.get(name, name): value for name, value in fields.items()}
-        return Header(**fields)
-    except (TypeError, ValueError) as error:
-        raise TraceError(f"{path}: byte {offset}: no header: {error}") from None
+        header = Header(**fields)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise TraceError(f"{path}: block at byte {offset}: no header that this kemu reads: {error}") from None
+    for field in attrs.fields(Header):
+        wanted: Any = get_origin(field.type) or field.type
+        given = getattr(header, field.name)
+        if type(given) is not wanted:
+            said = f"{field.name} must be of type {wanted.__name__}, not {type(given).__name__}"
+            raise TraceError(f"{path}: block at byte {offset}: no header: {said}")
+    return header

@@ -120,10 +120,16 @@ class Settings:
             found = self._consumers[host] = group.consumer(name, host, 0, defaults, member)
         return found
 
-    def rate_of(self, topic: str) -> int:
-        """Records per second of the topic's producer, unless the plan changes the rate."""
+    def first_record_us(self, topic: str) -> int:
+        """Time in us until the topic's producer has a whole record for some partition; 0 without a producer.
+
+        The plan may change the rate.
+        """
         spec = self.scenario.topics.get(topic)
-        return 0 if spec is None else spec.records_per_s
+        if spec is None or not spec.records_per_s:
+            return 0
+        part, whole = spec.share_of_busiest()
+        return max(1, 1_000_000 * whole // (spec.records_per_s * part))
 
     def profile(self, actor: ActorName) -> Profile:
         """The release, or KIP page, of a member."""

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import click
 
+from kemu.emulator.text.tables import printable
 from kemu.emulator.text.units import duration_us
-from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.traces import read_runs
 from kemu.protocol.names import host_of
-from kemu.protocol.wire.codec import CodecError
-from kemu.tools.exits import BAD_INPUT
+from kemu.tools.errors import BadInput
 from kemu.tools.output import is_read
 from kemu.tools.report.layout import fold, terminal_width
 from kemu.tools.report.transcript import LEGEND, Entry, entries_of
@@ -24,10 +23,6 @@ CONTEXT = 10
 """Default number of neighbours before and after a step or a violation."""
 HANG = 24
 """Indentation of continued lines."""
-
-
-class _BadTrace(click.ClickException):
-    exit_code = BAD_INPUT
 
 
 class _Time(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.2
@@ -98,37 +93,32 @@ def explain(
     if place is not None:
         entries = place.near(entries, context)
     shown = False
-    try:
-        for entry in entries:
-            if form == "text" and not shown:
-                click.echo(LEGEND)
-            shown = True
-            if not is_read():
-                return
-            if entry.data["kind"] == "torn":
-                torn = entry.lines[0]
-            if form == "json":
-                click.echo(json.dumps(entry.data))
-            elif entry.data["kind"] != "torn":
-                _print(entry)
-    except (TraceError, CodecError) as error:
-        raise _BadTrace(str(error) if str(trace) in str(error) else f"{trace}: {error}") from None
-    except OSError as error:
-        raise _BadTrace(f"{trace}: {error.strerror}") from None
+    for entry in entries:
+        if form == "text" and not shown:
+            click.echo(LEGEND)
+        shown = True
+        if not is_read():
+            return
+        if entry.data["kind"] == "torn":
+            torn = entry.lines[0]
+        if form == "json":
+            click.echo(json.dumps(entry.data))
+        elif entry.data["kind"] != "torn":
+            _print(entry)
     if torn:
-        raise _BadTrace(f"{trace}: {torn}")
+        raise BadInput(f"{trace}: {torn}")
     missing = [actor for actor in actors if actor not in known]
     if missing:
         hosts = sorted({host_of(actor) for actor in known}, key=_by_number)
-        raise _BadTrace(f"{trace}: the trace has no actor {', '.join(missing)}; the hosts are {', '.join(hosts)}")
+        raise BadInput(f"{trace}: the trace has no actor {', '.join(missing)}; the hosts are {', '.join(hosts)}")
     if place is not None and not place.found:
-        raise _BadTrace(f"{trace}: {place.missing}")
+        raise BadInput(f"{trace}: {place.missing}")
 
 
 def _print(entry: Entry) -> None:
     width = terminal_width()
     for line in entry.lines:
-        for part in fold(line, width, HANG):
+        for part in fold(printable(line), width, HANG):
             click.echo(part)
 
 
@@ -187,7 +177,6 @@ def explained(
 
     Raises:
         TraceError: the file is no trace, or is damaged.
-        CodecError: a message in the file cannot be read.
         OSError: the file cannot be read.
     """
     wanted = frozenset(actors)

@@ -23,13 +23,14 @@ from kemu.emulator.exploring.schedules import STRATEGIES, StrategyOptions, as_do
 from kemu.emulator.exploring.trial import BROKEN, Trials
 from kemu.emulator.plan.entries import Plan, plan_to_dicts
 from kemu.emulator.scenario.plan_reading import message_names
-from kemu.emulator.text.tables import Problem, ScenarioError, nearest
+from kemu.emulator.text.tables import nearest
 from kemu.emulator.text.toml_text import toml_text
 from kemu.emulator.text.units import duration_us
 from kemu.tools.commands.run_options import RunOptions, jobs_option, request_of, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.exits import OF_VERDICT
+from kemu.tools.files import check_out, write_text
 from kemu.tools.interrupt import Interrupt
 from kemu.tools.progress import progress
 from kemu.tools.report.layout import print_lines
@@ -169,8 +170,8 @@ def explore(
     for name in messages:
         if name not in names:
             raise click.UsageError(f'--message "{name}" is no message{nearest(name, names)}')
-    if out is not None and not out.parent.is_dir():
-        raise click.UsageError(f"--out {out}: there is no folder {out.parent}")
+    if out is not None:
+        check_out(out, [scenario])
     options = RunOptions(seed=seed, seeds=seeds, profile=profile, settings=settings, actions=actions)
     request = request_of(scenario, options)
     _check_keep(keep)
@@ -183,7 +184,7 @@ def explore(
     interrupt = Interrupt()
     explored, explored_runs = _explore(request, strategy, chosen, given, runs, keep, printed, jobs, interrupt)
     if out is not None and explored.found is not None:
-        _write(out, explored.found)
+        write_text(out, toml_text(explored.found.scenario.to_dict()))
     if form == "json":
         partial = interrupt.as_dict(explored.runs, runs)
         click.echo(json.dumps({**_as_dict(request, strategy, explored, explored_runs), **partial}, indent=2))
@@ -360,13 +361,6 @@ def _as_dict(request: Request, strategy: str, explored: Explored, explored_runs:
             "shrink": command_of(request, found, "shrink"),
         },
     }
-
-
-def _write(out: Path, found: ExploredRun) -> None:
-    try:
-        out.write_text(toml_text(found.scenario.to_dict()), encoding="utf-8")
-    except OSError as error:
-        raise ScenarioError([Problem((), f"--out: cannot be written: {error.strerror}")], str(out)) from None
 
 
 def _exit_code(explored: Explored) -> int:

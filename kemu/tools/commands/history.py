@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kemu.emulator.trace.blocks import TraceError
-from kemu.protocol.wire.codec import CodecError
 from kemu.tools.commands.run_options import RunOptions, refuse_missing_trace, request_of
-from kemu.tools.exits import BAD_INPUT, BROKEN, CORRECTNESS, HOLDS
+from kemu.tools.errors import BadInput
+from kemu.tools.exits import BROKEN, CORRECTNESS, HOLDS
 from kemu.tools.report.history_report import RunHistory, as_dict, as_text
 from kemu.tools.report.layout import print_lines
 
 if TYPE_CHECKING:
     from kemu.emulator.trace.traces import Trace
-
-
-class _BadInput(click.ClickException):
-    exit_code = BAD_INPUT
 
 
 @click.command()
@@ -88,25 +84,20 @@ def _of_run(source: str, options: RunOptions) -> RunHistory:
 def _of_file(path: Path) -> list[RunHistory]:
     from kemu.emulator.trace.traces import read_runs
 
-    try:
-        histories = [_of_trace(trace) for trace in read_runs(path)]
-    except (TraceError, CodecError) as error:
-        raise _BadInput(str(error) if str(path) in str(error) else f"{path}: {error}") from None
-    except OSError as error:
-        raise _BadInput(f"{path}: {error.strerror}") from None
+    histories = [history_of(trace) for trace in read_runs(path)]
     if not histories:
-        raise _BadInput(f"{path}: the file holds no run")
+        raise BadInput(f"{path}: the file holds no run")
     return histories
 
 
-def _of_trace(trace: "Trace") -> RunHistory:
+def history_of(trace: "Trace") -> RunHistory:
+    """Judge the history of a recorded run. Raises ``TraceError``."""
     from kemu.emulator.checkers import checkers_for
     from kemu.emulator.exploring.history import History
     from kemu.emulator.judging import Judging
     from kemu.emulator.replay import scenario_of
     from kemu.emulator.trace.traces import Broken, Footer, Record, Torn, facts_of_records
 
-    scenario = scenario_of(trace.header)
     end: Footer | Torn | None = None
     broke = ""
 
@@ -119,13 +110,15 @@ def _of_trace(trace: "Trace") -> RunHistory:
                 broke = record.text
             yield record
 
-    judging = Judging(checkers_for(scenario, trace.header.profile), expect=scenario.expect)
-    listening = History(judging.panel)
-    for seen in facts_of_records(watched(), judging.wants):
-        judging.see(seen)
-        listening.see(seen)
+    with trace.interpreted():
+        scenario = scenario_of(trace.header)
+        judging = Judging(checkers_for(scenario, trace.header.profile), expect=scenario.expect)
+        listening = History(judging.panel)
+        for seen in facts_of_records(watched(), judging.wants):
+            judging.see(seen)
+            listening.see(seen)
     if not isinstance(end, Footer):
-        raise TraceError(f"{trace.path}: the run's record ends early{f': {end.why}' if end else ''}")
+        raise TraceError(f"{trace.path}: {end.words if end else 'no records'}")
     judgement = judging.finish(end.virtual_us, broke)
     found = listening.finish(end.virtual_us, judgement.losses)
     header: Any = trace.header

@@ -8,12 +8,12 @@ import click
 
 from kemu.emulator.replay import Difference, Replayed, rerun
 from kemu.emulator.replay import replay as replay_trace
+from kemu.emulator.text.tables import printable
 from kemu.emulator.text.units import duration_us
-from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.traces import Step, Trace, read_trace
 from kemu.protocol.profiles import PROFILES
-from kemu.protocol.wire.codec import Malformed
-from kemu.tools.exits import BAD_INPUT, NONDETERMINISM, NOT_FOUND_AGAIN
+from kemu.tools.errors import BadInput
+from kemu.tools.exits import NONDETERMINISM, NOT_FOUND_AGAIN
 
 
 @click.command()
@@ -33,32 +33,26 @@ def replay(
     try:
         until_us = duration_us(until) if until is not None else None
     except ValueError as error:
-        raise _BadInput(f"--until {until}: {error}") from None
-    try:
-        recorded = read_trace(trace)
-        if rerun:
-            _rerun(recorded, loop, form)
-        else:
-            _replay(recorded, profile, actor, until_us, form)
-    except (TraceError, Malformed) as error:
-        raise _BadInput(str(error) if str(trace) in str(error) else f"{trace}: {error}") from None
-    except OSError as error:
-        raise _BadInput(f"{trace}: {error.strerror}") from None
-
-
-class _BadInput(click.ClickException):
-    exit_code = BAD_INPUT
+        raise BadInput(f"--until {until}: {error}") from None
+    recorded = read_trace(trace)
+    if rerun:
+        _rerun(recorded, loop, form)
+    else:
+        _replay(recorded, profile, actor, until_us, form)
 
 
 def _replay(trace: Trace, profile: str | None, actor: str | None, until_us: int | None, form: str) -> None:
     outcome = replay_trace(trace, profile=profile, actor=actor, until_us=until_us)
     if actor is not None and outcome.steps == 0:
-        raise _BadInput(f"{trace.path}: no step of {actor!r} in it (until then)")
+        raise BadInput(f"{trace.path}: no step of {actor!r} in it (until then)")
     if form == "json":
         click.echo(json.dumps(_as_json(outcome), indent=2, default=_said))
     else:
         _print(outcome)
+    if outcome.torn:
+        raise BadInput(f"{trace.path}: {outcome.torn}")
     if outcome.difference is not None:
+        _tell_other_version(trace)
         sys.exit(NOT_FOUND_AGAIN)
 
 
@@ -77,12 +71,10 @@ def _print(outcome: Replayed) -> None:
             click.echo(f"    recorded  {line:.300}")
         for line in difference.made:
             click.echo(f"    now       {line:.300}")
-    if outcome.torn:
-        click.echo(f"the record ends early: {outcome.torn}", err=True)
 
 
 def _title(step: Step) -> str:
-    return f"step {step.seq} at {step.at_us / 1_000_000:.6f} s, {step.actor} (life {step.life})"
+    return f"step {step.seq} at {step.at_us / 1_000_000:.6f} s, {printable(step.actor)} (life {step.life})"
 
 
 def _as_json(outcome: Replayed) -> dict[str, object]:
@@ -112,16 +104,30 @@ def _said(value: object) -> str:
     return value.hex() if isinstance(value, bytes) else repr(value)
 
 
+def _tell_other_version(trace: Trace) -> None:
+    if not trace.is_of_this_vocabulary:
+        click.echo(f"another version of kemu ({trace.header.package}) wrote this trace", err=True)
+
+
 def _rerun(trace: Trace, loop: str | None, form: str) -> None:
+    """Run the plan; if the digest differs, run it again to tell other code from nondeterminism."""
     result, recorded = rerun(trace, loop=loop)
-    same = recorded is not None and recorded == result.digest
+    same = recorded == result.digest
+    repeated = result.digest if same else rerun(trace, loop=loop)[0].digest
     if form == "json":
-        click.echo(json.dumps({"same": same, "recorded": recorded, "digest": result.digest, "loop": result.loop}))
-    elif recorded is None:
-        click.echo(f"plan run: digest {result.digest}; the record is torn and has none to compare with")
+        click.echo(
+            json.dumps(
+                {"same": same, "recorded": recorded, "digest": result.digest, "loop": result.loop, "repeated": repeated}
+            )
+        )
     elif same:
         click.echo(f"plan run, the same digest: {result.digest}")
+    elif repeated == result.digest:
+        click.echo(
+            f"the digest differs: recorded {recorded}, now {result.digest}, twice: the code is not the recorded one"
+        )
     else:
-        click.echo(f"the digest differs: recorded {recorded}, now {result.digest}")
-    if recorded is not None and not same:
-        sys.exit(NONDETERMINISM)
+        click.echo(f"nondeterminism: recorded {recorded}, now {result.digest}, then {repeated}")
+    if not same:
+        _tell_other_version(trace)
+        sys.exit(NOT_FOUND_AGAIN if repeated == result.digest else NONDETERMINISM)

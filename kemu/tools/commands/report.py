@@ -1,25 +1,19 @@
 """``kemu report``: the pictures of a recorded run or of a campaign, in one HTML file."""
 
 import webbrowser
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kemu.tools.exits import BAD_INPUT
+from kemu.tools.errors import BadInput
+from kemu.tools.files import check_out, write_text
 from kemu.tools.report.messages import KINDS
 
 if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
     from kemu.emulator.trace.traces import Header
     from kemu.tools.report.comparison import ComparisonReport
-
-
-class _BadTrace(click.ClickException):
-    exit_code = BAD_INPUT
-
 
 SUFFIXES = {"html": ".html", "json": ".json", "perfetto": ".pftrace", "svg": ".svg"}
 """Format of a report -> the ending of its file."""
@@ -50,56 +44,51 @@ def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str)
     CAMPAIGN is the folder of "kemu campaign" after "kemu analyze"; Spark is not needed. The page has the figures of all
     cells, and links to pages of failed runs, which the command makes from their traces.
 
-    Exit code 2: the file is no trace, or is damaged. Of a torn trace, the page has the whole records.
+    Of a torn trace, the page has the complete records.
     """
     if opens and form != "html":
         raise click.UsageError("--open needs --format html")
+    torn = ""
     if trace.is_dir():
         file = _campaign(trace, out, messages, form)
     else:
-        file = _run(trace, out, messages, form)
+        file, torn = _run(trace, out, messages, form)
     if file is not None:
         click.echo(f"report: {file}")
     if file is not None and opens:
         webbrowser.open(file.resolve().as_uri())
+    if torn:
+        raise BadInput(f"{trace}: {torn}; the report has the records before")
 
 
-def _run(trace: Path, out: Path | None, messages: str, form: str) -> Path | None:
-    """Write the report of a trace; None if the report went to the standard output."""
-    from kemu.emulator.trace.blocks import TraceError
+def _run(trace: Path, out: Path | None, messages: str, form: str) -> tuple[Path | None, str]:
+    """Write the report of a trace; return the file, None for the standard output, and the place of a torn trace."""
     from kemu.emulator.trace.traces import read_trace
-    from kemu.protocol.wire.codec import CodecError
+    from kemu.tools.commands.run import writable
     from kemu.tools.report.page import write_page
     from kemu.tools.report.perfetto import write_perfetto
     from kemu.tools.report.recorded import report_of
     from kemu.tools.report.run_report import as_json
     from kemu.tools.report.svg import svg_of
 
-    try:
-        recorded = read_trace(trace)
+    file = trace.with_suffix(SUFFIXES[form]) if out is None and form != "json" else out
+    if file is not None:
+        check_out(file, [trace])
+    recorded = read_trace(trace)
+    with recorded.interpreted():
         made = report_of(recorded, command_of(recorded.header, trace), messages)
-        if form == "json" and out is None:
-            click.echo(as_json(made))
-            return None
-    except (TraceError, CodecError) as error:
-        raise _BadTrace(str(error) if str(trace) in str(error) else f"{trace}: {error}") from None
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise _BadTrace(f"{trace}: {error.strerror}") from None
-    file = trace.with_suffix(SUFFIXES[form]) if out is None else out
-    if file.exists() and file.samefile(trace):
-        raise click.UsageError(f"--out {file} is the trace itself: name another file")
-    with _writing(file):
-        if form == "json":
-            file.write_text(as_json(made), encoding="utf-8")
-        elif form == "perfetto":
+    if file is None:
+        click.echo(as_json(made))
+    elif form == "json":
+        write_text(file, as_json(made))
+    elif form == "perfetto":
+        with writable(file, "--out"):
             write_perfetto(made, file)
-        elif form == "svg":
-            file.write_text(svg_of(made), encoding="utf-8")
-        else:
-            write_page(made, file, recorded)
-    return file
+    elif form == "svg":
+        write_text(file, svg_of(made))
+    else:
+        write_page(made, file, recorded)
+    return file, made.torn
 
 
 def _campaign(folder: Path, out: Path | None, messages: str, form: str) -> Path | None:
@@ -122,12 +111,12 @@ def _campaign(folder: Path, out: Path | None, messages: str, form: str) -> Path 
         if file is None:
             click.echo(text)
             return None
-        with _writing(file):
-            if form == "json":
-                file.write_text(text, encoding="utf-8")
-            else:
-                _pages_of_failures(folder, made, file, messages)
-                write_comparison(made, file)
+        if form == "json":
+            write_text(file, text)
+        else:
+            check_out(file)
+            _pages_of_failures(folder, made, file, messages)
+            write_comparison(made, file)
     return file
 
 
@@ -147,22 +136,12 @@ def _pages_of_failures(folder: Path, made: "ComparisonReport", file: Path, messa
                 continue
             place.mkdir(exist_ok=True)
             page = place / f"{number:02}-seed-{run.seed}.html"
-            write_page(report_of(recorded, run.command, messages), page, recorded)
+            with recorded.interpreted():
+                write_page(report_of(recorded, run.command, messages), page, recorded)
         except (TraceError, CodecError) as error:
             click.echo(f"no page of {run.cell}, seed {run.seed}: {error}", err=True)
             continue
         failing["page"] = relative(page, file)
-
-
-@contextmanager
-def _writing(file: Path) -> Iterator[None]:
-    """Report an OSError as bad input."""
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise _BadTrace(f"--out {file}: cannot be written: {error.strerror}") from None
 
 
 def command_of(header: "Header", trace: Path) -> str:

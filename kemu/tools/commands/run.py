@@ -11,6 +11,7 @@ import click
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.tools.commands.run_options import RunOptions, jobs_option, request_of, run_options
 from kemu.tools.exits import NONDETERMINISM, worst
+from kemu.tools.files import check_out
 from kemu.tools.interrupt import Interrupt
 from kemu.tools.progress import is_quiet, progress, virtual_progress
 from kemu.tools.request import Request
@@ -65,6 +66,8 @@ def run(
         raise click.UsageError("--live needs one seed and the trio loop, and excludes --twice")
     if report is not None and len(request.seeds) > 1:
         raise click.UsageError("--report needs one seed")
+    if request.report is not None:
+        check_out(request.report)
     with writable(request.trace), writable(report, "--report"), _listening(control):
         results = run_all(request, options.form, options.verbose, jobs=jobs)
         differs = twice and not _same_twice(request, results, jobs)

@@ -17,13 +17,11 @@ def schema(out: Path | None) -> None:
     first line of the scenario file: "#:schema scenario.schema.json".
     """
     from kemu.emulator.scenario.json_schema import scenario_schema
+    from kemu.tools.files import write_text
 
     text = json.dumps(scenario_schema(), indent=2) + "\n"
     if out is None:
         click.echo(text, nl=False)
         return
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise click.BadParameter(f"{out} cannot be written: {error.strerror}", param_hint="--out") from None
+    write_text(out, text)
     click.echo(f"schema written to {out}", err=True)

@@ -23,10 +23,10 @@ from kemu.emulator.replay import repeatable
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text
-from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.traces import read_trace
 from kemu.tools.commands.run import writable
 from kemu.tools.commands.run_options import RunOptions, refuse_missing_trace, report_option, request_of
+from kemu.tools.files import check_out, write_text
 from kemu.tools.progress import progress
 from kemu.tools.report.drawn_run import draw_run
 from kemu.tools.report.layout import print_lines
@@ -85,19 +85,14 @@ def shrink(
     scenario, seed, profile = _source_of(source, seed, profile, settings, actions)
     path = Path(out if out is not None else f"{identifier(scenario.name).replace('_', '-')}-shrunk")
     toml, test = path.with_name(f"{path.name}.toml"), path.with_name(f"test_{identifier(path.name)}.py")
-    if toml.exists() and Path(source).exists() and toml.samefile(source):
-        raise click.UsageError(f"--out {out} would write over {source}: give another name")
-    if not path.parent.is_dir():
-        raise click.UsageError(f"--out {out}: there is no folder {path.parent}")
+    for each in (toml, test, *((report,) if report is not None else ())):
+        check_out(each, [source])
     try:
         shrunk = _shrink(scenario, seed, profile, keep, runs, tries)
     except NothingToShrink as error:
         raise ScenarioError([Problem((), str(error))], source) from None
-    try:
-        toml.write_text(as_toml(shrunk), encoding="utf-8")
-        test.write_text(as_test(shrunk), encoding="utf-8")
-    except OSError as error:
-        raise ScenarioError([Problem((), f"cannot be written: {error.strerror}")], str(error.filename)) from None
+    write_text(toml, as_toml(shrunk))
+    write_text(test, as_test(shrunk))
     if report is not None:
         with writable(report, "--report"):
             draw_run(shrunk.scenario, report, f"kemu run {shlex.quote(str(toml))}")
@@ -118,13 +113,9 @@ def _source_of(
         return request.scenario, request.seeds[0], request.profile
     if seed is not None or profile is not None or settings or actions:
         raise click.UsageError("a trace has its own seed, profile, settings and plan: give none, or a scenario")
-    try:
-        trace = read_trace(source)
-        scenario = repeatable(trace)
-    except TraceError as error:
-        raise ScenarioError([Problem((), str(error).removeprefix(f"{source}: "))], source) from None
-    except OSError as error:
-        raise ScenarioError([Problem((), f"cannot be read: {error.strerror}")], source) from None
+    trace = read_trace(source)
+    trace.footer()
+    scenario = repeatable(trace)
     return scenario, trace.header.seed, trace.header.profile
 
 

@@ -15,13 +15,14 @@ from kemu.emulator.findings import MEMBER_FAILED
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.scenario.expectations import split, stood_still
 from kemu.emulator.scenario.files import load_scenario
-from kemu.emulator.text.tables import Problem, ScenarioError, nearest
+from kemu.emulator.text.tables import nearest
 from kemu.emulator.text.toml_text import toml_text
 from kemu.protocol.frozen import frozen
 from kemu.tools.commands.run_options import jobs_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.exits import worst
+from kemu.tools.files import check_out, write_text
 from kemu.tools.interrupt import Interrupt
 from kemu.tools.progress import progress
 
@@ -86,6 +87,8 @@ def swarm(
         raise click.UsageError("--operated and SCENARIO exclude each other: --operated changes only a drawn cluster")
     if out is not None and seed is None:
         raise click.UsageError("--out needs --seed")
+    if out is not None:
+        check_out(out, [scenario] if scenario else [])
     given = load_scenario(scenario) if scenario is not None else None
     options = [*([scenario] if scenario else []), *(["--profile", profile] if profile else [])]
     options += [] if replicated is None else ["--replicated" if replicated else "--not-replicated"]
@@ -95,7 +98,7 @@ def swarm(
     if seed is not None:
         case = draw(seed)
         if out is not None:
-            _write(out, case)
+            write_text(out, toml_text(case.scenario.to_dict()))
         swarmed = _run_one(case, profile, history, _command(options, seed), form, verbose)
         sys.exit(worst([swarmed.verdict]))
     runs = _run_many(draw, seed_range(seeds), profile, history, options, tell_draws, form, jobs)
@@ -226,13 +229,6 @@ def _run_once(
 
 def _command(options: Iterable[str], seed: int) -> str:
     return " ".join(["kemu swarm", *options, "--seed", str(seed)])
-
-
-def _write(out: Path, case: SwarmCase) -> None:
-    try:
-        out.write_text(toml_text(case.scenario.to_dict()), encoding="utf-8")
-    except OSError as error:
-        raise ScenarioError([Problem((), f"--out: cannot be written: {error.strerror}")], str(out)) from None
 
 
 def _run_one(

@@ -5,10 +5,12 @@ time between them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import gcd
 from typing import Any
 
 from attrs import Factory, define
 
+from kemu.emulator.scenario.groups import LONGEST_LABEL
 from kemu.emulator.text.kafka_keys import Settings, settings_dict
 from kemu.emulator.text.toml_text import toml_key, toml_value
 from kemu.emulator.text.units import duration_text
@@ -47,6 +49,11 @@ _AS_EMULATED = ("cleanup.policy=delete",)
 _ASSUMED_SETTINGS = {
     "emulated.commit.after.poll": "assumed: without auto-commit the application commits what it processed",
 }
+_READS_BACKLOG = {
+    "auto.offset.reset": "assumed: in the scenario a group reads its lag from the start, because it has no commit yet"
+}
+LARGEST_SHARE = 1_000_000_000
+LARGEST_BACKLOG = 2**31 - 1
 
 
 def _milliseconds(text: str) -> str:
@@ -91,7 +98,11 @@ class _Group:
     static: bool = False
     static_comment: str = ""
     settings: Settings = ()
-    lag: str = ""
+    lags: dict[tuple[str, int], int] = Factory(dict)
+    """(topic, partition) -> records that the group has not read."""
+    labels: tuple[str, ...] = ()
+    reads_backlog: bool = False
+    """Whether ``auto.offset.reset`` was changed to "earliest", so that the group reads its lag."""
 
 
 @define
@@ -161,9 +172,11 @@ class _Composer:
         self._warn_about_kip_848(name, facts, files)
         if any(one.instance for one in files):
             group.static, group.static_comment = True, "group.instance.id is set"
-        lags = [row.lag for row in facts.offsets.values() if row.lag is not None]
-        if lags:
-            group.lag = f"lag when described: {sum(lags)} records over {len(lags)} partitions"
+        lags = {at: row.lag for at, row in facts.offsets.items() if row.lag is not None and at[0] in group.topics}
+        group.lags = {at: max(0, lag) for at, lag in lags.items()}
+        if any(group.lags.values()) and merged.get("auto_offset_reset", "earliest") != "earliest":
+            group.reads_backlog = True
+            group.settings = tuple(sorted({**merged, "auto_offset_reset": "earliest"}.items()))
         return group
 
     def _choose_topics(self, group: _Group, facts: GroupFacts, known: set[str]) -> None:
@@ -182,6 +195,8 @@ class _Composer:
 
     def _choose_members(self, group: _Group, facts: GroupFacts) -> None:
         rows = facts.clients
+        labels = [member.client for member in (facts.members or {}).values()] or list(rows.values())
+        group.labels = tuple(printable(label)[:LONGEST_LABEL] for label in labels)
         if facts.members:
             group.members = len(facts.members)
             instances = sum(member.instance is not None for member in facts.members.values())
@@ -216,10 +231,34 @@ class _Composer:
         grown = self._growth(topic)
         if grown and self.apart_s:
             records = sum(grown.values())
-            return round(records / self.apart_s), f"measured: {records} records in {self.apart_s:g} s"
+            return max(
+                round(records / self.apart_s), min(records, 1)
+            ), f"measured: {records} records in {self.apart_s:g} s"
         if consumed:
             return ASSUMED_RATE, "assumed: one describe contains no rate (see --apart)"
         return 0, "no group of the input consumes the topic"
+
+    def shares(self, topic: str, partitions: int) -> list[int]:
+        """Return the relative load of each partition, from the growth of the logs; [] for an equal load."""
+        grown = self._growth(topic) if self.apart_s else {}
+        shares = [grown.get(number, 0) for number in range(partitions)]
+        if len(set(shares)) == 1:
+            return []
+        unit = max(gcd(*shares), -(-max(shares) // LARGEST_SHARE))
+        return [-(-share // unit) for share in shares]
+
+    def backlog(self, topic: str, partitions: int, groups: Sequence[_Group]) -> list[int]:
+        """Return the records in each partition before the run: the largest lag of a group; [] without a lag."""
+        readers = [group for group in groups if topic in group.topics]
+        lags = {group.name: [group.lags.get((topic, at), 0) for at in range(partitions)] for group in readers}
+        backlog = [min(max(each), LARGEST_BACKLOG) for each in zip(*lags.values(), strict=True)] if lags else []
+        for name, own in lags.items():
+            if more := sum(backlog) - sum(own):
+                self.remarks.append(
+                    f"{topic}: the backlog of each partition is the largest lag of a group; so group "
+                    f'"{name}" reads {more} records more than its lag of {sum(own)}'
+                )
+        return backlog if any(backlog) else []
 
     def _growth(self, topic: str) -> dict[int, int]:
         """Return partition -> number of records appended between the first and the last output for the partition."""
@@ -363,7 +402,7 @@ def compose(
     out.settings(("brokers", "config"), composer.broker_settings())
     consumed = {topic for group in groups for topic in group.topics}
     for topic in topics:
-        _write_topic(out, composer, topic, factor, *composer.rate(topic.name, topic.name in consumed))
+        _write_topic(out, composer, topic, factor, groups, topic.name in consumed)
     for group in groups:
         _write_group(out, group)
     out.settings(("producers", "config"), composer.producer_settings())
@@ -373,21 +412,31 @@ def compose(
 
 
 def _write_topic(
-    out: "_Writer", composer: _Composer, topic: TopicFacts, factor: int | None, rate: int, rate_comment: str
+    out: "_Writer",
+    composer: _Composer,
+    topic: TopicFacts,
+    factor: int | None,
+    groups: Sequence[_Group],
+    consumed: bool,
 ) -> None:
     settings, others = composer.topic_settings(topic, factor)
     out.table("topics", topic.name)
     if others:
         out.comment(f"not emulated: {', '.join(others)}")
-    if topic.partitions is not None:
-        out.pair("partitions", max(topic.partitions, topic.highest + 1))
-    else:
+    partitions = max(topic.partitions or 0, topic.highest + 1)
+    seen = "at least: the highest partition seen; kafka-topics --describe shows the number"
+    out.pair("partitions", partitions, seen if topic.partitions is None else "")
+    rate, comment = composer.rate(topic.name, consumed)
+    out.pair("rate", f"{rate}/s", comment)
+    if shares := composer.shares(topic.name, partitions):
+        out.pair("shares", shares, "measured: records by partition")
+    if backlog := composer.backlog(topic.name, partitions, groups):
+        same = len(set(backlog)) == 1
         out.pair(
-            "partitions",
-            topic.highest + 1,
-            "at least: the highest partition seen; kafka-topics --describe shows the number",
+            "initial_records" if same else "initial_records_each",
+            backlog[0] if same else backlog,
+            "the lag when described",
         )
-    out.pair("rate", f"{rate}/s", rate_comment)
     for key, value in settings.items():
         out.pair(key, value)
     if assignment := composer.assignment(topic):
@@ -396,17 +445,21 @@ def _write_topic(
 
 def _write_group(out: "_Writer", group: _Group) -> None:
     out.table("groups", group.name)
-    if group.lag:
-        out.comment(group.lag)
+    if group.lags:
+        lag = _counted(sum(group.lags.values()), "record")
+        out.comment(f"lag when described: {lag} over {_counted(len(group.lags), 'partition')}")
     out.pair("topics", list(group.topics), group.topics_comment)
     out.pair("members", group.members, group.members_comment)
+    if len(group.labels) == group.members:
+        out.pair("labels", list(group.labels))
     if group.assignors:
         out.pair("assignors", list(group.assignors), group.assignors_comment)
     else:
         out.comment(group.assignors_comment)
     if group.static:
         out.pair("static", True, group.static_comment)
-    out.settings(("groups", group.name, "config"), settings_dict(ConsumerConfig, group.settings))
+    comments = {**_ASSUMED_SETTINGS, **(_READS_BACKLOG if group.reads_backlog else {})}
+    out.settings(("groups", group.name, "config"), settings_dict(ConsumerConfig, group.settings), comments)
 
 
 class _Writer:
@@ -431,12 +484,12 @@ class _Writer:
         """Add a key and its value."""
         self._lines.append(f"{toml_key(key)} = {toml_value(value)}" + (f"  # {printable(comment)}" if comment else ""))
 
-    def settings(self, path: tuple[str, ...], given: dict[str, Any]) -> None:
-        """Add a table of Kafka's keys, unless ``given`` is empty."""
+    def settings(self, path: tuple[str, ...], given: dict[str, Any], comments: Mapping[str, str] = {}) -> None:
+        """Add a table of Kafka's keys with the comments of some keys, unless ``given`` is empty."""
         if given:
             self.table(*path)
             for key, value in given.items():
-                self.pair(key, value, _ASSUMED_SETTINGS.get(key, ""))
+                self.pair(key, value, comments.get(key, ""))
 
 
 def _counted(count: int, noun: str) -> str:

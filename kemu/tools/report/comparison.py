@@ -16,6 +16,7 @@ from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.watching.interruptions import Cause
 from kemu.protocol.frozen import frozen
+from kemu.tools.files import write_text
 from kemu.tools.intervals import spread
 from kemu.tools.report.compare_report import EQUAL, LONGEST_NAME, NO_DIFFERENCE, differences
 from kemu.tools.report.frames import Frame, frame_of
@@ -126,9 +127,9 @@ def write_comparison(report: ComparisonReport, path: Path) -> None:
     """Write the page of a comparison or a campaign.
 
     Raises:
-        OSError: the file cannot be written.
+        BadInput: the file cannot be written, or is of another kind.
     """
-    path.write_text(page_of_comparison(report), encoding="utf-8")
+    write_text(path, page_of_comparison(report))
 
 
 def _texts(report: ComparisonReport) -> dict[str, Any]:

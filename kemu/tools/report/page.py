@@ -25,6 +25,7 @@ from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.trace.traces import Trace
 from kemu.protocol.frozen import frozen
+from kemu.tools.files import write_text
 from kemu.tools.report.collecting import RunReport
 from kemu.tools.report.frames import Column, Frame
 from kemu.tools.report.headlines import still, tiles
@@ -181,12 +182,12 @@ def write_page(report: RunReport, path: Path, trace: Trace | None = None) -> Non
     """Write the page of a run. ``trace``: the recorded run, for the steps around its violations.
 
     Raises:
-        OSError: the file cannot be written.
+        BadInput: the file cannot be written, or is of another kind.
         TraceError: the trace is damaged.
     """
     steps = [each.seq for each in report.result.violations[:MOST_VIOLATIONS]]
     around = steps_around(trace, steps) if trace is not None and steps else {}
-    path.write_text(page_of(report, around), encoding="utf-8")
+    write_text(path, page_of(report, around))
 
 
 def steps_around(trace: Trace, steps: Iterable[int]) -> dict[int, list[str]]:
@@ -242,6 +243,7 @@ def _texts(report: RunReport, around: Mapping[int, Sequence[str]]) -> dict[str, 
         "kind": "run",
         "scenario": result.scenario,
         "summary": scenario.summary,
+        **({"labels": [*result.labels.items()]} if result.labels else {}),
         "seed": result.seed,
         "profile": result.profile,
         "verdict": result.verdict,

@@ -67,6 +67,7 @@ def report_of(trace: Trace, command: str, messages: str = "all") -> RunReport:
         did_not_work=judged.did_not_work,
         core=ending.core,
         waiting=judged.waiting,
+        labels=scenario.labels(),
     )
     return collector.finish(result, scenario, command, trace.path, ending.torn)
 
@@ -103,5 +104,5 @@ class _Ending:
                 case Footer():
                     self.footer = record
                 case Torn():
-                    self.torn = record.why
+                    self.torn = record.words
             yield record

@@ -44,13 +44,15 @@ REBALANCE_HEADS = ("gen", "began", "took", "stopped", "members", "moved")
 TASK_HEADS = ("from", "down", "detect", "barrier", "restore", "pause")
 _CAUSES = {task_downtime.STILL: "host paused"}
 """Cause of a task's downtime in JSON -> text of the cause in the report."""
+MOST_LABELS = 12
+"""Maximum number of printed labels of a group's members."""
 LAST_LINES = 120
 """Maximum number of printed lines of a story; the middle of a longer story is left out."""
 
 
 def as_dict(result: RunResult) -> dict[str, Any]:
     """The result as values for JSON: the fields of the run and of its figures in one object."""
-    left_out = {"figures"} if result.core is not None else {"figures", "core"}
+    left_out = {"figures", *(name for name in ("core", "labels") if not getattr(result, name))}
     own = attrs.asdict(result, filter=lambda field, _: field.name not in left_out)
     figures = plain(result.figures)
     own["losses"] = [
@@ -102,6 +104,7 @@ def as_text(report: RunReport, *, told: bool = False, verbose: bool = False) -> 
         if group in report.ownership.intervals:
             yield from _section(f"Who owned what in {group}")
             yield from picture(report.ownership, group, columns=width)
+            yield from _labels(scenario, group, verbose)
     yield from _section("What it cost")
     yield from costs_of(result.figures, verbose)
     yield from _group_records(result.figures, scenario)
@@ -307,6 +310,16 @@ def _head(result: RunResult, scenario: Scenario) -> Iterable[str]:
     if scenario.runs_us > scenario.duration_us:
         longer = f"{span_text(scenario.runs_us)} instead of {span_text(scenario.duration_us)}"
         yield f"the plan takes longer than the duration: the run takes {longer}"
+
+
+def _labels(scenario: Scenario, group: str, verbose: bool) -> Iterable[str]:
+    """A line for each label of a group's members, such as "c1 = billing-1 on /10.0.0.5"."""
+    of_all = scenario.labels()
+    named = [(host, of_all[host]) for host, of, _ in scenario.member_names() if of == group and host in of_all]
+    shown = named if verbose else named[:MOST_LABELS]
+    yield from (f"{host} = {label}" for host, label in shown)
+    if len(named) > len(shown):
+        yield f"... and {len(named) - len(shown)} more labels; --verbose prints all"
 
 
 def told_lines(lines: Sequence[StoryLine]) -> Iterable[str]:

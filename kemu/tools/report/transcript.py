@@ -55,8 +55,12 @@ def entries_of(trace: Trace) -> Iterator[Entry]:
 
     Raises:
         TraceError: the file is damaged.
-        Malformed: a row of the file is invalid.
     """
+    with trace.interpreted():
+        yield from _entries(trace)
+
+
+def _entries(trace: Trace) -> Iterator[Entry]:
     yield _header(trace.header)
     packets = Packets()
     step: Step | None = None
@@ -206,8 +210,7 @@ def _other(record: Record, packets: Packets) -> Entry:
             end = (f"{record.verdict}: {record.steps} steps, {record.messages} messages, digest {record.digest}",)
             return Entry(record.virtual_us, (), end, {"kind": "footer", **record._asdict()})
         case Torn():
-            text = f"torn at byte {record.offset}: {record.why} ({record.unread_bytes} bytes unread)"
-            return Entry(-1, (), (text,), {"kind": "torn", **record._asdict()})
+            return Entry(-1, (), (record.words,), {"kind": "torn", **record._asdict()})
         case _:
             raise AssertionError(f"{record!r:.80} has no line")
 

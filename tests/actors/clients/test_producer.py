@@ -30,8 +30,10 @@ INTERVAL_US = 100_000
 class Bench:
     """One producer of topic t, stepped by hand; its timers are kept here and fired by ``wait``."""
 
-    def __init__(self, *leaders: int, **config: Any) -> None:
-        self.producer = Producer("p1", ("t",), ProducerConfig(**config), bootstrap=("b0", "b1"), chance=Lot())
+    def __init__(self, *leaders: int, shares: tuple[int, ...] = (), **config: Any) -> None:
+        self.producer = Producer(
+            "p1", ("t",), ProducerConfig(**config), bootstrap=("b0", "b1"), chance=Lot(), shares=shares
+        )
         self.now_us = 0
         self.timers: dict[tuple[str, ...], int] = {}
         self.notes: list[Any] = []

@@ -197,9 +197,9 @@ def test_a_producer_that_knows_who_leads_sends(monkeypatch: pytest.MonkeyPatch) 
     topic = TopicMetadata(error=NONE, topic="orders", partitions=(partition,))
     known = MetadataReply(brokers=(BrokerMetadata(node_id=0, host="b0"),), topics=(topic,))
     unknown = evolve(known, topics=(evolve(topic, partitions=(evolve(partition, leader=-1),)),))
-    for reply, rate, kinds in ((known, 100, ["too-late"]), (unknown, 100, []), (known, 0, [])):
+    for reply, first_us, kinds in ((known, 10_000, ["too-late"]), (unknown, 10_000, []), (known, 0, [])):
         told = wired()
-        monkeypatch.setattr(Settings, "rate_of", _always(rate))
+        monkeypatch.setattr(Settings, "first_record_us", _always(first_us))
         told.answers("b0", "p1", reply, 1)
         told.wait(10)
         assert told.said() == kinds

@@ -159,7 +159,7 @@ def test_the_controller_of_the_presets_dies_while_partitions_are_on_their_way(na
     ("rows", "text"),
     [
         (("0 1", "1 x"), "must be the broker ids of each partition"),
-        (("0 1",), "has 1 rows for 2 partitions"),
+        (("0 1", "1 2", "2 0"), "has 3 rows for 2 partitions"),
         (("0 1", "1 1"), "broker 1 is in the list of replicas more than once"),
         (("0 1", "0 1 2"), "gives partition 1 another number of replicas"),
     ],

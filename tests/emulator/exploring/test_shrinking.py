@@ -170,3 +170,20 @@ def test_who_stays_away_is_shrunk_too() -> None:
     assert shrunk.scenario.checks.away == attrs.evolve(away, hosts=("c2",)), "members are numbered anew"
     assert "AwaySpec" in as_test(shrunk)
     assert kemu.run(scenario_from_toml(as_toml(shrunk))).verdict == "liveness"
+
+
+def test_labels_and_numbers_by_partition_follow_members_and_partitions() -> None:
+    """The label of the member that dies is kept; records that have no part in the failure are gone."""
+    scenario = failing()
+    group = attrs.evolve(scenario.groups["g"], labels=("first", "second", "third"))
+    orders = attrs.evolve(scenario.topics["orders"], shares=(4, 3, 2, 1), initial_records_each=(40, 30, 20, 10))
+    scenario = attrs.evolve(
+        scenario, topics={**scenario.topics, "orders": orders}, groups={**scenario.groups, "g": group}
+    )
+
+    shrunk = Shrinker(scenario, 4, Trials()).shrink().scenario
+
+    labels = shrunk.groups["g"].labels
+    assert len(labels) == shrunk.groups["g"].members == 2
+    assert set(labels) < {"first", "second", "third"}
+    assert all(not any(topic.initial_records_each) for topic in shrunk.topics.values())

@@ -4,6 +4,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from kemu.emulator.plan.actions import Crash, RollingRestart
@@ -67,6 +68,7 @@ auto.leader.rebalance.enable = false
 [topics.orders]
 partitions = 12
 rate = "100/s"
+shares = [9, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]
 record_bytes = 200
 initial_records = 50
 retention = "1h"
@@ -83,6 +85,7 @@ assignment = [
 
 [topics."with.dots"]
 partitions = 3
+initial_records_each = [40000, 0, 7]
 
 [groups.g]
 topics = ["orders", "with.dots"]
@@ -114,6 +117,7 @@ num.stream.threads = 2
 [groups.i]
 pattern = "with[.]d.*"
 members = 1
+labels = ["billing-1 on /10.0.0.5"]
 
 [topics.orders-store]
 partitions = 12
@@ -181,6 +185,7 @@ IN_PYTHON = Scenario(
         "orders": TopicSpec(
             partitions=12,
             records_per_s=100,
+            shares=(9, *[1] * 10, 0),
             record_bytes=200,
             initial_records=50,
             retention_us=3_600_000_000,
@@ -192,7 +197,7 @@ IN_PYTHON = Scenario(
             unclean=False,
             assignment=("0 1 2",) * 12,
         ),
-        "with.dots": TopicSpec(partitions=3),
+        "with.dots": TopicSpec(partitions=3, initial_records_each=(40_000, 0, 7)),
         "orders-store": TopicSpec(partitions=12),
     },
     groups={
@@ -215,7 +220,7 @@ IN_PYTHON = Scenario(
             members=2,
             streams=StreamsSpec(subtopologies=("orders -> orders-store",), config={"num.stream.threads": 2}),
         ),
-        "i": GroupSpec(pattern="with[.]d.*", members=1),
+        "i": GroupSpec(pattern="with[.]d.*", members=1, labels=("billing-1 on /10.0.0.5",)),
     },
     producers={"acks": 1},
     network=NetworkSpec(
@@ -232,6 +237,7 @@ IN_PYTHON = Scenario(
         At(90_000_000, Crash(host="c5")),
     ),
 )
+ONE_TOPIC = "[topics.t]\npartitions = 2\n"
 SMALL = '[topics.t]\npartitions = 3\n[groups.g]\ntopics = ["t"]\n'
 
 
@@ -306,6 +312,25 @@ def test_members_are_numbered_over_all_groups() -> None:
     )
     assert IN_PYTHON.broker_names() == ("b0", "b1", "b2", "b3")
     assert IN_PYTHON.producer_names() == (("p1", "orders"), ("p2", "with.dots"), ("p3", "orders-store"))
+
+
+def test_labels_belong_to_the_members_in_order() -> None:
+    """Members without a label have none."""
+    assert IN_PYTHON.labels() == {"c6": "billing-1 on /10.0.0.5"}
+    assert attrs.evolve(IN_PYTHON.groups["i"], members=0).labels == ("billing-1 on /10.0.0.5",)
+
+
+def test_further_partitions_are_empty_and_get_the_smallest_share() -> None:
+    """As for partitions that a growing topic gets; so --set partitions=9 needs no further key."""
+    topic = TopicSpec(partitions=4, shares=(5, 2), initial_records_each=(7,))
+    assert topic.share_of_busiest() == (5, 11)
+    assert topic.filled() == (7, 0, 0, 0)
+
+
+def test_a_list_of_numbers_may_be_a_text_with_commas() -> None:
+    """For --set, where brackets need quotes."""
+    changed = with_values(IN_PYTHON, ["topics.with.dots.shares=5,0, 1"])
+    assert changed.topics["with.dots"].shares == (5, 0, 1)
 
 
 def test_a_members_configuration_is_the_groups_with_its_own_names() -> None:
@@ -466,6 +491,16 @@ def test_a_mistake_in_a_group_is_one_clear_message(more: str, message: str) -> N
         ("", "topics: needs at least one topic"),
         ("[topics]\n", "topics: needs at least one topic"),
         (SMALL + "[brokers]\ncount = 0\n", "brokers.count: must be at least 1, not 0"),
+        (ONE_TOPIC + "shares = [1, 2, 3]\n", "topics.t.shares: has 3 numbers for 2 partitions"),
+        (ONE_TOPIC + "shares = [0, 0]\n", "topics.t.shares: needs at least one number above 0"),
+        (ONE_TOPIC + "shares = [1, -1]\n", "topics.t.shares[1]: must be at least 0, not -1"),
+        (ONE_TOPIC + "shares = '1, x'\n", "topics.t.shares[1]: must be a whole number, not a string"),
+        (ONE_TOPIC + "shares = 3\n", "topics.t.shares: must be a list of whole numbers, not a number (3)"),
+        (
+            ONE_TOPIC + "initial_records = 1\ninitial_records_each = [1, 2]\n",
+            'topics.t.initial_records_each: and "initial_records" exclude each other',
+        ),
+        (SMALL + "labels = ['\\u001b[31m']\n".replace("'", '"'), "groups.g.labels[0]: must be at most 60 printable"),
         (SMALL + "[brokers.config]\nsession.timeout.ms = 1\n", "is no key of BrokerConfig"),
         (SMALL + "[producers.config]\nemulated.records.per.s = 1\n", "is set per topic, as its rate"),
         (SMALL + "[network]\nlatency = ['5ms', '1ms']\n", "network.latency: must give the least first, then the most"),

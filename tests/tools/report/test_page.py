@@ -244,8 +244,8 @@ def test_a_packet_has_its_last_fate() -> None:
     ("arguments", "said"),
     [
         (("no-such.kemu",), "no-such.kemu: No such file"),
-        (("{trace}", "-o", "{folder}/none/it.html"), "cannot be written"),
-        (("{trace}", "-o", "{trace}"), "is the trace itself"),
+        (("{trace}", "-o", "{folder}/none/it.html"), "there is no folder"),
+        (("{trace}", "-o", "{trace}"), "it is an input of this command"),
         (("{trace}", "--open", "--format", "json"), "--open needs --format html"),
         (("{text}",), "not a kemu trace"),
     ],
@@ -265,7 +265,7 @@ def test_bad_input_is_one_message(arguments: tuple[str, ...], said: str, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--report", "{folder}/none/it.html"), "--report: cannot be written"),
+        (("--report", "{folder}/none/it.html"), "there is no folder"),
         (("--report", "{folder}/a", "--trace", "{folder}/a"), "--trace and --report are the same file"),
         (("--report", "{folder}/a", "--seeds", "1:2"), "--report needs one seed"),
         (("--report", "{folder}/it.toml"), "is the scenario itself"),
@@ -293,7 +293,8 @@ def test_a_torn_trace_has_the_report_of_its_whole_records(tmp_path: Path) -> Non
     said = kemu_says("report", tmp_path / "torn.kemu")
 
     page = read_page((tmp_path / "torn.html").read_text(encoding="utf-8"))
-    assert said.exit_code == 0
+    assert said.exit_code == 2
+    assert "torn at byte" in said.stderr
     assert page.texts["torn"]
     assert 0 < page.texts["virtual_us"] < made("broker-crash-and-return").report.result.virtual_us
 

@@ -160,6 +160,7 @@ function firstScreen(run, page) {
     {},
     el("h1", {}, verdict(about), " ", about.scenario, " ", el("small", {}, facts.join(", "))),
     about.summary && el("p", { class: "dim" }, about.summary),
+    about.labels && el("details", {}, el("summary", {}, "Labels of the members"), el("table", {}, about.labels.map(([host, text]) => el("tr", {}, el("th", {}, host), el("td", {}, text))))),
     about.torn && el("p", { class: "amber" }, `The trace ends early: ${about.torn}`),
     about.did_not_work && el("p", { class: "red" }, about.did_not_work),
     about.broke && el("pre", { class: "red" }, about.broke),

@@ -1,13 +1,34 @@
-"""The report of an unexpected error: one line on standard error, and a file with the details."""
+"""The texts of errors: bad input in one line, and the report of an unexpected error."""
 
-import platform
 import shlex
-import tempfile
-import traceback
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+
+import click
+
+from kemu.tools.exits import BAD_INPUT
 
 PACKAGES = ("kemu", "attrs", "cattrs", "click", "msgpack", "rich", "trio")
+
+
+class BadInput(click.ClickException):
+    """Bad input, with one message for the user."""
+
+    exit_code = BAD_INPUT
+
+
+def bad_input_text(error: BaseException) -> str | None:
+    """Return the message of an error that the user's input or files caused; None for another error."""
+    from kemu.emulator.text.tables import ScenarioError, printable
+    from kemu.emulator.trace.blocks import TraceError
+    from kemu.protocol.wire.compile import CodecError
+
+    if isinstance(error, ScenarioError | TraceError | CodecError):
+        return printable(str(error))
+    if isinstance(error, click.ClickException) and error.exit_code == BAD_INPUT:
+        return error.message
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return None
 
 
 def report_bug(error: BaseException, arguments: Sequence[str]) -> str:
@@ -15,6 +36,10 @@ def report_bug(error: BaseException, arguments: Sequence[str]) -> str:
 
     ``arguments``: the command line. The notes of the error name the run (``emulator.runner.run``).
     """
+    import platform
+    import tempfile
+    import traceback
+
     said = f"{type(error).__name__}: {error}".rstrip(": ").splitlines()[0][:200]
     where = "; ".join(note for note in getattr(error, "__notes__", ()) if "\n" not in note)
     line = f"this is a bug in kemu: {said}{f' ({where})' if where else ''}"
@@ -36,6 +61,8 @@ def report_bug(error: BaseException, arguments: Sequence[str]) -> str:
 
 
 def _version(name: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(name)
     except PackageNotFoundError:

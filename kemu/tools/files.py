@@ -1,0 +1,75 @@
+"""Writing the file of ``--out``: never over an input, a link or a file of another kind, and never half of it."""
+
+import os
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+from kemu.emulator.scenario.keys import declared
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.tools.errors import BadInput
+
+PERFETTO = b"\n\x04P\x01h\x01"
+"""The first bytes of a file for Perfetto (``report.perfetto``)."""
+
+
+def check_out(path: Path, inputs: Iterable[str | Path] = ()) -> None:
+    """Refuse a file of ``--out`` that must not be replaced, before the work begins.
+
+    Args:
+        inputs: the files and names that the command reads.
+
+    Raises:
+        BadInput: the file is an input, a link or of another kind, or its folder does not exist.
+    """
+    if not path.parent.is_dir():
+        raise _refused(path, f"there is no folder {path.parent}")
+    if path.is_symlink():
+        raise _refused(path, "a symbolic link is not replaced: name the file")
+    if any(Path(each).is_file() and path.exists() and path.samefile(each) for each in inputs):
+        raise _refused(path, "it is an input of this command: name another file")
+    if path.is_file() and not _is_ours(path):
+        raise _refused(path, "the file is of another kind and is not replaced")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file that ``check_out`` accepts; after an error, the file is as it was.
+
+    Raises:
+        BadInput: the file cannot be written.
+    """
+    check_out(path)
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")  # a pipe or a device
+            return
+        part = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            part.write_text(text, encoding="utf-8")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise _refused(path, f"cannot be written: {error.strerror}") from None
+
+
+def _refused(path: Path, why: str) -> BadInput:
+    return BadInput(f"{path}: {why}")
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file is empty, or could be an earlier result: scenario, test of kemu, page, picture, or JSON."""
+    try:
+        if path.suffix == ".pftrace":
+            return path.read_bytes()[: len(PERFETTO)] in (b"", PERFETTO)
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".toml":
+            known = {each.name for each in declared(Scenario)}
+            return not (tomllib.loads(text).keys() - known)
+    except (OSError, ValueError, RecursionError):
+        return False
+    if path.suffix == ".html":
+        return not text or text.startswith("<!doctype html>")
+    if path.suffix == ".svg":
+        return not text or text.startswith("<svg ")
+    return not text or (path.suffix == ".py" and "import kemu" in text) or (path.suffix == ".json" and text[0] in "{[")
