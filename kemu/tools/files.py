@@ -9,6 +9,9 @@ from kemu.emulator.scenario.keys import declared
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.tools.errors import BadInput
 
+PERFETTO = b"\n\x04P\x01h\x01"
+"""The first bytes of a file for Perfetto (``report.perfetto``)."""
+
 
 def check_out(path: Path, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a file of ``--out`` that must not be replaced, before the work begins.
@@ -55,17 +58,18 @@ def _refused(path: Path, why: str) -> BadInput:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file is empty, or could be an earlier result: a scenario, a test of kemu, a report, or JSON."""
-    if path.suffix == ".pftrace":
-        return True
+    """Whether a file is empty, or could be an earlier result: scenario, test of kemu, page, picture, or JSON."""
     try:
+        if path.suffix == ".pftrace":
+            return path.read_bytes()[: len(PERFETTO)] in (b"", PERFETTO)
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".toml":
             known = {each.name for each in declared(Scenario)}
             return not (tomllib.loads(text).keys() - known)
     except (OSError, ValueError, RecursionError):
         return False
-    begins = {".html": "<!doctype html>", ".svg": "<svg"}
-    if path.suffix in begins:
-        return not text or text.startswith(begins[path.suffix])
+    if path.suffix == ".html":
+        return not text or text.startswith("<!doctype html>")
+    if path.suffix == ".svg":
+        return not text or text.startswith("<svg ")
     return not text or (path.suffix == ".py" and "import kemu" in text) or (path.suffix == ".json" and text[0] in "{[")

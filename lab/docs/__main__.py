@@ -10,14 +10,16 @@ from pathlib import Path
 
 from lab.docs import links, reference, running
 from lab.docs.pages import DOCS, REFERENCE, ROOT, name_of, pages
+from lab.docs.pictures import PICTURES
 
 SITE = ROOT / "build" / "site"
 
 
 def wanted(only: tuple[str, ...] = ()) -> dict[Path, Callable[[], str]]:
-    """All pages, or the named pages, each with a function that returns the up-to-date text."""
+    """All pages and pictures, or the named ones, each with a function that returns the up-to-date text."""
     made: dict[Path, Callable[[], str]] = {path: partial(_remade, path) for path in pages()}
     made |= {REFERENCE / f"{name}.md": make for name, make in reference.PAGES.items()}
+    made |= {DOCS / "pictures" / f"{name}.svg": make for name, make in PICTURES.items()}
     return {path: make for path, make in sorted(made.items()) if not only or name_of(path) in only}
 
 
@@ -70,7 +72,9 @@ def check_links(*, outside: bool) -> int:
 def main() -> int:
     """Carry out the options in the order of their declaration; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m lab.docs", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="rewrite the reference and every output block")
+    parser.add_argument(
+        "--write", action="store_true", help="rewrite the reference, every output block and the pictures"
+    )
     parser.add_argument("--check", action="store_true", help="list the pages that --write would change")
     parser.add_argument("--links", action="store_true", help="check the links; addresses need a network")
     parser.add_argument("--site", action="store_true", help="build the site below build/site (extra: dev)")

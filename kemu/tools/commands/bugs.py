@@ -17,6 +17,7 @@ from kemu.protocol.frozen import frozen
 from kemu.tools.commands.run import writable
 from kemu.tools.commands.run_options import jobs_option, report_option, seed_range
 from kemu.tools.exits import NOT_FOUND_AGAIN, OF_VERDICT
+from kemu.tools.files import check_out
 from kemu.tools.interrupt import Interrupt
 from kemu.tools.progress import progress
 from kemu.tools.report.layout import TableColumn, print_lines, table, terminal_width
@@ -98,6 +99,8 @@ def bugs(
     if show:
         click.echo(scenario_text(found.issue), nl=False)
         return
+    if report is not None:
+        check_out(report)
     with writable(trace):
         shown = show_bug(found, seed, trace)
     if report is not None:

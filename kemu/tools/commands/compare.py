@@ -22,6 +22,7 @@ from kemu.tools.commands.run_options import jobs_option, report_option, seed_ran
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.exits import worst
+from kemu.tools.files import check_out
 from kemu.tools.interrupt import Interrupt
 from kemu.tools.intervals import FEWEST, FEWEST_FOR_P95
 from kemu.tools.progress import progress
@@ -122,6 +123,8 @@ def compare(
     """Run the comparison, as ``kemu compare --help`` says."""
     from kemu.tools.jobs import in_order
 
+    if report is not None:
+        check_out(report, [scenario])
     loaded = with_values(load_scenario(scenario), settings)
     if actions:
         loaded = with_actions(loaded, actions)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kemu.tools.report.comparison import ComparisonReport
 
 
-SUFFIXES = {"html": ".html", "json": ".json", "perfetto": ".pftrace"}
+SUFFIXES = {"html": ".html", "json": ".json", "perfetto": ".pftrace", "svg": ".svg"}
 """Format of a report -> the ending of its file."""
 MOST_PAGES = 12
 """Maximum number of failed runs of a campaign that get a page."""
@@ -40,7 +40,8 @@ def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str)
 
     The page has the verdict, the cost, and pictures of members, partitions, leaders, tasks and messages over time. JSON
     has the same data by column; without --out it goes to the standard output. A file for Perfetto opens in
-    ui.perfetto.dev and in its trace processor, with tracks, counters and arrows for messages.
+    ui.perfetto.dev and in its trace processor, with tracks, counters and arrows for messages. SVG is a small picture
+    for a document.
 
     CAMPAIGN is the folder of "kemu campaign" after "kemu analyze"; Spark is not needed. The page has the figures of all
     cells, and links to pages of failed runs, which the command makes from their traces.
@@ -65,10 +66,12 @@ def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str)
 def _run(trace: Path, out: Path | None, messages: str, form: str) -> tuple[Path | None, str]:
     """Write the report of a trace; return the file, None for the standard output, and the place of a torn trace."""
     from kemu.emulator.trace.traces import read_runs, read_trace
+    from kemu.tools.commands.run import writable
     from kemu.tools.report.page import write_page
     from kemu.tools.report.perfetto import write_perfetto
     from kemu.tools.report.recorded import report_of
     from kemu.tools.report.run_report import as_json
+    from kemu.tools.report.svg import svg_of
 
     file = trace.with_suffix(SUFFIXES[form]) if out is None and form != "json" else out
     if file is not None:
@@ -84,7 +87,10 @@ def _run(trace: Path, out: Path | None, messages: str, form: str) -> tuple[Path 
     elif form == "json":
         write_text(file, as_json(made))
     elif form == "perfetto":
-        write_perfetto(made, file)
+        with writable(file, "--out"):
+            write_perfetto(made, file)
+    elif form == "svg":
+        write_text(file, svg_of(made))
     else:
         write_page(made, file, recorded)
     return file, made.torn
@@ -97,8 +103,8 @@ def _campaign(folder: Path, out: Path | None, messages: str, form: str) -> Path 
     from kemu.tools.commands.pipeline_errors import clear_errors
     from kemu.tools.progress import busy
 
-    if form == "perfetto":
-        raise click.UsageError(f"--format perfetto needs a trace, and {folder} is a folder")
+    if form not in ("html", "json"):
+        raise click.UsageError(f"--format {form} needs a trace, and {folder} is a folder")
     file = folder / "report.html" if out is None and form == "html" else out
     with clear_errors("query"), busy("report"):
         from kemu.tools.pipeline.drawing import campaign_report

@@ -24,6 +24,7 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace.traces import read_trace
+from kemu.tools.commands.run import writable
 from kemu.tools.commands.run_options import RunOptions, refuse_missing_trace, report_option, request_of
 from kemu.tools.files import check_out, write_text
 from kemu.tools.progress import progress
@@ -84,7 +85,7 @@ def shrink(
     scenario, seed, profile = _source_of(source, seed, profile, settings, actions)
     path = Path(out if out is not None else f"{identifier(scenario.name).replace('_', '-')}-shrunk")
     toml, test = path.with_name(f"{path.name}.toml"), path.with_name(f"test_{identifier(path.name)}.py")
-    for each in (toml, test):
+    for each in (toml, test, *((report,) if report is not None else ())):
         check_out(each, [source])
     try:
         shrunk = _shrink(scenario, seed, profile, keep, runs, tries)
@@ -93,7 +94,8 @@ def shrink(
     write_text(toml, as_toml(shrunk))
     write_text(test, as_test(shrunk))
     if report is not None:
-        draw_run(shrunk.scenario, report, f"kemu run {shlex.quote(str(toml))}")
+        with writable(report, "--report"):
+            draw_run(shrunk.scenario, report, f"kemu run {shlex.quote(str(toml))}")
     if form == "json":
         click.echo(json.dumps(_as_dict(shrunk, toml, test), indent=2))
         return

@@ -150,7 +150,7 @@ def _members(frames: Mapping[str, Frame], columns: Columns) -> Iterator[str]:
         }
         out_us = sum(until_us - since_us for spans in outs.values() for since_us, until_us in spans)
         lines.append((out_us, member, _cells(mine.get(IN_GROUP, []), outs, owned.get(member, []), columns)))
-    shown = sorted(sorted(lines, key=lambda line: -line[0])[:MOST_MEMBERS], key=lambda line: _natural(line[1]))
+    shown = sorted(sorted(lines, key=lambda line: -line[0])[:MOST_MEMBERS], key=lambda line: natural(line[1]))
     yield from (_line(member, cells) for _, member, cells in shown)
     rest = len(lines) - len(shown)
     if rest:
@@ -174,7 +174,7 @@ def _cells(stable: Spans, outs: Mapping[str, Spans], owned: Spans, columns: Colu
     return text
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def natural(name: str) -> list[tuple[int, str]]:
     """A key that sorts c2 before c10."""
     return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", name)]
 

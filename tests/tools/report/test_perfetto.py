@@ -172,11 +172,18 @@ def test_perfettos_own_classes_know_every_field(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_beside_the_trace(tmp_path: Path) -> None:
-    """A folder is refused."""
+    """And over an earlier one, but over no other file. A folder is refused."""
     trace = tmp_path / "run.kemu"
     trace.write_bytes(traced("catch-up-second-crash").read_bytes())
     said = CliRunner().invoke(kemu, ["report", str(trace), "--format", "perfetto"])
+    again = CliRunner().invoke(kemu, ["report", str(trace), "--format", "perfetto"])
+    (tmp_path / "foreign.pftrace").write_bytes(b"another trace")
+    foreign = CliRunner().invoke(
+        kemu, ["report", str(trace), "--format", "perfetto", "-o", str(tmp_path / "foreign.pftrace")]
+    )
     refused = CliRunner().invoke(kemu, ["report", str(tmp_path), "--format", "perfetto"])
 
     assert (said.exit_code, said.output) == (0, f"report: {tmp_path / 'run.pftrace'}\n")
+    assert again.exit_code == 0 and foreign.exit_code == 2
+    assert (tmp_path / "foreign.pftrace").read_bytes() == b"another trace"
     assert refused.exit_code == 2 and "needs a trace" in refused.output

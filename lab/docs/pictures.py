@@ -1,0 +1,48 @@
+"""Pictures of runs for the pages, below ``docs/pictures``."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from attrs import frozen
+
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario, with_values
+from kemu.tools.report.collecting import Collector
+from kemu.tools.report.svg import svg_of
+
+
+@frozen
+class Drawn:
+    """A run of a picture: preset, seed, settings and profile ("": the scenario's)."""
+
+    preset: str
+    seed: int = 1
+    settings: tuple[str, ...] = ()
+    profile: str = ""
+
+    @property
+    def command(self) -> str:
+        """The command that writes the trace of the run; ``kemu report TRACE --format svg`` draws the trace."""
+        words = ["kemu", "run", self.preset, "--seed", str(self.seed), *(f"--set {text}" for text in self.settings)]
+        words += [f"--profile {self.profile}"] if self.profile else []
+        return " ".join((*words, "--trace", "run.kemu"))
+
+    def svg(self) -> str:
+        """The picture."""
+        scenario, collector = with_values(load_scenario(self.preset), self.settings), Collector(pictures=True)
+        result = run(scenario, seed=self.seed, profile=self.profile or None, loop="bare", readers=collector.readers)
+        return svg_of(collector.finish(result, scenario, self.command))
+
+
+RUNS: Mapping[str, Drawn] = {
+    "eager": Drawn("rolling-restart-dynamic"),
+    "cooperative": Drawn("cooperative-rolling-restart"),
+    "calm": Drawn("rolling-restart-dynamic", settings=("draws=calm",)),
+    "second-consumer": Drawn("catch-up-crash"),
+    "in-batches": Drawn("reassign-in-batches"),
+    "new-instance": Drawn("streams-scale-out"),
+    "past-bug": Drawn("KAFKA-1382", seed=load_scenario("KAFKA-1382").seed),
+    "kafka-2.4": Drawn("cooperative-rolling-restart", profile="kafka-2.4"),
+}
+"""Name of a file -> the run that it shows. The page with the picture names the command."""
+PICTURES: Mapping[str, Callable[[], str]] = {name: partial(Drawn.svg, drawn) for name, drawn in RUNS.items()}
