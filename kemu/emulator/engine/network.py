@@ -632,6 +632,10 @@ class Network:
         self._forget(link)
         return host.actors[link.actor], LinkDown(link.label)
 
+    def is_news_of_client(self, entry: Entry) -> bool:
+        """Whether an entry about a broken connection is for the client, and not for the server."""
+        return bool(entry[3] == self._client_learns)
+
     def _server_learns(self, entry: Entry) -> Turn | None:
         link, life = entry[4]
         host = link.server_host

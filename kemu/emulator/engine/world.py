@@ -44,7 +44,7 @@ from kemu.emulator.engine.hosts import (
     Timer,
     Turn,
 )
-from kemu.emulator.engine.network import Network, Packet, Verdict
+from kemu.emulator.engine.network import Link, Network, Packet, Verdict
 from kemu.emulator.engine.raised import LIVELOCK, clock_text, event_words, loop_words, raised_text, user_code_of
 from kemu.emulator.engine.step_watch import EndlessStep, place_of
 from kemu.emulator.facts import Seen
@@ -625,13 +625,29 @@ class World:
                     entry[4].queued_seq = seq
                     entry[4].queued_us = self.now_us
 
+    def _woken_by(self, entry: Entry) -> tuple[Actor, str]:
+        """The actor of a waiting event, and the first word of a timer's key, or the peer of a connection."""
+        about = entry[4]
+        if isinstance(about, Timer):
+            return about.actor, about.key[0]
+        if isinstance(about, Packet):
+            link, of_client = about.link, about.reply
+        elif isinstance(about[0], Link):
+            link, of_client = about[0], self.network.is_news_of_client(entry)
+        else:
+            actor, event = about
+            return actor, event.peer if isinstance(event, LinkDown) else ""
+        host = link.client_host if of_client else link.server_host
+        assert host is not None
+        return (host.actors[link.actor], link.label) if of_client else (host.actors[link.server], link.client)
+
     def _by_thread(self, held: Sequence[Entry]) -> list[Entry]:
         """Order the events that waited: thread after thread, in a drawn order. A thread that is one of several reads
         from its connections first.
         """
         threads: dict[tuple[str, str], list[Entry]] = {}
         for entry in held:
-            actor, what = _woken_by(entry)
+            actor, what = self._woken_by(entry)
             thread = actor.machine.thread_of(what)
             threads.setdefault((actor.name, thread), []).append(entry)
         drawn = {thread: self._thread_order(32) for thread in threads}
@@ -640,20 +656,6 @@ class World:
             for thread in sorted(threads, key=drawn.__getitem__)
             for entry in sorted(threads[thread], key=lambda entry: bool(thread[1]) and type(entry[4]) is Timer)
         ]
-
-
-def _woken_by(entry: Entry) -> tuple[Actor, str]:
-    """The actor of a waiting event, and the first word of a timer's key, or the peer of a connection."""
-    about = entry[4]
-    if isinstance(about, Timer):
-        return about.actor, about.key[0]
-    if isinstance(about, Packet):
-        link = about.link
-        host = link.client_host if about.reply else link.server_host
-        assert host is not None
-        return (host.actors[link.actor], link.label) if about.reply else (host.actors[link.server], link.client)
-    actor, event = about
-    return actor, event.peer if isinstance(event, LinkDown) else ""
 
 
 def _call(entry: Entry) -> None:

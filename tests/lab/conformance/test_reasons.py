@@ -12,8 +12,8 @@ from kemu.emulator.scenario.files import load_scenario
 from kemu.protocol.notes.groups import GroupBecame
 
 FOLDER = Path(__file__).parents[2] / "data" / "kafka-3.4.1"
-MEMBER_ID = re.compile(r"\b(?:g-)?c\d+(?:-b\d[\w.-]*)?(?= )")
-"""Of one side with the part that no two runs share, of the other without."""
+MEMBER_ID = re.compile(r"\b(?:g-)?c\d+(?:-[0-9a-f-]{36})?(?= )")
+"""The recordings have member ids without the UUID; the emulated ids have one."""
 WHO_IS_FIRST = re.compile(r"Leader M re-joining group|Updating metadata for member M")
 """After a cooperative round the leader or another one comes first: chance, in Kafka as here."""
 
