@@ -238,10 +238,10 @@ _ROWS = (
         name=DrawName.IDENTITY,
         life=UUIDS,
         calm="short ids with a number: the same in every run",
-        what='random UUIDs ("uuid") or short readable ids ("readable") of members, Streams processes and topics. Orders'
-        " of hash maps follow from the ids: the next leader, the leader's list of members, equals in assignors.",
+        what='random UUIDs ("uuid") or short readable ids ("readable") of members and Streams processes. Orders of'
+        " hash maps follow from the ids: the next leader, the leader's list of members, equals in assignors.",
         source="GroupMetadata.generateMemberId (3.4), ClassicGroup.generateMemberId (3.9), StateDirectory (process"
-        " ids), Uuid.randomUuid (topic ids)",
+        " ids)",
     ),
     DrawRow(
         name=DrawName.HEARTBEAT_WAIT,
