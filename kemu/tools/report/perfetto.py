@@ -1,7 +1,8 @@
 """A report of a run for Perfetto (ui.perfetto.dev): tracks of slices, instants, counters, and arrows for messages.
 
-The file is a ``perfetto.protos.Trace``, written field by field. JSON has no tracks without processes and threads. Numbers of fields are those of Perfetto v50
-(protos/perfetto/trace: trace_packet.proto, track_event/track_event.proto, track_event/track_descriptor.proto).
+The file is a ``perfetto.protos.Trace``, written field by field. JSON has no tracks without processes and threads. Numbers
+of fields are those of Perfetto v50 (protos/perfetto/trace: trace_packet.proto, track_event/track_event.proto,
+track_event/track_descriptor.proto).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
