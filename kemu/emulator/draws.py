@@ -112,7 +112,8 @@ class Drawn:
             return readable
         if self._identities is None:
             self._identities = self._choices.stream(f"draw/{DrawName.IDENTITY.value}/{self._owner}")
-        return str(UUID(int=self._identities.bits(128), version=4))
+        low, high = self._identities.bits(64), self._identities.bits(64)  # a recorded draw has at most 64 bits
+        return str(UUID(int=high << 64 | low, version=4))
 
     def _prepared(self, name: DrawName) -> tuple[Distribution, Stream] | None:
         how = None if name in self._without else self._draws.of(name)

@@ -184,12 +184,10 @@ class Run:
         driven: bool = False,
         readers: Readers | None = None,
     ) -> None:
-        """Prepare a run. The other arguments are those of ``run``.
+        """Prepare a run. The other arguments are those of ``run``; ``recorder`` gets all records of the trace.
 
         Args:
-            choices: random choices in place of draws from the seed. A trace with such choices can neither be replayed
-            nor run again.
-            recorder: gets all records of the trace.
+            choices: random choices in place of draws from the seed. A trace with such choices cannot be replayed.
             driven: whether code outside of the plan will act on the run. The trace of such a run cannot be run again.
         """
         self.profile = profile = profile_of(scenario, profile)

@@ -12,7 +12,7 @@ from kemu.tools.report.svg import svg_of
 
 
 @frozen
-class Drawn:
+class DrawnPreset:
     """A run of a picture: preset, seed, settings and profile ("": the scenario's)."""
 
     preset: str
@@ -34,15 +34,15 @@ class Drawn:
         return svg_of(collector.finish(result, scenario, self.command))
 
 
-RUNS: Mapping[str, Drawn] = {
-    "eager": Drawn("rolling-restart-dynamic"),
-    "cooperative": Drawn("cooperative-rolling-restart"),
-    "calm": Drawn("rolling-restart-dynamic", settings=("draws=calm",)),
-    "second-consumer": Drawn("catch-up-crash"),
-    "in-batches": Drawn("reassign-in-batches"),
-    "new-instance": Drawn("streams-scale-out"),
-    "past-bug": Drawn("KAFKA-1382", seed=load_scenario("KAFKA-1382").seed),
-    "kafka-2.4": Drawn("cooperative-rolling-restart", profile="kafka-2.4"),
+RUNS: Mapping[str, DrawnPreset] = {
+    "eager": DrawnPreset("rolling-restart-dynamic"),
+    "cooperative": DrawnPreset("cooperative-rolling-restart"),
+    "calm": DrawnPreset("rolling-restart-dynamic", settings=("draws=calm",)),
+    "second-consumer": DrawnPreset("catch-up-crash"),
+    "in-batches": DrawnPreset("reassign-in-batches"),
+    "new-instance": DrawnPreset("streams-scale-out"),
+    "past-bug": DrawnPreset("KAFKA-1382", seed=load_scenario("KAFKA-1382").seed),
+    "kafka-2.4": DrawnPreset("cooperative-rolling-restart", profile="kafka-2.4"),
 }
 """Name of a file -> the run that it shows. The page with the picture names the command."""
-PICTURES: Mapping[str, Callable[[], str]] = {name: partial(Drawn.svg, drawn) for name, drawn in RUNS.items()}
+PICTURES: Mapping[str, Callable[[], str]] = {name: partial(DrawnPreset.svg, drawn) for name, drawn in RUNS.items()}

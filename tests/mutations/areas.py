@@ -159,11 +159,8 @@ GROUPS = [
 MEMBERS = [
     Mutation(  # a heartbeat's answer makes nobody join
         "kemu/actors/consumer/heartbeats.py",
-        ("                if membership.state is MemberState.STABLE:\n                    membership.request_rejoin"),
-        (
-            "                if membership.state is MemberState.FENCED if False else False:\n"
-            "                    membership.request_rejoin"
-        ),
+        "                if membership.state is MemberState.STABLE:\n                    late_us",
+        "                if membership.state is MemberState.FENCED if False else False:\n                    late_us",
         "liveness",
         ("crash_for_good.toml:1",),
     ),

@@ -101,6 +101,8 @@ def test_retriable_is_kafkas_flag():
         "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
         "NOT_CONTROLLER",
         "KAFKA_STORAGE_ERROR",
+        "FETCH_SESSION_ID_NOT_FOUND",
+        "INVALID_FETCH_SESSION_EPOCH",
         "FENCED_LEADER_EPOCH",
         "UNKNOWN_LEADER_EPOCH",
         "OFFSET_NOT_AVAILABLE",

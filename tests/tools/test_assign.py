@@ -302,7 +302,7 @@ def test_a_scenario_runs_a_class_of_the_users_own_and_says_what_it_breaks(custom
     """``module:Class`` in a scenario; an invalid assignment ends the run with member and partition."""
     Path("own.toml").write_text(SCENARIO.format(place=f"{custom}:{name}"))
 
-    result = _kemu("run", "./own.toml", "--seed", "1")
+    result = _kemu("run", "./own.toml", "--seed", "1", "--allow-code")
 
     assert said in result.output
 

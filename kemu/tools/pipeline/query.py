@@ -132,7 +132,7 @@ def ask(place: Path, sql: str, limit: int) -> QueryAnswer:
 def shown(columns: Sequence[str], rows: Sequence[Sequence[Any]], limit: int, parts: Parts, sql: str) -> QueryAnswer:
     """An answer without its columns of JSON and bytes, unless the query names them."""
     long = {name for schema in parts.tables.values() for name in schema.long}
-    hidden = {name for name in long.intersection(columns) if not re.search(rf"\b{name}\b", sql, re.IGNORECASE)}
+    hidden = {name for name in long.intersection(columns) if not re.search(r"\b" + name + r"\b", sql, re.IGNORECASE)}
     if hidden == set(columns):
         hidden = set()
     kept = [at for at, name in enumerate(columns) if name not in hidden]

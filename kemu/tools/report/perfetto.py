@@ -1,7 +1,7 @@
 """A report of a run for Perfetto (ui.perfetto.dev): tracks of slices, instants, counters, and arrows for messages.
 
-The file is a ``perfetto.protos.Trace``, written field by field. JSON has no tracks without processes and threads. Numbers
-of fields are those of Perfetto v50 (protos/perfetto/trace: trace_packet.proto, track_event/track_event.proto,
+The file is a ``perfetto.protos.Trace``, written field by field. JSON has no tracks without processes and threads.
+Numbers of fields are those of Perfetto v50 (protos/perfetto/trace: trace_packet.proto, track_event/track_event.proto,
 track_event/track_descriptor.proto).
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from kemu.protocol.frozen import frozen
+from kemu.protocol.names import host_of
 from kemu.tools.report.collecting import RunReport
 from kemu.tools.report.frames import FROM, UNTIL, Frame
 
@@ -240,7 +241,7 @@ def _messages(writer: PerfettoWriter, frame: Frame) -> None:
             "bytes": row["size"],
         }
         parent = writer.track("messages")
-        sender, to = (writer.track(row[side].partition("/")[0], parent) for side in ("sender", "to"))
+        sender, to = (writer.track(host_of(row[side]), parent) for side in ("sender", "to"))
         writer.instant(sender, f"{name} to {row['to']}", row["at_us"], about, fixed(FLOW_IDS, flow))
         if row["took_us"] >= 0:
             at_us = row["at_us"] + row["took_us"]
