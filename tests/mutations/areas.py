@@ -288,8 +288,8 @@ BROKERS = [
     ),
     Mutation(  # nobody follows
         "kemu/actors/broker/control_requests.py",
-        ("            self._follow(replica, state)\n        # Else"),
-        ("            pass\n        # Else"),
+        ("            self._follow(replica, state)\n        # Otherwise"),
+        ("            pass\n        # Otherwise"),
         "duties",
         ("broker_away.toml:1",),
     ),

@@ -53,8 +53,8 @@ MUTATIONS = [
     # --- consumer ---
     Mutation(
         "kemu/protocol/rebalancing/rules.py",
-        '    """Give up all partitions before joining; the listener is called in any case."""\n    return owned',
-        '    """Give up all partitions before joining; the listener is called in any case."""\n    return ()',
+        'and always calls the listener."""\n    return owned',
+        'and always calls the listener."""\n    return ()',
         "cooperative",  # an eager member joins with what it owns
     ),
     Mutation(

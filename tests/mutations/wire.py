@@ -72,10 +72,8 @@ MUTATIONS = [
     ),
     Mutation(  # a broker that found no controller asks again too soon
         "kemu/actors/broker/alter_isr.py",
-        '        """The connection broke, or there was no answer: perhaps another controller is active."""\n'
-        "        self._machine.start_timer(_TIMER, POLL_US)\n",
-        '        """The connection broke, or there was no answer: perhaps another controller is active."""\n'
-        "        self._machine.start_timer(_TIMER, POLL_US // 2)\n",
+        '        active.\n        """\n        self._machine.start_timer(_TIMER, POLL_US)\n',
+        '        active.\n        """\n        self._machine.start_timer(_TIMER, POLL_US // 2)\n',
         "pace/too-soon",
         ("zombie-controller:5",),
     ),

@@ -47,7 +47,7 @@ def recorded(tmp_path_factory):
 
 
 def explained(path, *arguments):
-    return CliRunner().invoke(kemu, ["explain", str(path), *map(str, arguments)])
+    return CliRunner(env={"COLUMNS": "240"}).invoke(kemu, ["explain", str(path), *map(str, arguments)])
 
 
 def objects(path, *arguments):
@@ -90,7 +90,8 @@ def test_text_has_a_legend_one_line_per_step_and_notes_below(recorded):
     notes = sum(1 for step in steps for row in step.effects if row[0] == 5)
     assert sum(line.startswith(" " * 22 + "# ") for line in lines) == notes > 0
     assert any("% HostPaused host=c2" in line for line in lines)
-    assert any("<- c1 Heartbeat v4 generation=1 member_id=c1-" in line for line in lines)
+    heartbeats = [line for line in lines if " Heartbeat " in line]
+    assert any("<- c1 Heartbeat v4 generation=1 member_id=c1-" in line for line in heartbeats), heartbeats[:3]
 
 
 def test_json_is_one_object_per_record_with_decoded_messages(recorded):
