@@ -771,8 +771,12 @@ def test_any_properties_give_a_scenario_or_one_error(pairs: list[tuple[str, str]
 @given(st.binary(max_size=300))
 def test_any_bytes_give_a_scenario_or_one_error(data: bytes):
     """Most are not UTF-8."""
-    with contextlib.suppress(ScenarioError):
-        import_text(data)
+    try:
+        imported = import_text(data)
+    except ScenarioError as error:
+        assert 0 < len(str(error)) < 20_000
+    else:
+        scenario_from_toml(imported.toml)
 
 
 # --- the command ---------------------------------------------------------------------------------------------------

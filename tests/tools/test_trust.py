@@ -1,4 +1,4 @@
-"""What a trace says about itself is computed again: every command refuses a contradiction with exit code 2."""
+"""Every command computes digest, counts and verdict of a trace again, and refuses a contradiction with exit code 2."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -48,7 +48,7 @@ def with_footer(blocks: list[bytes], **fields: Any) -> list[bytes]:
 
 
 def without_a_block(blocks: list[bytes]) -> list[bytes]:
-    """What a reader could not see before: each block that is left is whole."""
+    """Each remaining block is whole, so only the footer shows the loss."""
     return [*blocks[:-2], blocks[-1]]
 
 

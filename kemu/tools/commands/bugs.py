@@ -106,8 +106,7 @@ def bugs(
     if report is not None:
         from kemu.tools.report.drawn_run import draw_run
 
-        with writable(report, "--report"):
-            draw_run(shown.scenario, report, shown.command, seed=shown.past.seed)
+        draw_run(shown.scenario, report, shown.command, seed=shown.past.seed)
     if form == "json":
         click.echo(json.dumps(_as_dict(shown), indent=2))
     else:

@@ -17,7 +17,6 @@ from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import nearest
 from kemu.protocol.frozen import frozen
-from kemu.tools.commands.run import writable
 from kemu.tools.commands.run_options import jobs_option, report_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
@@ -175,8 +174,7 @@ def compare(
                 note=_note(ran, random_faults),
                 rows=rows,
             )
-            with writable(report, "--report"):
-                write_comparison(compared, report)
+            write_comparison(compared, report)
         if form == "json":
             head = {"scenario": loaded.name, "seeds": list(ran), "random_faults": random_faults}
             click.echo(json.dumps({**head, "variants": rows, **interrupt.as_dict(done, len(chosen))}, indent=2))

@@ -68,7 +68,7 @@ def run(
         raise click.UsageError("--report needs one seed")
     if request.report is not None:
         check_out(request.report)
-    with writable(request.trace), writable(report, "--report"), _listening(control):
+    with writable(request.trace), _listening(control):
         results = run_all(request, options.form, options.verbose, jobs=jobs)
         differs = twice and not _same_twice(request, results, jobs)
     sys.exit(NONDETERMINISM if differs else worst(result.verdict for result in results))

@@ -24,7 +24,6 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace.traces import read_trace
-from kemu.tools.commands.run import writable
 from kemu.tools.commands.run_options import RunOptions, refuse_missing_trace, report_option, request_of
 from kemu.tools.files import check_out, write_text
 from kemu.tools.progress import progress
@@ -94,8 +93,7 @@ def shrink(
     write_text(toml, as_toml(shrunk))
     write_text(test, as_test(shrunk))
     if report is not None:
-        with writable(report, "--report"):
-            draw_run(shrunk.scenario, report, f"kemu run {shlex.quote(str(toml))}")
+        draw_run(shrunk.scenario, report, f"kemu run {shlex.quote(str(toml))}")
     if form == "json":
         click.echo(json.dumps(_as_dict(shrunk, toml, test), indent=2))
         return

@@ -19,7 +19,7 @@ def draw_run(scenario: Scenario, file: Path, command: str, *, seed: int | None =
         seed: None: the scenario's own.
 
     Raises:
-        OSError: the file cannot be written.
+        BadInput: the file cannot be written, or is of another kind.
     """
     collector = Collector(pictures=True)
     with TemporaryDirectory(prefix="kemu-report-") as place:

@@ -32,7 +32,7 @@ _KIND_AT = 2
 
 
 Paths: TypeAlias = "tuple[tuple[int, bool, Paths | None], ...]"
-"""Where a row may have errors: the place of a field, whether it holds several rows, and the paths inside of these rows.
+"""Place of a field with errors -> whether the field holds several rows, and the paths inside of these rows.
 None: the field is an error."""
 
 

@@ -317,9 +317,9 @@ def test_workers_load_only_assignors_of_installed_packages(
 def test_kemus_own_presets_run_in_campaigns() -> None:
     """One of them is the canary, which every campaign runs."""
     with code_allowed(Code.INSTALLED):
-        for name in preset_names():
-            load_scenario(name)
-        canary()
+        loaded = [load_scenario(name).name for name in preset_names()]
+        assert loaded == list(preset_names())
+        assert canary().expect == (), "a campaign counts every violation of the canary"
 
 
 def test_a_campaign_refuses_code_that_is_not_installed(custom: dict[str, Any], tmp_path: Path) -> None:
