@@ -4,7 +4,9 @@ An input must be accepted, or refused in one message that names the file and the
 the number that repeats it (``--first NUMBER --count 1``).
 """
 
+import hashlib
 import resource
+import struct
 import tempfile
 import time
 import traceback
@@ -22,8 +24,11 @@ from kemu.emulator.replay import replay
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, preset_names, with_actions, with_values
 from kemu.emulator.text.kafka_keys import fields_of
-from kemu.emulator.trace.blocks import blocks_of, first_block, write_block, write_magic
-from kemu.emulator.trace.traces import FOOTER, HEADER, read_runs
+from kemu.emulator.trace import traces
+from kemu.emulator.trace.blocks import HEAD_BYTES, blocks_of, first_block, write_block, write_magic
+from kemu.emulator.trace.index import INDEX, IndexBuilder, Window, windows_around
+from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, footer_payload, read_runs
+from kemu.protocol.wire.values import from_row
 from kemu.tools.commands.history import history_of
 from kemu.tools.commands.import_ import import_text
 from kemu.tools.errors import bad_input_text
@@ -59,20 +64,29 @@ DESCRIBED = (
 
 
 def small_trace(folder: Path) -> Path:
-    """Write the trace of a short run with a crash."""
+    """Write the trace of a short run with a crash, in small blocks."""
     path = folder / "small.kemu"
     settings = ("duration=3s", "members=2", "partitions=2", "rate=5/s")
     scenario = with_actions(with_values(load_scenario("steady-group"), settings), ("crash host=c2 at=2s",))
-    run(scenario, seed=1, loop="bare", trace=path)
+    block_bytes, traces.BLOCK_BYTES = traces.BLOCK_BYTES, 4096
+    try:
+        run(scenario, seed=1, loop="bare", trace=path)
+    finally:
+        traces.BLOCK_BYTES = block_bytes
     return path
 
 
 # --- traces ----------------------------------------------------------------------------------------------------------
 
 
-def read_whole(path: Path) -> None:
-    """Read a trace as ``explain``, ``replay`` and ``history`` do."""
+def read_all(path: Path) -> None:
+    """Read parts of a trace and the whole trace, as ``explain``, ``replay`` and ``history`` do."""
     for trace in read_runs(path):
+        with trace.interpreted():
+            around = windows_around((each.seq for each in trace.survey().findings), 10)
+        for windows in (around, [Window(100, 110)], [Window(from_us=2_000_000, to_us=2_010_000)]):
+            for _ in entries_of(trace, windows):
+                pass
         for _ in entries_of(trace):
             pass
         replay(trace)
@@ -100,8 +114,6 @@ def damaged_bytes(content: bytes, draws: Random) -> bytes:
 
 def changed_values(source: Path, target: Path, draws: Random) -> None:
     """Change values, and write the trace with right checksums, and mostly with the right digest."""
-    import hashlib
-
     start = first_block(source)
     blocks = [
         list(msgpack.Unpacker(_fed(payload), use_list=False, strict_map_key=False))
@@ -121,18 +133,57 @@ def changed_values(source: Path, target: Path, draws: Random) -> None:
             rows[at], rows[other] = rows[other], rows[at]
         else:
             rows[at] = _changed(rows[at], draws)
-    digest = hashlib.blake2b(digest_size=16)
-    keeps_digest = draws.random() < 0.2
+    _write_blocks(target, blocks, keeps_digest=draws.random() < 0.2, keeps_index=draws.random() < 0.3)
+
+
+def _write_blocks(target: Path, blocks: list[list[Any]], *, keeps_digest: bool, keeps_index: bool) -> None:
+    """Write blocks of records with right checksums, and with the right digest and index unless these are kept."""
+    digest, offset, packet = hashlib.blake2b(digest_size=16), 0, 0
+    made: IndexBuilder | None = None
+    index, index_at = b"", 0
     with target.open("wb") as sink:
         write_magic(sink)
         for rows in blocks:
             kind: Any = rows[0][0] if rows and type(rows[0]) is tuple and rows[0] else None
-            if not keeps_digest and kind == FOOTER and len(rows[0]) > 5:
-                rows[0] = (*rows[0][:5], digest.hexdigest(), *rows[0][6:])
             payload = b"".join(map(msgpack.packb, rows))
-            if kind not in (HEADER, FOOTER):
+            if kind == INDEX:
+                if made is not None and not keeps_index:
+                    payload = made.payload()
+                index, index_at = payload, offset
+            elif kind == FOOTER and len(rows[0]) > 6:
+                footer = rows[0][1:7]
+                if not keeps_digest:
+                    footer = (*footer[:4], digest.hexdigest(), *footer[5:])
+                payload = footer_payload(footer, index, index_at, offset)
+            elif kind != HEADER:
                 digest.update(payload)
+                try:
+                    packet = _indexed(made, rows, offset, packet)
+                except (TypeError, LookupError, ValueError, struct.error):
+                    keeps_index = True
+                if made is not None:
+                    made.add(payload)
+            offset += HEAD_BYTES + len(payload)
+            made = made or IndexBuilder(offset)
             write_block(sink, payload)
+
+
+def _indexed(made: IndexBuilder | None, rows: list[Any], offset: int, packet: int) -> int:
+    """Add the records of a block to an index; return the last packet."""
+    if made is None:
+        return packet
+    if rows[0][0] == STEP and made.steps_of:
+        made.begin(offset, rows[0][1], rows[0][2], packet)
+    for row in rows:
+        if row[0] == STEP:
+            made.steps_of[row[3]] += 1
+        elif row[0] == PACKET:
+            packet = max(packet, row[1])
+        elif row[0] == FACT:
+            made.fact(from_row(row[3]))
+        elif row[0] in (VIOLATION, BROKEN):
+            made.finding()
+    return packet
 
 
 def _fed(payload: bytes) -> Any:
@@ -189,13 +240,20 @@ class Fuzzer:
         """A trace with damaged bytes."""
         path = self._folder / "case.kemu"
         path.write_bytes(damaged_bytes(self._small.read_bytes(), draws))
-        read_whole(path)
+        read_all(path)
+
+    def trace_index(self, draws: Random) -> None:
+        """A trace with damage in its index or its footer."""
+        path, content = self._folder / "case.kemu", self._small.read_bytes()
+        *_, (at, _, _), _ = blocks_of(self._small, first_block(self._small))
+        path.write_bytes(content[:at] + damaged_bytes(content[at:], draws))
+        read_all(path)
 
     def trace_values(self, draws: Random) -> None:
         """A trace with right checksums and changed values."""
         path = self._folder / "case.kemu"
         changed_values(self._small, path, draws)
-        read_whole(path)
+        read_all(path)
 
     def scenario(self, draws: Random) -> None:
         """The text of a scenario, damaged."""
@@ -229,6 +287,7 @@ class Fuzzer:
 
 SURFACES: Mapping[str, tuple[Callable[[Fuzzer, Random], None], str]] = {
     "trace-bytes": (Fuzzer.trace_bytes, "byte "),
+    "trace-index": (Fuzzer.trace_index, "byte "),
     "trace-values": (Fuzzer.trace_values, "case.kemu"),
     "scenario": (Fuzzer.scenario, "case.toml"),
     "set": (Fuzzer.settings, "--set"),

@@ -126,27 +126,73 @@ def test_from_and_to_cut_a_window_of_time(recorded):
 
 
 def test_a_step_is_shown_with_its_neighbours(recorded):
-    """Context entries on each side, and the frame of the run."""
+    """Context steps on each side with the facts and packets between them, and the frame of the run."""
     rows = objects(recorded[0], "--step", "100", "--context", "2")
 
-    assert [row["kind"] for row in rows[::6]] == ["header", "footer"]
-    assert [row["seq"] for row in rows if row["kind"] == "step"][:3].count(100) <= 1
-    assert rows[3]["seq"] == 100 and len(rows) == 7
+    assert [rows[0]["kind"], rows[-1]["kind"]] == ["header", "footer"]
+    assert [row["seq"] for row in rows if row["kind"] == "step"] == [98, 99, 100, 101, 102]
+    alone = objects(recorded[0], "--step", "100", "--context", "90", "--actor", "c1")
+    assert {row["actor"] for row in alone if row["kind"] == "step"} == {"c1"}
 
 
-def test_violations_are_shown_with_their_neighbours(recorded, tmp_path):
-    """Each of them; what lies between them is left out."""
-    path = tmp_path / "violations.trace"
+def violated(header, path, at):
+    """A trace of 30 steps with violations at some of them."""
     with path.open("wb") as file:
-        writer = TraceWriter(file, read_trace(recorded[0]).header)
-        for number in range(1, 30):
-            writer.packet((number, 1_000 * number, "c1", "b0", 4, "Heartbeat", 30, "refused", -1))
-            if number in (10, 25):
-                writer.violation(Violation("one-owner", 1_000 * number, 3, ("g", "orders-0"), f"number {number}"))
+        writer = TraceWriter(file, header)
+        for number in range(1, 31):
+            writer.step((number, 1_000 * number, "c1", 1, 1_000 * number, (2, ("beat",)), ()))
+        for number in at:
+            writer.violation(Violation("one-owner", 1_000 * number, number, ("g", "orders-0"), f"number {number}"))
         writer.finish("violated", 30_000)
-    rows = objects(path, "--around", "violation", "--context", "3")
+    return path
 
-    assert [row["kind"] for row in rows] == ["header", *(["packet"] * 3 + ["violation"] + ["packet"] * 3) * 2, "footer"]
+
+def test_each_violation_is_shown_after_its_step(recorded, tmp_path):
+    """With the steps around the step; other steps are left out. Windows that meet are one."""
+    path = violated(read_trace(recorded[0]).header, tmp_path / "violations.trace", at=(10, 13, 25))
+    rows = objects(path, "--around", "violation", "--context", "2")
+
+    assert [row.get("seq", row["kind"]) for row in rows] == [
+        *("header", 8, 9, 10, 10, 11, 12, 13, 13, 14, 15, 23, 24, 25, 25, 26, 27, "footer"),
+    ]
+    assert [row["text"] for row in rows if row["kind"] == "violation"] == ["number 10", "number 13", "number 25"]
+    window = objects(path, "--from", "12500us", "--to", "14ms")
+    assert [row["kind"] for row in window] == ["header", "step", "violation", "step", "footer"]
+
+
+def test_a_violation_in_the_last_step_and_one_before_the_first_are_shown(recorded, tmp_path):
+    path = violated(read_trace(recorded[0]).header, tmp_path / "violations.trace", at=(0, 30))
+    rows = objects(path, "--around", "violation", "--context", "1")
+
+    assert [row.get("seq", row["kind"]) for row in rows] == ["header", 0, 1, 29, 30, 30, "footer"]
+
+
+def test_actor_without_a_name_lists_the_actors(recorded):
+    listed = explained(recorded[0], "--actor").output.splitlines()
+    counted = {row["actor"]: row["steps"] for row in objects(recorded[0], "--actor")}
+
+    assert listed[0].split() == ["actor", "steps"]
+    assert [line.split()[0] for line in listed[1:]] == list(counted)
+    assert list(counted)[:3] == ["admin", "b0", "b0/coordinator"]
+    steps = [record for record in read_trace(recorded[0]).records() if isinstance(record, Step)]
+    assert counted["c1"] == sum(step.actor == "c1" for step in steps) > 0
+    assert sum(counted.values()) == len(steps)
+
+
+def test_verify_checks_the_whole_file_and_prints_its_frame(recorded, tmp_path):
+    whole = explained(recorded[0], "--verify")
+    content = bytearray(recorded[0].read_bytes())
+    content[len(content) * 3 // 4] ^= 1
+    damaged = tmp_path / "damaged.trace"
+    damaged.write_bytes(content)
+
+    assert whole.exit_code == 0
+    assert [line.split()[0] for line in whole.output.splitlines()] == ["gc-pause-zombie,", "holds:"]
+    assert explained(damaged, "--step", "3").exit_code == 0, "the damage is in another part"
+    refused = explained(damaged, "--verify")
+    assert refused.exit_code == 2
+    assert "damaged block at byte" in refused.stderr
+    assert "give no filter" in explained(recorded[0], "--verify", "--step", "3").stderr
 
 
 def test_grep_keeps_the_whole_step_a_matching_line_belongs_to(recorded):

@@ -10,8 +10,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kemu.emulator.trace import traces
-from kemu.emulator.trace.blocks import MOST_BLOCK_BYTES, blocks_of, first_block, write_block, write_magic
-from kemu.emulator.trace.traces import FOOTER, HEADER, TraceWriter, read_trace, vocabulary
+from kemu.emulator.trace.blocks import (
+    HEAD_BYTES,
+    MOST_BLOCK_BYTES,
+    TraceError,
+    blocks_of,
+    first_block,
+    write_block,
+    write_magic,
+)
+from kemu.emulator.trace.traces import HEADER, TraceWriter, footer_payload, read_trace, vocabulary
 from kemu.tools import exits
 from kemu.tools.cli import kemu
 from lab.fuzz import small_trace
@@ -42,14 +50,15 @@ def written(path: Path, blocks: Sequence[bytes]) -> Path:
 
 def with_footer(blocks: list[bytes], **fields: Any) -> list[bytes]:
     """The blocks with other values in the footer, and right checksums."""
-    (_, *values) = msgpack.unpackb(blocks[-1], use_list=False)
+    (_, *values, _) = msgpack.unpackb(blocks[-1], use_list=False)
     footer = traces.Footer(*values)._replace(**fields)
-    return [*blocks[:-1], msgpack.packb((FOOTER, *footer))]
+    at = sum(HEAD_BYTES + len(block) for block in blocks[:-2])
+    return [*blocks[:-1], footer_payload(footer, blocks[-2], at, at + HEAD_BYTES + len(blocks[-2]))]
 
 
 def without_a_block(blocks: list[bytes]) -> list[bytes]:
-    """Each remaining block is whole, so only the footer shows the loss."""
-    return [*blocks[:-2], blocks[-1]]
+    """Each remaining block is whole, so only index and footer show the loss."""
+    return [*blocks[:-3], *blocks[-2:]]
 
 
 def a_microsecond_later(blocks: list[bytes]) -> list[bytes]:
@@ -141,7 +150,7 @@ def test_expected_violations_do_not_count(
         writer.finish(verdict, 9)
 
     if is_refused:
-        with pytest.raises(traces.TraceError, match=f'the footer has the verdict "{verdict}"'):
+        with pytest.raises(TraceError, match=f'the footer has the verdict "{verdict}"'):
             list(read_trace(path).records())
     else:
         assert len(list(read_trace(path).records())) == 2

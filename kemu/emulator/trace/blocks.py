@@ -16,13 +16,16 @@ from typing import BinaryIO
 MAGIC = b"kemu trace\r\n\x1a\n"
 """The magic number contains line ends and control-Z, like PNG's, so that a transfer in text mode damages the magic
 number."""
-TRACE_VERSION = 1
+TRACE_VERSION = 2
+"""The format version of written traces. In version 2, runs have an index (``emulator.trace.index``)."""
+READABLE = (1, TRACE_VERSION)
 SEARCH_BYTES = 1 << 20
 """Distance in bytes after a damaged block within which a good block is searched."""
 MOST_BLOCK_BYTES = 64 << 20
 """Longest payload that is read; a writer ends a block far earlier."""
 
 _HEAD = struct.Struct(">III")
+HEAD_BYTES = _HEAD.size
 _LENGTH_AND_CRC = struct.Struct(">II")
 _VERSION = struct.Struct(">H")
 
@@ -56,23 +59,33 @@ def first_block(path: Path) -> int:
     if len(start) < len(MAGIC) + _VERSION.size:
         raise TraceError(f"{path}: byte {len(MAGIC)}: the file ends before its format version")
     (version,) = _VERSION.unpack(start[len(MAGIC) :])
-    if version != TRACE_VERSION:
-        raise TraceError(f"{path}: byte {len(MAGIC)}: format version {version}; this kemu reads {TRACE_VERSION}")
+    if version not in READABLE:
+        raise TraceError(f"{path}: byte {len(MAGIC)}: format version {version}; this kemu reads up to {TRACE_VERSION}")
     return len(start)
 
 
-def blocks_of(path: Path, offset: int) -> Iterator[tuple[int, int, bytes | str]]:
+def block_at(file: BinaryIO, offset: int) -> bytes | str:
+    """Return the payload of the block at an offset, or a text about its damage."""
+    file.seek(offset)
+    return _read_block(file)
+
+
+def blocks_of(path: Path, offset: int, until: int | None = None) -> Iterator[tuple[int, int, bytes | str]]:
     """Yield (offset, offset of the end, payload) of each block. A torn tail is the last item, with a text about the
     damage as payload.
+
+    Args:
+        path: the file.
+        offset: the offset of the first block.
+        until: the offset at which to stop; None for the end of the file.
 
     Raises:
         TraceError: a good block follows a damaged block.
     """
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        while offset < size:
-            file.seek(offset)
-            payload = _read_block(file)
+        while offset < (size if until is None else until):
+            payload = block_at(file, offset)
             if isinstance(payload, str):
                 if (whole := _next_whole_block(file, offset, size)) is not None:
                     raise TraceError(
@@ -80,7 +93,7 @@ def blocks_of(path: Path, offset: int) -> Iterator[tuple[int, int, bytes | str]]
                     )
                 yield offset, size, payload
                 return
-            after = offset + _HEAD.size + len(payload)
+            after = offset + HEAD_BYTES + len(payload)
             yield offset, after, payload
             offset = after
 

@@ -5,7 +5,7 @@ the ``Send`` of its sender's step; the receiver's step names the packet. So a ro
 with the packets that were sent before (``Packets``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import msgpack
@@ -62,10 +62,15 @@ class Packets:
 
     Call the methods for every step and every packet record in the order of the trace. A packet arrives at most once; a
     repeated request is another packet.
+
+    Args:
+        find: for a reader of a part of a trace: returns the sender and the ``Send`` row of a packet that was sent
+            before the part.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, find: Callable[[int], tuple[str, Row] | None] | None = None) -> None:
         self._sent: dict[int, PacketInFlight] = {}
+        self._find = find
 
     def __len__(self) -> int:
         return len(self._sent)
@@ -94,6 +99,8 @@ class Packets:
         Raises:
             Malformed: no such packet is in flight.
         """
+        if packet_id not in self._sent and self._find is not None and (found := self._find(packet_id)) is not None:
+            self.sent(found[0], found[1:])
         packet = self._sent.pop(packet_id, None)
         if packet is None:
             raise Malformed(f"packet {packet_id} arrives but was never sent")

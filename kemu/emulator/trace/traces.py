@@ -1,18 +1,23 @@
 """The trace file: all events of a run, written once and read as a stream.
 
 The payloads of the file's blocks (``emulator.trace.blocks``) are msgpack arrays, one per record, whose first item is
-the kind of the record. A run begins with a block that holds only the ``Header``, and ends with a ``Footer``. A file may
-hold many runs, as a part of a campaign does.
+the kind of the record. A run begins with a block that holds only the ``Header``, and ends with an index and a
+``Footer``, each in a block of its own. A file may hold many runs, as a part of a campaign does.
 
-The digest is BLAKE2b-128 over all records between header and footer. So the digest depends neither on the event loop,
+``Trace.records`` reads a whole run, and checks everything. ``Trace.within`` reads a part of a run, whose blocks
+are checked against the index, and the index against the footer. Old traces and interrupted runs have no index; readers
+of a part read the whole run.
+
+The digest is BLAKE2b-128 over all records between header and index. So the digest depends neither on the event loop,
 which only the header names, nor on the division into blocks. A run without a file has the same digest.
 """
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias, get_origin
 
@@ -23,7 +28,27 @@ from attrs import Factory, asdict
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.facts import Seen, of_part, received, sent
 from kemu.emulator.findings import Violation, expected_among
-from kemu.emulator.trace.blocks import TRACE_VERSION, TraceError, blocks_of, first_block, write_block, write_magic
+from kemu.emulator.trace.blocks import (
+    HEAD_BYTES,
+    TRACE_VERSION,
+    TraceError,
+    block_at,
+    blocks_of,
+    first_block,
+    write_block,
+    write_magic,
+)
+from kemu.emulator.trace.index import (
+    INDEX,
+    TAIL_BYTES,
+    Index,
+    IndexBuilder,
+    Tail,
+    Window,
+    digest_of,
+    index_of,
+    tail_of,
+)
 from kemu.emulator.trace.rows import (
     HANGUP,
     LINK_DOWN,
@@ -42,8 +67,10 @@ from kemu.protocol.wire.schema import SPECS
 from kemu.protocol.wire.values import VALUES, from_row, to_row
 
 BLOCK_BYTES = 64 * 1024
-CHECK_EVERY = 64
-"""Number of records between two checks of the size of the open block."""
+CHECK_EVERY = 32
+"""Number of steps between two checks of the size of the open block."""
+MOST_EXTENTS = 8
+"""Number of extents whose sent packets a reader of a part keeps."""
 
 HEADER, STEP, PACKET, FACT, VIOLATION, BROKEN, FOOTER = range(7)
 _STEP_HEAD, _PACKET_HEAD = (STEP,), (PACKET,)
@@ -166,23 +193,31 @@ class TraceWriter:
         self._last_packet = 0
         self._sink = sink
         self._hash = hashlib.blake2b(digest_size=16)
-        self._records = 0
+        self._unchecked = CHECK_EVERY
+        """Number of steps until the size of the open block is checked; 0: the next step begins a block."""
         self._packer = msgpack.Packer(use_bin_type=True, autoreset=False, buf_size=2 * BLOCK_BYTES)
         self._pack = self._packer.pack
         self._finished = False
+        self._is_cut = False
+        """Whether the open block must end before the next step."""
+        self._offset = 0
+        """Offset of the open block, from the header on."""
         if sink is not None:
             if new_file:
                 write_magic(sink)
-            fields = asdict(header) | {"vocabulary": header.vocabulary or vocabulary()}
-            write_block(sink, msgpack.packb((HEADER, fields)))
+            self._write(msgpack.packb((HEADER, asdict(header) | {"vocabulary": header.vocabulary or vocabulary()})))
+        self._index = IndexBuilder(self._offset)
+        self._steps_of = self._index.steps_of
 
     def step(self, row: StepRow) -> None:
         """Write a step of a machine."""
         self.steps += 1
+        if self._unchecked:
+            self._unchecked -= 1
+        else:
+            self._begin_block_if_full(row)
+        self._steps_of[row[2]] += 1
         self._pack(_STEP_HEAD + row)
-        self._records = records = self._records + 1
-        if records >= CHECK_EVERY:
-            self._end_block_if_full()
 
     def packet(self, row: PacketRow) -> None:
         """Write the fate of a packet (``due_us`` -1: no arrival). A packet is counted at its first record."""
@@ -190,25 +225,22 @@ class TraceWriter:
             self._last_packet = row[0]
             self.messages += 1
         self._pack(_PACKET_HEAD + row)
-        self._records = records = self._records + 1
-        if records >= CHECK_EVERY:
-            self._end_block_if_full()
 
     def fact(self, seq: int, at_us: int, fact: object) -> None:
         """Write a fact of the world."""
+        self._index.fact(fact)
         self._pack((FACT, seq, at_us, to_row(fact)))
-        self._records += 1
 
     def violation(self, violation: Violation) -> None:
         """Write a violation."""
         v = violation
+        self._index.finding()
         self._pack((VIOLATION, v.checker, v.at_us, v.seq, v.entities, v.text, v.liveness, v.kind))
-        self._records += 1
 
     def broken(self, row: BrokenRow) -> None:
         """Write a step that raised an exception."""
+        self._index.finding()
         self._pack((BROKEN, *row))
-        self._records += 1
 
     def digest(self) -> str:
         """Return the digest of all records so far, as 32 hexadecimal digits."""
@@ -222,59 +254,99 @@ class TraceWriter:
             self._sink.flush()
 
     def finish(self, verdict: str, virtual_us: int, fired: tuple[int, ...] | None = None) -> str:
-        """Write the footer, which is no part of the digest; return the run's digest."""
+        """Write index and footer, which are no part of the digest; return the run's digest."""
         assert not self._finished, "a run ends once"
         self._finished = True
         digest = self.digest()
         if self._sink is not None:
+            index, index_at = self._index.payload(), self._offset
+            self._write(index)
             footer = Footer(verdict, self.steps, self.messages, virtual_us, digest, fired)
-            write_block(self._sink, msgpack.packb((FOOTER, *footer)))
+            self._write(footer_payload(footer, index, index_at, self._offset))
             self._sink.flush()
         return digest
 
-    def _end_block_if_full(self) -> None:
-        if len(self._packer.getbuffer()) >= BLOCK_BYTES:
+    def _begin_block_if_full(self, row: StepRow) -> None:
+        """Begin a block with a step, if the open block is full or was ended by ``flush``."""
+        if self._is_cut or len(self._packer.getbuffer()) >= BLOCK_BYTES:
             self._end_block()
-        else:
-            self._records = 0
+            self._index.begin(self._offset, row[0], row[1], self._last_packet)
+        self._unchecked = CHECK_EVERY
+        self._is_cut = False
 
     def _end_block(self) -> None:
         payload = self._packer.bytes()
-        self._records = 0
+        self._unchecked = 0
         if payload:
+            self._is_cut = True
             self._packer.reset()
             self._hash.update(payload)
-            if self._sink is not None:
-                write_block(self._sink, payload)
+            self._index.add(payload)
+            self._write(payload)
+
+    def _write(self, payload: bytes) -> None:
+        self._offset += HEAD_BYTES + len(payload)
+        if self._sink is not None:
+            write_block(self._sink, payload)
+
+
+class End(NamedTuple):
+    """The end of a run with an index, as found from the end of the file. The run's records are unchecked."""
+
+    footer: Footer
+    tail: Tail
+
+
+class Survey(NamedTuple):
+    """The actors of a run with the number of their steps, and the run's violations and steps that raised."""
+
+    steps_of: Mapping[str, int]
+    findings: tuple[Violation | Broken, ...]
 
 
 class Trace:
     """A run in a file. Only the header is in memory; every ``records()`` reads the file."""
 
-    def __init__(self, path: Path, header: Header, offset: int) -> None:
+    def __init__(self, path: Path, header: Header, start: int, offset: int, end: End | None = None) -> None:
         self.path = path
         self.header = header
+        self.start = start
+        """Offset of the header's block."""
         self.offset = offset
         """Offset of the block after the header."""
         self.at = offset
-        """Offset of the block that ``records`` has read last."""
+        """Offset of the block that was read last."""
+        self._known_end = end
+        self._sends: dict[int, dict[int, tuple[str, Row]]] = {}
+        """Extent -> packet -> (actor of the step that sent the packet, row of the ``Send``)."""
 
     def records(self) -> Iterator[Record]:
         """Yield all records after the header in order; the last one is a ``Footer`` or a ``Torn``.
 
-        The digest, the counts and the verdict of a footer are those of the records.
+        The digest, the counts and the verdict of a footer are those of the records, and so is the index.
 
         Raises:
-            TraceError: a damaged block before the tail, an invalid record, or a footer that contradicts the records.
+            TraceError: a damaged block before the tail, an invalid record, or a footer or an index that contradicts the
+            records.
         """
         end = self._end()
-        tally = _Tally(self.header)
+        tally = _Tally(self.header, self.offset - self.start)
+        index: tuple[int, bytes] | None = None
         for offset, _, payload in blocks_of(self.path, self.offset):
             self.at = offset
             if isinstance(payload, str) or payload[1:2] == bytes((HEADER,)):
                 break
-            for record in map(self._record, _rows(self.path, offset, payload)):
+            if payload[1:2] == bytes((INDEX,)):
+                if index is not None:
+                    raise self.damaged("a second index")
+                index = offset, payload
+                continue
+            for number, record in enumerate(map(self._record, _rows(self.path, offset, payload))):
                 if not isinstance(record, Footer):
+                    if index is not None:
+                        raise self.damaged("records after the index")
+                    if number == 0:
+                        tally.block(offset - self.start, payload, record)
                     tally.add(record)
                     yield record
                 elif isinstance(end, Torn) or offset != end[0]:
@@ -282,10 +354,120 @@ class Trace:
                 elif wrong := tally.contradiction(record):
                     raise self.damaged(wrong)
                 else:
+                    self._check_index(index, tally.index, payload, record)
                     yield record
                     return
         assert isinstance(end, Torn)
         yield end
+
+    def _check_index(self, index: tuple[int, bytes] | None, made: IndexBuilder, payload: bytes, footer: Footer) -> None:
+        """Compare the index with the records, and the footer's tail with the index."""
+        if index is None:
+            if len(msgpack.unpackb(payload, use_list=False)) > 1 + len(footer):
+                raise self.damaged("the footer names an index, and there is no index before the footer")
+            return
+        at, said = index
+        if payload != footer_payload(footer, said, at - self.start, self.at - self.start):
+            raise self.damaged(f"the footer does not name the index at byte {at}")
+        if said != made.payload():
+            self.at = at
+            raise self.damaged("the index contradicts the records")
+
+    # --- parts -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def index(self) -> Index | None:
+        """The run's index; None if it is absent or damaged, so that all records must be read."""
+        if self._known_end is None:
+            return None
+        tail = self._known_end.tail
+        with self.path.open("rb") as file:
+            payload = block_at(file, self.start + tail.index_at)
+        if isinstance(payload, str) or len(payload) != tail.index_bytes or digest_of(payload) != tail.digest:
+            return None
+        return index_of(payload, tail.index_at)
+
+    def within(self, windows: Sequence[Window]) -> Iterator[Record]:
+        """Yield the records of at least these windows in order, and the end of the run.
+
+        With an index, only extents with such records are read; their checksums must be those of the index. Without an
+        index, the records are all of ``records``.
+
+        Raises:
+            TraceError: as for ``records``, in the part that is read.
+        """
+        if self.index is None or self._known_end is None:
+            yield from self.records()
+            return
+        for number in sorted({number for window in windows for number in self.index.extents(window)}):
+            yield from self._extent(self.index, number)
+        yield self._known_end.footer
+
+    def survey(self) -> Survey:
+        """Return the actors and the findings of the run, from the index or else from all records.
+
+        Raises:
+            TraceError: as for ``records``.
+        """
+        if self.index is not None:
+            index = self.index
+            read = (record for number in index.findings for record in self._extent(index, number))
+            return Survey(index.steps_of, _findings(read))
+        made = IndexBuilder(0)
+        found: list[Violation | Broken] = []
+        for record in self.records():
+            if isinstance(record, Step):
+                made.steps_of[record.actor] += 1
+            elif isinstance(record, WorldFact):
+                made.fact(record.fact)
+            else:
+                found += _findings((record,))
+        return Survey(made.steps_of, tuple(found))
+
+    def has_step(self, step: int) -> bool:
+        """Whether the run has a step with this number.
+
+        Raises:
+            TraceError: as for ``within``.
+        """
+        records = self.within([Window(step, step)])
+        return any(isinstance(record, Step | Broken) and record.seq == step for record in records)
+
+    def sent(self, packet: int) -> tuple[str, Row] | None:
+        """Find the step that sent a packet with the index: (actor, row of the ``Send``); None if there is none."""
+        if self.index is None:
+            return None
+        number = self.index.extent_of_packet(packet)
+        if number not in self._sends:
+            if len(self._sends) >= MOST_EXTENTS:
+                del self._sends[next(iter(self._sends))]
+            at, records = self.at, self._extent(self.index, number)
+            self._sends[number] = {
+                row[1]: (record.actor, row)
+                for record in records
+                if isinstance(record, Step)
+                for row in record.effects
+                if row[0] == SEND
+            }
+            self.at = at
+        return self._sends[number].get(packet)
+
+    def _extent(self, index: Index, number: int) -> Iterator[Record]:
+        """Yield the records of an extent, after a comparison of its bytes with the index."""
+        extent, following = index.extent(number), index.extent(number + 1)
+        crc, payloads = 0, []
+        for offset, _, payload in blocks_of(self.path, self.start + extent.offset, self.start + following.offset):
+            self.at = offset
+            if isinstance(payload, str):
+                raise self.damaged(payload)
+            crc = zlib.crc32(payload, crc)
+            payloads.append((offset, payload))
+        if crc != extent.crc:
+            self.at = self.start + extent.offset
+            raise self.damaged("the index has another checksum for this block")
+        for offset, payload in payloads:
+            self.at = offset
+            yield from map(self._record, _rows(self.path, offset, payload))
 
     def footer(self) -> Footer:
         """Return the footer, after a check of the digest.
@@ -342,6 +524,9 @@ class Trace:
                 return Torn(offset, os.path.getsize(self.path) - offset, payload)
             if payload[1:2] == bytes((HEADER,)):
                 break
+            if payload[1:2] == bytes((INDEX,)):
+                offset = after
+                continue
             if payload[1:2] == bytes((FOOTER,)):
                 first, *others = map(self._record, _rows(self.path, offset, payload))
                 if others or not isinstance(first, Footer):
@@ -363,27 +548,52 @@ class Trace:
             raise self._unreadable(str(error)) from None
 
 
-class _Tally:
-    """Counts the records of a run, to compare them with its footer."""
+def footer_payload(footer: Footer, index: bytes, index_at: int, footer_at: int) -> bytes:
+    """Return the payload of a footer with a tail. Offsets count from the header; ``index``: payload of the index."""
+    packed: bytes = msgpack.packb((FOOTER, *footer, bytes(TAIL_BYTES)))
+    tail = Tail(len(packed), footer_at, index_at, len(index), digest_of(index))
+    return packed[:-TAIL_BYTES] + tail.packed()
 
-    def __init__(self, header: Header) -> None:
+
+def _findings(records: Iterable[Record]) -> tuple[Violation | Broken, ...]:
+    return tuple(record for record in records if isinstance(record, Violation | Broken))
+
+
+class _Tally:
+    """Counts the records of a run, to compare them with its footer, and makes the run's index."""
+
+    def __init__(self, header: Header, offset: int) -> None:
+        self.index = IndexBuilder(offset)
         self._expect = header.scenario.get("expect", ())
-        self._steps = self._messages = self._last_packet = self._at_us = self._seq = 0
+        self._steps = self._messages = self._last_packet = 0
         self._violations: list[Violation] = []
         self._broke = False
+        self._is_begun = False
+
+    def block(self, offset: int, payload: bytes, first: Record) -> None:
+        """Begin a block. Every block that begins with a step, but the first of the run, begins an extent."""
+        if self._is_begun and isinstance(first, Step):
+            self.index.begin(offset, first.seq, first.at_us, self._last_packet)
+        self._is_begun = True
+        self.index.add(payload)
 
     def add(self, record: Record) -> None:
         """Count a record."""
         if isinstance(record, Step):
             self._steps += 1
+            self.index.steps_of[record.actor] += 1
+        elif isinstance(record, WorldFact):
+            self.index.fact(record.fact)
         elif isinstance(record, PacketRecord):
             if record.packet_id > self._last_packet:
                 self._last_packet = record.packet_id
                 self._messages += 1
         elif isinstance(record, Violation):
             self._violations.append(record)
+            self.index.finding()
         elif isinstance(record, Broken):
             self._broke = True
+            self.index.finding()
 
     def contradiction(self, footer: Footer) -> str:
         """Return the first difference between the footer and the records; "" if there is none."""
@@ -444,15 +654,56 @@ def read_runs(path: str | Path) -> Iterator[Trace]:
     """Yield all runs of a trace file in order, up to a torn tail. The exceptions are those of ``read_trace``."""
     path = Path(path)
     start = first_block(path)
+    ends = _ends(path, start)
+    if ends:
+        for at, end in ends:
+            for offset, after, payload in blocks_of(path, at, at + 1):
+                assert isinstance(payload, bytes), "what was read once can be read again"
+                yield Trace(path, _header(path, offset, payload), offset, after, end)
+        return
     for offset, after, payload in blocks_of(path, start):
         if isinstance(payload, str):
             if offset == start:
                 raise TraceError(f"{path}: damaged at byte {offset}, before the first run's header: {payload}")
             return
         if payload[1:2] == bytes((HEADER,)):
-            yield Trace(path, _header(path, offset, payload), after)
+            yield Trace(path, _header(path, offset, payload), offset, after)
         elif offset == start:
             raise TraceError(f"{path}: byte {offset}: a run must begin with its header")
+
+
+def _ends(path: Path, first: int) -> list[tuple[int, End]]:
+    """Return (offset of the header, end) of each run, found from the end of the file.
+
+    Empty if not every run has a header, a footer and an index: the blocks must then be read one by one.
+    """
+    ends: list[tuple[int, End]] = []
+    with path.open("rb") as file:
+        after = os.fstat(file.fileno()).st_size
+        while after > first:
+            file.seek(max(first, after - TAIL_BYTES))
+            data = file.read(TAIL_BYTES)
+            if len(data) < TAIL_BYTES:
+                return []
+            tail = tail_of(data)
+            at = after - HEAD_BYTES - tail.footer_bytes
+            start = at - tail.footer_at
+            if not first <= start < at:
+                return []
+            footer, header = block_at(file, at), block_at(file, start)
+            if not isinstance(footer, bytes) or len(footer) != tail.footer_bytes:
+                return []
+            if not isinstance(header, bytes) or header[1:2] != bytes((HEADER,)):
+                return []
+            try:
+                (record,) = map(record_of, _rows(path, at, footer))
+            except ValueError:
+                return []
+            if not isinstance(record, Footer):
+                return []
+            ends.append((start, End(record, tail)))
+            after = start
+    return ends[::-1]
 
 
 def facts_of(trace: Trace, wants: Callable[[type], bool] | None = None) -> Iterator[Seen]:
@@ -571,6 +822,8 @@ def record_of(row: Row) -> Record:
     """
     fields = row[1:]
     types = tuple(map(type, fields))
+    if row[0] == FOOTER and types[6:] == (bytes,):
+        fields = fields[:6]
     match row[0]:
         case 1 if types == _STEP_FIELDS:
             check_event(fields[5])

@@ -2,25 +2,26 @@
 
 import json
 import re
-from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import click
 
 from kemu.emulator.text.tables import printable
 from kemu.emulator.text.units import duration_us
-from kemu.emulator.trace.traces import read_runs
+from kemu.emulator.trace.index import LAST, Window, windows_around
+from kemu.emulator.trace.traces import Trace, read_runs
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 from kemu.tools.errors import BadInput
 from kemu.tools.output import is_read
-from kemu.tools.report.layout import fold, terminal_width
-from kemu.tools.report.transcript import LEGEND, Entry, entries_of
+from kemu.tools.report.layout import TableColumn, fold, print_lines, table, terminal_width
+from kemu.tools.report.transcript import FRAME, LEGEND, Entry, entries_of
 
-FRAME = ("header", "footer", "torn")
-"""Kinds of entries that every filter keeps."""
 CONTEXT = 10
-"""Default number of neighbours before and after a step or a violation."""
+"""Default number of steps before and after a step or a violation."""
+WHO = "?"
+"""Value of ``--actor`` without a name."""
 HANG = 24
 """Indentation of continued lines."""
 
@@ -52,19 +53,21 @@ class _Pattern(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 @click.command()
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option(
-    "--actor", "actors", multiple=True, help="Print only this actor or host (c1, b0/coordinator); repeatable."
-)
+    "--actor", "actors", multiple=True, is_flag=False, flag_value=WHO, metavar="[NAME]",
+    help="Print only this actor or host (c1, b0/coordinator); repeatable. Without NAME: list the actors.",
+)  # fmt: skip
 @click.option("--from", "from_us", type=_Time(), help='Print only entries from this virtual time on ("12.5s").')
 @click.option("--to", "to_us", type=_Time(), help="Print only entries up to this virtual time.")
 @click.option("--grep", "pattern", type=_Pattern(), help="Print only entries that match this regular expression.")
 @click.option(
     "--step", type=click.IntRange(min=0), metavar="N", help="Print the step with this number and its neighbours."
 )
-@click.option("--around", type=click.Choice(["violation"]), help="Print each violation and its neighbours.")
+@click.option("--around", type=click.Choice(["violation"]), help="Print each violation after its step, and neighbours.")
 @click.option(
     "--context", type=click.IntRange(min=0), default=CONTEXT, show_default=True, metavar="N",
-    help="With --step or --around: the number of neighbours on each side.",
+    help="With --step or --around: the number of steps on each side.",
 )  # fmt: skip
+@click.option("--verify", is_flag=True, help="Check the whole file, and print only the beginning and end of each run.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def explain(
     trace: Path,
@@ -75,44 +78,117 @@ def explain(
     step: int | None,
     around: str | None,
     context: int,
+    verify: bool,
     form: str,
 ) -> None:
     """Print TRACE as text: a line for each step, followed by the effects and notes of the step.
 
     With --format json, each line is one JSON object. For a torn file, the command prints the complete records
     before the error.
+
+    With --step, --around, --from or --to, the command reads only the index of the trace and the blocks that it needs.
+    The command checks the index, these blocks and the footer. Without these options, and with --verify, the command
+    checks the whole file, as "kemu report" and "kemu replay" do.
     """
     if from_us is not None and to_us is not None and from_us > to_us:
         raise click.UsageError("--from is later than --to: no time lies between them")
     if step is not None and around is not None:
         raise click.UsageError("--step and --around exclude each other: give one")
-    torn = ""
-    known: set[str] = set()
-    entries = explained(trace, actors, from_us, to_us, pattern, known)
-    place = _Place(step, around) if step is not None or around is not None else None
-    if place is not None:
-        entries = place.near(entries, context)
-    shown = False
-    for entry in entries:
-        if form == "text" and not shown:
-            click.echo(LEGEND)
-        shown = True
-        if not is_read():
+    is_part = any(each is not None for each in (from_us, to_us, step, around))
+    if verify and (is_part or actors or pattern):
+        raise click.UsageError("--verify checks the whole file: give no filter")
+    if is_part or actors:
+        _say_without_index(trace)
+    if actors:
+        who = _steps_of(trace)
+        if WHO in actors:
+            _print_actors(who, form)
             return
-        if entry.data["kind"] == "torn":
-            torn = entry.lines[0]
-        if form == "json":
-            click.echo(json.dumps(entry.data))
-        elif entry.data["kind"] != "torn":
-            _print(entry)
+        _check_actors(trace, actors, who)
+    asked = _Asked(actors, from_us or 0, LAST if to_us is None else to_us, step, around, context)
+    torn, shown = "", False
+    found = False
+    for run in read_runs(trace):
+        windows = asked.windows(run) if is_part else None
+        found |= windows != []
+        for entry in entries_of(run, windows, actors):
+            kind = entry.data["kind"]
+            if kind not in FRAME and (verify or not (pattern is None or any(map(pattern.search, entry.lines)))):
+                continue
+            if form == "text" and not shown and not verify:
+                click.echo(LEGEND)
+            shown = True
+            if not is_read():
+                return
+            if kind == "torn":
+                torn = entry.lines[0]
+            if form == "json":
+                click.echo(json.dumps(entry.data))
+            elif kind != "torn":
+                _print(entry)
     if torn:
         raise BadInput(f"{trace}: {torn}")
-    missing = [actor for actor in actors if actor not in known]
+    if not found:
+        raise BadInput(f"{trace}: the trace has no {'violation' if step is None else f'step {step}'}")
+
+
+@frozen
+class _Asked:
+    """The filters of a call."""
+
+    actors: tuple[str, ...]
+    from_us: int
+    to_us: int
+    step: int | None
+    around: str | None
+    context: int
+
+    def windows(self, run: Trace) -> list[Window]:
+        """Return the parts of a run to print; empty if the run has no such step or no violation."""
+        times = Window(from_us=self.from_us, to_us=self.to_us)
+        if self.step is None and self.around is None:
+            return [times]
+        with run.interpreted():
+            steps = [each.seq for each in run.survey().findings] if self.step is None else [self.step]
+            if self.step is not None and not run.has_step(self.step):
+                return []
+        near = windows_around(steps, self.context)
+        return [attrs.evolve(window, from_us=self.from_us, to_us=self.to_us) for window in near]
+
+
+def _say_without_index(trace: Path) -> None:
+    """Say on standard error that the whole file must be read."""
+    if any(run.index is None for run in read_runs(trace)):
+        why = "an earlier kemu wrote the file, its run was interrupted, or the end of the file is damaged"
+        click.echo(f"{trace} has no index, so the whole file is read ({why})", err=True)
+
+
+def _steps_of(trace: Path) -> dict[str, int]:
+    """The actors of all runs, and the numbers of their steps."""
+    total: dict[str, int] = {}
+    for run in read_runs(trace):
+        with run.interpreted():
+            for actor, steps in run.survey().steps_of.items():
+                total[actor] = total.get(actor, 0) + steps
+    return dict(sorted(total.items(), key=lambda row: _by_number(row[0])))
+
+
+def _print_actors(steps_of: dict[str, int], form: str) -> None:
+    if form == "json":
+        for actor, steps in steps_of.items():
+            click.echo(json.dumps({"actor": actor, "steps": steps}))
+        return
+    print_lines(table([TableColumn("actor"), TableColumn("steps", right=True)],
+                      [[printable(actor), f"{steps:,}"] for actor, steps in steps_of.items()], indent=0))  # fmt: skip
+
+
+def _check_actors(trace: Path, actors: tuple[str, ...], steps_of: dict[str, int]) -> None:
+    """Refuse an actor that the trace does not have."""
+    hosts = sorted({host_of(actor) for actor in steps_of}, key=_by_number)
+    missing = [actor for actor in actors if actor not in steps_of and actor not in hosts]
     if missing:
-        hosts = sorted({host_of(actor) for actor in known}, key=_by_number)
-        raise BadInput(f"{trace}: the trace has no actor {', '.join(missing)}; the hosts are {', '.join(hosts)}")
-    if place is not None and not place.found:
-        raise BadInput(f"{trace}: {place.missing}")
+        more = '; "--actor" without a name lists all actors'
+        raise BadInput(f"{trace}: the trace has no actor {', '.join(missing)}; the hosts are {', '.join(hosts)}{more}")
 
 
 def _print(entry: Entry) -> None:
@@ -122,82 +198,8 @@ def _print(entry: Entry) -> None:
             click.echo(part)
 
 
-def _by_number(host: str) -> tuple[str, int]:
-    """Sort key of hosts that puts c2 before c10."""
+def _by_number(actor: str) -> tuple[str, int, str]:
+    """Sort key of actors that puts c2 before c10."""
+    host, _, part = actor.partition("/")
     letters = host.rstrip("0123456789")
-    return letters, int(host[len(letters) :] or 0)
-
-
-class _Place:
-    """A filter for the neighbours of one step, or of all violations."""
-
-    def __init__(self, step: int | None, around: str | None) -> None:
-        self._step = step
-        self.found = False
-        self.missing = f"the trace has no step {step}" if around is None else "the trace has no violation"
-
-    def near(self, entries: Iterator[Entry], context: int) -> Iterator[Entry]:
-        """Yield the step or violations with ``context`` entries before and after, and all entries of ``FRAME``."""
-        before: deque[Entry] = deque(maxlen=context)
-        after = 0
-        for entry in entries:
-            if entry.data["kind"] in FRAME:
-                before.clear()
-                yield entry
-            elif self._is_here(entry):
-                self.found = True
-                yield from before
-                before.clear()
-                after = context
-                yield entry
-            elif after:
-                after -= 1
-                yield entry
-            else:
-                before.append(entry)
-
-    def _is_here(self, entry: Entry) -> bool:
-        if self._step is None:
-            return entry.data["kind"] in ("violation", "broken")
-        return entry.data["kind"] in ("step", "broken") and entry.data["seq"] == self._step
-
-
-def explained(
-    path: Path,
-    actors: tuple[str, ...] = (),
-    from_us: int | None = None,
-    to_us: int | None = None,
-    pattern: "re.Pattern[str] | None" = None,
-    known: set[str] | None = None,
-) -> Iterator[Entry]:
-    """Yield the entries of all runs of a file that match the filters, and all headers and footers.
-
-    ``actors``: actors or hosts ("b0" includes "b0/coordinator"); empty for all. ``from_us`` and ``to_us`` are virtual
-    times. ``pattern`` must match a line of the entry. The function adds the names of all actors and hosts to ``known``.
-
-    Raises:
-        TraceError: the file is no trace, or is damaged.
-        OSError: the file cannot be read.
-    """
-    wanted = frozenset(actors)
-    for run in read_runs(path):
-        for entry in entries_of(run):
-            if known is not None:
-                for actor in entry.actors:
-                    known |= {actor, host_of(actor)}
-            if entry.data["kind"] in FRAME or _passes(entry, wanted, from_us, to_us, pattern):
-                yield entry
-
-
-def _passes(
-    entry: Entry,
-    actors: frozenset[str],
-    from_us: int | None,
-    to_us: int | None,
-    pattern: "re.Pattern[str] | None",
-) -> bool:
-    if (from_us is not None and entry.at_us < from_us) or (to_us is not None and entry.at_us > to_us):
-        return False
-    if actors and entry.actors and not any(actor in actors or host_of(actor) in actors for actor in entry.actors):
-        return False
-    return pattern is None or any(pattern.search(line) for line in entry.lines)
+    return letters, int(host[len(letters) :] or 0), part

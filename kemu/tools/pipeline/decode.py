@@ -28,6 +28,7 @@ from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.allowed_code import Code, code_allowed
 from kemu.emulator.trace.blocks import TraceError, blocks_of, first_block
+from kemu.emulator.trace.index import INDEX
 from kemu.emulator.trace.rows import APPEND, EFFECT_NAMES, EVENT_NAMES, NOTE, RECEIVED, TOLD, WRITE_ONLY, noted_by
 from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Footer, Header
 from kemu.protocol.frozen import frozen
@@ -205,8 +206,8 @@ class Decoder:
                 if self._steps:
                     self._step(run, (*row[:7], ()), row[7])
             elif kind == FOOTER:
-                self._end(run, row)
-            else:
+                self._end(run, row[:7])
+            elif kind != INDEX:
                 raise TraceError(f"byte {offset}: unknown kind of record {kind!r}")
         if unpacker.tell() != len(payload):
             raise TraceError(f"byte {offset}: the block ends inside a record")

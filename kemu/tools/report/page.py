@@ -12,7 +12,6 @@ import json
 import sys
 import zlib
 from array import array
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import pairwise
@@ -23,6 +22,7 @@ from typing import Any
 from kemu.emulator.findings import LOSS_REASONS, STAYS_BLOCKED, STAYS_DEGRADED
 from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.scenario.expectations import split
+from kemu.emulator.trace.index import windows_around
 from kemu.emulator.trace.traces import Trace
 from kemu.protocol.frozen import frozen
 from kemu.tools.files import write_text
@@ -31,10 +31,10 @@ from kemu.tools.report.frames import Column, Frame
 from kemu.tools.report.headlines import still, tiles
 from kemu.tools.report.reasons import short_members, short_reason
 from kemu.tools.report.run_report import Restarts
-from kemu.tools.report.transcript import Entry, entries_of
+from kemu.tools.report.transcript import STEPS, Entry, entries_of
 
 STEPS_AROUND = 10
-"""Entries of the transcript before and after a violation."""
+"""Steps of the transcript before and after a violation."""
 MOST_VIOLATIONS = 50
 """Violations with the entries around them; the others have their text only."""
 DEFLATE_LEVEL = 6
@@ -192,25 +192,15 @@ def write_page(report: RunReport, path: Path, trace: Trace | None = None) -> Non
 
 def steps_around(trace: Trace, steps: Iterable[int]) -> dict[int, list[str]]:
     """The lines of the transcript around each of these steps. The lines of the step itself begin with ">"."""
-    wanted = set(steps)
+    wanted, place = sorted(set(steps)), 0
     found: dict[int, list[str]] = {}
-    open_for: dict[int, int] = {}
-    before: deque[Entry] = deque(maxlen=STEPS_AROUND)
-    for entry in entries_of(trace):
-        seq = entry.data.get("seq", -1)
-        is_here = seq in wanted and entry.data["kind"] in ("step", "broken")
-        for step in list(open_for):
-            found[step] += _lines(entry, False)
-            open_for[step] -= 1
-            if not open_for[step]:
-                del open_for[step]
-        if is_here:
-            wanted.discard(seq)
-            found[seq] = [line for each in before for line in _lines(each, False)] + _lines(entry, True)
-            open_for[seq] = STEPS_AROUND
-        if not wanted and not open_for:
-            break
-        before.append(entry)
+    for entry in entries_of(trace, windows_around(wanted, STEPS_AROUND)):
+        kind = entry.data["kind"]
+        if kind in STEPS:
+            place = entry.data["seq"]
+        for step in wanted if kind in (*STEPS, "fact", "packet") else ():
+            if abs(place - step) <= STEPS_AROUND:
+                found.setdefault(step, []).extend(_lines(entry, kind in STEPS and place == step))
     return found
 
 

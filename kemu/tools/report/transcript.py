@@ -4,7 +4,8 @@ Each record becomes an entry with lines, actors and values. The first line of a 
 effect and note follows. Filters select whole entries, so the lines of a step stay together.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -12,11 +13,12 @@ import attrs
 from kemu.emulator.findings import Violation
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace import rows
+from kemu.emulator.trace.index import LAST, Window
 from kemu.emulator.trace.rows import Packets, Row
 from kemu.emulator.trace.traces import Broken, Footer, Header, PacketRecord, Record, Step, Torn, Trace, WorldFact
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import frozen
-from kemu.protocol.names import TopicPartition
+from kemu.protocol.names import TopicPartition, host_of
 from kemu.protocol.wire.codec import CodecError, Malformed, unseal
 from kemu.protocol.wire.schema import SPECS, Kind
 from kemu.protocol.wire.values import from_row
@@ -31,6 +33,10 @@ time         step    actor            event; below it the effects and notes
 """
 BELOW = " " * 22
 """Indentation of the effects and notes of a step, which aligns them with the actor of the step."""
+FRAME = ("header", "footer", "torn")
+"""Kinds of entries that every filter keeps."""
+STEPS = ("step", "broken")
+"""Kinds of entries that are steps."""
 SENT = "sent"
 MESSAGE_WIDTH = 72
 FIRST = ("error", "generation", "member_id", "instance_id", "leader")
@@ -50,34 +56,93 @@ class Entry:
     data: dict[str, Any]
 
 
-def entries_of(trace: Trace) -> Iterator[Entry]:
-    """Yield all entries of a run in order, from the header on.
+def entries_of(trace: Trace, windows: Sequence[Window] | None = None, actors: Collection[str] = ()) -> Iterator[Entry]:
+    """Yield entries of a run in order, with its header and its end.
+
+    Args:
+        trace: the run.
+        windows: disjoint parts of the run, in order; a violation then follows its step. With None, the entries are all
+            records in the order of the file.
+        actors: actors or hosts whose entries are wanted ("b0" includes "b0/coordinator"); empty for all.
 
     Raises:
-        TraceError: the file is damaged.
+        TraceError: the file is damaged. With windows, damage outside of the parts is not found.
     """
     with trace.interpreted():
-        yield from _entries(trace)
+        yield _header(trace.header)
+        yield from _Reading(trace, windows, actors).entries()
 
 
-def _entries(trace: Trace) -> Iterator[Entry]:
-    yield _header(trace.header)
-    packets = Packets()
-    step: Step | None = None
-    fates: dict[int, PacketRecord] = {}
-    for record in trace.records():
-        if step is not None:
-            if isinstance(record, PacketRecord) and record.packet_id in fates:
-                fates[record.packet_id] = record
-                continue
-            yield _step(step, fates, packets)
-            step = None
-        if isinstance(record, Step):
-            step = record
-            fates = {row[1]: _NO_FATE for row in record.effects if row[0] == rows.SEND}
-        else:
-            yield _other(record, packets)
-    assert step is None, "a trace ends with a footer or its lack"
+class _Reading:
+    """Makes the wanted entries of a run from its records."""
+
+    def __init__(self, trace: Trace, windows: Sequence[Window] | None, actors: Collection[str]) -> None:
+        self._actors = frozenset(actors)
+        self._windows = None if windows is None else deque(windows)
+        self._records = trace.records() if windows is None else trace.within(windows)
+        self._packets = Packets(None if windows is None or trace.index is None else trace.sent)
+        found = () if windows is None else trace.survey().findings
+        self._violations = deque(
+            sorted(
+                (each for each in found if isinstance(each, Violation) and self._is_near(each, windows or ())),
+                key=lambda each: each.seq,
+            )
+        )
+        """Violations in the windows that were not yet yielded."""
+        self._place = 0
+        """Number of the last step."""
+
+    @staticmethod
+    def _is_near(violation: Violation, windows: Sequence[Window]) -> bool:
+        return any(window.holds(violation.seq, violation.at_us) for window in windows)
+
+    def entries(self) -> Iterator[Entry]:
+        step: Step | None = None
+        fates: dict[int, PacketRecord] = {}
+        for record in self._records:
+            if step is not None:
+                if isinstance(record, PacketRecord) and record.packet_id in fates:
+                    fates[record.packet_id] = record
+                    continue
+                if self._wants(step.at_us, (step.actor,)):
+                    yield _step(step, fates, self._packets)
+                else:
+                    _pass_over(step, fates, self._packets)
+                step = None
+            if isinstance(record, Step):
+                yield from self._violations_until(record.seq)
+                self._place = record.seq
+                step = record
+                fates = {row[1]: _NO_FATE for row in record.effects if row[0] == rows.SEND}
+            elif isinstance(record, Footer | Torn):
+                yield from self._violations_until(LAST)
+                yield _other(record, self._packets)
+            elif not isinstance(record, Violation) or self._windows is None:
+                if isinstance(record, Broken):
+                    yield from self._violations_until(record.seq)
+                    self._place = record.seq
+                entry = _other(record, self._packets)
+                if self._wants(entry.at_us, entry.actors):
+                    yield entry
+        assert step is None, "a trace ends with a footer or its lack"
+
+    def _violations_until(self, step: int) -> Iterator[Entry]:
+        """Yield the violations before a step."""
+        while self._violations and self._violations[0].seq < step:
+            yield _other(self._violations.popleft(), self._packets)
+
+    def _wants(self, at_us: int, actors: Sequence[str]) -> bool:
+        if (
+            self._actors
+            and actors
+            and not any(each in self._actors or host_of(each) in self._actors for each in actors)
+        ):
+            return False
+        if self._windows is None:
+            return True
+        while len(self._windows) > 1 and self._windows[0].last_step < self._place:
+            self._windows.popleft()
+        return bool(self._windows) and self._windows[0].holds(self._place, at_us)
 
 
 _NO_FATE = PacketRecord(0, 0, "", "", 0, "", 0, "", -1)
@@ -90,9 +155,7 @@ def _step(step: Step, fates: dict[int, PacketRecord], packets: Packets) -> Entry
     event_text, event_data = _event(step.event, packets)
     packets.sent(step.actor, step.effects)
     effects = [_effect(row, fates, step.at_us) for row in step.effects]
-    for fate in fates.values():
-        if fate.verdict not in (SENT, "queued", "held", ""):
-            packets.lost(fate.packet_id)
+    _lose(fates, packets)
     data = {
         "kind": "step",
         "seq": step.seq,
@@ -105,6 +168,21 @@ def _step(step: Step, fates: dict[int, PacketRecord], packets: Packets) -> Entry
     }
     lines = (f"{_place(step)} {event_text}", *[f"{BELOW}{effect}" for effect, _ in effects])
     return Entry(step.at_us, (step.actor,), lines, data)
+
+
+def _pass_over(step: Step, fates: Mapping[int, PacketRecord], packets: Packets) -> None:
+    """Keep track of the packets of a step that is not printed."""
+    if step.event[0] == rows.RECEIVED:
+        packets.lost(step.event[1])
+    packets.sent(step.actor, step.effects)
+    _lose(fates, packets)
+
+
+def _lose(fates: Mapping[int, PacketRecord], packets: Packets) -> None:
+    """Remove the packets of a step that do not arrive."""
+    for fate in fates.values():
+        if fate.verdict not in (SENT, "queued", "held", ""):
+            packets.lost(fate.packet_id)
 
 
 def _place(step: Step | Broken) -> str:
