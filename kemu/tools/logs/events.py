@@ -39,9 +39,9 @@ _LEADERSHIP = (
 )
 
 KINDS: Mapping[str, Category] = {
-    **{kind: "group" for kind in _GROUP.split()},
+    **dict.fromkeys(_GROUP.split(), "group"),
     "client-internal": "group-detail",
-    **{kind: "leadership" for kind in _LEADERSHIP.split()},
+    **dict.fromkeys(_LEADERSHIP.split(), "leadership"),
 }
 """Kind of an event -> its class: a fact for a group's timeline, a detail about a group, a fact about leaders."""
 
@@ -58,7 +58,7 @@ class Event:
     """One understood record.
 
     ``time`` is the text of the record in ISO order, to the millisecond, with Z if the record states UTC or an epoch.
-    ``at_us`` is this time in microseconds since 1970 UTC (since midnight, if the record has no date), None without time.
+    ``at_us`` is this time in microseconds since 1970 UTC, or since midnight if the record has no date.
     ``line`` is the first line of the record, 1-based; ``lines`` lists all lines of a record of several lines.
     """
 
