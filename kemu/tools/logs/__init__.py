@@ -1,0 +1,1 @@
+"""Logs of brokers and clients: wrappers give records, dialects give events, events give facts of a trace."""
