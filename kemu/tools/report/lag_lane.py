@@ -1,6 +1,7 @@
-"""The records that wait for groups, over time: in all, and on the partitions where most waited.
+"""The records that wait for groups, and the committed offsets, over time.
 
-The metrics know the waiting records (``emulator.metrics.waiting``); this lane writes down each change. Changes within
+Waiting records have a series in all, and series of the partitions where most waited. These partitions also have their
+commits, each with the end of the log at that time. The metrics know the waiting records (``emulator.metrics.waiting``); this lane writes down each change. Changes within
 ``GRAIN_US`` become one row with the largest number and one with the last.
 """
 
@@ -71,11 +72,14 @@ class LagLane:
         self._waiting = waiting
         self._series: dict[tuple[GroupId, TopicPartition], _Series] = {}
         self._all = _Series()
+        self._commits: dict[tuple[GroupId, TopicPartition], array[int]] = {}
+        """Time, offset and end of the log of each commit, one after the other."""
         self.on: Handlers = {
             groups.RecordsAppended: self._of_partition,
             groups.PartitionHosted: self._of_partition,
             replication.BecameLeader: self._of_partition,
             replication.NodeWritten: self._written,
+            groups.OffsetCommitted: self._committed,
             groups.PositionSet: self._of_group,
             groups.Processed: self._of_group,
             ranges.RangeProcessed: self._of_group,
@@ -97,6 +101,11 @@ class LagLane:
         at = fact.topic, fact.partition
         self._put(seen.at_us, self._waiting.queue(fact.group, at), at)
 
+    def _committed(self, seen: Seen, fact: groups.OffsetCommitted) -> None:
+        at = fact.topic, fact.partition
+        commits = self._commits.setdefault((fact.group, at), array("q"))
+        commits.extend((seen.at_us, fact.offset, self._panel.logs.of(at).records.end))
+
     def _put(self, at_us: int, queue: Queue, at: TopicPartition) -> None:
         if queue.since_us < 0:
             return
@@ -110,14 +119,19 @@ class LagLane:
             self._all.put(at_us, self._all.last + count - before)
 
     def frames(self, at_us: int) -> dict[str, Frame]:
-        """``waiting`` in all, and ``lag`` of the partitions where most records waited at any time."""
+        """``waiting`` in all; ``lag`` and ``commits`` of the partitions where most records waited at any time."""
         grain_us = max(GRAIN_US, 2 * at_us // MOST_ROWS)
-        worst = sorted(self._series.items(), key=lambda item: (-item[1].most, item[0]))[:WORST]
-        rows = [
-            (group, name_of(at), *row) for (group, at), series in sorted(worst, key=lambda item: item[0])
-            for row in series.rows(grain_us * max(1, len(worst) // 10)) if series.most
-        ]  # fmt: skip
+        worst = sorted(self._series, key=lambda key: (-self._series[key].most, key))[:WORST]
+        own_us = grain_us * max(1, len(worst) // 10)
+        lag, commits = [], []
+        for group, at in sorted(worst):
+            series = self._series[group, at]
+            if series.most:
+                lag += [(group, name_of(at), *row) for row in series.rows(own_us)]
+            flat = iter(self._commits.get((group, at), ()))
+            commits += [(group, name_of(at), *row) for row in zip(flat, flat, flat, strict=True)]
         return {
             "waiting": frame_of(("at_us", "records"), self._all.rows(grain_us)),
-            "lag": frame_of(("group", "partition", "at_us", "records"), rows),
+            "lag": frame_of(("group", "partition", "at_us", "records"), lag),
+            "commits": frame_of(("group", "partition", "at_us", "offset", "end"), commits),
         }

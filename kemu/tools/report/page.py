@@ -103,14 +103,19 @@ def _width(values: Sequence[int]) -> int:
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
-def page_of(report: RunReport, around: Mapping[int, Sequence[str]] | None = None) -> str:
-    """The page of a run. ``around``: step of a violation -> lines of the transcript around it."""
+def page_of(report: RunReport, around: Mapping[int, Sequence[str]] | None = None, reload_s: float = 0) -> str:
+    """The page of a run.
+
+    Args:
+        around: step of a violation -> lines of the transcript around it.
+        reload_s: the run continues, and the page reloads itself after this time. 0: the run has ended.
+    """
     result = report.result
     texts = _texts(report, around or {})
     return document(
         title=f"{result.scenario}, seed {result.seed}",
         scripts=("data", "view", "marks", "lanes", "systems", "run"),
-        head={"command": report.command, "loop": result.loop, "trace": str(report.trace or "")},
+        head={"command": report.command, "reload_s": reload_s},
         texts=texts,
         frames=report.frames,
     )
@@ -178,8 +183,8 @@ def document(
     )
 
 
-def write_page(report: RunReport, path: Path, trace: Trace | None = None) -> None:
-    """Write the page of a run. ``trace``: the recorded run, for the steps around its violations.
+def write_page(report: RunReport, path: Path, trace: Trace | None = None, reload_s: float = 0) -> None:
+    """Write the page of a run (``page_of``). ``trace``: the recorded run, for the steps around its violations.
 
     Raises:
         BadInput: the file cannot be written, or is of another kind.
@@ -187,7 +192,7 @@ def write_page(report: RunReport, path: Path, trace: Trace | None = None) -> Non
     """
     steps = [each.seq for each in report.result.violations[:MOST_VIOLATIONS]]
     around = steps_around(trace, steps) if trace is not None and steps else {}
-    write_text(path, page_of(report, around))
+    write_text(path, page_of(report, around, reload_s))
 
 
 def steps_around(trace: Trace, steps: Iterable[int]) -> dict[int, list[str]]:
