@@ -1,8 +1,9 @@
 """The records that wait for groups, and the committed offsets, over time.
 
 Waiting records have a series in all, and series of the partitions where most waited. These partitions also have their
-commits, each with the end of the log at that time. The metrics know the waiting records (``emulator.metrics.waiting``); this lane writes down each change. Changes within
-``GRAIN_US`` become one row with the largest number and one with the last.
+commits, each with the end of the log at that time. The metrics know the waiting records
+(``emulator.metrics.waiting``); this lane writes down each change. Changes within ``GRAIN_US`` become one row with the
+largest number and one with the last.
 """
 
 from array import array
