@@ -7,6 +7,8 @@ largest number and one with the last.
 """
 
 from array import array
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from kemu.emulator.facts import Seen
@@ -14,7 +16,7 @@ from kemu.emulator.metrics.waiting import Queue, Waiting
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import GroupId, TopicPartition
 from kemu.protocol.notes import groups, ranges, replication
-from kemu.tools.report.frames import Frame, frame_of, name_of
+from kemu.tools.report.frames import Coded, Frame, frame_of, name_of
 from kemu.tools.report.lanes import Handlers
 
 GRAIN_US = 5_000
@@ -25,31 +27,34 @@ WORST = 100
 
 
 class _Series:
-    """A number over time."""
+    """A number over time, first 0."""
 
-    __slots__ = ("last", "most", "times", "values")
+    __slots__ = ("last", "times", "values")
 
     def __init__(self) -> None:
-        self.times = array("q")
-        self.values = array("q")
-        self.last = self.most = 0
+        self.times = array("q", (-1,))
+        self.values = array("q", (0,))
+        self.last = 0
 
     def put(self, at_us: int, value: int) -> None:
         """Set another number from now on."""
         self.last = value
-        if value > self.most:
-            self.most = value
-        if self.times and self.times[-1] == at_us:
+        if self.times[-1] == at_us:
             self.values[-1] = value
         else:
             self.times.append(at_us)
             self.values.append(value)
 
+    @property
+    def most(self) -> int:
+        """The largest number."""
+        return max(self.values)
+
     def rows(self, grain_us: int) -> list[tuple[int, int]]:
         """The changes, at most two in each grain: the largest number, then the last one."""
         rows: list[tuple[int, int]] = []
         start, most, peak_us, last, last_us = -1, -1, 0, 0, 0
-        for at_us, value in zip(self.times, self.values, strict=True):
+        for at_us, value in zip(self.times[1:], self.values[1:], strict=True):
             if start >= 0 and at_us >= start + grain_us:
                 rows += _thinned(most, peak_us, last, last_us)
                 start = -1
@@ -71,7 +76,7 @@ class LagLane:
     def __init__(self, panel: Panel, waiting: Waiting) -> None:
         self._panel = panel
         self._waiting = waiting
-        self._series: dict[tuple[GroupId, TopicPartition], _Series] = {}
+        self._series: dict[Queue, tuple[TopicPartition, _Series]] = {}
         self._all = _Series()
         self._commits: dict[tuple[GroupId, TopicPartition], array[int]] = {}
         """Time, offset and end of the log of each commit, one after the other."""
@@ -110,10 +115,10 @@ class LagLane:
     def _put(self, at_us: int, queue: Queue, at: TopicPartition) -> None:
         if queue.since_us < 0:
             return
-        key = queue.group, at
-        series = self._series.get(key)
-        if series is None:
-            series = self._series[key] = _Series()
+        known = self._series.get(queue)
+        if known is None:
+            known = self._series[queue] = at, _Series()
+        series = known[1]
         count, before = queue.count, series.last
         if count != before:
             series.put(at_us, count)
@@ -122,17 +127,30 @@ class LagLane:
     def frames(self, at_us: int) -> dict[str, Frame]:
         """``waiting`` in all; ``lag`` and ``commits`` of the partitions where most records waited at any time."""
         grain_us = max(GRAIN_US, 2 * at_us // MOST_ROWS)
-        worst = sorted(self._series, key=lambda key: (-self._series[key].most, key))[:WORST]
+        series = {(queue.group, at): own for queue, (at, own) in self._series.items()}
+        most = {key: own.most for key, own in series.items()}
+        worst = sorted(series, key=lambda key: (-most[key], key))[:WORST]
         own_us = grain_us * max(1, len(worst) // 10)
-        lag, commits = [], []
-        for group, at in sorted(worst):
-            series = self._series[group, at]
-            if series.most:
-                lag += [(group, name_of(at), *row) for row in series.rows(own_us)]
-            flat = iter(self._commits.get((group, at), ()))
-            commits += [(group, name_of(at), *row) for row in zip(flat, flat, flat, strict=True)]
+        places = sorted(worst)
+        lag = [series[place].rows(own_us) if most[place] else [] for place in places]
+        commits = []
+        for place in places:
+            flat = iter(self._commits.get(place, ()))
+            commits.append([*zip(flat, flat, flat, strict=True)])
         return {
             "waiting": frame_of(("at_us", "records"), self._all.rows(grain_us)),
-            "lag": frame_of(("group", "partition", "at_us", "records"), lag),
-            "commits": frame_of(("group", "partition", "at_us", "offset", "end"), commits),
+            "lag": _of_places(places, lag, ("at_us", "records")),
+            "commits": _of_places(places, commits, ("at_us", "offset", "end")),
         }
+
+
+def _of_places(
+    places: Sequence[tuple[GroupId, TopicPartition]], rows: Sequence[Sequence[tuple[int, ...]]], names: Sequence[str]
+) -> Frame:
+    """The rows of each place as one frame."""
+    codes = [code for code, own in enumerate(rows) for _ in own]
+    columns = {
+        "group": Coded([group for group, _ in places], codes),
+        "partition": Coded([name_of(at) for _, at in places], codes),
+    }
+    return Frame({**columns, **frame_of(names, chain.from_iterable(rows)).columns})

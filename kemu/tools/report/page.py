@@ -15,7 +15,6 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
-from itertools import pairwise
 from operator import sub
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from kemu.emulator.trace.traces import Trace
 from kemu.protocol.frozen import frozen
 from kemu.tools.files import write_text
 from kemu.tools.report.collecting import RunReport
-from kemu.tools.report.frames import Column, Frame
+from kemu.tools.report.frames import Coded, Column, Frame
 from kemu.tools.report.headlines import still, tiles
 from kemu.tools.report.reasons import short_members, short_reason
 from kemu.tools.report.run_report import Restarts
@@ -72,7 +71,9 @@ def packed(frames: Mapping[str, Frame]) -> Packed:
 
 
 def _as_numbers(values: Column) -> tuple[list[str] | None, Sequence[int]]:
-    """(the distinct texts in order of their first use, their numbers), or (None, the numbers)."""
+    """(the distinct texts, their numbers), or (None, the numbers)."""
+    if isinstance(values, Coded):
+        return [*values.texts], values.codes
     if not values or not isinstance(values[0], str):
         return None, values
     known: dict[Any, int] = {}
@@ -84,7 +85,7 @@ def _packed_column(values: Sequence[int]) -> tuple[int, bool, bytes]:
     """(bytes of a value, whether the values are differences, the bytes)."""
     if not values:
         return 1, False, b""
-    differences = [values[0], *(after - before for before, after in pairwise(values))]
+    differences = [values[0], *map(sub, values[1:], values)]
     plain_width, delta_width = _width(values), _width(differences)
     is_delta = delta_width < plain_width
     width = delta_width if is_delta else plain_width

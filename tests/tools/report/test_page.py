@@ -271,7 +271,7 @@ def test_a_packet_has_its_last_fate() -> None:
     kept.packet((2, 2_500, "c1", "b0", 1, "Fetch", 80, "vanished", -1))
     columns = kept.frames(1_000_000)["messages"].columns
 
-    assert (columns["verdict"], columns["took_us"]) == (["released", "vanished"], [8_000, -1])
+    assert ([*columns["verdict"]], [*columns["took_us"]]) == (["released", "vanished"], [8_000, -1])
 
 
 @pytest.mark.parametrize(
