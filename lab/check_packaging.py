@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("protocol", "actors", "emulator", "tools")
 WANTED = (
     *("kemu/py.typed", "kemu/api.py", "kemu/emulator/presets/steady-group.toml", "kemu/tools/cli.py"),
-    *("kemu/tools/report/assets/run.js", "kemu/tools/report/assets/report.css"),
+    *(each.relative_to(ROOT).as_posix() for each in sorted((ROOT / "kemu/tools/report/assets").iterdir())),
 )
 """Files that the wheel must contain: types, presets, programs, and the parts of a page."""
 
@@ -136,7 +136,9 @@ def _use(wheel: Path, place: Path) -> None:
     texts = {"test_shop.py": USERS_TEST, "script.py": USERS_SCRIPT, "wrong.py": WRONG_SCRIPT}
     for name, text in texts.items():
         (shop / name).write_text(text, encoding="utf-8")
-    run([programs / "kemu", "run", "steady-group", "--report", "steady-group.html"], shop)
+    run([programs / "kemu", "run", "steady-group", "--report", "steady-group.html", "--trace", "run.kemu"], shop)
+    run([programs / "kemu", "report", "run.kemu", "--format", "svg"], shop)
+    run([programs / "kemu", "compare", "steady-group", "--seeds", "1:2", "--report", "compared.html"], shop)
     run([programs / "python", "-m", "kemu", "run", "steady-group"], shop)
     run([programs / "kemu", "schema", "--out", "scenario.schema.json"], shop)
     run([programs / "python", "-m", "pytest", "-q", "test_shop.py"], shop)

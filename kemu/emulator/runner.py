@@ -44,7 +44,7 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import configured
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.trace.files import written_beside
-from kemu.emulator.trace.recorder import Recorder, RecorderOfAll
+from kemu.emulator.trace.recorder import LiveWriter, Recorder, RecorderOfAll
 from kemu.emulator.trace.traces import Header, TraceWriter
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.waiting_at_end import StillWaiting
@@ -206,6 +206,7 @@ class Run:
         )
         self.scenario = scenario
         self.writer = TraceWriter(sink, header)
+        written: Recorder = LiveWriter(self.writer) if live else self.writer
         network = scenario.network
         choices = Seeded(seed) if choices is None else choices
         draws = scenario.draws
@@ -213,7 +214,7 @@ class Run:
         wakes = draws.of(DrawName.THREAD_WAKE) is not None
         self.world = World(
             choices,
-            self.writer if recorder is None else RecorderOfAll(self.writer, recorder),
+            written if recorder is None else RecorderOfAll(written, recorder),
             latency_us=network.latency_us or CALM_LATENCY_US,
             links_us={(link.a, link.b): link.latency_us for link in network.links},
             drawn=draws.of(DrawName.NETWORK_LATENCY) if network.latency_us is None else None,

@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,6 +13,8 @@ from kemu.emulator.trace.blocks import MAGIC
 
 PART = ".part"
 """Suffix of a trace that is being written, or whose run was interrupted."""
+_HAS_LOCKS = find_spec("fcntl") is not None
+"""False on Windows."""
 
 
 @contextmanager
@@ -48,6 +51,19 @@ def written_beside(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
+def growing_file(path: Path) -> tuple[Path, bool]:
+    """The file with the newest records of a trace, and whether a process still writes it.
+
+    Without file locks (Windows), a part counts as written.
+    """
+    part = path.with_name(path.name + PART)
+    try:
+        with part.open("rb") as file:
+            return part, not _lock(file) or not _HAS_LOCKS
+    except FileNotFoundError:
+        return path, False
+
+
 def _check_replaceable(path: Path) -> None:
     """Refuse a symbolic link and a file that is no trace."""
     try:
@@ -77,10 +93,10 @@ def _locked(part: Path) -> Iterator[BinaryIO]:
 
 def _lock(file: BinaryIO) -> bool:
     """Lock a file for this process, until the file is closed; return False if another process has the lock."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
+    if not _HAS_LOCKS:
         return True
+    import fcntl
+
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -14,9 +14,13 @@ from kemu.emulator.trace.traces import (
     PacketRow,
     Step,
     StepRow,
+    TraceWriter,
     WorldFact,
     facts_of_records,
 )
+
+LIVE_FLUSH_US = 1_000_000
+"""Interval at which a live run writes its records to the file, for readers of the growing trace."""
 
 
 class Recorder(Protocol):
@@ -64,6 +68,24 @@ class MemoryRecorder:
     def facts(self) -> Iterator[Seen]:
         """Yield the recorded facts in order, as observers have seen the facts."""
         return facts_of_records(self.records)
+
+
+class LiveWriter:
+    """Passes records to a trace, and writes them to the file every ``LIVE_FLUSH_US``."""
+
+    def __init__(self, writer: TraceWriter) -> None:
+        self._writer = writer
+        self._flush_us = 0
+        self.packet = writer.packet
+        self.fact = writer.fact
+        self.broken = writer.broken
+
+    def step(self, row: StepRow) -> None:
+        """Record a step of a machine."""
+        self._writer.step(row)
+        if row[1] >= self._flush_us:
+            self._writer.flush()
+            self._flush_us = row[1] + LIVE_FLUSH_US
 
 
 class RecorderOfAll:

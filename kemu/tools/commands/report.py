@@ -30,12 +30,13 @@ MOST_PAGES = 12
     help="The file to write (default: beside TRACE, or in CAMPAIGN).",
 )  # fmt: skip
 @click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
+@click.option("--follow", is_flag=True, help="Write the page again and again, until the run of TRACE ends.")
 @click.option(
     "--messages", type=click.Choice(KINDS), default="all", show_default=True,
     help="control: without Fetch, Produce, Heartbeat and Metadata that succeeded.",
 )  # fmt: skip
 @click.option("--format", "form", type=click.Choice(tuple(SUFFIXES)), default="html", show_default=True)
-def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str) -> None:
+def report(trace: Path, out: Path | None, opens: bool, follow: bool, messages: str, form: str) -> None:
     """Draw TRACE: one HTML file that explains the run and opens anywhere, without a network.
 
     The page has the verdict, the cost, and pictures of members, partitions, leaders, tasks and messages over time. JSON
@@ -46,12 +47,18 @@ def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str)
     CAMPAIGN is the folder of "kemu campaign" after "kemu analyze"; Spark is not needed. The page has the figures of all
     cells, and links to pages of failed runs, which the command makes from their traces.
 
-    Of a torn trace, the page has the complete records.
+    Of a torn trace, the page has the complete records. With --follow, TRACE may be the trace of a run that has not
+    ended. The open page reloads itself every few seconds, and keeps its window.
     """
-    if opens and form != "html":
-        raise click.UsageError("--open needs --format html")
-    torn = ""
-    if trace.is_dir():
+    for option in [name for name, given in (("--open", opens), ("--follow", follow)) if given]:
+        if form != "html":
+            raise click.UsageError(f"{option} needs --format html")
+    file, torn = out, ""
+    if follow:
+        file = trace.with_suffix(SUFFIXES[form]) if out is None else out
+        torn = _follow(trace, file, opens, messages)
+        opens = False
+    elif trace.is_dir():
         file = _campaign(trace, out, messages, form)
     else:
         file, torn = _run(trace, out, messages, form)
@@ -94,6 +101,34 @@ def _run(trace: Path, out: Path | None, messages: str, form: str) -> tuple[Path 
     else:
         write_page(made, file, recorded)
     return file, made.torn
+
+
+def _follow(trace: Path, file: Path, opens: bool, messages: str) -> str:
+    """Write the page of a growing trace until its run ends; return the place of a torn trace."""
+    import time
+
+    from kemu.emulator.trace.files import growing_file
+    from kemu.tools.report.following import follow
+
+    growing, _ = growing_file(trace)
+    if not growing.is_file():
+        raise click.UsageError(f"--follow needs a trace, and {trace} is {'a folder' if trace.is_dir() else 'no file'}")
+    check_out(file, [trace, growing])
+    is_told = False
+
+    def written() -> None:
+        nonlocal is_told
+        if not is_told:
+            is_told = True
+            click.echo(f"report: {file}, again every few seconds until the run ends")
+            if opens:
+                webbrowser.open(file.resolve().as_uri())
+
+    def rest(seconds: float) -> bool:
+        time.sleep(seconds)
+        return False
+
+    return follow(trace, file, lambda header: command_of(header, trace), messages=messages, rest=rest, written=written)
 
 
 def _campaign(folder: Path, out: Path | None, messages: str, form: str) -> Path | None:

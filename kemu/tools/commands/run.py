@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the pictures of the run to this HTML file (one seed).",
+    help="Write the pictures of the run to this HTML file (one seed). With --live, the page grows with the run.",
 )
 @click.option("--twice", is_flag=True, help="Run twice and compare the digests (exit code 3 if they differ).")
 @jobs_option
@@ -119,14 +119,16 @@ def run_one(request: Request, form: str, verbose: bool = False, accept: "Accept 
 
     seed, scenario, panel = request.seeds[0], request.scenario, Panel()
     draws = form == "text" and not request.live and is_terminal() and not is_quiet()
+    writes_page = request.report is not None and not request.live
     collector = Collector(
-        pictures=draws or request.report is not None,
-        messages="none" if request.report is None else "all",
+        pictures=draws or writes_page,
+        messages="all" if writes_page else "none",
         emit=(lambda line: print_lines([line])) if request.live and form == "text" else None,
     )
     with (
         virtual_progress(scenario.runs_us, lambda: panel.now.at_us if panel.now else 0, quiet=request.live),
         _kept_trace(request) as trace,
+        _live_page(request, trace),
     ):
         result = run_scenario(
             scenario,
@@ -143,7 +145,7 @@ def run_one(request: Request, form: str, verbose: bool = False, accept: "Accept 
         if accept is not None:
             accept([result], [line.text() for line in collector.story.lines])
         report = collector.finish(result, scenario, request.command_for(seed), request.trace)
-        if request.report is not None and trace is not None:
+        if writes_page and request.report is not None and trace is not None:
             from kemu.emulator.trace.traces import read_trace
             from kemu.tools.report.page import write_page
 
@@ -183,6 +185,18 @@ def _kept_trace(request: Request) -> Iterator[Path | None]:
         return
     with TemporaryDirectory(prefix="kemu-report-") as place:
         yield Path(place) / "run.kemu"
+
+
+@contextmanager
+def _live_page(request: Request, trace: Path | None) -> Iterator[None]:
+    """Let another process write the page of a live run while the run continues."""
+    if not request.live or request.report is None or trace is None:
+        yield
+        return
+    from kemu.tools.report.following import followed
+
+    with followed(trace, request.report, request.command_for(request.seeds[0])):
+        yield
 
 
 def run_seed(scenario: "Scenario", seed: int, profile: str, loop: str, trace: Path | None = None) -> "RunResult":

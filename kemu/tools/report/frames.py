@@ -1,6 +1,6 @@
 """Frames: rows of one kind as columns of equal length, for the printers of a report."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -10,6 +10,23 @@ Cell: TypeAlias = int | str
 Column: TypeAlias = Sequence[Any]
 """All values of one field: integers (times in us), or texts."""
 FROM, UNTIL = "from_us", "until_us"
+
+
+class Coded(Sequence[str]):
+    """A column of texts that is kept as numbers: places in a list of all texts."""
+
+    def __init__(self, texts: Sequence[str], codes: Sequence[int]) -> None:
+        self.texts = texts
+        self.codes = codes
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.texts[self.codes[place]]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.texts.__getitem__, self.codes)
 
 
 @frozen

@@ -13,7 +13,7 @@ from kemu.emulator.trace.traces import BrokenRow, PacketRow, StepRow
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.wire.codec import HEADER_BYTES, unseal
 from kemu.protocol.wire.schema import SPECS, STRUCTS
-from kemu.tools.report.frames import Frame, frame_of
+from kemu.tools.report.frames import Coded, Frame, frame_of
 
 KINDS = ("all", "control", "errors", "none")
 """The messages in a report."""
@@ -31,23 +31,24 @@ _KIND_AT = 2
 """Byte of a sealed message that is 1 for a reply (``protocol.wire.codec``)."""
 
 
-Paths: TypeAlias = "tuple[tuple[int, bool, Paths | None], ...]"
-"""Place of a field with errors -> whether the field holds several rows, and the paths inside of these rows.
-None: the field is an error."""
+Paths: TypeAlias = "tuple[tuple[int, bool, Paths | None, int], ...]"
+"""Place of a field with errors, whether the field holds several rows, the paths inside of these rows (None: the field
+is an error), and the only place of errors inside of these rows (-1: there are several)."""
 
 
 @cache
 def paths_to_errors(cls: type, version: int) -> Paths:
     """The places of errors in the row of a message of this class and version."""
     fields = SPECS[cls].fields if cls in SPECS else STRUCTS[cls]
-    found: list[tuple[int, bool, Paths | None]] = []
+    found: list[tuple[int, bool, Paths | None, int]] = []
     for place, field in enumerate(each for each in fields if each.since <= version <= each.until):
         if field.annotation is ErrorCode:
-            found.append((place, False, None))
+            found.append((place, False, None, -1))
         for part, is_many in _structs_in(field.annotation):
             inside = paths_to_errors(part, version)
             if inside:
-                found.append((place, is_many, inside))
+                only = inside[0][0] if len(inside) == 1 and inside[0][2] is None else -1
+                found.append((place, is_many, inside, only))
     return tuple(found)
 
 
@@ -62,36 +63,25 @@ def _structs_in(annotation: Any) -> Iterator[tuple[type, bool]]:
 
 def error_in(row: Sequence[Any], paths: Paths) -> int:
     """The first error in a row; 0 if there is none."""
-    for place, is_many, inside in paths:
+    for place, is_many, inside, only in paths:
         item = row[place]
         if inside is None:
             if item:
                 return int(item)
         elif item:
             for each in item if is_many else (item,):
-                error = error_in(each, inside)
+                error = each[only] if only >= 0 else error_in(each, inside)
                 if error:
-                    return error
+                    return int(error)
     return 0
 
 
-class _Names:
+class _Names(dict[str, int]):
     """Texts as numbers, in the order of their first use."""
 
-    def __init__(self) -> None:
-        self.known: dict[str, int] = {}
-
-    def of(self, name: str) -> int:
-        """The number of a text."""
-        known = self.known.get(name)
-        if known is None:
-            known = self.known[name] = len(self.known)
-        return known
-
-    def texts(self, codes: Any) -> list[str]:
-        """The texts of these numbers."""
-        names = list(self.known)
-        return [names[code] for code in codes]
+    def __missing__(self, name: str) -> int:
+        self[name] = code = len(self)
+        return code
 
 
 class Messages:
@@ -132,26 +122,35 @@ class Messages:
 
     def _take(self) -> None:
         """Move new rows into the columns."""
-        packets, replies = self._packets, self._replies
-        actors, apis, verdicts = self._actors.of, self._apis.of, self._verdicts.of
-        for packet_id, at_us, sender, to, _, api, size, verdict, due_us in self._new:
-            if packets and packet_id <= packets[-1]:
-                index = bisect_left(packets, packet_id)
-                if packets[index] == packet_id:
-                    self._verdict[index] = verdicts(str(verdict))
-                    self._took[index] = due_us - self._at[index] if due_us >= 0 else -1
-                continue
-            packets.append(packet_id)
-            self._at.append(at_us)
-            self._took.append(due_us - at_us if due_us >= 0 else -1)
-            self._from.append(actors(sender))
-            self._to.append(actors(to))
-            self._api.append(apis(api))
-            self._verdict.append(verdicts(str(verdict)))
-            self._size.append(size)
-            self._is_reply.append(packet_id in replies)
+        last = self._packets[-1] if self._packets else 0
+        new: list[PacketRow] = []
+        later: list[PacketRow] = []
+        for row in self._new:
+            if row[0] > last:
+                last = row[0]
+                new.append(row)
+            else:
+                later.append(row)
+        self._packets.extend([row[0] for row in new])
+        self._at.extend([row[1] for row in new])
+        self._took.extend([_took(row[1], row[8]) for row in new])
+        for column, names, place in (
+            (self._from, self._actors, 2), (self._to, self._actors, 3),
+            (self._api, self._apis, 5), (self._verdict, self._verdicts, 7),
+        ):  # fmt: skip
+            column.extend([names[str(row[place])] for row in new])
+        self._size.extend([row[6] for row in new])
+        self._is_reply.extend([row[0] in self._replies for row in new])
+        for row in later:
+            index = self._index(row[0])
+            if self._packets[index] == row[0]:
+                self._verdict[index] = self._verdicts[row[7]]
+                self._took[index] = _took(self._at[index], row[8])
         self._new.clear()
-        replies.clear()
+        self._replies.clear()
+
+    def _index(self, packet: int) -> int:
+        return bisect_left(self._packets, packet)
 
     def fact(self, seq: int, at_us: int, fact: Any) -> None:
         """Ignore a fact of the world."""
@@ -189,31 +188,34 @@ class Messages:
         self._take()
         kind = "control" if self._kind == "all" and len(self) > self._most else self._kind
         rows = self._chosen(kind)
-        codes = (self._from, self._to, self._api, self._verdict)
-        names = (self._actors, self._actors, self._apis, self._verdicts)
-        sender, to, api, verdict = (
-            name.texts([column[row] for row in rows]) for name, column in zip(names, codes, strict=True)
-        )
+
+        def chosen(column: "array[int]") -> Sequence[int]:
+            return column if rows is None else [column[row] for row in rows]
+
+        errors, names = array("i", bytes(4 * len(self))), _Names({"": 0})
+        for packet, error in self._errors.items():
+            errors[self._index(packet)] = names[error]
         messages = Frame(
             {
-                "at_us": [self._at[row] for row in rows],
-                "took_us": [self._took[row] for row in rows],
-                "sender": sender,
-                "to": to,
-                "api": api,
-                "reply": [self._is_reply[row] for row in rows],
-                "error": [self._errors.get(self._packets[row], "") for row in rows],
-                "verdict": verdict,
-                "size": [self._size[row] for row in rows],
+                "at_us": chosen(self._at),
+                "took_us": chosen(self._took),
+                "sender": Coded([*self._actors], chosen(self._from)),
+                "to": Coded([*self._actors], chosen(self._to)),
+                "api": Coded([*self._apis], chosen(self._api)),
+                "reply": chosen(self._is_reply),
+                "error": Coded([*names], chosen(errors)),
+                "verdict": Coded([str(each) for each in self._verdicts], chosen(self._verdict)),
+                "size": chosen(self._size),
             }
         )
         return {"messages": messages, "traffic": self._traffic() if kind != self._kind else frame_of(_TRAFFIC, ())}
 
-    def _chosen(self, kind: str) -> Any:
+    def _chosen(self, kind: str) -> list[int] | None:
+        """The rows of a kind of messages; None: all."""
         if kind == "all":
-            return range(len(self))
-        arrives = {self._verdicts.known.get(name, -1) for name in ARRIVES}
-        apis = self._apis.known
+            return None
+        arrives = {self._verdicts.get(name, -1) for name in ARRIVES}
+        apis = self._apis
         routine = {apis.get(name, -1) for name in (ROUTINE if kind == "control" else apis)}
         return [
             row
@@ -226,10 +228,14 @@ class Messages:
         for at_us, sender in zip(self._at, self._from, strict=True):
             key = at_us // BUCKET_US, sender
             counts[key] = counts.get(key, 0) + 1
-        names = list(self._actors.known)
+        names = list(self._actors)
         return frame_of(
             _TRAFFIC, [(at * BUCKET_US, names[sender], count) for (at, sender), count in sorted(counts.items())]
         )
+
+
+def _took(at_us: int, due_us: int) -> int:
+    return due_us - at_us if due_us >= 0 else -1
 
 
 _TRAFFIC = ("at_us", "sender", "messages")

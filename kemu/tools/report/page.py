@@ -14,7 +14,6 @@ import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
-from itertools import pairwise
 from operator import sub
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from kemu.emulator.trace.traces import Trace
 from kemu.protocol.frozen import frozen
 from kemu.tools.files import write_text
 from kemu.tools.report.collecting import RunReport
-from kemu.tools.report.frames import Column, Frame
+from kemu.tools.report.frames import Coded, Column, Frame
 from kemu.tools.report.headlines import still, tiles
 from kemu.tools.report.reasons import short_members, short_reason
 from kemu.tools.report.run_report import Restarts
@@ -72,7 +71,9 @@ def packed(frames: Mapping[str, Frame]) -> Packed:
 
 
 def _as_numbers(values: Column) -> tuple[list[str] | None, Sequence[int]]:
-    """(the distinct texts in order of their first use, their numbers), or (None, the numbers)."""
+    """(the distinct texts, their numbers), or (None, the numbers)."""
+    if isinstance(values, Coded):
+        return [*values.texts], values.codes
     if not values or not isinstance(values[0], str):
         return None, values
     known: dict[Any, int] = {}
@@ -84,7 +85,7 @@ def _packed_column(values: Sequence[int]) -> tuple[int, bool, bytes]:
     """(bytes of a value, whether the values are differences, the bytes)."""
     if not values:
         return 1, False, b""
-    differences = [values[0], *(after - before for before, after in pairwise(values))]
+    differences = [values[0], *map(sub, values[1:], values)]
     plain_width, delta_width = _width(values), _width(differences)
     is_delta = delta_width < plain_width
     width = delta_width if is_delta else plain_width
@@ -103,14 +104,19 @@ def _width(values: Sequence[int]) -> int:
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
-def page_of(report: RunReport, around: Mapping[int, Sequence[str]] | None = None) -> str:
-    """The page of a run. ``around``: step of a violation -> lines of the transcript around it."""
+def page_of(report: RunReport, around: Mapping[int, Sequence[str]] | None = None, reload_s: float = 0) -> str:
+    """The page of a run.
+
+    Args:
+        around: step of a violation -> lines of the transcript around it.
+        reload_s: the run continues, and the page reloads itself after this time. 0: the run has ended.
+    """
     result = report.result
     texts = _texts(report, around or {})
     return document(
         title=f"{result.scenario}, seed {result.seed}",
         scripts=("data", "view", "marks", "lanes", "systems", "run"),
-        head={"command": report.command, "loop": result.loop, "trace": str(report.trace or "")},
+        head={"command": report.command, "reload_s": reload_s},
         texts=texts,
         frames=report.frames,
     )
@@ -178,8 +184,8 @@ def document(
     )
 
 
-def write_page(report: RunReport, path: Path, trace: Trace | None = None) -> None:
-    """Write the page of a run. ``trace``: the recorded run, for the steps around its violations.
+def write_page(report: RunReport, path: Path, trace: Trace | None = None, reload_s: float = 0) -> None:
+    """Write the page of a run (``page_of``). ``trace``: the recorded run, for the steps around its violations.
 
     Raises:
         BadInput: the file cannot be written, or is of another kind.
@@ -187,7 +193,7 @@ def write_page(report: RunReport, path: Path, trace: Trace | None = None) -> Non
     """
     steps = [each.seq for each in report.result.violations[:MOST_VIOLATIONS]]
     around = steps_around(trace, steps) if trace is not None and steps else {}
-    write_text(path, page_of(report, around))
+    write_text(path, page_of(report, around, reload_s))
 
 
 def steps_around(trace: Trace, steps: Iterable[int]) -> dict[int, list[str]]:

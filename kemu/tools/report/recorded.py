@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from attrs import evolve
+
 from kemu.emulator import facts
 from kemu.emulator.checkers import checkers_for
 from kemu.emulator.findings import Violation
@@ -41,7 +43,13 @@ def report_of(trace: Trace, command: str, messages: str = "all") -> RunReport:
         watching.see(seen)
     end = ending.footer
     at_us = ending.at_us if end is None else end.virtual_us
+    found = [each for checker in judging.checkers for each in checker.violations]
     judged = judging.finish(at_us, ending.broke)
+    if end is None:
+        # The rest of the run may hold what is missing at its end so far, such as an expected violation.
+        so_far = tuple(each for each in judged.violations if each in found)
+        verdict = judged.verdict if judged.verdict != "liveness" or any(each.liveness for each in so_far) else "holds"
+        judged = evolve(judged, violations=so_far, verdict=verdict, did_not_work="")
     fired = (end.fired if end is not None else None) or (0,) * len(scenario.plan)
     result = RunResult(
         scenario=scenario.name,

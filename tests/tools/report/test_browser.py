@@ -66,12 +66,12 @@ class Opened:
 
     def __init__(self, browser: Browser, place: Path) -> None:
         self._browser = browser
-        self._place = place
+        self.place = place
         self.pages: list[OpenPage] = []
 
     def __call__(self, page: str, at: str = "", *, dark: bool = False, wide: int = 1200) -> OpenPage:
         """Open a page; ``at``: the part of the address behind the file."""
-        file = self._place / f"{len(self.pages)}.html"
+        file = self.place / f"{len(self.pages)}.html"
         file.write_text(page, encoding="utf-8")
         self.pages.append(OpenPage(self._browser, file, at=at, dark=dark, wide=wide))
         return self.pages[-1]
@@ -314,3 +314,23 @@ def test_pictures_are_legible_by_day_and_by_night(dark: bool, opened: Opened) ->
         assert page.get(f"({contrast})(P.{ink}, P.{ground})") >= least, (ink, ground)
     for broker in range(8):
         assert page.get(f"({contrast})(P.brokers[{broker}], P.paper)") >= 4.0, broker
+
+
+def test_the_page_of_a_run_that_continues_reloads_and_keeps_its_window(opened: Opened) -> None:
+    """A page that holds details does not reload under the reader's hands. The last page does not reload."""
+    report, text, _ = made("catch-up-second-crash")
+    page = opened(page_of(report, reload_s=0.3), "#t=10.000000-20.000000")
+    file = opened.place / "0.html"
+    assert page.get("document.getElementById('verdict').textContent") == "running"
+    page.get("scrollTo(0, 600)")
+
+    file.write_text(text, encoding="utf-8")
+    page.wait("document.getElementById('verdict') && document.getElementById('verdict').textContent === 'holds'")
+
+    assert window(page) == pytest.approx([10, 20])
+    assert page.get("scrollY") == 600
+    held = opened(page_of(report, reload_s=0.3))
+    held.get("report.page.hold({ lines: ['held'] })")
+    (opened.place / "1.html").write_text(text, encoding="utf-8")
+    held.get("new Promise((done) => setTimeout(done, 700))")
+    assert held.get("document.getElementById('verdict').textContent") == "running"

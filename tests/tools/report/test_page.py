@@ -271,7 +271,7 @@ def test_a_packet_has_its_last_fate() -> None:
     kept.packet((2, 2_500, "c1", "b0", 1, "Fetch", 80, "vanished", -1))
     columns = kept.frames(1_000_000)["messages"].columns
 
-    assert (columns["verdict"], columns["took_us"]) == (["released", "vanished"], [8_000, -1])
+    assert ([*columns["verdict"]], [*columns["took_us"]]) == (["released", "vanished"], [8_000, -1])
 
 
 @pytest.mark.parametrize(
@@ -339,3 +339,17 @@ def test_a_violation_comes_with_the_steps_around_it() -> None:
 
     assert [line for line in lines if line.startswith(">") and " 100 " in line[:30]]
     assert 20 <= sum(1 for line in lines if re.match(r"[ >]\d\d:\d\d\.\d{6}", line)) <= 60
+
+
+def test_every_commit_is_in_the_page_with_the_end_of_the_log() -> None:
+    """The last commit of a partition is at most the end of its log; offsets of one partition do not fall."""
+    report, _, page = made("rolling-restart-dynamic")
+    commits = page.frames["commits"].columns
+    (group,) = report.result.figures.groups.values()
+    last: dict[str, int] = {}
+    for partition, offset, end in zip(commits["partition"], commits["offset"], commits["end"], strict=True):
+        assert last.get(partition, 0) <= offset <= end
+        last[partition] = offset
+
+    assert len(commits["at_us"]) == group.commits > 0
+    assert len(last) == 12

@@ -145,9 +145,10 @@ class Run {
 
 // --- the first screen ----------------------------------------------------------------------------------------------------
 
-function verdict(about) {
-  const good = about.verdict === "holds" && !about.did_not_work;
-  return el("span", { id: "verdict", class: good ? "pill good" : "pill bad" }, about.did_not_work ? "did not work" : about.verdict);
+function verdict({ about, head }) {
+  const said = head.reload_s ? "running" : about.did_not_work ? "did not work" : about.verdict;
+  const mood = said === "holds" ? "good" : said === "running" && about.verdict === "holds" ? "open" : "bad";
+  return el("span", { id: "verdict", class: `pill ${mood}` }, said);
 }
 
 function firstScreen(run, page) {
@@ -158,16 +159,17 @@ function firstScreen(run, page) {
   return el(
     "header",
     {},
-    el("h1", {}, verdict(about), " ", about.scenario, " ", el("small", {}, facts.join(", "))),
+    el("h1", {}, verdict(run), " ", about.scenario, " ", el("small", {}, facts.join(", "))),
     about.summary && el("p", { class: "dim" }, about.summary),
     about.labels && el("details", {}, el("summary", {}, "Labels of the members"), el("table", {}, about.labels.map(([host, text]) => el("tr", {}, el("th", {}, host), el("td", {}, text))))),
-    about.torn && el("p", { class: "amber" }, `The trace ends early: ${about.torn}`),
-    about.did_not_work && el("p", { class: "red" }, about.did_not_work),
+    head.reload_s ? el("p", { class: "amber" }, `The run continues. This page reloads itself every ${head.reload_s} s, but not while it holds the details of a mark.`)
+      : about.torn && el("p", { class: "amber" }, `The trace ends early: ${about.torn}`),
+    !head.reload_s && about.did_not_work && el("p", { class: "red" }, about.did_not_work),
     about.broke && el("pre", { class: "red" }, about.broke),
     el("div", { id: "tiles" }, about.tiles.map(([big, small, at]) =>
       el(at < 0 ? "div" : "button", { class: "tile", type: at < 0 ? null : "button", onclick: at < 0 ? () => {} : () => page.around(at) }, el("b", {}, big), el("span", {}, small)))),
     el("div", { id: "still" }, about.still.slice(0, 3).map(([text, since]) =>
-      el("button", { class: "amber line", type: "button", onclick: () => page.visit(since - 2e6, about.virtual_us) }, `Still at the end: ${text}`))),
+      el("button", { class: "amber line", type: "button", onclick: () => page.visit(since - 2e6, about.virtual_us) }, `${head.reload_s ? "Now" : "Still at the end"}: ${text}`))),
     about.still.length > 3 && el("p", { class: "amber" }, `and ${about.still.length - 3} more; the events have all`),
     el("div", { class: "tools" }, command, copy),
   );
@@ -232,7 +234,7 @@ function tables(run) {
   const part = (id, title, content) => content && el("section", { id }, el("h2", {}, title), content);
   const list = (texts) => texts.length && el("ul", {}, texts.map((text) => el("li", {}, text)));
   return [
-    part("faults", "Faults", about.faults.length && list(about.faults.map(([index, text, fired]) => `${index}  ${text}: ${fired ? `fired ${fired === 1 ? "once" : `${fired} times`}` : "NEVER FIRED"}`))),
+    part("faults", "Faults", about.faults.length && list(about.faults.map(([index, text, fired]) => `${index}  ${text}: ${fired ? `fired ${fired === 1 ? "once" : `${fired} times`}` : run.head.reload_s ? "not fired yet" : "NEVER FIRED"}`))),
     part("losses", "Expected losses", list(about.losses.map(([at, text]) => `${clock(at, 3)}  ${text}`))),
     part("unmended", "Not recovered, for Kafka's own reasons", list(about.unmended)),
     el("details", { id: "figures" }, el("summary", {}, "All figures that are not zero"), rows(about.figures.map(([meaning, value]) => [meaning, value]))),
@@ -249,7 +251,7 @@ class Page {
     this.detail = el("div", { id: "detail", role: "status", "aria-live": "polite", hidden: true });
     this.pictures = run.sections.map((section) => this.picture(section));
     const root = document.getElementById("page");
-    document.title = `${run.about.verdict}: ${run.about.scenario}, seed ${run.about.seed}`;
+    document.title = `${verdict(run).textContent}: ${run.about.scenario}, seed ${run.about.seed}`;
     root.append(
       firstScreen(run, this),
       ...[violations(run, this)].filter(Boolean),
@@ -261,7 +263,19 @@ class Page {
     this.restore();
     this.listen();
     this.layout();
+    if (history.state && history.state.scrolled) scrollTo(0, history.state.scrolled);
+    if (run.head.reload_s) this.reloads(run.head.reload_s * 1000);
     root.setAttribute("aria-busy", "false");
+  }
+
+  // The run continues: load the newer file at the same place, except under a reader's hands.
+  reloads(ms) {
+    const reload = () => {
+      if (this.pinned || this.dragged || document.activeElement === this.search) return;
+      history.replaceState({ scrolled: scrollY }, "");
+      location.reload();
+    };
+    setInterval(reload, ms);
   }
 
   toolbar() {

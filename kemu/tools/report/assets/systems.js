@@ -368,14 +368,17 @@ class Ranges {
 
 class Lag {
   constructor(run) {
-    Object.assign(this, { run, id: "lag", title: "Lag", legend: [], height: 150 });
-    const F = run.F.lag;
-    this.series = [...groupedRows(F, (row) => `${F.say("group", row)}/${F.say("partition", row)}`)].map(([name, rows]) => {
+    Object.assign(this, { run, id: "lag", title: "Lag", height: 150 });
+    this.legend = [["ink", "waiting: not processed"], ["ink", "dashed: not committed (LAG of kafka-consumer-groups.sh)", true]];
+    const [F, C] = [run.F.lag, run.F.commits];
+    const nameIn = (frame) => (row) => `${frame.say("group", row)}/${frame.say("partition", row)}`;
+    const commits = groupedRows(C, nameIn(C));
+    this.series = [...groupedRows(F, nameIn(F))].map(([name, rows]) => {
       const steps = new Steps(rows.map((row) => F.at_us[row]), rows.map((row) => F.records[row]));
-      return { name, steps };
+      return { name, steps, commits: commits.get(name) || [] };
     });
     this.series.sort((a, b) => b.steps.most - a.steps.most || naturally(a.name, b.name));
-    this.note = `waiting records of each of the ${plural(this.series.length, "partition")} where most waited; labelled: the worst three`;
+    this.note = `records of the ${plural(this.series.length, "partition")} where most waited; labelled: the worst three`;
   }
 
   get shown() {
@@ -383,8 +386,15 @@ class Lag {
     return wanted ? this.series.filter((each) => each.name.toLowerCase().includes(wanted)) : this.series;
   }
 
+  // The end of the log less the committed offset, exact at each commit: [time, before it, after it].
+  uncommitted(each) {
+    const C = this.run.F.commits;
+    return each.commits.map((row, place) => [C.at_us[row], C.end[row] - (place ? C.offset[each.commits[place - 1]] : 0), C.end[row] - C.offset[row]]);
+  }
+
   draw(ink, axis) {
-    const top = Math.max(1, ...this.shown.map((each) => each.steps.most));
+    const saws = this.shown.slice(0, 3).map((each) => this.uncommitted(each));
+    const top = Math.max(1, ...this.shown.map((each) => each.steps.most), ...saws.flat().map(([, before]) => before));
     this.top = top;
     const level = (value) => 140 - (value / top) * 122;
     ink.fillStyle = P.dim;
@@ -413,6 +423,22 @@ class Lag {
       ink.fillStyle = P.brokers[rank % 8];
       ink.fillText(fitted(ink, each.name, GUTTER - 14), 6, 48 + 15 * rank);
     });
+    ink.save();
+    ink.beginPath();
+    ink.rect(GUTTER, 0, axis.width, 150);
+    ink.clip();
+    ink.setLineDash([3, 3]);
+    ink.lineWidth = 1;
+    saws.forEach((saw, rank) => {
+      ink.strokeStyle = P.brokers[rank % 8];
+      ink.beginPath();
+      saw.forEach(([us, before, after], place) => {
+        if (place) ink.lineTo(axis.x(us), level(before));
+        ink[place ? "lineTo" : "moveTo"](axis.x(us), level(after));
+      });
+      ink.stroke();
+    });
+    ink.restore();
   }
 
   hit(axis, x, y) {
@@ -420,7 +446,11 @@ class Lag {
     const us = axis.time(x);
     const level = (each) => 140 - (each.steps.at(us) / this.top) * 122;
     const near = [...this.shown].sort((a, b) => Math.abs(level(a) - y) - Math.abs(level(b) - y))[0];
-    return { lines: [`${near.name}: ${plural(near.steps.at(us), "record")} waiting at ${clock(us, 3)}; at most ${count(near.steps.most)}`], name: near.name.split("/").pop() };
+    const lines = [`${near.name}: ${plural(near.steps.at(us), "record")} waiting at ${clock(us, 3)}; at most ${count(near.steps.most)}`];
+    const C = this.run.F.commits;
+    const last = near.commits[firstAt(near.commits.map((row) => C.at_us[row]), us) - 1];
+    if (last !== undefined) lines.push(`committed offset ${count(C.offset[last])} since ${clock(C.at_us[last], 3)}, when the log ended at ${count(C.end[last])}`);
+    return { lines, name: near.name.split("/").pop() };
   }
 }
 
