@@ -35,8 +35,9 @@ def import_log(files: tuple[Path, ...], kinds: tuple[str, ...], zones: tuple[str
     kemu import-log server.log --format events > events.jsonl
 
     The text is a table of the generations of each group, and an account of each file. The account states the programs
-    that wrote the file, the releases that its words allow, and the messages that kemu did not understand. With ``--format
-    events``, the account is on standard error, and standard output has one JSON object for each understood record.
+    that wrote the file, the releases that its words allow, and the messages that kemu did not understand.
+
+    With ``--format events``, the account is on standard error, and standard output has one JSON object for each understood record.
     """  # noqa: D301 (click's own mark)
     chosen = tuple(kind for kind in kinds if kind != "auto")
     for path in files:

@@ -25,7 +25,7 @@ def _facts(event: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in event.items() if key not in (*_PLACE, *(event.get("inferred") or ()))}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.sampled_from(NAMES), st.data())
 def test_dropped_and_shuffled_lines_invent_nothing(name: str, data: st.DataObject) -> None:
     """Every fact of a log without some lines, in any order, is a fact of the whole log. Records of one line only."""
@@ -47,7 +47,7 @@ def _same(fact: dict[str, Any], other: dict[str, Any]) -> bool:
     }
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.sampled_from(CLOSED), st.data())
 def test_torn_lines_invent_nothing(name: str, data: st.DataObject) -> None:
     """A torn record states no other number and no other id than the whole record; its free text may be shorter."""
@@ -70,7 +70,7 @@ def test_torn_lines_invent_nothing(name: str, data: st.DataObject) -> None:
                 assert other.get(key) == value, (key, torn)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.text(max_size=200) | st.sampled_from([line for name in NAMES for line in lines(name)]), max_size=20))
 def test_any_text_is_read(text: list[str]) -> None:
     """Any text is read without an error, and every line of an event is a line of the text."""
@@ -78,7 +78,7 @@ def test_any_text_is_read(text: list[str]) -> None:
         assert 1 <= event["line"] <= len(text)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.sampled_from(NAMES), st.integers(80, 200))
 def test_wrapped_lines_are_joined_or_left(name: str, width: int) -> None:
     """Lines wrapped at the width of a terminal give facts of the whole lines, or fewer."""

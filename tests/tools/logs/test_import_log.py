@@ -55,8 +55,8 @@ def test_a_zone_of_one_file_and_the_offset_of_its_clock(tmp_path: Path) -> None:
     server.write_text(
         "[2024-01-01 12:00:00,000] INFO [GroupCoordinator 1]: Stabilized group g generation 4 (__consumer_offsets-1)"
         " with 1 members (kafka.coordinator.group.GroupCoordinator)\n"
-        "[2024-01-01 12:00:00,020] INFO [GroupCoordinator 1]: Assignment received from leader m for group g for generation"
-        " 4. The group has 1 members, 0 of which are static. (kafka.coordinator.group.GroupCoordinator)\n"
+        "[2024-01-01 12:00:00,020] INFO [GroupCoordinator 1]: Assignment received from leader m for group g for"
+        " generation 4. The group has 1 members, 0 of which are static. (kafka.coordinator.group.GroupCoordinator)\n"
     )
     prefix = "INFO [Consumer clientId=c, groupId=g]"
     client.write_text(
