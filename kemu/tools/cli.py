@@ -33,6 +33,7 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
         "compare": Row("compare:compare", "Compare the costs of protocols and assignors under equal faults.", True),
         "scale": Row("scale:scale", "Scale a Streams application up or down, in a scenario or in a live run."),
         "import": Row("import_:import_", "Make a scenario from the output of Kafka's tools."),
+        "import-log": Row("import_log:import_log", "Read logs of brokers and clients: events, generations, releases."),
         "scenarios": Row("describe:scenarios", "List the scenarios that come with the package."),
     },
     "Test and explore": {
