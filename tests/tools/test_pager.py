@@ -118,7 +118,7 @@ def test_the_pager_is_waited_for_after_an_interrupt(tmp_path: Path, monkeypatch:
 
 
 def on_terminal(trace: Path, *options: str, pager: str) -> str:
-    """What ``kemu explain`` prints to a terminal itself."""
+    """The output of ``kemu explain`` on a terminal, without the pager's output."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "kemu", "explain", str(trace), *options]
     with subprocess.Popen(command, stdout=theirs, env={**os.environ, "PAGER": pager, "COLUMNS": "100"}) as process:

@@ -109,7 +109,7 @@ def explain(
     is_part = any(each is not None for each in (from_us, to_us, step, around))
     if verify and (is_part or actors or pattern):
         raise click.UsageError("--verify checks the whole file: give no filter")
-    if is_part or actors:
+    if is_part or WHO in actors:
         _say_without_index(trace)
     if actors:
         who = _steps_of(trace)
