@@ -44,9 +44,11 @@ class Printer:
 
     def end(self) -> None:
         """Close the input of the pager, and wait for its end; Ctrl-C is a key of the pager."""
-        while self._pager is not None and self._pager.poll() is None:
+        if self._pager is None:
+            return
+        assert self._pager.stdin is not None
+        while self._pager.poll() is None or not self._pager.stdin.closed:
             with suppress(BrokenPipeError, KeyboardInterrupt):
-                assert self._pager.stdin is not None
                 self._pager.stdin.close()
                 self._pager.wait()
 

@@ -30,7 +30,7 @@ time         step    actor            event; below it the effects and notes
   ^^ log loaded     :: order            -> sent, (+ms until arrival)
   xx hung up        *+ timer started    *- timer stopped     => append begun
   #  note           %  world fact       ~  later fate of a packet
-  ## violation or failure              …  cut: --verbose prints long values whole
+  ## violation or failure              …  cut; whole with --verbose
 """
 BELOW = " " * 22
 """Indentation of the effects and notes of a step, which aligns them with the actor of the step."""
