@@ -1,6 +1,7 @@
 """The command line ``kemu``. A subcommand's module is imported only when a user calls the subcommand."""
 
 import gc
+import os
 import re
 import signal
 import sys
@@ -184,7 +185,7 @@ def _set_quiet(ctx: click.Context, _: Any, wanted: bool) -> None:
 
 
 def _set_color(ctx: click.Context, _: Any, wanted: bool | None) -> None:
-    ctx.color = wanted
+    ctx.color = False if wanted is None and os.environ.get("NO_COLOR") else wanted
 
 
 def _version() -> str:
@@ -211,7 +212,7 @@ def _print_version(ctx: click.Context, _: Any, wanted: bool) -> None:
     default=None,
     expose_value=False,
     callback=_set_color,
-    help="Colour the output always or never (default: only on a terminal).",
+    help="Colour the output always or never (default: only on a terminal, and not if NO_COLOR is set).",
 )
 def kemu() -> None:
     """Emulate whole Kafka clusters in one process: real protocol, virtual time, one seed, injected faults.

@@ -27,7 +27,7 @@ SETTINGS = (
 
 
 class Recorder:
-    """Everything that was reported while the run went on."""
+    """Keeps all facts of a running run."""
 
     def __init__(self):
         self.seen: list[Seen] = []
@@ -38,7 +38,7 @@ class Recorder:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """A short run in which a member stands still: (trace file, result, facts seen live)."""
+    """A short run in which a member is paused: (trace file, result, facts seen live)."""
     path = tmp_path_factory.mktemp("explain") / "run.trace"
     recorder = Recorder()
     scenario = with_values(load_scenario("gc-pause-zombie"), SETTINGS)
@@ -221,6 +221,8 @@ def test_what_went_wrong_stands_out(recorded, tmp_path):
         "                      ## the machine broke: AssertionError: no",
     ]
     assert [row["kind"] for row in objects(path)] == ["header", "packet", "violation", "broken", "footer"]
+    around = objects(path, "--around", "violation", "--context", "0")
+    assert [row["kind"] for row in around] == ["header", "violation", "broken", "footer"]
 
 
 def test_a_torn_file_is_printed_as_far_as_it_is_whole_and_said_to_be_torn(recorded, tmp_path):

@@ -651,7 +651,12 @@ def read_trace(path: str | Path) -> Trace:
 
 
 def read_runs(path: str | Path) -> Iterator[Trace]:
-    """Yield all runs of a trace file in order, up to a torn tail. The exceptions are those of ``read_trace``."""
+    """Yield all runs of a trace file in order. A torn tail belongs to the last run.
+
+    Raises:
+        TraceError: as for ``read_trace``, or bytes after the last run are no run.
+        OSError: the file cannot be read.
+    """
     path = Path(path)
     start = first_block(path)
     ends = _ends(path, start)
@@ -661,11 +666,14 @@ def read_runs(path: str | Path) -> Iterator[Trace]:
                 assert isinstance(payload, bytes), "what was read once can be read again"
                 yield Trace(path, _header(path, offset, payload), offset, after, end)
         return
+    is_between = True
     for offset, after, payload in blocks_of(path, start):
         if isinstance(payload, str):
-            if offset == start:
-                raise TraceError(f"{path}: damaged at byte {offset}, before the first run's header: {payload}")
+            if is_between:
+                where = "before the first run's header" if offset == start else "after the end of a run"
+                raise TraceError(f"{path}: damaged at byte {offset}, {where}: {payload}")
             return
+        is_between = payload[1:2] == bytes((FOOTER,))
         if payload[1:2] == bytes((HEADER,)):
             yield Trace(path, _header(path, offset, payload), offset, after)
         elif offset == start:

@@ -298,7 +298,7 @@ def _as_text(shown: Shown, trace: Path | None) -> Iterable[str]:
     yield f"  repeat with: {shown.command}"
     if trace is not None:
         yield f"  trace: {trace}"
-        yield f"  read the trace with: kemu explain {trace}"
+        yield f"  read the trace with: kemu explain {trace}{' --around violation' if shown.caught else ''}"
     yield ""
     yield f"{click.style('With the rule of today', bold=True)}, the same scenario and seed"
     if shown.today.verdict == "holds":

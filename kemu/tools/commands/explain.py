@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 
 import attrs
@@ -14,14 +16,20 @@ from kemu.emulator.trace.traces import Trace, read_runs
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 from kemu.tools.errors import BadInput
-from kemu.tools.output import is_read
+from kemu.tools.pager import Printer, paged
 from kemu.tools.report.layout import TableColumn, fold, print_lines, table, terminal_width
-from kemu.tools.report.transcript import FRAME, LEGEND, Entry, entries_of
+from kemu.tools.report.transcript import FRAME, LEGEND, SHORT, WHOLE, Entry, entries_of
 
 CONTEXT = 10
 """Default number of steps before and after a step or a violation."""
 WHO = "?"
 """Value of ``--actor`` without a name."""
+COLOURS = {
+    "violation": "red", "broken": "red", "fact": "magenta", "packet": "yellow", "LinkDown": "yellow",
+    "Hangup": "yellow", "Note": "cyan", "Received": "green", "Send": "green", "Told": "blue",
+    "TimerFired": "bright_black", "StartTimer": "bright_black", "StopTimer": "bright_black",
+}  # fmt: skip
+"""Kind of a record, an event or an effect -> colour of its line on a terminal."""
 HANG = 24
 """Indentation of continued lines."""
 
@@ -68,6 +76,8 @@ class _Pattern(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     help="With --step or --around: the number of steps on each side.",
 )  # fmt: skip
 @click.option("--verify", is_flag=True, help="Check the whole file, and print only the beginning and end of each run.")
+@click.option("--verbose", is_flag=True, help="Print long values and messages whole.")
+@click.option("--no-pager", is_flag=True, help="Use no pager on a terminal (default: PAGER, or less).")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def explain(
     trace: Path,
@@ -79,12 +89,14 @@ def explain(
     around: str | None,
     context: int,
     verify: bool,
+    verbose: bool,
+    no_pager: bool,
     form: str,
 ) -> None:
     """Print TRACE as text: a line for each step, followed by the effects and notes of the step.
 
     With --format json, each line is one JSON object. For a torn file, the command prints the complete records
-    before the error.
+    before the error. Long values are cut, but not with --verbose, --grep or JSON.
 
     With --step, --around, --from or --to, the command reads only the index of the trace and the blocks that it needs.
     The command checks the index, these blocks and the footer. Without these options, and with --verify, the command
@@ -97,7 +109,7 @@ def explain(
     is_part = any(each is not None for each in (from_us, to_us, step, around))
     if verify and (is_part or actors or pattern):
         raise click.UsageError("--verify checks the whole file: give no filter")
-    if is_part or actors:
+    if is_part or WHO in actors:
         _say_without_index(trace)
     if actors:
         who = _steps_of(trace)
@@ -106,26 +118,27 @@ def explain(
             return
         _check_actors(trace, actors, who)
     asked = _Asked(actors, from_us or 0, LAST if to_us is None else to_us, step, around, context)
-    torn, shown = "", False
-    found = False
-    for run in read_runs(trace):
-        windows = asked.windows(run) if is_part else None
-        found |= windows != []
-        for entry in entries_of(run, windows, actors):
-            kind = entry.data["kind"]
-            if kind not in FRAME and (verify or not (pattern is None or any(map(pattern.search, entry.lines)))):
-                continue
-            if form == "text" and not shown and not verify:
-                click.echo(LEGEND)
-            shown = True
-            if not is_read():
-                return
-            if kind == "torn":
-                torn = entry.lines[0]
-            if form == "json":
-                click.echo(json.dumps(entry.data))
-            elif kind != "torn":
-                _print(entry)
+    limits = WHOLE if verbose or pattern is not None else SHORT
+    found, torn, legend = False, "", LEGEND if form == "text" and not verify else ""
+    with paged(form == "text" and not verify and not no_pager) as printer:
+        for run in read_runs(trace):
+            windows = asked.windows(run) if is_part else None
+            found |= windows != []
+            for entry in entries_of(run, windows, actors, limits):
+                kind = entry.data["kind"]
+                if kind not in FRAME and (verify or not (pattern is None or any(map(pattern.search, entry.lines)))):
+                    continue
+                if legend:
+                    printer.line(legend)
+                    legend = ""
+                if not printer.is_read:
+                    return
+                if kind == "torn":
+                    torn = entry.lines[0]
+                if form == "json":
+                    printer.line(json.dumps(entry.data))
+                elif kind != "torn":
+                    _print(entry, printer, is_asked=step is not None and entry.data.get("seq") == step)
     if torn:
         raise BadInput(f"{trace}: {torn}")
     if not found:
@@ -191,11 +204,25 @@ def _check_actors(trace: Path, actors: tuple[str, ...], steps_of: dict[str, int]
         raise BadInput(f"{trace}: the trace has no actor {', '.join(missing)}; the hosts are {', '.join(hosts)}{more}")
 
 
-def _print(entry: Entry) -> None:
+def _print(entry: Entry, printer: Printer, *, is_asked: bool) -> None:
+    """Print an entry; the asked step is bold."""
     width = terminal_width()
-    for line in entry.lines:
+    for line, colour in zip(entry.lines, _colours(entry), strict=False):
         for part in fold(printable(line), width, HANG):
-            click.echo(part)
+            printer.line(click.style(part, fg=colour, bold=is_asked or None) if colour or is_asked else part)
+
+
+def _colours(entry: Entry) -> Iterator[str | None]:
+    """The colours of the lines of an entry, by the kinds of the record, its event and its effects."""
+    kind = entry.data["kind"]
+    if kind == "step":
+        yield COLOURS.get(entry.data["event"]["name"])
+        for effect in entry.data["effects"]:
+            yield COLOURS.get(effect["name"])
+    elif kind == "footer":
+        yield "green" if entry.data["verdict"] == "holds" else "red"
+    else:
+        yield from repeat(COLOURS.get(kind))
 
 
 def _by_number(actor: str) -> tuple[str, int, str]:

@@ -670,6 +670,7 @@ def _run_itself(report: RunReport) -> Iterable[str]:
     yield f"  digest: {result.digest}"
     if trace is not None:
         yield f"  trace: {trace}"
-        yield f"  read the trace with: kemu explain {trace}"
+        around = " --around violation" if result.violations else ""
+        yield f"  read the trace with: kemu explain {trace}{around}"
         yield f"  replay the trace with: kemu replay {trace}"
     yield f"  repeat with: {report.command}"

@@ -4,9 +4,10 @@ Each record becomes an entry with lines, actors and values. The first line of a 
 effect and note follows. Filters select whole entries, so the lines of a step stay together.
 """
 
+import sys
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -29,7 +30,7 @@ time         step    actor            event; below it the effects and notes
   ^^ log loaded     :: order            -> sent, (+ms until arrival)
   xx hung up        *+ timer started    *- timer stopped     => append begun
   #  note           %  world fact       ~  later fate of a packet
-  ## violation or failure
+  ## violation or failure              …  cut; whole with --verbose
 """
 BELOW = " " * 22
 """Indentation of the effects and notes of a step, which aligns them with the actor of the step."""
@@ -38,11 +39,23 @@ FRAME = ("header", "footer", "torn")
 STEPS = ("step", "broken")
 """Kinds of entries that are steps."""
 SENT = "sent"
-MESSAGE_WIDTH = 72
 FIRST = ("error", "generation", "member_id", "instance_id", "leader")
 """Fields of a message that are printed before the other fields."""
-SHOWN = 8
-"""Maximum number of printed items of a list; a longer list ends with the number of items."""
+
+
+class Limits(NamedTuple):
+    """The longest values that are printed whole."""
+
+    items: int
+    """Items of a list; a longer list ends with the number of items."""
+    value: int
+    """Characters of a field of a note, fact or command."""
+    message: int
+    """Characters of a message with its fields."""
+
+
+SHORT = Limits(items=8, value=60, message=72)
+WHOLE = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 @frozen
@@ -56,7 +69,9 @@ class Entry:
     data: dict[str, Any]
 
 
-def entries_of(trace: Trace, windows: Sequence[Window] | None = None, actors: Collection[str] = ()) -> Iterator[Entry]:
+def entries_of(
+    trace: Trace, windows: Sequence[Window] | None = None, actors: Collection[str] = (), limits: Limits = SHORT
+) -> Iterator[Entry]:
     """Yield entries of a run in order, with its header and its end.
 
     Args:
@@ -64,19 +79,21 @@ def entries_of(trace: Trace, windows: Sequence[Window] | None = None, actors: Co
         windows: disjoint parts of the run, in order; a violation then follows its step. With None, the entries are all
             records in the order of the file.
         actors: actors or hosts whose entries are wanted ("b0" includes "b0/coordinator"); empty for all.
+        limits: longer values are cut in the lines; the values for JSON are whole.
 
     Raises:
         TraceError: the file is damaged. With windows, damage outside of the parts is not found.
     """
     with trace.interpreted():
         yield _header(trace.header)
-        yield from _Reading(trace, windows, actors).entries()
+        yield from _Reading(trace, windows, actors, limits).entries()
 
 
 class _Reading:
     """Makes the wanted entries of a run from its records."""
 
-    def __init__(self, trace: Trace, windows: Sequence[Window] | None, actors: Collection[str]) -> None:
+    def __init__(self, trace: Trace, windows: Sequence[Window] | None, actors: Collection[str], limits: Limits) -> None:
+        self._limits = limits
         self._actors = frozenset(actors)
         self._windows = None if windows is None else deque(windows)
         self._records = trace.records() if windows is None else trace.within(windows)
@@ -105,7 +122,7 @@ class _Reading:
                     fates[record.packet_id] = record
                     continue
                 if self._wants(step.at_us, (step.actor,)):
-                    yield _step(step, fates, self._packets)
+                    yield _step(step, fates, self._packets, self._limits)
                 else:
                     _pass_over(step, fates, self._packets)
                 step = None
@@ -116,12 +133,12 @@ class _Reading:
                 fates = {row[1]: _NO_FATE for row in record.effects if row[0] == rows.SEND}
             elif isinstance(record, Footer | Torn):
                 yield from self._violations_until(LAST)
-                yield _other(record, self._packets)
+                yield _other(record, self._packets, self._limits)
             elif not isinstance(record, Violation) or self._windows is None:
                 if isinstance(record, Broken):
                     yield from self._violations_until(record.seq)
                     self._place = record.seq
-                entry = _other(record, self._packets)
+                entry = _other(record, self._packets, self._limits)
                 if self._wants(entry.at_us, entry.actors):
                     yield entry
         assert step is None, "a trace ends with a footer or its lack"
@@ -129,7 +146,7 @@ class _Reading:
     def _violations_until(self, step: int) -> Iterator[Entry]:
         """Yield the violations before a step."""
         while self._violations and self._violations[0].seq < step:
-            yield _other(self._violations.popleft(), self._packets)
+            yield _other(self._violations.popleft(), self._packets, self._limits)
 
     def _wants(self, at_us: int, actors: Sequence[str]) -> bool:
         if (
@@ -151,10 +168,10 @@ _NO_FATE = PacketRecord(0, 0, "", "", 0, "", 0, "", -1)
 # --- steps ---------------------------------------------------------------------------------------------------------
 
 
-def _step(step: Step, fates: dict[int, PacketRecord], packets: Packets) -> Entry:
-    event_text, event_data = _event(step.event, packets)
+def _step(step: Step, fates: dict[int, PacketRecord], packets: Packets, limits: Limits) -> Entry:
+    event_text, event_data = _event(step.event, packets, limits)
     packets.sent(step.actor, step.effects)
-    effects = [_effect(row, fates, step.at_us) for row in step.effects]
+    effects = [_effect(row, fates, step.at_us, limits) for row in step.effects]
     _lose(fates, packets)
     data = {
         "kind": "step",
@@ -190,12 +207,12 @@ def _place(step: Step | Broken) -> str:
     return f"{clock(step.at_us)} {step.seq:<7} {step.actor + life:16}"
 
 
-def _event(row: Row, packets: Packets) -> tuple[str, dict[str, Any]]:
+def _event(row: Row, packets: Packets, limits: Limits) -> tuple[str, dict[str, Any]]:
     data: dict[str, Any] = {"name": rows.EVENT_NAMES[row[0]]}
     match row:
         case (rows.RECEIVED, packet_id):
             packet = packets.take(packet_id)
-            text, message = _message(packet.sealed)
+            text, message = _message(packet.sealed, limits)
             data |= {"packet": packet_id, "from": packet.sender, "request_id": packet.request_id, "message": message}
             return f"<- {packet.sender} {text}", data
         case (rows.LINK_DOWN, peer):
@@ -210,20 +227,20 @@ def _event(row: Row, packets: Packets) -> tuple[str, dict[str, Any]]:
             return f"^^ {log}, {len(records)} records", data | {"log": log, "records": len(records)}
         case (rows.TOLD, command):
             value = from_row(command)
-            return f":: {brief(value)}", data | {"command": plain(value)}
+            return f":: {brief(value, limits)}", data | {"command": plain(value)}
         case _:
             raise Malformed(f"{row!r:.80} is no row of an event")
 
 
-def _effect(row: Row, fates: dict[int, PacketRecord], at_us: int) -> tuple[str, dict[str, Any]]:
+def _effect(row: Row, fates: dict[int, PacketRecord], at_us: int, limits: Limits) -> tuple[str, dict[str, Any]]:
     data: dict[str, Any] = {"name": rows.EFFECT_NAMES[row[0]]}
     match row:
         case (rows.SEND, packet_id, *_):
-            return _sent(row, fates.get(packet_id, _NO_FATE), at_us)
+            return _sent(row, fates.get(packet_id, _NO_FATE), at_us, limits)
         case (rows.NOTE, fact, *part):
             value = from_row(fact)
             by = f"{part[0]}: " if part else ""
-            return f"# {by}{brief(value)}", data | {"fact": plain(value)} | ({"part": part[0]} if part else {})
+            return f"# {by}{brief(value, limits)}", data | {"fact": plain(value)} | ({"part": part[0]} if part else {})
         case (rows.START_TIMER, key, after_us):
             return f"*+ {' '.join(key)} {duration_text(after_us)}", data | {"key": list(key), "after_us": after_us}
         case (rows.STOP_TIMER, key):
@@ -248,12 +265,12 @@ def effect_data(row: Row) -> dict[str, Any]:
     Raises:
         Malformed: the row is invalid.
     """
-    return _effect(row, {}, 0)[1]
+    return _effect(row, {}, 0, SHORT)[1]
 
 
-def _sent(row: Row, fate: PacketRecord, at_us: int) -> tuple[str, dict[str, Any]]:
+def _sent(row: Row, fate: PacketRecord, at_us: int, limits: Limits) -> tuple[str, dict[str, Any]]:
     _, packet_id, to, _, request_id, sealed = row
-    text, message = _message(sealed)
+    text, message = _message(sealed, limits)
     said = f"(+{(fate.due_us - at_us) / 1000:.3f})" if fate.due_us >= 0 else f"({fate.verdict or 'no verdict'})"
     data = {"packet": packet_id, "to": to, "request_id": request_id, "verdict": fate.verdict, "due_us": fate.due_us}
     return f"-> {to} {text} {said}", {"name": "Send", **data, "bytes": len(sealed), "message": message}
@@ -262,7 +279,7 @@ def _sent(row: Row, fate: PacketRecord, at_us: int) -> tuple[str, dict[str, Any]
 # --- other records -------------------------------------------------------------------------------------------------
 
 
-def _other(record: Record, packets: Packets) -> Entry:
+def _other(record: Record, packets: Packets, limits: Limits) -> Entry:
     match record:
         case PacketRecord():
             if record.verdict not in (SENT, "queued", "held", "released"):
@@ -273,14 +290,14 @@ def _other(record: Record, packets: Packets) -> Entry:
         case WorldFact():
             data = {"kind": "fact", "seq": record.seq, "at_us": record.at_us, "fact": plain(record.fact)}
             host = getattr(record.fact, "host", "")
-            return _line(record.at_us, "%", brief(record.fact), data, (host,) if host else ())
+            return _line(record.at_us, "%", brief(record.fact, limits), data, (host,) if host else ())
         case Violation():
             text = f"{record.checker}: {record.text}"
             return _line(
                 record.at_us, "##", text, {**attrs.asdict(record), "broken": record.kind, "kind": "violation"}, ()
             )
         case Broken():
-            event, event_data = _event(record.event, packets)
+            event, event_data = _event(record.event, packets, limits)
             lines = (f"{_place(record)} {event}", f"{BELOW}## the machine broke: {record.text}")
             data = {"kind": "broken", **record._asdict(), "event": event_data}
             return Entry(record.at_us, (record.actor,), lines, data)
@@ -313,47 +330,49 @@ def clock(at_us: int) -> str:
     return f"{minutes:02}:{rest // 1_000_000:02}.{rest % 1_000_000:06}"
 
 
-def _message(sealed: bytes) -> tuple[str, dict[str, Any]]:
+def _message(sealed: bytes, limits: Limits) -> tuple[str, dict[str, Any]]:
     try:
         message, version = unseal(sealed)
     except CodecError as error:
         return f"unreadable ({error})", {"unreadable": str(error)}
     spec = SPECS[type(message)]
     reply = " reply" if spec.kind is Kind.REPLY else ""
-    text = f"{spec.name} v{version}{reply}{_fields(message, FIRST)}"
-    if len(text) > MESSAGE_WIDTH:
-        text = text[: MESSAGE_WIDTH - 1] + "…"
-    return text, {"api": spec.name, "reply": bool(reply), "version": version, **plain(message)}
+    text = f"{spec.name} v{version}{reply}{_fields(message, limits, FIRST)}"
+    return _cut(text, limits.message), {"api": spec.name, "reply": bool(reply), "version": version, **plain(message)}
 
 
-def brief(value: object) -> str:
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def brief(value: object, limits: Limits = SHORT) -> str:
     """One line with the name of a note, fact or command, and the fields that differ from their defaults."""
-    return f"{type(value).__name__}{_fields(value)}"
+    return f"{type(value).__name__}{_fields(value, limits)}"
 
 
-def _fields(value: Any, first: tuple[str, ...] = ()) -> str:
+def _fields(value: Any, limits: Limits, first: tuple[str, ...] = ()) -> str:
     shown = []
     for field in sorted(attrs.fields(type(value)), key=lambda field: field.name not in first):
         item = getattr(value, field.name)
         if item != field.default and item is not None and item != ():
-            shown.append(f"{field.name}={_short(item)}")
+            shown.append(f"{field.name}={_cut(_short(item, limits), limits.value)}")
     return " " + " ".join(shown) if shown else ""
 
 
-def _short(item: Any) -> str:
+def _short(item: Any, limits: Limits) -> str:
     if isinstance(item, ErrorCode):
         return item.name
     if isinstance(item, bytes):
-        return f"<{len(item)} B>"
+        return item.hex() if limits is WHOLE else f"<{len(item)} B>"
     if isinstance(item, str):
         return f'"{item}"' if " " in item or not item else item
     if isinstance(item, tuple):
         if all(map(_is_partition, item)):
             return partitions_text(item)
-        more = f" … {len(item)} in all" if len(item) > SHOWN else ""
-        return f"[{' '.join([_short(part) for part in item[:SHOWN]])}{more}]"
+        more = f" … {len(item)} in all" if len(item) > limits.items else ""
+        return f"[{' '.join([_short(part, limits) for part in item[: limits.items]])}{more}]"
     if attrs.has(type(item)):
-        return f"({_fields(item).strip()})"
+        return f"({_fields(item, limits).strip()})"
     return str(item)
 
 

@@ -136,7 +136,7 @@ def end_of(path: Path) -> tuple[int, int, int]:
     return at, after, path.stat().st_size
 
 
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_flip_in_index_or_footer_is_named_whatever_is_read(
     recorded: tuple[Path, list[Entry]], tmp_path: Path, data: Any
@@ -292,6 +292,19 @@ def test_a_torn_last_run_leaves_the_runs_before(recorded: tuple[Path, list[Entry
     first, second = read_runs(joined)
     assert list(entries_of(first)) == entries
     assert list(entries_of(second))[-1].data["kind"] == "torn"
+
+
+@pytest.mark.parametrize("command", ["explain", "explain --step 3", "explain --verify", "report"])
+def test_bytes_after_the_last_run_are_damage(command: str, recorded: tuple[Path, list[Entry]], tmp_path: Path) -> None:
+    path, _ = recorded
+    longer = tmp_path / "longer.kemu"
+    longer.write_bytes(path.read_bytes() + b"more")
+    name, *options = command.split()
+
+    done = call(name, longer, *options)
+
+    assert done.exit_code == 2
+    assert f"longer.kemu: damaged at byte {path.stat().st_size}, after the end of a run" in done.stderr
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
