@@ -45,6 +45,7 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
         "report": Row("report:report", "Draw a trace: one HTML file that explains the run."),
         "explain": Row("explain:explain", "Print a trace as text, one line for each step."),
         "replay": Row("replay:replay", "Feed recorded events to today's machines; stop at the first difference."),
+        "diagnose": Row("diagnose:diagnose_command", "Name the causes that a trace or logs show, with evidence."),
         "history": Row("history:history", "Name the anomalies in a run's history, as Jepsen's Kafka tests do."),
         "coverage": Row("coverage:coverage", "List the states, messages and rare events that runs reached.", True),
     },

@@ -1,0 +1,126 @@
+"""``session-expired``, ``static-member-session-expired``: the coordinator removed a member without heartbeats."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from kemu.tools.diagnosis.case import SECOND, Case, Departure, How, apart_us
+from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
+
+TOGETHER_US = 5 * SECOND
+"""Sessions that end within this time may have one reason."""
+
+
+def expiries(case: Case, static: bool) -> list[Departure]:
+    """The sessions that the coordinator ended, of static or of dynamic members."""
+    return [each for each in case.departures_by(How.EXPIRED) if is_static(case, each) is static]
+
+
+def is_static(case: Case, gone: Departure) -> bool:
+    """Whether the log says that a member is static: an instance id, or a group of static members only."""
+    if any(event.instance for event in gone.events):
+        return True
+    named = case.of("member-joins", "rebalance-begins", "static-replaced", group=gone.group)
+    if any(event.instance and gone.member == event.member for event in named):
+        return True
+    counts = case.of("assignment-received", "rebalance-completes", group=gone.group)
+    after = [event for event in counts if case.comes_after(gone.events[0], event) and event.static is not None]
+    before = [event for event in counts if case.comes_after(event, gone.events[0]) and event.static is not None]
+    near = after[:1] or before[-1:]
+    return any(event.static and event.static == event.members for event in near)
+
+
+def scope(gone: Sequence[Departure]) -> str:
+    """The number of processes, hosts or networks that the sessions' times point to."""
+    bursts: list[list[Departure]] = []
+    for each in gone:
+        gap_us = apart_us(bursts[-1][-1].events[0], each.events[0]) if bursts else None
+        if gap_us is not None and gap_us <= TOGETHER_US:
+            bursts[-1].append(each)
+        else:
+            bursts.append([each])
+    most = max(bursts, key=len)
+    if len(most) == 1:
+        return "one process at a time"
+    if len({each.group for each in most}) > 1:
+        return (
+            f"{len(most)} members of several groups within {TOGETHER_US // SECOND} s: a host, the network or a broker"
+        )
+    return f"{len(most)} members of one group within {TOGETHER_US // SECOND} s: one host, or its network"
+
+
+def _named(gone: Sequence[Departure]) -> str:
+    names = list(dict.fromkeys(each.member or "a member that the log does not name" for each in gone))
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
+
+
+class SessionExpired(Cause):
+    """A dynamic member sent no heartbeat for its session timeout."""
+
+    id: ClassVar[str] = "session-expired"
+    means: ClassVar[str] = "The coordinator received no heartbeat of a member for session.timeout.ms, and removed it."
+    addressed_by: ClassVar[tuple[Remedy, ...]] = (
+        Remedy("action", "find out whether the process died, was paused, or lost its network", "KIP-62"),
+        Remedy("setting", "session.timeout.ms longer than the pauses of the process", "KIP-735"),
+        Remedy("setting", "heartbeat.interval.ms at most a third of session.timeout.ms", "ConsumerConfig (3.9)"),
+    )
+    gives_way_to: ClassVar[tuple[str, ...]] = (
+        *("unclean-leave-then-session-timeout", "process-or-network-stalled", "client-bug-kafka-python-iterator"),
+        *("max-poll-interval-exceeded", "coordinator-unreachable"),
+    )
+
+    def find(self, case: Case) -> Finding | None:
+        """Expiries in the coordinator's log; else members' logs that say UNKNOWN_MEMBER_ID."""
+        gone = expiries(case, static=False)
+        if gone:
+            return Finding(
+                says=f"{len(gone)} session(s) expired ({scope(gone)}): {_named(gone)}",
+                confidence=0.9,
+                evidence=tuple(event for each in gone for event in each.events),
+                against=self._missing(case, gone),
+            )
+        told = [each for each in case.departures_by(How.UNKNOWN) if not self._left(case, each)]
+        if not told:
+            return None
+        return Finding(
+            says=f"the coordinator no longer knew {_named(told)}",
+            confidence=0.5,
+            evidence=tuple(event for each in told for event in each.events),
+            against=("no line of the coordinator says that a session expired", "no heartbeats in the log"),
+        )
+
+    def _left(self, case: Case, told: Departure) -> bool:
+        left = case.departures_by(How.LEFT, How.POLL_TIMEOUT)
+        return any(each.group == told.group and case.comes_after(each.events[0], told.events[0]) for each in left)
+
+    def _missing(self, case: Case, gone: Sequence[Departure]) -> tuple[str, ...]:
+        joined = {event.member for event in case.of("member-joins", "rebalance-begins") if event.member}
+        again = [each for each in gone if each.client_id and any(
+            name != each.member and name.startswith(each.client_id) for name in joined
+        )]  # fmt: skip
+        said = ["the member's own log is missing: a dead process and a cut network look alike"]
+        return (*said, "a member of the same client id joined") if again else tuple(said)
+
+
+class StaticMemberSessionExpired(Cause):
+    """A static member was away for longer than its session."""
+
+    id: ClassVar[str] = "static-member-session-expired"
+    means: ClassVar[str] = "A static member was away for longer than session.timeout.ms, so its return is a rebalance."
+    addressed_by: ClassVar[tuple[Remedy, ...]] = (
+        Remedy("setting", "session.timeout.ms longer than a restart", "KIP-345"),
+        Remedy("action", "remove a member for good with LeaveGroup by instance id", "KIP-345"),
+    )
+
+    def find(self, case: Case) -> Finding | None:
+        """Expiries of members with an instance id."""
+        gone = expiries(case, static=True)
+        if not gone:
+            return None
+        stated = any(event.instance for each in gone for event in each.events)
+        return Finding(
+            says=f"{len(gone)} static session(s) expired ({scope(gone)}): {_named(gone)}",
+            confidence=0.9 if stated else 0.8,
+            evidence=tuple(event for each in gone for event in each.events),
+            against=() if stated else ("the member counts as static because all members of its group are static",),
+        )

@@ -1,0 +1,95 @@
+"""``rebalance-waits-for-a-member``, ``assignment-skew``, ``replica-out-of-sync``: what remains if no cause explains."""
+
+from typing import ClassVar
+
+from kemu.tools.diagnosis.case import SECOND, Case
+from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
+from kemu.tools.logs.events import Event
+
+SLOW_US = 30 * SECOND
+SKEW = 3
+
+
+class RebalanceWaits(Cause):
+    """A rebalance lasts far longer than a heartbeat interval."""
+
+    id: ClassVar[str] = "rebalance-waits-for-a-member"
+    means: ClassVar[str] = "A rebalance waits for a member that does not rejoin, and the whole group stands still."
+    addressed_by: ClassVar[tuple[Remedy, ...]] = (
+        Remedy("action", "find the member that rejoins last: its application polls rarely", "KIP-62"),
+        Remedy("setting", "max.poll.interval.ms lower: the coordinator waits for this time at most", "KIP-62"),
+    )
+    gives_way_to: ClassVar[tuple[str, ...]] = ("*",)
+
+    def find(self, case: Case) -> Finding | None:
+        """Rebalances from begin to completion of at least ``SLOW_US``; with the share of the log's time."""
+        slow = [(event, us) for group in case.groups for event, us in case.spans(group) if us >= SLOW_US]
+        if not slow:
+            return None
+        whole_us = sum(us for _, us in slow)
+        share = f", {100 * whole_us / case.span_us:.0f} % of the log's time" if case.span_us else ""
+        return Finding(
+            says=f"{len(slow)} rebalance(s) of {SLOW_US // SECOND} s or more, {whole_us / SECOND:.0f} s in all{share}",
+            confidence=0.6,
+            evidence=tuple(event for event, _ in slow),
+        )
+
+
+class AssignmentSkew(Cause):
+    """Members of equal subscription own very different numbers of partitions."""
+
+    id: ClassVar[str] = "assignment-skew"
+    means: ClassVar[str] = "Some members own far more partitions than others with the same topics."
+    addressed_by: ClassVar[tuple[Remedy, ...]] = (
+        Remedy("setting", "partition.assignment.strategy: sticky or roundrobin instead of range over many topics",
+               "KIP-54"),
+    )  # fmt: skip
+    gives_way_to: ClassVar[tuple[str, ...]] = ("*",)
+
+    def find(self, case: Case) -> Finding | None:
+        """The last assignment of a leader in which two members of the same topics differ by three or more."""
+        for group in case.groups:
+            computed = [event for event in case.of("assignment-computed", group=group) if event.assignment]
+            if computed and self._is_uneven(computed[-1]):
+                return Finding(
+                    says=f"the last assignment of group {group} is uneven",
+                    confidence=0.4,
+                    evidence=(computed[-1],),
+                    against=("an uneven assignment can be wanted",),
+                )
+        return None
+
+    def _is_uneven(self, event: Event) -> bool:
+        by_topics: dict[frozenset[str], list[int]] = {}
+        for owned in (event.assignment or {}).values():
+            if not isinstance(owned, tuple):
+                return False
+            topics = frozenset(each.rpartition("-")[0] for each in owned)
+            by_topics.setdefault(topics, []).append(len(owned))
+        return any(
+            max(counts) - min(counts) >= SKEW and 2 * max(counts) >= 3 * min(counts) for counts in by_topics.values()
+        )
+
+
+class ReplicaOutOfSync(Cause):
+    """A follower fell behind, and no broker stopped."""
+
+    id: ClassVar[str] = "replica-out-of-sync"
+    means: ClassVar[str] = "A follower did not catch up within replica.lag.time.max.ms, so its leader removed it."
+    addressed_by: ClassVar[tuple[Remedy, ...]] = (
+        Remedy("action", "look at the disk, the network and the pauses of the follower", "ReplicaManager (3.9)"),
+        Remedy("setting", "num.replica.fetchers, replica.lag.time.max.ms", "KIP-537"),
+    )
+    gives_way_to: ClassVar[tuple[str, ...]] = ("*",)
+
+    def find(self, case: Case) -> Finding | None:
+        """ISRs that shrank."""
+        shrunk = case.of("isr-shrunk")
+        if not shrunk:
+            return None
+        return Finding(
+            says=f"{len(shrunk)} ISR(s) shrank",
+            confidence=0.6,
+            evidence=tuple(shrunk),
+            against=("no line says why the follower was late",),
+        )

@@ -1,0 +1,74 @@
+"""Kafka's error codes in the words of logs. Source: ``org.apache.kafka.common.protocol.Errors`` (3.9), and the texts of
+librdkafka, kafka-python, KafkaJS and franz-go for the same codes.
+"""
+
+import re
+from collections.abc import Mapping
+
+from kemu.tools.logs.events import Event
+
+REBALANCING = "REBALANCE_IN_PROGRESS"
+UNKNOWN_MEMBER = "UNKNOWN_MEMBER_ID"
+OLD_GENERATION = "ILLEGAL_GENERATION"
+NOT_COORDINATOR = "NOT_COORDINATOR"
+LOADING = "COORDINATOR_LOAD_IN_PROGRESS"
+NOT_AVAILABLE = "COORDINATOR_NOT_AVAILABLE"
+ID_REQUIRED = "MEMBER_ID_REQUIRED"
+FENCED = "FENCED_INSTANCE_ID"
+NO_COMMON_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"
+FULL = "GROUP_MAX_SIZE_REACHED"
+NOT_ALLOWED = "GROUP_AUTHORIZATION_FAILED"
+
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    ID_REQUIRED: ("memberidrequired", "valid member id before", "given member-id", "member id required"),
+    FENCED: ("fencedinstance", "instance id has been fenced", "gets fenced", "fenced by", "fenced instance"),
+    NO_COMMON_PROTOCOL: ("inconsistentgroupprotocol", "inconsistent group protocol", "protocol type is incompatible"),
+    FULL: ("groupmaxsize", "reached its max size", "group max size", "already has the configured maximum"),
+    NOT_ALLOWED: ("groupauthorization", "not authorized to access group", "group authorization"),
+    LOADING: ("coordinator is loading", "load in progress", "coordinatorload", "loading and hence", "still loading"),
+    NOT_COORDINATOR: ("not the correct coordinator", "notcoordinator", "not coordinator", "not a valid coordinator",
+                      "not started or not valid"),
+    NOT_AVAILABLE: ("coordinatornotavailable", "coordinator is not available", "coordinator not available"),
+    OLD_GENERATION: ("illegalgeneration", "generation id is not valid", "generation id is not  current",
+                     "illegal generation"),
+    UNKNOWN_MEMBER: ("unknownmember", "unknown member", "not aware of this member", "member_id was not recognized",
+                     "member id is not valid", "not part of an active group"),
+    REBALANCING: ("rebalance in progress", "is rebalancing", "already rebalancing", "rebalanceinprogress",
+                  "undergoing a rebalance"),
+}  # fmt: skip
+"""Code -> its texts in lower case; a code's own name counts, too."""
+
+
+def error_of(event: Event) -> str:
+    """The error code that the event's error or reason means; "" without a known code."""
+    said = f"{event.error or ''} {event.reason or ''}".lower()
+    for code, words in _WORDS.items():
+        if code.lower() in said or any(word in said for word in words):
+            return code
+    return ""
+
+
+def reason_of(reason: str) -> tuple[str, str | None]:
+    """The cause and the member in a coordinator's reason for a rebalance (``events.CAUSES``).
+
+    Source: ``GroupCoordinator.prepareRebalance`` and its callers (2.1 to 3.9).
+    """
+    for pattern, cause in _REASONS:
+        found = pattern.search(reason)
+        if found is not None:
+            return cause, found.groupdict().get("member")
+    return "other" if reason else "not stated", None
+
+
+_REASONS = tuple(
+    (re.compile(pattern, re.IGNORECASE), cause)
+    for pattern, cause in (
+        (r"^adding new member (?P<member>.+?)(?: with group instance ?id |$)", "join"),
+        (r"^removing member (?P<member>.+?) on heartbeat expiration", "expire"),
+        (r"^removing member (?P<member>.+?) on leavegroup", "leave"),
+        (r"^explicit `leavegroup` request for \((?P<member>[^)]*)", "leave"),
+        (r"^leader (?P<member>.+?) re-joining group", "leader-rejoin"),
+        (r"^updating metadata for (?:static )?member (?P<member>\S+)", "metadata-change"),
+        (r"storing group assignment during syncgroup \(member: (?P<member>[^)]*)", "store-error"),
+    )
+)
