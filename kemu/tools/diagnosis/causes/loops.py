@@ -65,8 +65,20 @@ class LeaderRejoins(Cause):
     )
 
     def find(self, case: Case) -> Finding | None:
-        """At least three rebalances for the leader's rejoin or for changed metadata, close together."""
-        run = near([event for event in case.begins if event.cause in ("leader-rejoin", "metadata-change")])
+        """At least three in a row for the leader's rejoin or for changed metadata, close together.
+
+        A follow-up of a cooperative rebalance looks alike, but it follows a join or a departure.
+        """
+        run: list[Event] = []
+        for group in case.groups:
+            for event in (*(each for each in case.begins if each.group == group), None):
+                if event is not None and event.cause in ("leader-rejoin", "metadata-change"):
+                    run.append(event)
+                elif len(near(run)) >= FEWEST:
+                    break
+                else:
+                    run = []
+        run = near(run)
         if len(run) < FEWEST:
             return None
         return Finding(
