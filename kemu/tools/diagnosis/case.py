@@ -14,6 +14,11 @@ from kemu.tools.diagnosis.words import REBALANCING, UNKNOWN_MEMBER, error_of
 from kemu.tools.logs.events import Event
 
 SECOND = 1_000_000
+MANY_BEATS = 8
+"""Fewest heartbeats in a log from which a silence means something; excerpts of logs have fewer."""
+SILENT_US = 8 * SECOND
+SILENT_BEATS = 4
+_ANSWERED = ("join-answered", "join-failed", "assignment-synced", "sync-failed", "partitions-assigned")
 _UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
 _MASK = re.compile(r"^[*.x]+$")
 POLL_TIMEOUT = ("poll timeout", "poll interval", "max.poll")
@@ -254,6 +259,32 @@ class Case:
         """The earlier events of these kinds."""
         return [each for each in self.of(*kinds, group=group) if self.comes_after(each, event)]
 
+    @cached_property
+    def silences(self) -> tuple[tuple[Event, Event | None, int, int], ...]:
+        """Times in which a member's log has no line at all, though it had many heartbeats: (last line, next line or
+        None at the end, time in us, usual time between heartbeats in us). Members that closed are silent for good.
+        """
+        own: dict[tuple[object, ...], list[Event]] = {}
+        for event in self.events:
+            if event.at_us is not None and event.client is not None:
+                own.setdefault((event.file, event.process, event.client, event.group), []).append(event)
+        end_us = max((event.at_us for event in self.events if event.at_us is not None), default=0)
+        found = []
+        for events in own.values():
+            beats = [event for event in events if event.kind in ("heartbeat-sent", "heartbeat-ok")]
+            gaps = sorted(gap for a, b in pairwise(beats) if (gap := apart_us(a, b)))
+            if len(beats) < MANY_BEATS or not gaps:
+                continue
+            usual_us = gaps[len(gaps) // 2]
+            joins = False
+            for event, following in zip(events, (*events[1:], None), strict=True):
+                joins = event.kind in ("join-sent", "sync-sent") or (joins and event.kind not in _ANSWERED)
+                until_us = end_us if following is None else following.at_us or 0
+                silent_us = until_us - (event.at_us or 0)
+                if silent_us >= max(SILENT_US, SILENT_BEATS * usual_us) and not joins and not _is_last(event):
+                    found.append((event, following, silent_us, usual_us))
+        return tuple(found)
+
     def silence_before_us(self, event: Event) -> tuple[Event, int, int] | None:
         """The member's last sign of life before an event, the silence, and the usual time between two signs.
 
@@ -271,6 +302,12 @@ class Case:
         if silence_us is None or not gaps:
             return None
         return signs[-1], silence_us, gaps[len(gaps) // 2]
+
+
+def _is_last(event: Event) -> bool:
+    """Whether a member ends with this event, or looks for its coordinator, which it may do for long."""
+    ends = any(word in (event.reason or "") for word in ("leaving the group", "being closed"))
+    return ends or event.kind in ("member-leaves", "coordinator-lost", "coordinator-lookup", "partitions-revoked")
 
 
 def _how(event: Event) -> How | None:

@@ -126,6 +126,11 @@ def _without_cause(case: Case) -> Answer:
     return Answer(cause=NONE, finding=finding)
 
 
+def _leaves(event: Event) -> bool:
+    """Whether a member ends its membership itself."""
+    return any(word in (event.reason or "") for word in ("leaving the group", "being closed"))
+
+
 def unsettled(case: Case) -> list[Event]:
     """The last trouble of each group that no later event ends."""
     found = []
@@ -133,9 +138,9 @@ def unsettled(case: Case) -> list[Event]:
         own = [event for event in case.events if event.group == group or event.category == "leadership"]
         last: Event | None = None
         for event in own:
-            if event.kind in _TROUBLE and error_of(event) != ID_REQUIRED:
+            if event.kind in _TROUBLE and error_of(event) != ID_REQUIRED and not _leaves(event):
                 last = event if event.group == group else last
-            elif event.kind in _SETTLED or (event.kind == "client-state" and event.to in _AT_REST):
+            elif event.kind in _SETTLED or _leaves(event) or (event.kind == "client-state" and event.to in _AT_REST):
                 last = None
         if last is not None:
             found.append(last)

@@ -5,10 +5,12 @@ from typing import ClassVar
 
 from kemu.tools.diagnosis.case import SECOND, Case, Rejoin, apart_us
 from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
+from kemu.tools.diagnosis.words import ID_REQUIRED, error_of
 from kemu.tools.logs.events import Event
 
 NEAR_US = 120 * SECOND
 """Changes at most this far apart belong to one deployment."""
+_CHANGES = ("rebalance-begins", "member-joins", "member-leaves", "member-id-issued", "join-failed")
 FEWEST = 2
 """Fewest members that left and came back, one after the other."""
 
@@ -31,8 +33,8 @@ class RollingRestart(Cause):
         """A coordinator's log in which leaves and joins of a group alternate."""
         for group in case.groups:
             changes: list[tuple[str, Event]] = []
-            for event in case.of("rebalance-begins", "member-joins", "member-leaves", "member-id-issued", group=group):
-                what = _change(event.kind, event.cause)
+            for event in case.of(*_CHANGES, group=group):
+                what = _change(event)
                 if what and not (changes and changes[-1][0] == what and _near(changes[-1][1], event, SECOND)):
                     changes.append((what, event))
             pairs = [
@@ -66,7 +68,10 @@ class RollingScaleOfWorkers(Cause):
         if case.begins:
             return None
         for group in case.groups:
-            done = [each for each in case.rejoins if each.group == group and each.done is not None and _same(each)]
+            own = [each for each in case.rejoins if each.group == group]
+            if len({(each.heard.file, each.heard.process, each.heard.client) for each in own}) > 1:
+                continue  # several members' logs would show the changes themselves
+            done = [each for each in own if each.done is not None and _same(each)]
             near = [
                 (a, b)
                 for a, b in pairwise(done)
@@ -83,10 +88,13 @@ class RollingScaleOfWorkers(Cause):
         return None
 
 
-def _change(kind: str, cause: str | None) -> str:
-    if kind in ("member-joins", "member-id-issued"):
+def _change(event: Event) -> str:
+    """The words join and leave, or "": a new dynamic member is told to come again with its id (KIP-394)."""
+    if event.kind in ("member-joins", "member-id-issued") or error_of(event) == ID_REQUIRED:
         return "join"
-    return "leave" if kind == "member-leaves" else cause if cause in ("join", "leave") else ""
+    if event.kind == "member-leaves":
+        return "leave"
+    return event.cause if event.kind == "rebalance-begins" and event.cause in ("join", "leave") else ""
 
 
 def _near(first: Event, second: Event, most_us: int) -> bool:

@@ -9,6 +9,7 @@ from kemu.tools.logs.events import Event
 
 FEWEST = 3
 LOOP = 5
+UNSTATED = 8
 NEAR_US = 120 * SECOND
 
 
@@ -34,10 +35,16 @@ class RebalanceLoop(Cause):
     gives_way_to: ClassVar[tuple[str, ...]] = ("*",)
 
     def find(self, case: Case) -> Finding | None:
-        """At least five rebalances of one group, at most two minutes apart."""
+        """At least five rebalances at most two minutes apart, of which one client drives three or more.
+
+        Without stated reasons, at least eight: as many members can start one by one.
+        """
         for group in case.groups:
             run = near([event for event in case.begins if event.group == group])
-            if len(run) >= LOOP:
+            own = [event for event in run if event.cause not in ("leader-rejoin", "metadata-change")]
+            named = Counter(client_of(event.member) for event in own if event.member)
+            silent = [event for event in own if event.cause in (None, "not stated", "other")]
+            if len(run) >= LOOP and (max(named.values(), default=0) >= FEWEST or len(silent) >= UNSTATED):
                 drivers = Counter(client_of(event.member) or "not stated" for event in run).most_common(1)
                 reasons = Counter(event.cause or "not stated" for event in run).most_common(1)
                 return Finding(

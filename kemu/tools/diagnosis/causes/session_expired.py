@@ -12,7 +12,21 @@ TOGETHER_US = 5 * SECOND
 
 def expiries(case: Case, static: bool) -> list[Departure]:
     """The sessions that the coordinator ended, of static or of dynamic members."""
-    return [each for each in case.departures_by(How.EXPIRED) if is_static(case, each) is static]
+    gone = case.departures_by(How.EXPIRED)
+    return [each for each in gone if is_static(case, each) is static and not _ends_with_all(case, each, gone)]
+
+
+def _ends_with_all(case: Case, each: Departure, gone: Sequence[Departure]) -> bool:
+    """Whether all members of a group expired together, as static members do that were closed for good (KIP-345)."""
+    empty = case.after(each.events[0], "group-empty", group=each.group)
+    if not empty or case.after(empty[0], "rebalance-begins", group=each.group):
+        return False
+    others = [other for other in gone if other.group == each.group and other is not each]
+    return bool(others) and all(
+        gap is not None and abs(gap) <= TOGETHER_US
+        for end in (*(other.events[0] for other in others), empty[0])
+        for gap in (apart_us(each.events[0], end),)
+    )
 
 
 def is_static(case: Case, gone: Departure) -> bool:

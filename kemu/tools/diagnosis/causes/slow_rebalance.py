@@ -6,7 +6,8 @@ from kemu.tools.diagnosis.case import SECOND, Case
 from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
 from kemu.tools.logs.events import Event
 
-SLOW_US = 30 * SECOND
+SLOW_US = 10 * SECOND
+"""Members hear of a rebalance within a heartbeat interval, 3 s by default."""
 SKEW = 3
 
 
@@ -23,14 +24,19 @@ class RebalanceWaits(Cause):
 
     def find(self, case: Case) -> Finding | None:
         """Rebalances from begin to completion of at least ``SLOW_US``; with the share of the log's time."""
-        slow = [(event, us) for group in case.groups for event, us in case.spans(group) if us >= SLOW_US]
+        slow = [
+            (event, us)
+            for group in case.groups
+            for event, us in case.spans(group)
+            if us >= SLOW_US and event.old_generation and event.state != "Empty"
+        ]
         if not slow:
             return None
         whole_us = sum(us for _, us in slow)
         share = f", {100 * whole_us / case.span_us:.0f} % of the log's time" if case.span_us else ""
         return Finding(
             says=f"{len(slow)} rebalance(s) of {SLOW_US // SECOND} s or more, {whole_us / SECOND:.0f} s in all{share}",
-            confidence=0.6,
+            confidence=0.5,
             evidence=tuple(event for event, _ in slow),
         )
 
