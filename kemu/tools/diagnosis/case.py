@@ -14,7 +14,7 @@ from kemu.tools.diagnosis.words import REBALANCING, UNKNOWN_MEMBER, error_of
 from kemu.tools.logs.events import Event
 
 SECOND = 1_000_000
-MANY_BEATS = 8
+MANY_BEATS = 5
 """Fewest heartbeats in a log from which a silence means something; excerpts of logs have fewer."""
 SILENT_US = 8 * SECOND
 SILENT_BEATS = 4
@@ -271,7 +271,8 @@ class Case:
         end_us = max((event.at_us for event in self.events if event.at_us is not None), default=0)
         found = []
         for events in own.values():
-            beats = [event for event in events if event.kind in ("heartbeat-sent", "heartbeat-ok")]
+            beats = [event for event in events if event.kind == "heartbeat-sent"]
+            closed = any(map(_is_last, events[-10:]))
             gaps = sorted(gap for a, b in pairwise(beats) if (gap := apart_us(a, b)))
             if len(beats) < MANY_BEATS or not gaps:
                 continue
@@ -279,6 +280,8 @@ class Case:
             joins = False
             for event, following in zip(events, (*events[1:], None), strict=True):
                 joins = event.kind in ("join-sent", "sync-sent") or (joins and event.kind not in _ANSWERED)
+                if following is None and closed:
+                    continue
                 until_us = end_us if following is None else following.at_us or 0
                 silent_us = until_us - (event.at_us or 0)
                 if silent_us >= max(SILENT_US, SILENT_BEATS * usual_us) and not joins and not _is_last(event):

@@ -9,6 +9,8 @@ from typing import Literal
 
 import attrs
 
+from kemu.tools.logs.wordings.values import Assignment, Names
+
 Category = Literal["group", "group-detail", "leadership"]
 
 _GROUP = (
@@ -47,10 +49,6 @@ KINDS: Mapping[str, Category] = {
 
 CAUSES = ("join", "expire", "leave", "leader-rejoin", "metadata-change", "store-error", "other", "not stated")
 """Values of ``cause`` of ``rebalance-begins``."""
-
-Names = tuple[str, ...]
-Assignment = Mapping[str, Names | Mapping[str, tuple[int, ...]]]
-"""Member -> partitions (``topic-partition``), or member -> topic id -> numbers, as the KIP-848 coordinator writes."""
 
 
 @attrs.frozen(kw_only=True)

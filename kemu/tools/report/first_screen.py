@@ -113,7 +113,7 @@ def _costs(figures: Figures) -> Iterator[str]:
 
 
 @define
-class Event:
+class KeyEvent:
     """Similar story lines, such as six restarts of a rolling restart: the first line, and the number of lines."""
 
     first: StoryLine
@@ -128,17 +128,17 @@ class Event:
         return said, "" if self.count == 1 else f" ({self.count} times until {clock_text(self.last_us)[:5]})"
 
 
-def key_events(lines: Sequence[StoryLine], most: int = MOST_EVENTS) -> list[Event]:
+def key_events(lines: Sequence[StoryLine], most: int = MOST_EVENTS) -> list[KeyEvent]:
     """The most important events of a story, at most ``most``, in order of time.
 
     Lines that differ only in numbers, hosts and partitions are one event, except entries of the plan. The effects of a
     fault (crashes, pauses) are as important as the fault. First starts are the least important events.
     """
-    events: dict[object, Event] = {}
+    events: dict[object, KeyEvent] = {}
     for place, line in enumerate(lines):
         known = events.get(key := _pattern(line, place, len(lines) <= most))
         if known is None:
-            events[key] = Event(line, place)
+            events[key] = KeyEvent(line, place)
         else:
             known.count += 1
             known.last_us = line.at_us

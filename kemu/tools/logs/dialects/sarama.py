@@ -1,0 +1,44 @@
+"""sarama and sarama-cluster: coordinator look-ups, claims and errors; never a generation or a member."""
+
+import re
+
+from kemu.tools.logs.wordings.wordings import Dialect, Fields, table
+from kemu.tools.logs.wrappers.wrappers import Opened
+
+
+def _as_written(fields: Fields, _: Opened) -> None:
+    fields["partitions"] = (str(fields.pop("topics")),)
+
+
+_CLAIM = "<topics:\\S+?/\\d+>"
+
+DIALECT = Dialect(
+    "sarama",
+    "sarama",
+    marks=re.compile(r"[Ss]arama"),
+    rows=table(
+        r"""
+coordinator-lookup 1.10..1.36 | client/coordinator requesting coordinator for consumergroup <group:\S+> from
+coordinator-found 1.10..1.36 | client/coordinator coordinator for consumergroup <group:\S+> is #<node:-?\d+>
+coordinator-lookup 1.37.. | client/coordinator requesting coordinator for <group:\S+> from
+coordinator-found 1.37.. | client/coordinator coordinator for <group:\S+> is #<node:-?\d+>
+coordinator-lost | client/coordinator coordinator for {consumergroup |}<group:\S+> is not available
+coordinator-lost | client/coordinator request to broker <node:\S+> failed: <reason>
+client-internal | client/coordinator <_>
+- | consumer/broker/<broker> accumulated <n> new subscriptions
+fetch-begins read=as_written | consumer/broker/<broker> added subscription to <topics:\S+?/\d+>
+fetch-ends read=as_written | consumer/broker/<broker> closed dead subscription to <topics:\S+?/\d+>
+fetch-ends read=as_written | consumer/broker/<broker> abandoned subscription to <topics:\S+?/\d+> because <reason>
+session-ends 1.26.. | loop check partition number {coroutine|goroutine} will exit, topics
+rejoin-requested 1.26.. 'reason=number of partitions changed' | loop check partition number {coroutine|goroutine} find
+    partitions in topics <_> changed
+partitions-lost | consumergroup/<group:[^:\s]+>: lost ownership of <_> due to <error>
+member-fenced | JoinGroup failed: group instance id <instance:\S+> has been fenced
+error-to-application | consumer{group|}/<_:\S+>: error: <error>
+rebalance-seen | cluster/consumer <_> rebalance
+join-failed | rebalance error: <error>
+heartbeat-refused | heartbeat error: <error>
+""",
+        as_written=_as_written,
+    ),
+)

@@ -1,0 +1,346 @@
+"""Reading of logs: lines become records, records become events, in one pass and with flat memory."""
+
+import collections
+import gzip
+import itertools
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+import attrs
+
+from kemu.tools.logs.dialects import DIALECTS
+from kemu.tools.logs.events import KINDS, Event
+from kemu.tools.logs.wordings.releases import ReleaseSpan
+from kemu.tools.logs.wordings.wordings import Dialect, Fields, Wording, fields_of, torn_fields_of
+from kemu.tools.logs.wrappers.times import ZoneOffset, utc
+from kemu.tools.logs.wrappers.wrappers import Opened, opened
+
+SAMPLE = 2000
+"""Lines at the begin of a file that tell its layout and its dialects."""
+
+_MOST_LINES = 60
+"""Lines of a record at most; further lines without a time are records."""
+
+_HELD = 20
+"""Records after which the second half of an event is no longer expected."""
+
+_NAMES = frozenset(field.name for field in attrs.fields(Event))
+_NONE = re.compile(r"^(?:None|null|none|Optional\.empty|)$")
+_SOME = re.compile(r"^(?:Some\(|Optional\[)(.*)[)\]]$")
+_ABOUT_GROUPS = re.compile(
+    r"group(?!ing)|coordinator|rebalanc|heartbeat|partitions? (?:assigned|revoked|lost)|generation|member|joining",
+    re.IGNORECASE,
+)
+
+
+@attrs.define
+class LogSummary:
+    """The account of a file: how much of it was understood, and what was not."""
+
+    file: str
+    records: int = 0
+    understood: int = 0
+    unknown_about_groups: int = 0
+    shapes: collections.Counter[str] = attrs.field(factory=collections.Counter)
+    first_line: dict[str, int] = attrs.field(factory=dict)
+    dialects: collections.Counter[str] = attrs.field(factory=collections.Counter)
+    wrappers: collections.Counter[str] = attrs.field(factory=collections.Counter)
+    releases: dict[str, ReleaseSpan] = attrs.field(factory=dict)
+
+    def add_unknown(self, record: Opened, line: int) -> None:
+        """Count a record that no row knows."""
+        text = record.text.split("\n", 1)[0]
+        self.unknown_about_groups += bool(_ABOUT_GROUPS.search(text))
+        name = shape(text)
+        if name in self.shapes or len(self.shapes) < 10_000:
+            self.shapes[name] += 1
+            self.first_line.setdefault(name, line)
+
+
+_SHAPE = re.compile(
+    r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|\"[^\"]*\"|'[^']*'|\b[\w.-]*\d[\w.:-]*"
+)
+
+
+def shape(text: str) -> str:
+    """A message with its ids, quoted texts and words with digits replaced, cut at 100 characters."""
+    return _SHAPE.sub("#", text.strip())[:100]
+
+
+def _rows_by_word() -> dict[str, list[tuple[str, Wording]]]:
+    """Rows by the rarest word that each of them needs; rows without such a word below ""."""
+    rows = [(dialect.name, row) for dialect in DIALECTS.values() for row in dialect.rows]
+    count = collections.Counter(word for _, row in rows for word in row.words)
+    result: dict[str, list[tuple[str, Wording]]] = {"": []}
+    for name, row in rows:
+        rarest = min(row.words, key=lambda word: (count[word], word), default="")
+        result.setdefault(rarest, []).append((name, row))
+    return result
+
+
+_ROWS = _rows_by_word()
+_WORD = re.compile(r"[A-Za-z]{2,}")
+
+
+def _candidates(text: str) -> Iterator[tuple[str, Wording]]:
+    words = frozenset(_WORD.findall(text))
+    for word in ("", *words):
+        for name, row in _ROWS.get(word, ()):
+            if row.words <= words:
+                yield name, row
+
+
+@attrs.frozen
+class Recognised:
+    """A row that knows a record, its fields, and the part of the text that it knows."""
+
+    dialect: Dialect
+    row: Wording
+    fields: Fields
+    start: int
+    end: int
+
+
+def recognised(record: Opened, text: str, order: Sequence[str]) -> Recognised | None:
+    """The first row of the dialects ``order`` that knows a record; dialects with a mark in the record are first."""
+    candidates = [
+        (name, row)
+        for name, row in _candidates(text)
+        if name in order and (not row.logger or re.search(row.logger, record.logger or ""))
+    ]
+    if not candidates:
+        return None
+    mark = f"{record.logger} {record.thread} {text[:80]}"
+    places = {name: (_rank(DIALECTS[name], mark), order.index(name)) for name in {name for name, _ in candidates}}
+    candidates.sort(key=lambda candidate: (places[candidate[0]], candidate[1].number))
+    for read in (fields_of, torn_fields_of):
+        for name, row in candidates:
+            found = read(row, record, text)
+            if found is not None:
+                return Recognised(DIALECTS[name], row, *found)
+    return None
+
+
+def _rank(dialect: Dialect, mark: str) -> int:
+    return 1 if dialect.marks is None else 0 if dialect.marks.search(mark) else 2
+
+
+@attrs.define
+class _Record:
+    line: int
+    opened: Opened
+    raw: list[str]
+    continued: list[str] = attrs.field(factory=list)
+
+
+class LogReader:
+    """Reads one log.
+
+    Args:
+        file: the name that events state.
+        kinds: dialects to look for; empty for all.
+        zone: the zone of times without a zone.
+    """
+
+    def __init__(self, file: str, kinds: Sequence[str] = (), zone: ZoneOffset = utc) -> None:
+        self.summary = LogSummary(file)
+        self._kinds = tuple(kinds) or tuple(DIALECTS)
+        self._zone = zone
+        self._order: Sequence[str] = self._kinds
+        self._closes = False
+        self._memory: dict[str, Fields] = {}
+        self._held: list[Event] = []
+        self._held_records = 0
+
+    def events(self, lines: Iterable[str]) -> Iterator[Event]:
+        """Events of the lines of the log, in the order of lines."""
+        iterator = iter(lines)
+        sample = list(itertools.islice(iterator, SAMPLE))
+        self._learn(sample)
+        record: _Record | None = None
+        for number, line in enumerate(itertools.chain(sample, iterator), 1):
+            text = line.rstrip("\r\n")
+            if not text.strip():
+                if record is not None and 0 < len(record.continued) < _MOST_LINES:
+                    record.continued.append("")
+                    record.raw.append("")
+                continue
+            now = opened(text, self._zone)
+            if record is not None and self._continues(record, now):
+                record.continued.append(text)
+                record.raw.append(text)
+                continue
+            if record is not None:
+                yield from self._finish(record)
+            record = _Record(number, now, [text])
+        if record is not None:
+            yield from self._finish(record)
+        yield from self._release()
+
+    def _learn(self, sample: Sequence[str]) -> None:
+        started, closed = 0, 0
+        votes: collections.Counter[str] = collections.Counter()
+        for line in sample:
+            record = opened(line.rstrip("\r\n"), self._zone)
+            started += record.starts_record
+            closed += record.closed is True and "logger-last" in record.wrappers
+            if _ABOUT_GROUPS.search(record.text):
+                names = {
+                    name
+                    for name, row in _candidates(record.text)
+                    if name in self._kinds and row.pattern.search(record.text)
+                }
+                if len(names) == 1:
+                    votes.update(names)
+        self._closes = closed * 2 > started
+        self._order = sorted(self._kinds, key=lambda name: (-votes[name], self._kinds.index(name)))
+
+    def _continues(self, record: _Record, line: Opened) -> bool:
+        if line.starts_record or len(record.continued) >= _MOST_LINES:
+            return False
+        if not line.text[:1].isspace() and not record.opened.starts_record:
+            return False
+        found = recognised(line, line.text, self._order)
+        return found is None or found.row.kind is None
+
+    def _finish(self, record: _Record) -> Iterator[Event]:
+        summary = self.summary
+        summary.records += 1
+        summary.wrappers.update(set(record.opened.wrappers))
+        found, now, used = self._found(record)
+        if found is None:
+            summary.add_unknown(record.opened, record.line)
+            self._held_records += 1
+            return
+        summary.understood += 1
+        summary.dialects[found.dialect.name] += 1
+        for releases in (found.row.releases, found.fields.get("_releases")):
+            if releases:
+                summary.releases.setdefault(found.dialect.product, ReleaseSpan()).add(str(releases))
+        event = self._event(record, now, found, used)
+        if event is not None:
+            yield from self._in_halves(event, found.row)
+
+    def _found(self, record: _Record) -> tuple[Recognised | None, Opened, int]:
+        now = record.opened
+        if not record.continued:
+            if self._closes and now.closed is None and now.starts_record and now.text.rstrip()[-1:] not in ".)]}":
+                now = attrs.evolve(now, closed=False)
+            return recognised(now, now.text, self._order), now, 1
+        if self._closes and now.closed is None:
+            for joined in ("".join(record.raw), " ".join(record.raw)):
+                whole = opened(joined, self._zone)
+                found = recognised(whole, whole.text, self._order) if whole.closed else None
+                if found is not None:
+                    return found, whole, len(record.raw)
+        text = "\n".join((now.text, *record.continued))
+        found = recognised(now, text, self._order)
+        if found is not None and found.start <= len(now.text):
+            return found, now, 1 + text.count("\n", 0, found.end)
+        for joined in ("".join((now.text, *record.continued)), " ".join((now.text, *record.continued))):
+            found = recognised(now, joined, self._order)
+            if found is not None:
+                return found, now, len(record.raw)
+        return None, now, 1
+
+    def _event(self, record: _Record, now: Opened, found: Recognised, used: int) -> Event | None:
+        fields = dict(found.fields)
+        for prefix in found.dialect.prefixes:
+            match = prefix.search(now.text)
+            for name, value in match.groupdict().items() if match else ():
+                if value is not None and fields.get(name) is None:
+                    fields[name] = int(value) if name == "broker" else value.strip()
+        kind = fields.pop("kind", found.row.kind)
+        if kind is None:
+            return None
+        assert isinstance(kind, str) and kind in KINDS
+        memory = self._memory.setdefault(found.dialect.name, {})
+        inferred = [name for name in found.row.inferred if fields.get(name) is None and memory.get(name) is not None]
+        fields.update({name: memory[name] for name in inferred})
+        numbers = fields.pop("_numbers", None)
+        if isinstance(numbers, tuple) and memory.get("_topic"):
+            fields["partitions"] = tuple(f"{memory['_topic']}-{number}" for number in numbers)
+            inferred.append("partitions")
+        memory.update({name: fields[name] for name in ("group", "_topic") if fields.get(name)})
+        rest = now.text[found.end :].partition("\n")[0]
+        if now.closed is False or rest.count("(") > rest.count(")"):
+            fields["truncated"] = True
+        lines = tuple(range(record.line, record.line + used)) if used > 1 else ()
+        return Event(
+            file=self.summary.file,
+            line=record.line,
+            kind=kind,
+            lines=lines,
+            time=now.time.text if now.time else None,
+            at_us=now.time.at_us if now.time else None,
+            dialect=found.dialect.name,
+            process=now.process,
+            inferred=tuple(inferred) or None,
+            **_cleaned(fields, kind),  # type: ignore[arg-type]
+        )
+
+    def _in_halves(self, event: Event, row: Wording) -> Iterator[Event]:
+        """Hold the first half of an event until its second half tells its line."""
+        if self._held:
+            first = self._held[0]
+            if event.kind == first.kind and event.group == first.group and not row.halves:
+                self._held[0] = attrs.evolve(first, same_event_as=event.line)
+                yield from self._release()
+            elif self._held_records > _HELD or row.halves:
+                yield from self._release()
+        if row.halves or self._held:
+            self._held.append(event)
+            self._held_records += 1
+        else:
+            yield event
+
+    def _release(self) -> Iterator[Event]:
+        yield from self._held
+        self._held.clear()
+        self._held_records = 0
+
+
+def _cleaned(fields: Fields, kind: str) -> Fields:
+    """Fields of an event: absent values left out, options of Scala and Java opened."""
+    result: Fields = {}
+    for name, value in fields.items():
+        if name not in _NAMES or value is None:
+            continue
+        if isinstance(value, str):
+            if name == "instance":
+                some = _SOME.match(value)
+                value = some[1] if some else value
+                if _NONE.match(value):
+                    continue
+            if value == "" and not (name == "member" and kind == "member-id-changed"):
+                continue
+        result[name] = value
+    return result
+
+
+def open_log(path: Path) -> IO[str]:
+    """A log as text; gzip is recognised by its first bytes; ``-`` is the standard input."""
+    if str(path) == "-":
+        return sys.stdin
+    with path.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+    if packed:
+        return gzip.open(path, "rt", encoding="utf-8", errors="replace")
+    return path.open(encoding="utf-8", errors="replace")
+
+
+def read_events(
+    paths: Sequence[Path], kinds: Sequence[str] = (), zone: ZoneOffset = utc
+) -> tuple[list[Event], list[LogSummary]]:
+    """Events of several logs, file by file, and the account of each file."""
+    events: list[Event] = []
+    summaries = []
+    for path in paths:
+        reader = LogReader(path.name if str(path) != "-" else "-", kinds, zone)
+        with open_log(path) as lines:
+            events += reader.events(lines)
+        summaries.append(reader.summary)
+    return events, summaries

@@ -1,0 +1,1 @@
+"""The words of messages: a table row is a wording with its kind, fields and releases."""

@@ -1,0 +1,91 @@
+"""Values within messages: partitions, assignments, replicas."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+Names = tuple[str, ...]
+Assignment = Mapping[str, Names | Mapping[str, tuple[int, ...]]]
+"""Member -> partitions (``topic-partition``), or member -> topic id -> numbers, as the KIP-848 coordinator writes."""
+
+_PYTHON = re.compile(r"topic=u?'([^']*)',\s*partition=(\d+)")
+_PAIR = re.compile(r"\[?([\w.{}*-]+),\s*(\d+)\]?")
+_SPACED = re.compile(r"([\w.*-]+) \[(\d+)\]")
+_MAP = re.compile(r'"?([\w.*-]+)"?\s*(?:=|:)\s*\[([^\]]*)\]')
+_GO_MAP = re.compile(r"([\w.*-]+):\[([^\]]*)\]")
+
+
+def partitions(text: str) -> Names:
+    """Partitions as ``topic-number``, of any notation of a client or broker; empty for an empty list."""
+    text = text.strip()
+    if "partition=" in text:
+        return tuple(f"{topic}-{number}" for topic, number in _PYTHON.findall(text))
+    if text.startswith("map["):
+        return tuple(f"{topic}-{number}" for topic, numbers in _GO_MAP.findall(text[4:]) for number in numbers.split())
+    spaced = _SPACED.findall(text)
+    if spaced:
+        return tuple(f"{topic}-{number}" for topic, number in spaced)
+    inner = re.sub(r"^(?:Set|List|HashSet|ArrayBuffer|frozenset|set|Vector)?\(?[\[{(]*|[\]})]*\.?$", "", text)
+    if re.fullmatch(r"\[?[\w.*{}-]+,\d+\]?(?:,\s?\[?[\w.*{}-]+,\d+\]?)*", inner) and not re.search(
+        r"-\d+,\s?[\w.]+-\d+$", inner
+    ):
+        return tuple(f"{topic}-{number}" for topic, number in _PAIR.findall(inner))
+    return tuple(name for part in inner.split(",") if (name := part.strip().strip("[]{}()'\" ")))
+
+
+def split(partition: str) -> tuple[str, int] | None:
+    """Topic and number of ``topic-number`` or ``topic/number``; None if the name has another form."""
+    match = re.fullmatch(r"(.+)[-/](\d+)", partition)
+    return (match[1], int(match[2])) if match else None
+
+
+def expanded(names: Names) -> Iterator[str]:
+    """Partitions one by one; a range ``topic-0..7`` is eight."""
+    for name in names:
+        match = re.fullmatch(r"(.+)-(\d+)\.\.(\d+)", name)
+        if match:
+            yield from (f"{match[1]}-{number}" for number in range(int(match[2]), int(match[3]) + 1))
+        else:
+            yield name
+
+
+_TABLE_ROW = re.compile(r"^\s*[x│|]\s*([\w.-]+)\s*[x│|]\s*\{([\d,\s-]*)\}\s*[x│|]", re.MULTILINE)
+
+
+def partitions_of_table(text: str) -> Names:
+    """Partitions of the table that faust draws; a range of more than two numbers stays a range."""
+    names: list[str] = []
+    for topic, numbers in _TABLE_ROW.findall(text):
+        for part in filter(None, (part.strip() for part in numbers.split(","))):
+            low, _, high = part.partition("-")
+            if high and int(high) > int(low) + 1:
+                names.append(f"{topic}-{low}..{high}")
+            else:
+                names.extend(f"{topic}-{number}" for number in range(int(low), int(high or low) + 1))
+    return tuple(names)
+
+
+_MEMBER = re.compile(r"(?:^|[{,]\s*)([^{}=\[\]]+?)=(?:Member|)Assignment(?:Impl)?\(")
+
+
+def assignment(text: str) -> Assignment:
+    """Member -> partitions of ``{m=Assignment(partitions=[..]), ..}``, or member -> topic id -> numbers (KIP-848)."""
+    result: dict[str, Names | Mapping[str, tuple[int, ...]]] = {}
+    starts = list(_MEMBER.finditer(text))
+    for start, following in zip(starts, [*starts[1:], None], strict=True):
+        body = text[start.end() : following.start() if following else len(text)]
+        member = start[1].strip()
+        by_topic = re.search(r"partitions=\{(.*?)\}", body)
+        if by_topic:
+            result[member] = {
+                topic: tuple(int(number) for number in re.findall(r"\d+", numbers))
+                for topic, numbers in re.findall(r"([\w-]+)=\[([^\]]*)\]", by_topic[1])
+            }
+        else:
+            listed = re.search(r"partitions=\[([^\]]*)\]?", body)
+            result[member] = partitions(listed[1]) if listed else ()
+    return result
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Broker ids of ``1,2`` or ``[1, 2]``."""
+    return tuple(int(number) for number in re.findall(r"-?\d+", text))

@@ -1,0 +1,255 @@
+"""Rows of dialects: a wording of a message, its kind, and the releases with this wording.
+
+A wording is a text with ``<field>`` for a value, ``<_>`` for anything, ``{a|b}`` for alternatives and ``{a}`` for an
+optional part; a backslash takes the next character as it is. A space stands for any white space. ``…`` marks a place
+where a torn record may end: the text before this mark is enough to know the record.
+"""
+
+import functools
+import re
+import shlex
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from kemu.tools.logs.wordings import values
+from kemu.tools.logs.wrappers.wrappers import Opened
+
+Fields = dict[str, object]
+Read = Callable[[Fields, Opened], None]
+"""Corrects the fields of a match, which it gets with the record."""
+
+_NUMBERS = ["generation", "old_generation", "members", "static", "n", "ms", "epoch", "broker", "replica", "previous"]
+_WORDS = ["state", "local_epoch", "leaders", "followers", "protocol"]
+_LISTS = ["partitions", "assigned", "owned", "added", "revoked"]
+_TYPES = {
+    **dict.fromkeys(_NUMBERS, r"-?\d+"),
+    **dict.fromkeys(_WORDS, r"[\w-]*"),
+    "group": r"\S*?",
+    "partition": r"\S+?",
+    "offsets_partition": r"__consumer_offsets-\d+",
+    "isr": r"[\d, \[\]-]*?",
+    "from_": r"[\w-]+",
+    "to": r"[\w-]+",
+}
+_ANY = r"[^\n]*?"
+_GREEDY = {r"\S*?": r"\S+", r"\S+?": r"\S+", _ANY: r"[^\n]*"}
+_FREE = ("reason", "error", "node")
+"""Fields of free text: a torn value is a value."""
+
+_CONVERTERS: Mapping[str, Callable[[str], object]] = {
+    **dict.fromkeys(_NUMBERS, int),
+    **dict.fromkeys(_LISTS, values.partitions),
+    "assignment": values.assignment,
+    "isr": values.numbers,
+}
+
+_TOKEN = re.compile(r"\\(.)|<([a-z_]+)(?::([^<>]*(?:<[^<>]*>[^<>]*)*))?>|([{}|…])|(\s+)|([^\\<{}|…\s]+|<)", re.DOTALL)
+
+
+@attrs.frozen
+class Wording:
+    """A wording.
+
+    ``releases`` is ``since..until``, either may be empty. ``fields`` are constants. ``logger`` restricts the row to
+    records of a logger. ``read`` completes the fields. ``inferred`` names fields that the last record of the same
+    dialect states. ``halves``: the next record of this kind and group tells the same event. A row without kind knows a
+    text that states no fact. ``number`` is the place in the dialect. ``whole``: only
+    fields may be before or after the wording.
+    """
+
+    kind: str | None
+    text: str
+    releases: str = ""
+    fields: Mapping[str, object] = attrs.field(factory=dict)
+    logger: str = ""
+    read: Read | None = None
+    inferred: tuple[str, ...] = ()
+    halves: bool = False
+    number: int = 0
+    whole: bool = False
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        """Words of letters that every complete record of this row contains."""
+        text = "\1" + self.text.partition("…")[0] + "\1"
+        text = re.sub(r"<(?:[^<>\\]|\\.|<[^<>]*>)*>", "\1", text.replace("\\<", "("))
+        while "{" in text.replace("\\{", ""):
+            inner = re.sub(r"(?<!\\)\{(?:[^{}\\]|\\.)*(?<!\\)\}", "\1", text)
+            if inner == text:
+                break
+            text = inner
+        return frozenset(re.findall(r"(?<![A-Za-z\1])[A-Za-z]{2,}(?![A-Za-z\1])", text))
+
+    @functools.cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The whole wording."""
+        text = _compiled(self.text.replace("…", ""))
+        return re.compile(rf"^{text}(?=$|;|\s*[{{\t])" if self.whole else text)
+
+    @functools.cached_property
+    def torn_patterns(self) -> tuple[tuple[re.Pattern[str], str], ...]:
+        """Longest first: the wording up to a mark, and the wording from this mark to the next one."""
+        parts = self.text.split("…")
+        return tuple(
+            (re.compile(_compiled("".join(parts[:count]), end=False)), parts[count])
+            for count in range(len(parts) - 1, 0, -1)
+        )
+
+
+def _compiled(wording: str, end: bool = True) -> str:
+    tokens = _TOKEN.findall(wording)
+    result: list[str] = []
+    depth, lazy_end = 0, False
+    for index, (escaped, field, kind, sign, space, literal) in enumerate(tokens):
+        depth += (sign == "{") - (sign == "}")
+        if field:
+            pattern = kind or _TYPES.get(field, _ANY)
+            if index == len(tokens) - 1:
+                pattern = _GREEDY.get(pattern, pattern)
+            if depth == 0:
+                lazy_end = pattern.endswith("?")
+            result.append(f"(?:{pattern})" if field == "_" else f"(?P<{field}>{pattern})")
+        elif sign == "}":
+            result.append(")" if _has_alternatives(tokens, index) else ")?")
+        elif sign:
+            result.append("(?:" if sign == "{" else "|")
+        else:
+            result.append(r"\s+" if space else re.escape(escaped or literal))
+            lazy_end = lazy_end and depth > 0
+    if end and lazy_end:
+        result.append(r"""(?=[\s"*`]|$)""")
+    return "".join(result)
+
+
+def _has_alternatives(tokens: list[tuple[str, ...]], end: int) -> bool:
+    depth = 0
+    for token in reversed(tokens[:end]):
+        if token[3] == "}":
+            depth += 1
+        elif token[3] == "{":
+            if depth == 0:
+                return False
+            depth -= 1
+        elif token[3] == "|" and depth == 0:
+            return True
+    return False
+
+
+def fields_of(row: Wording, opened: Opened, text: str) -> tuple[Fields, int, int] | None:
+    """The fields that ``row`` reads in ``text``, and where its wording begins and ends; None without the wording."""
+    match = row.pattern.search(text)
+    if match is None:
+        return None
+    fields: Fields = dict(row.fields)
+    for name, value in match.groupdict().items():
+        if value is not None:
+            fields[name] = _CONVERTERS.get(name, str.strip)(value)
+    if opened.closed is False and match.end() == len(text.rstrip()):
+        _drop_torn(fields, match)
+    if row.read:
+        row.read(fields, opened)
+    return fields, match.start(), match.end()
+
+
+def torn_fields_of(row: Wording, opened: Opened, text: str) -> tuple[Fields, int, int] | None:
+    """The fields of a record that ends within the wording of ``row``."""
+    for head, tail in row.torn_patterns:
+        match = head.search(text)
+        if match is None:
+            continue
+        rest = text[match.end() :].rstrip()
+        torn = _torn_value(tail, rest)
+        if torn is None:
+            continue
+        fields: Fields = dict(row.fields)
+        fields.update({n: _CONVERTERS.get(n, str.strip)(v) for n, v in match.groupdict().items() if v is not None})
+        fields.update(torn)
+        if rest:
+            fields["truncated"] = True
+        else:
+            _drop_torn(fields, match)
+        if row.read:
+            row.read(fields, opened)
+        return fields, match.start(), len(text)
+    return None
+
+
+def _torn_value(tail: str, rest: str) -> Fields | None:
+    """What ``rest`` states if it is a begin of the wording ``tail``; None if it is none."""
+    literal = re.match(r"(?:\\.|[^<{}|\\])*", tail)
+    assert literal is not None
+    first = re.sub(r"\\(.)", r"\1", literal[0])
+    if first.startswith(rest):
+        return {}
+    field = re.match(r"<([a-z_]+)", tail[literal.end() :])
+    if not rest.startswith(first) or field is None:
+        return None
+    value = rest[len(first) :]
+    return {field[1]: value} if field[1] in _FREE else {}
+
+
+def _drop_torn(fields: Fields, match: re.Match[str]) -> None:
+    fields["truncated"] = True
+    for name in match.groupdict():
+        if match.end(name) == match.end() and name not in _FREE:
+            fields.pop(name, None)
+
+
+def table(text: str, read: Read | None = None, whole: bool = False, **reads: Read) -> tuple[Wording, ...]:
+    """Rows from a text, one for each wording: ``kind [since..until] [field=value ..] | wording``.
+
+    An indented line continues the wording before it. The kind ``-`` is no kind. Besides constants there are
+    ``logger=PATTERN``, ``inferred=FIELD,..``, ``halves`` and ``read=NAME``, a function of ``reads``.
+
+    Args:
+        text: the table.
+        read: the function of rows that name none.
+        whole: the wordings are whole messages, which only fields may follow.
+        reads: functions by name.
+    """
+    rows: list[Wording] = []
+    for line in re.sub(r"\n[ ]{4,}", " ", text).strip().splitlines():
+        head, _, wording = line.partition(" | ")
+        kind, *options = shlex.split(head)
+        known: dict[str, str] = {}
+        fields: Fields = {}
+        for option in options:
+            name, sign, value = option.partition("=")
+            if ".." in name:
+                known["releases"] = option
+            elif not sign or name in ("logger", "inferred", "read"):
+                known[name] = value
+            else:
+                fields[name] = () if value == "()" else value
+        rows.append(
+            Wording(
+                None if kind == "-" else kind,
+                wording,
+                known.get("releases", ""),
+                fields,
+                known.get("logger", ""),
+                reads[known["read"]] if "read" in known else read,
+                tuple(filter(None, known.get("inferred", "").split(","))),
+                "halves" in known,
+                len(rows),
+                whole,
+            )
+        )
+    return tuple(rows)
+
+
+@attrs.frozen
+class Dialect:
+    """The wordings of one program.
+
+    ``product`` names the program whose releases the rows state. ``prefixes`` are patterns that read fields anywhere in
+    a message. ``marks`` recognises the dialect where another dialect has the same words, in the logger, the thread or
+    the begin of the message.
+    """
+
+    name: str
+    product: str
+    rows: tuple[Wording, ...]
+    prefixes: tuple[re.Pattern[str], ...] = ()
+    marks: re.Pattern[str] | None = None

@@ -1,0 +1,1 @@
+"""Layouts around messages: times, levels, loggers, and what collectors and people add."""

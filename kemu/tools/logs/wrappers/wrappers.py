@@ -1,0 +1,289 @@
+"""Wrappers around messages: layouts of loggers, of collectors and of people who quote logs.
+
+A wrapper strips something from a line and keeps the parts it knows. Wrappers compose: ``opened`` strips as long as one
+applies. A message keeps anything that no wrapper knows, so dialects search their wordings within a message.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from kemu.tools.logs.wrappers.times import TIME, Time, ZoneOffset, of_epoch, read_time, utc
+
+_LEVELS = (
+    r"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|ERR|FATAL|CRITICAL|SEVERE"
+    r"|trce|dbug|info|warn|fail|crit|debug|error)"
+)
+
+
+@attrs.frozen
+class Opened:
+    """A line without its wrappers.
+
+    ``closed`` tells how the line ends: True if a closing part of the layout is there, False if that part is torn, None
+    if nothing is known. ``wrappers`` names the wrappers that were there, in order.
+    """
+
+    text: str
+    time: Time | None = None
+    level: str | None = None
+    logger: str | None = None
+    thread: str | None = None
+    process: int | None = None
+    fields: Mapping[str, object] = attrs.field(factory=dict)
+    closed: bool | None = None
+    wrappers: tuple[str, ...] = ()
+
+    @property
+    def starts_record(self) -> bool:
+        """Whether the line states a time, a level or fields, as only the first line of a record does."""
+        return self.time is not None or self.level is not None or bool(self.fields)
+
+
+@attrs.frozen
+class Wrapper:
+    """A part of a layout, at the begin of a line (``head``) or at the end: its name and its pattern."""
+
+    name: str
+    pattern: re.Pattern[str]
+    head: bool = True
+
+    def __call__(self, opened: Opened, zone: ZoneOffset) -> Opened | None:
+        """The line without this part; None if the part is not there."""
+        text = opened.text
+        match = self.pattern.match(text) if self.head else self.pattern.search(text)
+        if match is None:
+            return None
+        parts = match.groupdict()
+        changes: dict[str, object] = {"text": text[match.end() :] if self.head else text[: match.start()]}
+        stated = parts.get("time")
+        if stated:
+            time = read_time(stated, zone)
+            if time is None:
+                return None
+            changes["time"] = time
+        for key in ("level", "logger", "thread"):
+            if parts.get(key):
+                changes[key] = parts[key]
+        if parts.get("process"):
+            changes["process"] = int(parts["process"])
+        if self.name == "logger-last":
+            changes["closed"] = parts.get("torn") is None
+        names = opened.wrappers if self.name in opened.wrappers[-1:] else (*opened.wrappers, self.name)
+        return attrs.evolve(opened, wrappers=names, **changes)  # type: ignore[arg-type]
+
+
+def _wrapper(name: str, pattern: str) -> Wrapper:
+    return Wrapper(name, re.compile(pattern, re.DOTALL))
+
+
+def _last(name: str, pattern: str) -> Wrapper:
+    return Wrapper(name, re.compile(pattern + r"\s*$"), head=False)
+
+
+_TIME = rf"(?P<time>{TIME})"
+_DOTTED = r"[\w$]+(?:[.$][\w$]+)+"
+_AFTER_GREP = r"(?=[\[\s(>{%#*]|[A-Z]|\d{4}-\d\d-|\d\d:\d\d:)"
+
+_BEFORE = (
+    _wrapper("box", r"\s*[│┃]\s?"),
+    _wrapper("markdown", r"\s*(?:>\s?|\*\*(?=\S)|`{1,3}(?=\S)|-\s+(?=[\[\d]))+"),
+    _wrapper("comment", r"\s*(?:///?|#+|/\*+|\*|<!--|--|;;?|rem)\s+(?=[\[\d{%(A-Z])"),
+    _wrapper("grep", rf"\s*(?:[\w./-]+\.(?:log|txt|out)[\w.-]*[:-])?\d{{1,7}}(?:[:-]|\t|\s{{2,}}(?=\[)){_AFTER_GREP}"),
+    _wrapper("grep", r"[\w./-]+\.(?:log|txt|out)[\w.-]*:\s?"),
+    _wrapper("kubernetes", rf"{_TIME}\s(?:stdout|stderr)\s[FP]\s"),
+    _wrapper("kubernetes", r"\[(?:pod/)?[\w.-]+/[\w./-]+\]\s"),
+    _wrapper("compose", r"[A-Za-z][\w./-]*\s*\|\s(?!\s*thrd)"),
+    _wrapper("stern", r"[a-z0-9][a-z0-9-]*\s[a-z0-9][a-z0-9-]*\s(?=\[?\d{4}-\d\d-\d\d[ T])"),
+    _wrapper("syslog", rf"<\d{{1,3}}>1\s{_TIME}\s\S+\s\S+\s\S+\s\S+\s(?:-|\[.*?\])\s?"),
+    _wrapper("syslog", rf"(?:<\d{{1,3}}>)?{_TIME}\s[\w.-]+\s[\w./@-]+(?:\[(?P<process>\d+)\])?:\s"),
+    _wrapper("glog", r"(?P<level>[IWEF])\d{4}\s(?P<time>\d\d:\d\d:\d\d\.\d{1,9})\s+(?P<process>\d+)\s[\w.]+:\d+\]\s"),
+    _wrapper("librdkafka", rf"%?\d\|{_TIME}\|(?P<logger>[A-Z_0-9]+)\|\s?(?P<thread>[^|]*)\|\s"),
+    _wrapper("librdkafka", rf"%?\d\|{_TIME}\|(?P<thread>[^|]*)\|(?P<logger>[A-Z_0-9]+)\|\s"),
+    _wrapper("librdkafka", rf"{_TIME}\sRDKAFKA-\d-(?P<logger>[A-Z_0-9]+):\s(?P<thread>[^:]*):\s"),
+    _wrapper("librdkafka", r"(?P<logger>[A-Z_0-9]{3,})\s\[(?P<thread>[^\]]*)\]\s(?=\[thrd:)"),
+    _wrapper("librdkafka-thread", r"\[thrd:[^\]]*\]:\s"),
+    _wrapper("time", rf"\s*[\[(]?{_TIME}[\])]?[,:;|]?(?:\s+|$)(?:[-|:]\s+)?"),
+    _wrapper(
+        "spring",
+        rf"(?P<level>{_LEVELS})\s+(?P<process>\d+)\s+---\s+(?:\[[^\]]*\]\s+)?\[(?P<thread>[^\]]*)\]\s+(?P<logger>\S+)\s*:\s",
+    ),
+    _wrapper("spring", r"(?P<process>\d+)\s+---\s+\[(?P<thread>[^\]]*)\]\s+(?P<logger>\S+)\s*:\s"),
+    _wrapper("level", rf"[\[<(|]?(?P<level>{_LEVELS})[\]>)|]?(?:\s*[:|-]+\s|\s+|$)"),
+    _wrapper("name", r"\[[A-Za-z][\w .-]*\]:?\s+(?=\d{4}[/-]\d\d[/-]\d\d)"),
+    _wrapper("process", r"\[(?P<process>\d{1,7})\]\s+(?=\[)"),
+    _wrapper(
+        "thread",
+        rf"[\[(](?P<thread>[^\]=\[]*)[\])]\s+(?=(?:-\s+)?\[?{_LEVELS}\b|\S+\s[-:]\s|\S+\s\([\w$]+\.java|[\w.]+\.\w+:)",
+    ),
+    _wrapper(
+        "logger", rf"(?P<logger>{_DOTTED}|[A-Z]\w+(?::\d+))(?:\s\([\w$]+\.\w+:\d+\))?(?:\s+[-:|]\s+|:\s+|\[\d+\]\s*)"
+    ),
+    _wrapper("logger", r"(?P<logger>[\w$.]+)\s\([\w$]+\.java:\d+\)\s-\s"),
+    _wrapper("connect-task", r"\[(?P<thread>[\w.-]+\|(?:task-\d+|worker)[\w|-]*)\]\s"),
+)
+
+_AFTER = (
+    _last("box", r"\s*[│┃]"),
+    _last("suffix-fields", r"(?<=\)) - \w+=.*"),
+    _last("markdown", r"(?:\*\*|`{1,3})"),
+    _last("logger-thread", r"(?<=\w\))\s\[(?P<thread>[^\]]*)\]"),
+    _last("logger-last", r"\s+\((?P<logger>(?:kafka|org|io|state|com|unclean)\.[\w.$-]+(?::\d+)?)\)"),
+    _last("logger-last", r"\s+\((?P<logger>(?P<torn>)(?:kafka|org|io|state|com)\.[\w.$-]*)"),
+    _last("json-comma", r"(?<=\}),"),
+)
+
+_BEGIN = re.compile(
+    "|".join(f"(?P<w{i}>{re.sub(r'[(][?]P<[a-z]+>', '(?:', w.pattern.pattern)})" for i, w in enumerate(_BEFORE)),
+    re.DOTALL,
+)
+"""Which wrapper is at the begin of a text: the group ``w<index>``."""
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\(B|\ufeff|\r$")
+_ORDINARY_ENDS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789."
+_ANSI_WITHOUT_ESCAPE = re.compile(r"\[(?:\d{1,3};)*\d{1,3}m")
+
+_INSIDE = re.compile(
+    rf".{{1,80}}?(?P<rest>(?:%\d\|1\d{{9}}\.\d|\[?\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d:\d\S*\s+\S*?{_LEVELS}\b).*)", re.DOTALL
+)
+_MESSAGE_KEYS = (
+    "message",
+    "msg",
+    "log",
+    "@message",
+    "short_message",
+    "textPayload",
+    "text",
+    "body",
+    "MESSAGE",
+    "event",
+)
+_TIME_KEYS = ("@timestamp", "timestamp", "ts", "time", "timeMillis", "datetime", "date", "asctime", "t", "@t")
+_LEVEL_KEYS = ("level", "log.level", "levelname", "severity", "log_level", "lvl", "@l", "loglevel")
+_LOGGER_KEYS = (
+    "logger",
+    "logger_name",
+    "loggerName",
+    "log.logger",
+    "name",
+    "class",
+    "fac",
+    "category",
+    "caller",
+    "SourceContext",
+)
+_THREAD_KEYS = ("thread", "thread_name", "threadName", "process.thread.name")
+_NESTED_KEYS = ("_source", "jsonPayload", "result", "fields", "log")
+
+
+def opened(line: str, zone: ZoneOffset = utc) -> Opened:
+    """A line without its wrappers. A time further inside wins over a time further outside."""
+    text = line
+    names: tuple[str, ...] = ()
+    if "\x1b" in text or "\r" in text or "\ufeff" in text or ("m" in text and "[" in text):
+        text = _ANSI.sub("", text)
+        plain = _ANSI_WITHOUT_ESCAPE.sub("", text)
+        names = ("ansi",) if "\x1b" in line or plain != text else ()
+        text = plain
+    result = Opened(text, wrappers=names)
+    if text.rstrip()[-1:] not in _ORDINARY_ENDS or " (" in text:
+        for wrapper in _AFTER:
+            result = wrapper(result, zone) or result
+    for _ in range(12):
+        stripped = result.text.lstrip()
+        if stripped[:1] == "{":
+            inner = _open_json(attrs.evolve(result, text=stripped), zone)
+            if inner is not None:
+                return inner
+        begin = _BEGIN.match(result.text)
+        if begin is None:
+            break
+        assert begin.lastgroup is not None
+        for wrapper in _BEFORE[int(begin.lastgroup[1:]) :]:
+            inner = wrapper(result, zone)
+            if inner is not None and inner.text != result.text:
+                result = inner
+                break
+        else:
+            break
+    if not result.starts_record and (inside := _INSIDE.match(result.text)):
+        result = opened(inside["rest"], zone)
+        return attrs.evolve(result, wrappers=("glued", *result.wrappers))
+    if result.text.startswith(("level=", "time=", "ts=", "msg=")) or " msg=" in result.text[:200]:
+        return _open_logfmt(result, zone) or result
+    return result
+
+
+def _open_json(outer: Opened, zone: ZoneOffset) -> Opened | None:
+    try:
+        row = json.loads(outer.text)
+    except ValueError:
+        return None
+    if not isinstance(row, dict):
+        return None
+    return _open_row(outer, row, "json", zone)
+
+
+def _open_row(outer: Opened, row: Mapping[str, object], name: str, zone: ZoneOffset) -> Opened | None:
+    for key in _NESTED_KEYS:
+        inner = row.get(key)
+        if isinstance(inner, dict) and not isinstance(row.get("message"), str):
+            row = {**row, **inner}
+    message = _first(row, _MESSAGE_KEYS)
+    if not isinstance(message, str):
+        return None
+    time = outer.time
+    for key in _TIME_KEYS:
+        value = row.get(key)
+        stated = (
+            of_epoch(value)
+            if isinstance(value, int | float)
+            else read_time(value, zone)
+            if isinstance(value, str)
+            else None
+        )
+        if stated is not None:
+            time = stated
+            break
+    inner_line = (
+        opened(message.rstrip("\n"), zone) if "\n" not in message.rstrip("\n") else Opened(message.rstrip("\n"))
+    )
+    pid = row.get("pid")
+    return attrs.evolve(
+        inner_line,
+        time=inner_line.time or time,
+        level=inner_line.level or _text(_first(row, _LEVEL_KEYS)) or outer.level,
+        logger=inner_line.logger or _text(_first(row, _LOGGER_KEYS)) or outer.logger,
+        thread=inner_line.thread or _text(_first(row, _THREAD_KEYS)) or outer.thread,
+        process=inner_line.process or (pid if isinstance(pid, int) else outer.process),
+        fields={**row, **inner_line.fields},
+        closed=True,
+        wrappers=(*outer.wrappers, name, *inner_line.wrappers),
+    )
+
+
+_LOGFMT = re.compile(r'([\w.@-]+)=("(?:[^"\\]|\\.)*"|\{[^}]*\}|\[[^\]]*\]|map\[[^\]]*\]|\S*)')
+
+
+def _open_logfmt(outer: Opened, zone: ZoneOffset) -> Opened | None:
+    row = {key: _unquoted(value) for key, value in _LOGFMT.findall(outer.text)}
+    return _open_row(outer, row, "logfmt", zone) if "msg" in row or "message" in row else None
+
+
+def _unquoted(value: str) -> str:
+    if value[:1] == '"' and value[-1:] == '"' and len(value) > 1:
+        return value[1:-1].replace('\\"', '"')
+    return value
+
+
+def _first(row: Mapping[str, object], keys: tuple[str, ...]) -> object:
+    return next((row[key] for key in keys if isinstance(row.get(key), str | int)), None)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+Opener = Callable[[str], Opened]
