@@ -1,13 +1,13 @@
 """``kemu diagnose`` names the causes that a trace or logs show, with their evidence."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import click
 
 from kemu.emulator.text.tables import printable
 from kemu.tools.diagnosis.diagnose import NONE, UNKNOWN, Answer, Diagnosis, diagnose
-from kemu.tools.diagnosis.sources import read_incident
+from kemu.tools.diagnosis.sources import Texts, read_incident
 from kemu.tools.report.layout import print_lines
 
 SHOWN = 6
@@ -26,13 +26,14 @@ def diagnose_command(files: tuple[str, ...], with_timeline: bool, form: str) -> 
     """
     incident = read_incident(files)
     found = diagnose(incident.events)
+    texts = incident.texts_of(found.evidence)
     if form == "json":
-        click.echo(json.dumps(found.as_json(incident.texts), indent=2))
+        click.echo(json.dumps(found.as_json(texts), indent=2))
         return
-    print_lines(printable(line) for line in as_text(found, incident.texts, with_timeline))
+    print_lines(printable(line) for line in as_text(found, texts, with_timeline))
 
 
-def as_text(found: Diagnosis, texts: Mapping[tuple[str, int], str], with_timeline: bool = False) -> Iterator[str]:
+def as_text(found: Diagnosis, texts: Texts, with_timeline: bool = False) -> Iterator[str]:
     """The lines of the text form."""
     if with_timeline:
         for row in found.timeline:
@@ -44,7 +45,7 @@ def as_text(found: Diagnosis, texts: Mapping[tuple[str, int], str], with_timelin
         yield from _answer(place, answer, texts)
 
 
-def _answer(place: int, answer: Answer, texts: Mapping[tuple[str, int], str]) -> Iterator[str]:
+def _answer(place: int, answer: Answer, texts: Texts) -> Iterator[str]:
     finding = answer.finding
     sure = "" if answer.cause in (NONE, UNKNOWN) else f" ({100 * finding.confidence:.0f} %)"
     yield f"{place}. {answer.cause}{sure}: {finding.says}"

@@ -14,8 +14,10 @@ from kemu.tools.diagnosis.words import REBALANCING, UNKNOWN_MEMBER, error_of
 from kemu.tools.logs.events import Event
 
 SECOND = 1_000_000
+FEW_BEATS = 3
 MANY_BEATS = 5
-"""Fewest heartbeats in a log from which a silence means something; excerpts of logs have fewer."""
+"""Fewest heartbeats in a log from which a silence means something: at the end of the log, or between two lines, because
+an excerpt may lack lines."""
 SILENT_US = 8 * SECOND
 SILENT_BEATS = 4
 _ANSWERED = ("join-answered", "join-failed", "assignment-synced", "sync-failed", "partitions-assigned")
@@ -274,13 +276,13 @@ class Case:
             beats = [event for event in events if event.kind == "heartbeat-sent"]
             closed = any(map(_is_last, events[-10:]))
             gaps = sorted(gap for a, b in pairwise(beats) if (gap := apart_us(a, b)))
-            if len(beats) < MANY_BEATS or not gaps:
+            if len(beats) < FEW_BEATS or not gaps:
                 continue
             usual_us = gaps[len(gaps) // 2]
             joins = False
             for event, following in zip(events, (*events[1:], None), strict=True):
                 joins = event.kind in ("join-sent", "sync-sent") or (joins and event.kind not in _ANSWERED)
-                if following is None and closed:
+                if closed if following is None else len(beats) < MANY_BEATS:
                     continue
                 until_us = end_us if following is None else following.at_us or 0
                 silent_us = until_us - (event.at_us or 0)

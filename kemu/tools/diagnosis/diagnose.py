@@ -79,6 +79,11 @@ class Diagnosis:
         """The ids of the answers."""
         return tuple(answer.cause for answer in self.answers)
 
+    @property
+    def evidence(self) -> tuple[Event, ...]:
+        """The evidence of all answers."""
+        return tuple(event for answer in self.answers for event in answer.finding.evidence)
+
     def as_json(self, texts: Mapping[tuple[str, int], str] | None = None) -> dict[str, Any]:
         """The diagnosis as data."""
         return {

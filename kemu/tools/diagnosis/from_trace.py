@@ -11,8 +11,9 @@ from kemu.emulator.trace.traces import Trace, facts_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import TopicPartition, host_of
 from kemu.protocol.notes import groups as notes
-from kemu.tools.diagnosis.words import reason_of
 from kemu.tools.logs.events import Event
+from kemu.tools.logs.wordings.reasons import read_reason
+from kemu.tools.logs.wrappers.wrappers import Opened
 
 _PREPARING, _STABLE, _EMPTY, _DEAD = "PreparingRebalance", "Stable", "Empty", "Dead"
 _REFUSALS = {"Heartbeat": "heartbeat-refused", "JoinGroup": "join-failed", "SyncGroup": "sync-failed"}
@@ -87,11 +88,18 @@ class _Reader:
 
     def _group_became(self, seen: Seen, fact: notes.GroupBecame) -> Iterator[Event]:
         if fact.new == _PREPARING:
-            cause, member = reason_of(fact.why)
+            fields: dict[str, Any] = {"reason": fact.why}
+            read_reason(fields, Opened(fact.why))
             yield self.event(
-                seen, "rebalance-begins", group=fact.group, old_generation=fact.generation, reason=fact.why,
-                cause=cause, member=member, state=fact.old,
-            )  # fmt: skip
+                seen,
+                "rebalance-begins",
+                group=fact.group,
+                old_generation=fact.generation,
+                reason=fact.why,
+                cause=fields["cause"],
+                member=fields.get("member"),
+                state=fact.old,
+            )
         elif fact.new == _STABLE and fact.old not in (_EMPTY, _DEAD):
             yield self.event(seen, "assignment-received", group=fact.group, generation=fact.generation)
         elif fact.new == _EMPTY and fact.old != _DEAD:

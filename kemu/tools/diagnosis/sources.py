@@ -3,19 +3,42 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from kemu.emulator.replay import scenario_of
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.trace.blocks import MAGIC
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.frozen import frozen
 from kemu.tools.diagnosis.from_trace import events_of_trace
+from kemu.tools.errors import BadInput
+from kemu.tools.kafka_files.input_files import STDIN
 from kemu.tools.logs.events import Event
+from kemu.tools.logs.reading import open_log, read_events
+
+Texts = Mapping[tuple[str, int], str]
+"""(file, line) -> the text of a line of a log."""
 
 
 @frozen
 class Incident:
-    """The events of several files. ``texts``: (file, line) -> the text of a line of a log."""
+    """The events of several files."""
 
+    paths: tuple[Path, ...]
     events: tuple[Event, ...]
-    texts: Mapping[tuple[str, int], str]
+    scenarios: tuple[Scenario, ...] = ()
+    """The scenarios of the traces."""
+
+    def texts_of(self, events: Iterable[Event]) -> Texts:
+        """The lines of these events, read again from the logs; not for the standard input and for traces."""
+        wanted: dict[str, set[int]] = {}
+        for event in events:
+            wanted.setdefault(event.file, set()).add(event.line)
+        found: dict[tuple[str, int], str] = {}
+        for path in self.paths:
+            lines = wanted.get(path.name)
+            if lines and str(path) != STDIN and not is_trace(path):
+                with open_log(path) as log:
+                    found |= {(path.name, at): line.rstrip() for at, line in enumerate(log, 1) if at in lines}
+        return found
 
 
 def is_trace(path: str | Path) -> bool:
@@ -27,27 +50,27 @@ def is_trace(path: str | Path) -> bool:
         return False
 
 
-def read_incident(paths: Sequence[str | Path]) -> Incident:
-    """The events of logs and traces. Several runs in one trace: the first one.
+def read_incident(sources: Sequence[str | Path]) -> Incident:
+    """The events of logs and traces. Of a trace with several runs, the first run counts.
 
     Raises:
         TraceError: a trace is damaged.
-        BadInput: a log cannot be read.
+        BadInput: a file cannot be read.
     """
+    paths = tuple(Path(source) for source in sources)
     events: list[Event] = []
-    texts: dict[tuple[str, int], str] = {}
-    logs = [path for path in paths if not is_trace(path)]
+    scenarios: list[Scenario] = []
+    logs: list[Path] = []
     for path in paths:
         if is_trace(path):
-            events += events_of_trace(read_trace(path))
-    if logs:
-        for event, text in _of_logs(logs):
-            events.append(event)
-            texts[event.file, event.line] = text
-    return Incident(tuple(events), texts)
-
-
-def _of_logs(paths: Iterable[str | Path]) -> Iterable[tuple[Event, str]]:
-    from kemu.tools.errors import BadInput
-
-    raise BadInput("logs cannot be read yet")
+            trace = read_trace(path)
+            scenarios.append(scenario_of(trace.header))
+            events += events_of_trace(trace)
+        else:
+            logs.append(path)
+    for path in logs:
+        try:
+            events += read_events([path])[0]
+        except OSError as error:
+            raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
+    return Incident(paths, tuple(events), tuple(scenarios))

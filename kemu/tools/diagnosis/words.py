@@ -2,7 +2,6 @@
 librdkafka, kafka-python, KafkaJS and franz-go for the same codes.
 """
 
-import re
 from collections.abc import Mapping
 
 from kemu.tools.logs.events import Event
@@ -46,29 +45,3 @@ def error_of(event: Event) -> str:
         if code.lower() in said or any(word in said for word in words):
             return code
     return ""
-
-
-def reason_of(reason: str) -> tuple[str, str | None]:
-    """The cause and the member in a coordinator's reason for a rebalance (``events.CAUSES``).
-
-    Source: ``GroupCoordinator.prepareRebalance`` and its callers (2.1 to 3.9).
-    """
-    for pattern, cause in _REASONS:
-        found = pattern.search(reason)
-        if found is not None:
-            return cause, found.groupdict().get("member")
-    return "other" if reason else "not stated", None
-
-
-_REASONS = tuple(
-    (re.compile(pattern, re.IGNORECASE), cause)
-    for pattern, cause in (
-        (r"^adding new member (?P<member>.+?)(?: with group instance ?id |$)", "join"),
-        (r"^removing member (?P<member>.+?) on heartbeat expiration", "expire"),
-        (r"^removing member (?P<member>.+?) on leavegroup", "leave"),
-        (r"^explicit `leavegroup` request for \((?P<member>[^)]*)", "leave"),
-        (r"^leader (?P<member>.+?) re-joining group", "leader-rejoin"),
-        (r"^updating metadata for (?:static )?member (?P<member>\S+)", "metadata-change"),
-        (r"storing group assignment during syncgroup \(member: (?P<member>[^)]*)", "store-error"),
-    )
-)

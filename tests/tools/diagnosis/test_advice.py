@@ -106,8 +106,8 @@ def test_a_real_effect_is_promised_and_a_setting_that_does_nothing_is_said_to_do
 def test_the_difference_is_that_of_the_runs_by_hand() -> None:
     scenario, settings = small(), ("session.timeout.ms=20000",)
     fit = [(Change(name="20 s", settings=settings), with_values(scenario, settings))]
-    rows = run_changes(scenario, "kafka-3.4", fit, range(1, 3), jobs=1)
-    by_hand = [compared_run(Variant("kafka-3.4"), with_values(scenario, settings), seed, 0).bill for seed in (1, 2)]
+    rows = run_changes(scenario, "kafka-3.4", fit, range(1, 2), jobs=1)
+    by_hand = [compared_run(Variant("kafka-3.4"), with_values(scenario, settings), seed, 0).bill for seed in (1,)]
     assert rows[1]["by_seed"]["downtime_sum"] == [bill["downtime_sum"] for bill in by_hand]
 
 

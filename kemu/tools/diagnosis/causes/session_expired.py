@@ -95,13 +95,28 @@ class SessionExpired(Cause):
             )
         told = [each for each in case.departures_by(How.UNKNOWN) if not self._left(case, each)]
         if not told:
-            return None
+            return self._ended(case)
         return Finding(
             says=f"the coordinator no longer knew {_named(told)}",
             confidence=0.5,
             evidence=tuple(event for each in told for event in each.events),
             against=("no line of the coordinator says that a session expired", "no heartbeats in the log"),
         )
+
+    def _ended(self, case: Case) -> Finding | None:
+        """A member's log that ends between two heartbeats, without LeaveGroup, and others that then rebalance."""
+        for last, following, silent_us, _ in case.silences:
+            heard = [each.heard for each in case.rejoins if each.group == last.group]
+            heard = [event for event in heard if case.comes_after(last, event) and event.client != last.client]
+            if following is None and heard:
+                return Finding(
+                    says=f"the log of {last.client} ends without LeaveGroup {silent_us / SECOND:.1f} s before the end,"
+                    f" and the others rebalance {(apart_us(last, heard[0]) or 0) / SECOND:.1f} s later",
+                    confidence=0.6,
+                    evidence=(last, heard[0]),
+                    against=("the coordinator's log is missing",),
+                )
+        return None
 
     def _left(self, case: Case, told: Departure) -> bool:
         left = case.departures_by(How.LEFT, How.POLL_TIMEOUT)

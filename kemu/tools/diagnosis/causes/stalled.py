@@ -32,7 +32,7 @@ class ProcessOrNetworkStalled(Cause):
     )
     gives_way_to: ClassVar[tuple[str, ...]] = (
         *("client-bug-kafka-python-iterator", "max-poll-interval-exceeded", "coordinator-unreachable"),
-        *("broker-restart", "coordinator-loading"),
+        *("broker-restart", "coordinator-loading", "coordinator-moved", "application-does-not-poll"),
     )
 
     def find(self, case: Case) -> Finding | None:
@@ -57,7 +57,21 @@ class ProcessOrNetworkStalled(Cause):
                     evidence=(timeouts[-1], *gone.events),
                     against=("the broker may have been away instead",),
                 )
-        return None
+        return self._silent(case)
+
+    def _silent(self, case: Case) -> Finding | None:
+        """A member's log without a line for several heartbeat intervals."""
+        paused = [each for each in case.silences if each[1] is not None]
+        if not paused:
+            return None
+        last, following, silent_us, usual_us = max(paused, key=lambda each: each[2])
+        return Finding(
+            says=f"{last.client} wrote no line for {silent_us / SECOND:.1f} s (before: a heartbeat each"
+            f" {usual_us / SECOND:.1f} s)",
+            confidence=0.7,
+            evidence=(last,) if following is None else (last, following),
+            against=("lines may be missing in the log",),
+        )
 
 
 class NetworkHiccup(Cause):
