@@ -15,7 +15,7 @@ class RebalanceWaits(Cause):
     """A rebalance lasts far longer than a heartbeat interval."""
 
     id: ClassVar[str] = "rebalance-waits-for-a-member"
-    means: ClassVar[str] = "A rebalance waits for a member that does not rejoin, and the whole group stands still."
+    means: ClassVar[str] = "A rebalance waits for a member that does not rejoin, and the whole group is stopped."
     addressed_by: ClassVar[tuple[Remedy, ...]] = (
         Remedy("action", "find the member that rejoins last: its application polls rarely", "KIP-62"),
         Remedy("setting", "max.poll.interval.ms lower: the coordinator waits for this time at most", "KIP-62"),

@@ -23,7 +23,7 @@ class ProcessOrNetworkStalled(Cause):
     """A member was silent for longer than its session, and was then unknown."""
 
     id: ClassVar[str] = "process-or-network-stalled"
-    means: ClassVar[str] = "A process or its network stood still for longer than the session, so the membership ended."
+    means: ClassVar[str] = "A process or its network was paused for longer than the session, so the membership ended."
     addressed_by: ClassVar[tuple[Remedy, ...]] = (
         Remedy(
             "action", "find the pause: garbage collection, a suspended machine, throttled CPU, a cut network", "KIP-62"
@@ -78,7 +78,7 @@ class NetworkHiccup(Cause):
     """A member lost its coordinator for a moment, without consequences in the log."""
 
     id: ClassVar[str] = "network-hiccup"
-    means: ClassVar[str] = "A member received no answer of its coordinator within its session, and then went on."
+    means: ClassVar[str] = "A member received no answer of its coordinator within its session, and then continued."
     addressed_by: ClassVar[tuple[Remedy, ...]] = (
         Remedy("action", "look at the network and at the broker's pauses at this time", "AbstractCoordinator (3.9)"),
         Remedy("setting", "session.timeout.ms longer than such a pause", "KIP-735"),
