@@ -34,6 +34,7 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
         "advise": Row("advise:advise", "Tell which change would have helped in an incident, and its price.", True),
         "scale": Row("scale:scale", "Scale a Streams application up or down, in a scenario or in a live run."),
         "import": Row("import_:import_", "Make a scenario from the output of Kafka's tools."),
+        "import-log": Row("import_log:import_log", "Read logs of brokers and clients: events, generations, releases."),
         "scenarios": Row("describe:scenarios", "List the scenarios that come with the package."),
     },
     "Test and explore": {

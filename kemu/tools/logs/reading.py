@@ -5,7 +5,7 @@ import gzip
 import itertools
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -24,10 +24,14 @@ SAMPLE = 2000
 _MOST_LINES = 60
 """Lines of a record at most; further lines without a time are records."""
 
+_WRAPPED = 3
+"""Lines of the greatest width in a file that was wrapped at this width."""
+
 _HELD = 20
 """Records after which the second half of an event is no longer expected."""
 
 _NAMES = frozenset(field.name for field in attrs.fields(Event))
+_INTEGERS = frozenset(field.name for field in attrs.fields(Event) if field.type == int | None)
 _NONE = re.compile(r"^(?:None|null|none|Optional\.empty|)$")
 _SOME = re.compile(r"^(?:Some\(|Optional\[)(.*)[)\]]$")
 _ABOUT_GROUPS = re.compile(
@@ -49,10 +53,12 @@ class LogSummary:
     dialects: collections.Counter[str] = attrs.field(factory=collections.Counter)
     wrappers: collections.Counter[str] = attrs.field(factory=collections.Counter)
     releases: dict[str, ReleaseSpan] = attrs.field(factory=dict)
+    versions: collections.Counter[str] = attrs.field(factory=collections.Counter)
+    """Versions that the log states, as clients and brokers do at their start."""
 
     def add_unknown(self, record: Opened, line: int) -> None:
         """Count a record that no row knows."""
-        text = record.text.split("\n", 1)[0]
+        text = _PREFIX.sub("", record.text.split("\n", 1)[0])
         self.unknown_about_groups += bool(_ABOUT_GROUPS.search(text))
         name = shape(text)
         if name in self.shapes or len(self.shapes) < 10_000:
@@ -60,6 +66,9 @@ class LogSummary:
             self.first_line.setdefault(name, line)
 
 
+_PREFIX = re.compile(r"^\s*\[(?:Consumer|Producer|AdminClient|Worker)[^\]]*\]\s*")
+_TRACE = re.compile(r"\s*(?:at |Caused by|\.\.\. \d+ more|(?:[a-z]\w*\.){2,}\w+|Traceback|  File )")
+_VERSION = re.compile(r"Kafka version\s*:\s*(\d[\w.-]*)")
 _SHAPE = re.compile(
     r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|\"[^\"]*\"|'[^']*'|\b[\w.-]*\d[\w.:-]*"
 )
@@ -135,6 +144,11 @@ class _Record:
     raw: list[str]
     continued: list[str] = attrs.field(factory=list)
 
+    @property
+    def is_open_json(self) -> bool:
+        """Whether the first line is a JSON object that does not end there."""
+        return self.opened.text.lstrip()[:1] == "{" and not self.opened.fields
+
 
 class LogReader:
     """Reads one log.
@@ -151,6 +165,7 @@ class LogReader:
         self._zone = zone
         self._order: Sequence[str] = self._kinds
         self._closes = False
+        self._width = 0
         self._memory: dict[str, Fields] = {}
         self._held: list[Event] = []
         self._held_records = 0
@@ -196,11 +211,18 @@ class LogReader:
                 if len(names) == 1:
                     votes.update(names)
         self._closes = closed * 2 > started
+        widths = collections.Counter(len(line.rstrip("\r\n")) for line in sample)
+        widest = max(widths, default=0)
+        self._width = widest if widths[widest] >= _WRAPPED else 0
         self._order = sorted(self._kinds, key=lambda name: (-votes[name], self._kinds.index(name)))
 
     def _continues(self, record: _Record, line: Opened) -> bool:
         if line.starts_record or len(record.continued) >= _MOST_LINES:
             return False
+        if len(record.raw[-1]) == self._width:
+            return True
+        if record.is_open_json:
+            return record.raw[-1].strip() not in ("}", "},")
         if not line.text[:1].isspace() and not record.opened.starts_record:
             return False
         found = recognised(line, line.text, self._order)
@@ -210,6 +232,9 @@ class LogReader:
         summary = self.summary
         summary.records += 1
         summary.wrappers.update(set(record.opened.wrappers))
+        stated = _VERSION.search(record.opened.text)
+        if stated:
+            summary.versions[stated[1]] += 1
         found, now, used = self._found(record)
         if found is None:
             summary.add_unknown(record.opened, record.line)
@@ -226,20 +251,23 @@ class LogReader:
 
     def _found(self, record: _Record) -> tuple[Recognised | None, Opened, int]:
         now = record.opened
-        if not record.continued:
-            if self._closes and now.closed is None and now.starts_record and now.text.rstrip()[-1:] not in ".)]}":
-                now = attrs.evolve(now, closed=False)
-            return recognised(now, now.text, self._order), now, 1
-        if self._closes and now.closed is None:
+        open_end = self._closes and now.closed is None and now.starts_record
+        if record.continued and (open_end or record.is_open_json or len(record.raw[0]) == self._width):
             for joined in ("".join(record.raw), " ".join(record.raw)):
                 whole = opened(joined, self._zone)
-                found = recognised(whole, whole.text, self._order) if whole.closed else None
+                found = recognised(whole, whole.text, self._order) if whole.closed or not self._closes else None
                 if found is not None:
                     return found, whole, len(record.raw)
+        if open_end and now.text.rstrip()[-1:] not in ".)]}":
+            now = attrs.evolve(now, closed=False)
+        if not record.continued or now.closed is False:
+            return recognised(now, now.text, self._order), now, 1
         text = "\n".join((now.text, *record.continued))
         found = recognised(now, text, self._order)
         if found is not None and found.start <= len(now.text):
             return found, now, 1 + text.count("\n", 0, found.end)
+        if self._closes or _TRACE.match(record.continued[0]):
+            return None, now, 1
         for joined in ("".join((now.text, *record.continued)), " ".join((now.text, *record.continued))):
             found = recognised(now, joined, self._order)
             if found is not None:
@@ -307,7 +335,7 @@ def _cleaned(fields: Fields, kind: str) -> Fields:
     """Fields of an event: absent values left out, options of Scala and Java opened."""
     result: Fields = {}
     for name, value in fields.items():
-        if name not in _NAMES or value is None:
+        if name not in _NAMES or value is None or (name in _INTEGERS and not isinstance(value, int)):
             continue
         if isinstance(value, str):
             if name == "instance":
@@ -333,13 +361,14 @@ def open_log(path: Path) -> IO[str]:
 
 
 def read_events(
-    paths: Sequence[Path], kinds: Sequence[str] = (), zone: ZoneOffset = utc
+    paths: Sequence[Path], kinds: Sequence[str] = (), zones: Mapping[str, ZoneOffset] | None = None
 ) -> tuple[list[Event], list[LogSummary]]:
-    """Events of several logs, file by file, and the account of each file."""
+    """Events of several logs, file by file, and the account of each file; ``zones``: zone of times by name of file."""
     events: list[Event] = []
     summaries = []
+    names = collections.Counter(path.name for path in paths)
     for path in paths:
-        reader = LogReader(path.name if str(path) != "-" else "-", kinds, zone)
+        reader = LogReader(path.name if names[path.name] == 1 else str(path), kinds, (zones or {}).get(path.name, utc))
         with open_log(path) as lines:
             events += reader.events(lines)
         summaries.append(reader.summary)

@@ -14,6 +14,6 @@ def lines(name: str) -> list[str]:
 
 
 def truth(name: str) -> dict[str, Any]:
-    """What is true of an excerpt, by hand."""
+    """The events and the account of an excerpt, by hand."""
     result: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return result

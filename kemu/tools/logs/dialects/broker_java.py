@@ -2,7 +2,7 @@
 
 import re
 
-from kemu.tools.logs.wordings.reasons import read_reason
+from kemu.tools.logs.wordings.reasons import read_reason, several_members
 from kemu.tools.logs.wordings.wordings import Dialect, table
 
 DIALECT = Dialect(
@@ -20,6 +20,30 @@ rebalance-begins 3.7.. read=read_reason | Preparing to rebalance group <group> i
 rebalance-completes 3.7.. | Stabilized group <group> generation <generation> with <members> members
 member-leaves 3.7.. | {Static |Dynamic |Pending |}{M|m}ember <member>{ with instance id <instance>} has left group{
     <group>} through explicit `LeaveGroup` request;… client reason: <reason>
+assignment-received 3.7.. | Assignment received from leader <leader:\S+> for group <group> for generation <generation>.
+    The group has <members> members, <static> of which are static
+member-id-issued 3.7.. | Dynamic {M|m}ember with unknown member id joins group <group> in <state> state. Created a new
+    member id <member> and requesting the member to rejoin with this id
+member-id-issued 3.7.. | Dynamic {M|m}ember with unknown member id joins group <group> in {state |}<state>{ state|}.
+    Created a new member id <member> and added the member to the group
+member-joins 3.7.. | Static member with groupInstanceId=<instance> and unknown member id joins group <group> in <state>
+    state. Created a new member id <member> for this member and added to the group
+member-joins 3.7.. | Pending dynamic member with id <member> joins group <group> in <state> state. Adding to the group
+    now
+static-replaced 3.7.. | Static member with groupInstanceId=<instance> and unknown member id joins group <group> in
+    <state> state. Replacing previously mapped member <previous:[^\n]*?> with this groupInstanceId
+member-fenced 3.7.. | Request memberId=<member> for static member with groupInstanceId=<instance> is fenced by current
+    memberId=<_> during operation <_:\S+>
+member-expires 3.7.. state=pending | Pending member <member> in group{ }<group> has been removed after session timeout
+    expiration
+member-expires 3.7.. | Member <member> in group{ }<group> has failed, removing it from the group
+member-expires 3.7.. "reason=rebalance timeout" read=several_members | Group <group> removed dynamic members who
+    haven't joined: <member>
+member-expires 3.7.. "reason=sync timeout" read=several_members | Group <group> removed members who haven't sent their
+    sync request{s|}: <member>
+client-internal | Cannot complete join phase of group <group>
+- | Replaying offset commit with key
+- | Committing offsets <_> for partition
 group-empty 3.7.. | Group <group> with generation <generation> is now empty.
 group-loaded 3.7.. | Loaded classic group <group> with <members> members
 group-unloaded 3.7.. | Unloading group metadata for generation <generation>
@@ -31,5 +55,6 @@ client-internal 3.7.. | Failed to load metadata from <offsets_partition> with ep
 coordinator-stops logger=GroupCoordinatorService | {Shutting down|Shutdown complete}.
 """,
         read_reason=read_reason,
+        several_members=several_members,
     ),
 )

@@ -16,8 +16,8 @@ DIALECT = Dialect(
     ),
     rows=table(
         r"""
-target-computed 3.6..3.9 | Computed a new target assignment for epoch <generation> with '<assignor>' assignor in
-    <ms>ms: <assignment>
+target-computed 3.6.. | Computed a new target assignment for epoch <generation> with '<assignor>' assignor in <ms>ms:
+    <assignment>
 target-computed 4.0.. | Computed a new target assignment for epoch <generation> with '<assignor>' assignor in <ms>ms
 member-reconciled 3.8.. | Member <member> new assignment state: epoch=<generation>, previousEpoch=<previous>,
     state=<state>, assignedPartitions=\[<partitions>\]{ and revokedPartitions=\[<revoked>\]}

@@ -64,11 +64,11 @@ follower-starts ..2.3 read=partition | Added fetcher for partitions {List|ArrayB
     <_:-?\d+> to broker BrokerEndPoint({id=|}<leader:\d+>
 follower-starts 2.4.. read=partition | Added fetcher to broker {BrokerEndPoint({id=|}|}<leader:\d+><_:[^\n]*?> for
     partitions Map(<partition:\S+> -> {\(|}<_>
-fetch-refused 0.11.. read=fetch_error | Error for partition <partition> at offset <_:-?\d+>{
-    <error:[\w.]+(?:Exception|Error)>}
+fetch-refused 0.11.. read=fetch_error | Error for partition <partition> at offset
+    <_:-?\d+>{⏎<error:[\w.]+(?:Exception|Error)>}
 fetch-refused 2.1.. | Received <error:[A-Z_]+> from the leader for partition <partition>
-append-refused read=append_error | Error processing append operation on partition <partition>{
-    <error:[\w.]+(?:Exception|Error)>}
+append-refused read=append_error | Error processing append operation on partition
+    <partition>{⏎<error:[\w.]+(?:Exception|Error)>}
 controlled-shutdown | Starting controlled shutdown
 controlled-shutdown | Controlled shutdown {succeeded|request returned successfully}
 controlled-shutdown | Shutting down broker <broker>

@@ -2,18 +2,8 @@
 
 import re
 
-from kemu.tools.logs.wordings.reasons import read_reason
-from kemu.tools.logs.wordings.wordings import Dialect, Fields, table
-from kemu.tools.logs.wrappers.wrappers import Opened
-
-
-def _several_members(fields: Fields, _: Opened) -> None:
-    """``Set(a, b)``: one member is the member."""
-    names = re.sub(r"^\w*\(|\)\.?$", "", str(fields.pop("member", ""))).split(", ")
-    if len(names) == 1 and names[0]:
-        fields["member"] = names[0]
-    fields["n"] = len(names)
-
+from kemu.tools.logs.wordings.reasons import read_reason, several_members
+from kemu.tools.logs.wordings.wordings import Dialect, table
 
 DIALECT = Dialect(
     "broker-scala",
@@ -90,6 +80,8 @@ coordinator-stops logger=GroupCoordinator | Shutdown complete
 - | Member <member> has already been removed from the group
 client-internal | Received notification of heartbeat expiration for member <member> after group <group> had already
     been unloaded or deleted
+- | Loaded member MemberMetadata(
+client-internal | Loaded group metadata GroupMetadata(groupId=<group>, generation=<_:\d+>
 client-internal | Attempt to add rejoining member <member> of group <group> in unexpected group state <state>
 client-internal | Setting empty assignments for members <_> of <group> for generation <generation>
 client-internal | Sending empty assignment to member <member> of <group> for generation <generation>
@@ -100,7 +92,7 @@ client-internal | The following groups were deleted: <_>
 client-internal | Appending metadata message for group <group> generation <generation> failed due to <error>
 client-internal | Group <group> has moved away from <_:\d+>
 """,
-        several_members=_several_members,
+        several_members=several_members,
         read_reason=read_reason,
     ),
 )

@@ -100,9 +100,9 @@ sync-failed 2.7.. 'error=generation data was cleared by heartbeat thread' | Gene
 assignment-synced 2.6.. | Successfully synced group in generation Generation\{generationId=<generation>,
     memberId='<member:[^']*>', protocol='<assignor:[^']*>'\}
 assignment-notified 2.6.. | Notifying assignor about the new Assignment(partitions=\[<partitions:[^\]]*>\]
-member-reconciling 2.4.. | Updating assignment with Assigned partitions: \[<assigned:[^\]]*>\] Current owned
-    partitions: \[<owned:[^\]]*>\] Added partitions (assigned - owned): \[<added:[^\]]*>\] Revoked partitions (owned -
-    assigned): \[<revoked:[^\]]*>\]{ }
+member-reconciling 2.4.. | Updating assignment with ⏎ Assigned partitions: \[<assigned:[^\]]*>\] ⏎ Current owned
+    partitions: \[<owned:[^\]]*>\] ⏎ Added partitions (assigned - owned): \[<added:[^\]]*>\] ⏎ Revoked partitions
+    (owned - assigned): \[<revoked:[^\]]*>\]{⏎}
 rejoin-requested 2.7..2.8 read=without_stop | Requesting to re-join the group and trigger rebalance since <reason>
 rejoin-requested 3.0.. | Request joining group due to: <reason>
 generation-reset 2.4.. | Resetting generation{ and member id} due to: <reason>
@@ -164,7 +164,22 @@ member-fenced 2.3.. | Caught fenced group.instance.id <instance> error in heartb
 member-fenced 2.3..2.4 | Received fatal exception: group.instance.id gets fenced
 error-to-application | User provided listener <_:\S+> {for group <group> |}failed on
     <error:(?:invocation|partition)[^\n]*>
-client-internal | Executing on{JoinPrepare|JoinComplete|LeavePrepare} with generation <_:-?\d+>
+client-internal | Executing on{JoinPrepare|JoinComplete|LeavePrepare} with generation
+client-internal | No broker available to send FindCoordinator request
+client-internal | After reassigning previously owned partitions, unfilled members
+client-internal | Resetting offset for partition <partition> to
+client-internal | Detected that {all|some} consumers were subscribed to
+- | Resetting the last seen epoch of partition
+- | Handling OffsetsForLeaderEpoch response for
+- | {Cluster ID: |Node }<_:\S+>{ disconnected|}
+- | Cancelled {in-flight <_:\w+> request|request with header}
+- | Connection to node <_:-?\d+> <_> could not be established
+- | Error sending fetch request
+- | Error while fetching metadata with correlation id
+- | Client requested disconnect from node
+- | Received unknown topic {or partition|ID} error in fetch
+- | {ConsumerConfig|ProducerConfig|AdminClientConfig} values
+- | Kafka {commitId|startTimeMs}
 client-internal | Setting offset for partition <partition> to the committed offset
 client-internal | Found no committed offset for partition <partition>
 client-internal | Fetching committed offsets for partitions: <_>

@@ -15,9 +15,9 @@ DIALECT = Dialect(
     rows=table(
         r"""
 client-state 3.7.. | Member <member> with epoch <generation> transitioned from <from_> to <to>
-member-reconciling 3.7.. | Reconciling assignment with local epoch <local_epoch> Member: <member:\S+> Assigned
-    partitions: [<assigned:[^\]]*>] Current owned partitions: [<owned:[^\]]*>] Added partitions (assigned - owned):
-    [<added:[^\]]*>] Revoked partitions (owned - assigned): [<revoked:[^\]]*>]{ }
+member-reconciling 3.7.. | Reconciling assignment with local epoch <local_epoch> ⏎ Member: <member:\S+> ⏎ Assigned
+    partitions: [<assigned:[^\]]*>] ⏎ Current owned partitions: [<owned:[^\]]*>] ⏎ Added partitions (assigned - owned):
+    [<added:[^\]]*>] ⏎ Revoked partitions (owned - assigned): [<revoked:[^\]]*>]{⏎}
 member-reconciling 3.7.. | Reconciling assignment with local epoch <local_epoch>
 revoke-begins 3.7.. logger=MembershipManager | Revoking previously assigned partitions [<partitions:[^\]]*>]
 coordinator-found 3.7.. | Discovered group coordinator Coordinator(key='<group:[^']*>', nodeId=<node:-?\d+>

@@ -55,7 +55,7 @@ session-begins | started heartbeat for group, <group:\S+>{ [<_>]}
 session-ends | stopped heartbeat for group{,} <group>
 client-internal | {started|stopped} commit for group{,} <group>
 client-internal | {started|stopped} partition watcher for group, <group:[^,\s]+>
-commit-ok | committed offsets for group <group:\S+?>:{ topic: <_:[^\n]*(?:\n\s+(?:topic|partition)[^\n]*)*>}
+commit-ok | committed offsets for group <group:\S+?>:{⏎topic: <_:[^\n]*(?:\n\s+(?:topic|partition)[^\n]*)*>}
 rejoin-requested | <reason:Partition changes found>, rebalancing group: <group:\S+?>.
 member-leaves | Leaving group <group:\S+>, member <member:\S+(?: \([^)]*\)\S*)?>
 join-failed | Failed to join group <group:\S+?>: <error>

@@ -1,7 +1,7 @@
 """``kafka.request.logger`` at DEBUG: requests of group members with their answers. The best source of all logs.
 
-A broker writes a request when it sends the answer, so the time of the record is the time of the answer, and ``ms`` is
-the time since the request arrived. The record is one JSON object in 2.8 and later; the text of earlier releases states
+A broker writes a request when it sends the answer: the time of the record is the time of the answer. ``ms`` is the time
+since the request arrived. The record is one JSON object in 2.8 and later; the text of earlier releases states
 the same numbers, but no partitions.
 """
 

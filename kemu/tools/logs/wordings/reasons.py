@@ -73,3 +73,11 @@ def read_reason(fields: Fields, _: Opened) -> None:
             fields["_releases"] = "3.2.." if "client reason:" in reason else releases
             fields.update({name: value for name, value in match.groupdict().items() if value is not None})
             break
+
+
+def several_members(fields: Fields, _: Opened) -> None:
+    """``Set(a, b)``: one member is the member."""
+    names = re.sub(r"^\w*\(|\)\.?$", "", str(fields.pop("member", ""))).split(", ")
+    if len(names) == 1 and names[0]:
+        fields["member"] = names[0]
+    fields["n"] = len(names)

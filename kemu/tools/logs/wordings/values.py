@@ -71,8 +71,8 @@ def assignment(text: str) -> Assignment:
     """Member -> partitions of ``{m=Assignment(partitions=[..]), ..}``, or member -> topic id -> numbers (KIP-848)."""
     result: dict[str, Names | Mapping[str, tuple[int, ...]]] = {}
     starts = list(_MEMBER.finditer(text))
-    for start, following in zip(starts, [*starts[1:], None], strict=True):
-        body = text[start.end() : following.start() if following else len(text)]
+    for place, start in enumerate(starts, 1):
+        body = text[start.end() : starts[place].start() if place < len(starts) else len(text)]
         member = start[1].strip()
         by_topic = re.search(r"partitions=\{(.*?)\}", body)
         if by_topic:

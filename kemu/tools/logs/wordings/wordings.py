@@ -1,8 +1,9 @@
 """Rows of dialects: a wording of a message, its kind, and the releases with this wording.
 
 A wording is a text with ``<field>`` for a value, ``<_>`` for anything, ``{a|b}`` for alternatives and ``{a}`` for an
-optional part; a backslash takes the next character as it is. A space stands for any white space. ``…`` marks a place
-where a torn record may end: the text before this mark is enough to know the record.
+optional part. A backslash takes the next character as it is. A space stands for white space within a line,
+``⏎`` for the end of a line. ``…`` marks a place where a torn record may end: the text before a mark is enough to know the
+record.
 """
 
 import functools
@@ -37,17 +38,24 @@ _GREEDY = {r"\S*?": r"\S+", r"\S+?": r"\S+", _ANY: r"[^\n]*"}
 _FREE = ("reason", "error", "node")
 """Fields of free text: a torn value is a value."""
 
+
+def _number(text: str) -> int | str:
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
+
+
 _CONVERTERS: Mapping[str, Callable[[str], object]] = {
-    **dict.fromkeys(_NUMBERS, int),
+    **dict.fromkeys(_NUMBERS, _number),
     **dict.fromkeys(_LISTS, values.partitions),
     "assignment": values.assignment,
     "isr": values.numbers,
 }
 
-_TOKEN = re.compile(r"\\(.)|<([a-z_]+)(?::([^<>]*(?:<[^<>]*>[^<>]*)*))?>|([{}|…])|(\s+)|([^\\<{}|…\s]+|<)", re.DOTALL)
+_TOKEN = re.compile(
+    r"\\(.)|<([a-z_]+)(?::([^<>]*(?:<[^<>]*>[^<>]*)*))?>|([{}|…])|([\s⏎]+)|([^\\<{}|…⏎\s]+|<)", re.DOTALL
+)
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Wording:
     """A wording.
 
@@ -115,7 +123,7 @@ def _compiled(wording: str, end: bool = True) -> str:
         elif sign:
             result.append("(?:" if sign == "{" else "|")
         else:
-            result.append(r"\s+" if space else re.escape(escaped or literal))
+            result.append(r"\s*\n\s*" if "⏎" in space else r"[^\S\n]+" if space else re.escape(escaped or literal))
             lazy_end = lazy_end and depth > 0
     if end and lazy_end:
         result.append(r"""(?=[\s"*`]|$)""")
@@ -176,7 +184,7 @@ def torn_fields_of(row: Wording, opened: Opened, text: str) -> tuple[Fields, int
 
 
 def _torn_value(tail: str, rest: str) -> Fields | None:
-    """What ``rest`` states if it is a begin of the wording ``tail``; None if it is none."""
+    """The fields that ``rest`` states if the wording ``tail`` begins so; None if not."""
     literal = re.match(r"(?:\\.|[^<{}|\\])*", tail)
     assert literal is not None
     first = re.sub(r"\\(.)", r"\1", literal[0])

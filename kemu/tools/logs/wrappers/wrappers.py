@@ -139,7 +139,7 @@ _BEGIN = re.compile(
     "|".join(f"(?P<w{i}>{re.sub(r'[(][?]P<[a-z]+>', '(?:', w.pattern.pattern)})" for i, w in enumerate(_BEFORE)),
     re.DOTALL,
 )
-"""Which wrapper is at the begin of a text: the group ``w<index>``."""
+"""The group ``w<index>`` names the wrapper at the begin of a text."""
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\(B|\ufeff|\r$")
 _ORDINARY_ENDS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789."

@@ -1,0 +1,80 @@
+"""``kemu import-log`` reads logs of brokers and clients: events, a timeline of generations, or a trace."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from kemu.emulator.text.tables import printable
+from kemu.tools.errors import BadInput
+from kemu.tools.logs.account import account_lines
+from kemu.tools.logs.clocks import clock_offsets
+from kemu.tools.logs.dialects import DIALECTS
+from kemu.tools.logs.generations import generation_lines
+from kemu.tools.logs.reading import LogSummary, read_events
+from kemu.tools.logs.wrappers.times import ZoneOffset, utc, zone_offset
+
+
+@click.command("import-log")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--kind", "kinds", multiple=True, type=click.Choice(["auto", *DIALECTS]), default=("auto",), show_default=True,
+    help="Look only for the wordings of this program; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--zone", "zones", multiple=True, metavar="[FILE=]ZONE",
+    help="Time zone of times without one: +02:00 or Europe/Berlin; with FILE= of this file only (default: UTC).",
+)  # fmt: skip
+@click.option("--format", "form", type=click.Choice(["text", "events"]), default="text", show_default=True)
+def import_log(files: tuple[Path, ...], kinds: tuple[str, ...], zones: tuple[str, ...], form: str) -> None:
+    """Read logs of brokers and clients of Kafka; FILE may be - (standard input) or packed with gzip.
+
+    \b
+    kemu import-log server.log consumer-1.log consumer-2.log
+    kemu import-log server.log --format events > events.jsonl
+
+    The text is a table of the generations of each group, and an account of each file. The account states the programs
+    that wrote the file, the releases that its words allow, and the messages that kemu did not understand.
+
+    With ``--format events``, the account is on standard error, and standard output has one JSON object for each understood record.
+    """  # noqa: D301 (click's own mark)
+    chosen = tuple(kind for kind in kinds if kind != "auto")
+    for path in files:
+        if str(path) != "-" and not path.is_file():
+            raise BadInput(f"{path}: no such file")
+    events, summaries = read_events(files, chosen, _zones(zones, files))
+    offsets = clock_offsets(events)
+    if form == "events":
+        for event in events:
+            click.echo(json.dumps(event.as_json(), ensure_ascii=False))
+    else:
+        for line in generation_lines(events):
+            click.echo(printable(line))
+    for line in _account(summaries, [offset.text for offset in offsets]):
+        click.echo(printable(line), err=form == "events")
+    if not events:
+        raise BadInput("no record is of a known wording: --format text lists the shapes of the messages")
+
+
+def _account(summaries: Sequence[LogSummary], clocks: Sequence[str]) -> Iterator[str]:
+    for summary in summaries:
+        yield from account_lines(summary)
+    if clocks:
+        yield "clocks:"
+        yield from (f"  {text}" for text in clocks)
+
+
+def _zones(texts: Sequence[str], files: Sequence[Path]) -> "dict[str, ZoneOffset]":
+    """Zone of each file by its name."""
+    zones: dict[str, ZoneOffset] = {path.name: utc for path in files}
+    for text in texts:
+        name, sign, zone = text.rpartition("=")
+        if sign and name not in zones and (name := Path(name).name) not in zones:
+            raise BadInput(f"--zone {text}: no file {name}; files are {', '.join(zones)}")
+        try:
+            offset = zone_offset(zone)
+        except ValueError as error:
+            raise BadInput(f"--zone {text}: {error}") from None
+        zones.update({name: offset} if sign else dict.fromkeys(zones, offset))
+    return zones

@@ -1,0 +1,93 @@
+"""Damaged logs: nothing raises, and no fact is invented."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kemu.tools.logs.reading import LogReader
+from tests.tools.logs.excerpts import NAMES, lines, truth
+
+CLOSED = tuple(name for name in NAMES if name.startswith("broker") and "spring" not in name and "strimzi" not in name)
+"""Excerpts of the default layout of a broker, in which the logger ends a record: a torn record is seen."""
+
+_PLACE = ("file", "line", "lines", "same_event_as", "inferred", "dialect", "truncated", "also")
+_FREE = ("reason", "error", "node")
+_INFERRED = ("group", "partitions")
+
+
+def _events(text: Sequence[str]) -> list[dict[str, Any]]:
+    return [event.as_json() for event in LogReader("x").events(text)]
+
+
+def _facts(event: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in event.items() if key not in (*_PLACE, *(event.get("inferred") or ()))}
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(NAMES), st.data())
+def test_dropped_and_shuffled_lines_invent_nothing(name: str, data: st.DataObject) -> None:
+    """Every fact of a log without some lines, in any order, is a fact of the whole log. Records of one line only."""
+    whole = lines(name)
+    several = {line for event in truth(name)["events"] for line in event.get("lines", ())}
+    singles = [text for number, text in enumerate(whole, 1) if number not in several]
+    known = [_facts(event) for event in _events(singles)]
+    kept = data.draw(st.lists(st.sampled_from(singles), unique=False, max_size=30))
+
+    for event in _events(kept):
+        fact = _facts(event)
+        assert any(fact.items() <= other.items() or _same(fact, other) for other in known), fact
+
+
+def _same(fact: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Facts that differ only in fields that a log infers from other lines."""
+    return {k: v for k, v in fact.items() if k not in _INFERRED} == {
+        k: v for k, v in other.items() if k not in _INFERRED
+    }
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(CLOSED), st.data())
+def test_torn_lines_invent_nothing(name: str, data: st.DataObject) -> None:
+    """A torn record states no other number and no other id than the whole record; its free text may be shorter."""
+    whole = [line.rstrip("\n") for line in lines(name)]
+    known = {event["line"]: event for event in _events(whole)}
+    place = data.draw(st.integers(0, len(whole) - 1))
+    torn = whole[place][: data.draw(st.integers(0, len(whole[place])))]
+
+    for event in _events([*whole[:place], torn, *whole[place + 1 :]]):
+        if event["line"] != place + 1 or event["line"] not in known:
+            continue
+        other = known[event["line"]]
+        assert event["kind"] == other["kind"]
+        for key, value in event.items():
+            if key in ("truncated", "cause", "releases", "dialect"):
+                continue
+            if key in _FREE or (key == "member" and "reason" in event):
+                assert str(other.get(key, other.get("reason"))).startswith(str(value)) or value in str(other["reason"])
+            else:
+                assert other.get(key) == value, (key, torn)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.text(max_size=200) | st.sampled_from([line for name in NAMES for line in lines(name)]), max_size=20))
+def test_any_text_is_read(text: list[str]) -> None:
+    """Any text is read without an error, and every line of an event is a line of the text."""
+    for event in _events(text):
+        assert 1 <= event["line"] <= len(text)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(NAMES), st.integers(80, 200))
+def test_wrapped_lines_are_joined_or_left(name: str, width: int) -> None:
+    """Lines wrapped at the width of a terminal give facts of the whole lines, or fewer."""
+    whole = lines(name)
+    known = {_key(event) for event in _events(whole)}
+    pieces = [line[at : at + width] for line in whole for at in range(0, max(len(line), 1), width)]
+
+    assert {_key(event) for event in _events(pieces)} <= known
+
+
+def _key(event: dict[str, Any]) -> tuple[str, int | None]:
+    return event["kind"], event.get("generation")
