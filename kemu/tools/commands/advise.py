@@ -21,8 +21,8 @@ from kemu.tools.commands.run_options import jobs_option, report_option, seed_ran
 from kemu.tools.diagnosis.advice import (
     RANKED_BY,
     Advice,
-    Change,
     Judged,
+    ProposedChange,
     Says,
     Unfit,
     changes_for,
@@ -30,9 +30,9 @@ from kemu.tools.diagnosis.advice import (
     fitting,
     judge,
 )
-from kemu.tools.diagnosis.sources import is_trace
 from kemu.tools.exits import worst
 from kemu.tools.files import check_out
+from kemu.tools.incident.sources import is_trace
 from kemu.tools.interrupt import Interrupt
 from kemu.tools.intervals import fewest
 from kemu.tools.progress import progress
@@ -50,7 +50,9 @@ UNCHANGED = "unchanged"
 @click.option("--by", type=click.Choice(list(RANKED_BY)), default="downtime", show_default=True,
               help="Rank the changes by this figure.")  # fmt: skip
 @click.option("--try", "tried", metavar="CHANGE", multiple=True, help="Try only this change; repeatable.")
-@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable.")
+@click.option(
+    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="ProposedChange a key of the scenario; repeatable."
+)
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
 @click.option("--seeds", metavar="A:B", default=SEEDS, show_default=True, help="Run the seeds A to B, both included.")
 @jobs_option
@@ -131,15 +133,15 @@ def read_source(source: str) -> tuple[Scenario, str]:
     return scenario, scenario.profile or DEFAULT_PROFILE
 
 
-def tried_change(text: str) -> Change:
+def tried_change(text: str) -> ProposedChange:
     """A change of ``--try``: settings joined with "+"."""
-    return Change(name=text, settings=tuple(text.split("+")))
+    return ProposedChange(name=text, settings=tuple(text.split("+")))
 
 
 def run_changes(
     scenario: Scenario,
     profile: str,
-    fit: Sequence[tuple[Change, Scenario]],
+    fit: Sequence[tuple[ProposedChange, Scenario]],
     seeds: Sequence[int],
     jobs: int | None = None,
     interrupt: Interrupt | None = None,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import click
 
 from kemu.emulator.text.tables import printable
-from kemu.tools.diagnosis.diagnose import NONE, UNKNOWN, Answer, Diagnosis, diagnose
-from kemu.tools.diagnosis.sources import Texts, read_incident
+from kemu.tools.diagnosis.diagnose import NONE, UNKNOWN, Diagnosis, RankedCause, diagnose
+from kemu.tools.incident.sources import Texts, read_incident
 from kemu.tools.report.layout import print_lines
 
 SHOWN = 6
@@ -16,13 +16,13 @@ SHOWN = 6
 
 @click.command("diagnose")
 @click.argument("files", metavar="TRACE|LOG...", nargs=-1, required=True)
-@click.option("--timeline", "with_timeline", is_flag=True, help="Print one line for each generation, too.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def diagnose_command(files: tuple[str, ...], with_timeline: bool, form: str) -> None:
+def diagnose_command(files: tuple[str, ...], form: str) -> None:
     """Name the causes of an incident: a ranked list with evidence, what speaks against, and what addresses each cause.
 
     LOG is a log of a broker or a client, TRACE a trace of "kemu run". Give all files of one incident. "none" means
-    that nothing went wrong, "unknown" that these lines cannot tell. "kemu describe causes" lists all causes.
+    that nothing went wrong, "unknown" that these lines cannot tell. "kemu describe causes" lists all causes,
+    "kemu import-log" prints the generations of the groups.
     """
     incident = read_incident(files)
     found = diagnose(incident.events)
@@ -30,22 +30,16 @@ def diagnose_command(files: tuple[str, ...], with_timeline: bool, form: str) -> 
     if form == "json":
         click.echo(json.dumps(found.as_json(texts), indent=2))
         return
-    print_lines(printable(line) for line in as_text(found, texts, with_timeline))
+    print_lines(printable(line) for line in as_text(found, texts))
 
 
-def as_text(found: Diagnosis, texts: Texts, with_timeline: bool = False) -> Iterator[str]:
+def as_text(found: Diagnosis, texts: Texts) -> Iterator[str]:
     """The lines of the text form."""
-    if with_timeline:
-        for row in found.timeline:
-            stated = row.as_json()
-            rest = ", ".join(f"{key} {value}" for key, value in stated.items() if key not in ("group", "generation"))
-            yield f"{row.group} generation {row.generation}: {rest}"
-        yield ""
     for place, answer in enumerate(found.answers, start=1):
         yield from _answer(place, answer, texts)
 
 
-def _answer(place: int, answer: Answer, texts: Texts) -> Iterator[str]:
+def _answer(place: int, answer: RankedCause, texts: Texts) -> Iterator[str]:
     finding = answer.finding
     sure = "" if answer.cause in (NONE, UNKNOWN) else f" ({100 * finding.confidence:.0f} %)"
     yield f"{place}. {answer.cause}{sure}: {finding.says}"

@@ -33,7 +33,7 @@ FALSE_PROMISES = 0.05
 
 
 @frozen(kw_only=True)
-class Change:
+class ProposedChange:
     """A change of a scenario, as settings of ``kemu run --set``."""
 
     name: str
@@ -46,7 +46,7 @@ class Change:
 class Unfit:
     """A change that the scenario does not allow, and the reason."""
 
-    change: Change
+    change: ProposedChange
     why: str
 
 
@@ -61,7 +61,7 @@ class Says(StrEnum):
 
 
 @frozen
-class Effect:
+class ChangeEffect:
     """A change's effect on one figure: the median of the paired differences and its interval."""
 
     says: Says
@@ -74,9 +74,9 @@ class Effect:
 class Judged:
     """A change with its effects. ``effects``: figure -> effect; empty if a run of the change did not work."""
 
-    change: Change
+    change: ProposedChange
     says: Says
-    effects: Mapping[str, Effect]
+    effects: Mapping[str, ChangeEffect]
     row: Mapping[str, Any]
 
     def elsewhere(self, by: str, says: Says) -> list[str]:
@@ -105,7 +105,7 @@ class Advice:
         return [each for each in self.judged if each.says is says]
 
 
-def changes_for(scenario: Scenario, profile: str = "") -> tuple[Change, ...]:
+def changes_for(scenario: Scenario, profile: str = "") -> tuple[ProposedChange, ...]:
     """The table of changes: what an operator can change, from the scenario's own values on."""
     release = PROFILES[profile or scenario.profile or DEFAULT_PROFILE]
     groups = [(name, group) for name, group in scenario.groups.items() if group.streams is None]
@@ -118,76 +118,86 @@ def changes_for(scenario: Scenario, profile: str = "") -> tuple[Change, ...]:
             *_broker_changes(scenario))  # fmt: skip
 
 
-def _group_changes(config: ConsumerConfig, static: bool, cooperative: bool) -> Iterator[Change]:
+def _group_changes(config: ConsumerConfig, static: bool, cooperative: bool) -> Iterator[ProposedChange]:
     session_ms, poll_ms = config.session_timeout_ms, config.max_poll_interval_ms
     crash = "a crashed member is noticed only after session.timeout.ms"
     if not static:
-        yield Change(name="static membership", settings=("static=true",), costs=f"{crash} (KIP-345)")
-        yield Change(
+        yield ProposedChange(name="static membership", settings=("static=true",), costs=f"{crash} (KIP-345)")
+        yield ProposedChange(
             name="static membership, session x4",
             settings=("static=true", f"session.timeout.ms={4 * session_ms}"),
             costs=f"{crash} (KIP-345)",
         )
-        yield Change(
+        yield ProposedChange(
             name="no LeaveGroup on close",
             settings=("internal.leave.group.on.close=false",),
             costs="a closed member's partitions wait for its session (ConsumerConfig)",
         )
     if not cooperative:
-        yield Change(
+        yield ProposedChange(
             name="cooperative-sticky",
             settings=("assignors=cooperative-sticky",),
             costs="a second rebalance if partitions move; the upgrade takes two rolling restarts (KIP-429)",
         )
-    yield Change(name="session x2", settings=(f"session.timeout.ms={2 * session_ms}",), costs=f"{crash} (KIP-735)")
+    yield ProposedChange(
+        name="session x2", settings=(f"session.timeout.ms={2 * session_ms}",), costs=f"{crash} (KIP-735)"
+    )
     if session_ms >= 12_000:
         beat_ms = min(config.heartbeat_interval_ms, session_ms // 6)
-        yield Change(
+        yield ProposedChange(
             name="session / 2",
             settings=(f"session.timeout.ms={session_ms // 2}", f"heartbeat.interval.ms={beat_ms}"),
             costs="a shorter pause ends a membership (KIP-735)",
         )
-    yield Change(
+    yield ProposedChange(
         name="heartbeat / 3",
         settings=(f"heartbeat.interval.ms={max(100, config.heartbeat_interval_ms // 3)}",),
         costs="three times the heartbeats at the coordinator (ConsumerConfig)",
     )
-    yield Change(
+    yield ProposedChange(
         name="max.poll.records / 5",
         settings=(f"max.poll.records={max(1, config.max_poll_records // 5)}",),
         costs="more polls for the same records (KIP-41)",
     )
-    yield Change(
+    yield ProposedChange(
         name="max.poll.interval x4",
         settings=(f"max.poll.interval.ms={4 * poll_ms}",),
         costs="a hanging application is noticed later, and a rebalance may wait longer (KIP-62)",
     )
 
 
-def _member_changes(members: int) -> Iterator[Change]:
-    yield Change(name="one member more", settings=(f"members={members + 1}",), costs="one more process")
+def _member_changes(members: int) -> Iterator[ProposedChange]:
+    yield ProposedChange(name="one member more", settings=(f"members={members + 1}",), costs="one more process")
     if members > 1:
-        yield Change(name="one member fewer", settings=(f"members={members - 1}",), costs="more work for each member")
+        yield ProposedChange(
+            name="one member fewer", settings=(f"members={members - 1}",), costs="more work for each member"
+        )
 
 
-def _broker_changes(scenario: Scenario) -> Iterator[Change]:
+def _broker_changes(scenario: Scenario) -> Iterator[ProposedChange]:
     delay_ms = configured(BrokerConfig(), scenario.brokers.config).group_initial_rebalance_delay_ms
     key = "group.initial.rebalance.delay.ms"
     if delay_ms:
-        yield Change(name="no initial delay", settings=(f"{key}=0",), costs="more rebalances at a start (KIP-134)")
-    yield Change(name="initial delay x2", settings=(f"{key}={2 * delay_ms or 3_000}",), costs="a later start (KIP-134)")
+        yield ProposedChange(
+            name="no initial delay", settings=(f"{key}=0",), costs="more rebalances at a start (KIP-134)"
+        )
+    yield ProposedChange(
+        name="initial delay x2", settings=(f"{key}={2 * delay_ms or 3_000}",), costs="a later start (KIP-134)"
+    )
     if scenario.brokers.replication is not None:
         lag_us = scenario.brokers.replication.lag_us
-        yield Change(
+        yield ProposedChange(
             name="replica lag / 2",
             settings=(f"replica.lag.time.max.ms={lag_us // 2_000}",),
             costs="a slow follower leaves the ISR earlier (KIP-537)",
         )
 
 
-def fitting(scenario: Scenario, changes: Iterable[Change]) -> tuple[list[tuple[Change, Scenario]], list[Unfit]]:
+def fitting(
+    scenario: Scenario, changes: Iterable[ProposedChange]
+) -> tuple[list[tuple[ProposedChange, Scenario]], list[Unfit]]:
     """The changed scenarios, and the changes that the scenario does not allow or that change nothing in it."""
-    fit: list[tuple[Change, Scenario]] = []
+    fit: list[tuple[ProposedChange, Scenario]] = []
     unfit: list[Unfit] = []
     for change in changes:
         try:
@@ -207,7 +217,7 @@ def confidence_for(changes: int) -> float:
     return 1 - FALSE_PROMISES / max(1, changes * len(RANKED_BY))
 
 
-def judge(base: Mapping[str, Any], rows: Sequence[tuple[Change, Mapping[str, Any]]], by: str) -> Advice:
+def judge(base: Mapping[str, Any], rows: Sequence[tuple[ProposedChange, Mapping[str, Any]]], by: str) -> Advice:
     """Judge changes by rows of ``kemu compare``, of which ``base`` is the row without a change."""
     confidence = confidence_for(len(rows))
     judged = [_judged(base, change, row, by, confidence) for change, row in rows]
@@ -224,7 +234,9 @@ def _gain(each: Judged, by: str) -> float:
     return effect.median if FIGURES[by].better is Better.LOWER else -effect.median
 
 
-def _judged(base: Mapping[str, Any], change: Change, row: Mapping[str, Any], by: str, confidence: float) -> Judged:
+def _judged(
+    base: Mapping[str, Any], change: ProposedChange, row: Mapping[str, Any], by: str, confidence: float
+) -> Judged:
     if not row["by_seed"] or not base["by_seed"]:
         return Judged(change, Says.FAILED, {}, row)
     effects = {
@@ -240,7 +252,7 @@ def _judged(base: Mapping[str, Any], change: Change, row: Mapping[str, Any], by:
 
 def effect_of(
     name: str, before: Sequence[float | None], after: Sequence[float | None], confidence: float
-) -> Effect | None:
+) -> ChangeEffect | None:
     """The effect on one figure from its values by seed; None if no seed has both values."""
     pairs = [new - old for old, new in zip(before, after, strict=True) if old is not None and new is not None]
     if not pairs:
@@ -252,4 +264,4 @@ def effect_of(
     elif found.low is not None and found.high is not None and (found.low > 0 or found.high < 0):
         lower = FIGURES[name].better is Better.LOWER
         says = Says.BETTER if (found.median < 0) == lower else Says.WORSE
-    return Effect(says, found.median, found.low, found.high)
+    return ChangeEffect(says, found.median, found.low, found.high)

@@ -6,11 +6,11 @@ from typing import Any
 import attrs
 
 from kemu.protocol.frozen import frozen
-from kemu.tools.diagnosis.case import Case
 from kemu.tools.diagnosis.causes import CAUSES
 from kemu.tools.diagnosis.causes.base import Finding, Remedy
-from kemu.tools.diagnosis.timeline import Generation
-from kemu.tools.diagnosis.words import ID_REQUIRED, error_of
+from kemu.tools.incident.incident import Incident
+from kemu.tools.incident.timeline import StatedGeneration
+from kemu.tools.incident.words import ID_REQUIRED, error_of
 from kemu.tools.logs.events import Event
 
 NONE, UNKNOWN = "none", "unknown"
@@ -37,7 +37,7 @@ _AT_REST = ("STABLE", "RUNNING", "steady", "started")
 
 
 @frozen(kw_only=True)
-class Answer:
+class RankedCause:
     """One cause of the ranking."""
 
     cause: str
@@ -71,8 +71,8 @@ class Answer:
 class Diagnosis:
     """The answers, the most probable first, and the timeline. There is at least one answer."""
 
-    answers: tuple[Answer, ...]
-    timeline: tuple[Generation, ...]
+    answers: tuple[RankedCause, ...]
+    timeline: tuple[StatedGeneration, ...]
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -94,12 +94,12 @@ class Diagnosis:
 
 def diagnose(events: Iterable[Event]) -> Diagnosis:
     """The causes that events of a log, or of a trace, support."""
-    case = Case(events)
-    found = {id_: finding for id_, cause in CAUSES.items() if (finding := cause().find(case)) is not None}
+    incident = Incident(events)
+    found = {id_: finding for id_, cause in CAUSES.items() if (finding := cause().find(incident)) is not None}
     kept = [id_ for id_ in found if not _gives_way(id_, found)]
-    answers = [Answer(cause=id_, finding=found[id_], addressed_by=CAUSES[id_].addressed_by) for id_ in kept]
+    answers = [RankedCause(cause=id_, finding=found[id_], addressed_by=CAUSES[id_].addressed_by) for id_ in kept]
     answers.sort(key=lambda answer: (-answer.finding.confidence, answer.cause))
-    return Diagnosis(tuple(answers) or (_without_cause(case),), case.generations)
+    return Diagnosis(tuple(answers) or (_without_cause(incident),), incident.generations)
 
 
 def _gives_way(id_: str, found: Mapping[str, Finding]) -> bool:
@@ -113,22 +113,22 @@ def _gives_way(id_: str, found: Mapping[str, Finding]) -> bool:
     return bool(others & set(ways))
 
 
-def _without_cause(case: Case) -> Answer:
+def _without_cause(incident: Incident) -> RankedCause:
     """The answer "none" if everything that began came to its end, else "unknown"."""
-    stated = [event for event in case.events if event.category != "group-detail"]
+    stated = [event for event in incident.events if event.category != "group-detail"]
     if not stated:
         finding = Finding(says="no line speaks of a group or of leaders", confidence=0.5, evidence=())
-        return Answer(cause=UNKNOWN, finding=finding)
-    open_ = unsettled(case)
+        return RankedCause(cause=UNKNOWN, finding=finding)
+    open_ = unsettled(incident)
     if open_:
         finding = Finding(
             says="the lines show a change of the group, but neither its reason nor its end",
             confidence=0.5,
             evidence=tuple(open_),
         )
-        return Answer(cause=UNKNOWN, finding=finding)
+        return RankedCause(cause=UNKNOWN, finding=finding)
     finding = Finding(says="every rebalance has an ordinary reason, and came to its end", confidence=0.7, evidence=())
-    return Answer(cause=NONE, finding=finding)
+    return RankedCause(cause=NONE, finding=finding)
 
 
 def _leaves(event: Event) -> bool:
@@ -136,11 +136,11 @@ def _leaves(event: Event) -> bool:
     return any(word in (event.reason or "") for word in ("leaving the group", "being closed"))
 
 
-def unsettled(case: Case) -> list[Event]:
+def unsettled(incident: Incident) -> list[Event]:
     """The last trouble of each group that no later event ends."""
     found = []
-    for group in (*case.groups, None):
-        own = [event for event in case.events if event.group == group or event.category == "leadership"]
+    for group in (*incident.groups, None):
+        own = [event for event in incident.events if event.group == group or event.category == "leadership"]
         last: Event | None = None
         for event in own:
             if event.kind in _TROUBLE and error_of(event) != ID_REQUIRED and not _leaves(event):

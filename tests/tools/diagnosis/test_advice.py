@@ -14,7 +14,7 @@ from kemu.tools.commands.compare import Variant, compared_run
 from kemu.tools.diagnosis.advice import (
     FALSE_PROMISES,
     RANKED_BY,
-    Change,
+    ProposedChange,
     Says,
     changes_for,
     confidence_for,
@@ -60,7 +60,7 @@ def drawn(random_: random.Random, pairs: int) -> dict[str, list[float]]:
 
 
 def promised(base: dict[str, list[float]], changed: Sequence[dict[str, list[float]]]) -> bool:
-    rows = [(Change(name=f"{number}", settings=()), row(values)) for number, values in enumerate(changed)]
+    rows = [(ProposedChange(name=f"{number}", settings=()), row(values)) for number, values in enumerate(changed)]
     advice = judge(row(base), rows, "downtime_sum")
     return any(effect.says is Says.BETTER for each in advice.judged for effect in each.effects.values())
 
@@ -88,9 +88,9 @@ def test_a_real_effect_is_promised_and_a_setting_that_does_nothing_is_said_to_do
     """The crashed member's session decides its partitions' downtime; 500 or 100 records a poll change nothing here."""
     scenario = small()
     changes = (
-        Change(name="session 30 s", settings=("session.timeout.ms=30000",)),
-        Change(name="fewer records", settings=("max.poll.records=100",)),
-        Change(name="session 6 s", settings=("session.timeout.ms=6000", "heartbeat.interval.ms=1000")),
+        ProposedChange(name="session 30 s", settings=("session.timeout.ms=30000",)),
+        ProposedChange(name="fewer records", settings=("max.poll.records=100",)),
+        ProposedChange(name="session 6 s", settings=("session.timeout.ms=6000", "heartbeat.interval.ms=1000")),
     )
     fit, unfit = fitting(scenario, changes)
     rows = run_changes(scenario, "kafka-3.4", fit, range(1, 11), jobs=1)
@@ -105,7 +105,7 @@ def test_a_real_effect_is_promised_and_a_setting_that_does_nothing_is_said_to_do
 
 def test_the_difference_is_that_of_the_runs_by_hand() -> None:
     scenario, settings = small(), ("session.timeout.ms=20000",)
-    fit = [(Change(name="20 s", settings=settings), with_values(scenario, settings))]
+    fit = [(ProposedChange(name="20 s", settings=settings), with_values(scenario, settings))]
     rows = run_changes(scenario, "kafka-3.4", fit, range(1, 2), jobs=1)
     by_hand = [compared_run(Variant("kafka-3.4"), with_values(scenario, settings), seed, 0).bill for seed in (1,)]
     assert rows[1]["by_seed"]["downtime_sum"] == [bill["downtime_sum"] for bill in by_hand]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kemu.tools.diagnosis.case import Case, How, client_of
 from kemu.tools.diagnosis.causes import CAUSES
 from kemu.tools.diagnosis.diagnose import MEANS, NONE, UNKNOWN, diagnose
+from kemu.tools.incident.incident import How, Incident, client_of
 from kemu.tools.logs.events import Event
 from tests.tools.diagnosis.truth import NAMES, truth
 
@@ -74,7 +74,7 @@ def test_a_log_without_a_record_of_a_group_is_unknown() -> None:
 
 
 def test_a_departure_is_counted_once_though_two_lines_state_it() -> None:
-    departures = Case(truth("broker-2.2-expiry-markdown").events).departures
+    departures = Incident(truth("broker-2.2-expiry-markdown").events).departures
     assert [each.how for each in departures] == [How.EXPIRED]
     assert len(departures[0].events) == 2
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kemu.tools.diagnosis.case import ordered
-from kemu.tools.diagnosis.timeline import Generation, timeline_of
+from kemu.tools.incident.incident import ordered
+from kemu.tools.incident.timeline import StatedGeneration, timeline_of
 from tests.tools.diagnosis.truth import NAMES, truth
 
 FIELDS = (
@@ -12,7 +12,7 @@ FIELDS = (
 )
 
 
-def rows_of(name: str) -> dict[tuple[str, int], Generation]:
+def rows_of(name: str) -> dict[tuple[str, int], StatedGeneration]:
     return {(row.group, row.generation): row for row in timeline_of(ordered(truth(name).events))}
 
 

@@ -2,25 +2,27 @@
 
 from typing import ClassVar
 
-from kemu.tools.diagnosis.case import SECOND, Case, Rejoin, apart_us
-from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
+from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
+from kemu.tools.incident.incident import SECOND, Incident, MemberRejoin, apart_us
 from kemu.tools.logs.events import Event
 
 LATE_US = 10 * SECOND
 """A member that polls joins within a second of the news; the default of max.poll.interval.ms allows 300 s."""
 
 
-def _late_us(case: Case, each: Rejoin, start: str) -> int | None:
+def _late_us(incident: Incident, each: MemberRejoin, start: str) -> int | None:
     """Time from the news (or the revocation) until the next step of the member; the last refusal if no step follows."""
     first = each.heard if start == "heard" else each.revoked
     if first is None:
         return None
-    ends = [event for event in (each.joined, *each.again[-1:]) if event is not None and case.comes_after(first, event)]
+    ends = [
+        event for event in (each.joined, *each.again[-1:]) if event is not None and incident.comes_after(first, event)
+    ]
     spans = [us for end in ends if (us := apart_us(first, end)) is not None]
     return max(spans, default=None)
 
 
-class ApplicationDoesNotPoll(Cause):
+class ApplicationDoesNotPoll(KnownCause):
     """Heartbeats are refused for long, and nobody serves the rebalance."""
 
     id: ClassVar[str] = "application-does-not-poll"
@@ -33,9 +35,9 @@ class ApplicationDoesNotPoll(Cause):
     )
     gives_way_to: ClassVar[tuple[str, ...]] = ("max-poll-interval-exceeded", "rebalance-callback-slow")
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """Members between the news and their revocation or join for more than ``LATE_US``."""
-        late = [(each, us) for each in case.rejoins if (us := _late_us(case, each, "heard")) and us >= LATE_US]
+        late = [(each, us) for each in incident.rejoins if (us := _late_us(incident, each, "heard")) and us >= LATE_US]
         if not late:
             return None
         worst = max(us for _, us in late)
@@ -47,7 +49,7 @@ class ApplicationDoesNotPoll(Cause):
         )
 
 
-class RebalanceCallbackSlow(Cause):
+class RebalanceCallbackSlow(KnownCause):
     """The application's rebalance listener takes long."""
 
     id: ClassVar[str] = "rebalance-callback-slow"
@@ -58,11 +60,11 @@ class RebalanceCallbackSlow(Cause):
     )
     gives_way_to: ClassVar[tuple[str, ...]] = ("max-poll-interval-exceeded",)
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """Java members that join more than ``LATE_US`` after "Revoke previously assigned partitions"."""
         late = [
             (each, us)
-            for each in case.rejoins
+            for each in incident.rejoins
             if each.revoked is not None and each.revoked.kind in ("revoke-begins", "partitions-revoked")
             if each.joined is not None and (us := apart_us(each.revoked, each.joined)) and us >= LATE_US
         ]

@@ -3,7 +3,7 @@
 from typing import ClassVar, Literal
 
 from kemu.protocol.frozen import frozen
-from kemu.tools.diagnosis.case import Case
+from kemu.tools.incident.incident import Incident
 from kemu.tools.logs.events import Event
 
 
@@ -30,7 +30,7 @@ class Finding:
     """Facts of the log that do not fit, and facts that are missing."""
 
 
-class Cause:
+class KnownCause:
     """One cause: a pure function from a case to a finding."""
 
     id: ClassVar[str] = ""
@@ -40,6 +40,6 @@ class Cause:
     gives_way_to: ClassVar[tuple[str, ...]] = ()
     """Ids of more exact causes: with one of them, this cause is not named. "*": any other cause."""
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """The finding, or None if the events do not support the cause."""
         raise NotImplementedError

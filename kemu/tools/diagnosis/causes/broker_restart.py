@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from kemu.tools.diagnosis.case import SECOND, Case, apart_us
-from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
+from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
+from kemu.tools.incident.incident import SECOND, Incident, apart_us
 from kemu.tools.logs.events import Event
 
 AWAY_US = 3 * SECOND
@@ -14,7 +14,7 @@ _GROUP_WORK = (
 )
 
 
-class BrokerRestart(Cause):
+class BrokerRestart(KnownCause):
     """Leaders move away from a broker, and the broker is later in sync again; or a broker stops and starts."""
 
     id: ClassVar[str] = "broker-restart"
@@ -28,13 +28,13 @@ class BrokerRestart(Cause):
         Remedy("setting", "at least three replicas, so that leaders can move", "KIP-966"),
     )
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """A stop with later life, a replica that leaves or returns with a change of leaders, or both."""
-        stops = case.of("broker-stops", "controlled-shutdown", "coordinator-stops")
-        later = case.after(stops[-1], *_GROUP_WORK) if stops else []
-        started = [event for event in case.of("broker-started") if stops and case.comes_after(stops[0], event)]
-        back = self._returned(case)
-        away = self._away(case)
+        stops = incident.of("broker-stops", "controlled-shutdown", "coordinator-stops")
+        later = incident.after(stops[-1], *_GROUP_WORK) if stops else []
+        started = [event for event in incident.of("broker-started") if stops and incident.comes_after(stops[0], event)]
+        back = self._returned(incident)
+        away = self._away(incident)
         if not (started or back or away or (stops and [event for event in later if event.kind != "coordinator-found"])):
             return None
         evidence = tuple(dict.fromkeys((*stops, *started, *back, *away)))
@@ -47,27 +47,27 @@ class BrokerRestart(Cause):
             against=() if started else ("no line says that the broker started again",),
         )
 
-    def _returned(self, case: Case) -> list[Event]:
+    def _returned(self, incident: Incident) -> list[Event]:
         """Changes of leaders before which and after which the same replica left and entered ISRs."""
         grown = [
             event
-            for event in case.of("isr-expanded")
+            for event in incident.of("isr-expanded")
             if isinstance(event.from_, tuple) and isinstance(event.to, tuple) and len(event.to) > len(event.from_)
         ]
         if not grown:
             return []
         led = [
             event
-            for event in case.before(grown[0], "leader-starts", "leader-elected")
+            for event in incident.before(grown[0], "leader-starts", "leader-elected")
             if event.previous not in (None, -1, "-1") and event.partition in {each.partition for each in grown}
         ]
         return [*led, *grown] if led else []
 
-    def _away(self, case: Case) -> list[Event]:
+    def _away(self, incident: Incident) -> list[Event]:
         """Losses of the coordinator's connection by several clients, and the same coordinator seconds later."""
         found: list[Event] = []
-        for lost in case.of("coordinator-lost"):
-            again = case.after(lost, "coordinator-found", group=lost.group)
+        for lost in incident.of("coordinator-lost"):
+            again = incident.after(lost, "coordinator-found", group=lost.group)
             gap_us = apart_us(lost, again[0]) if again else None
             if again and gap_us is not None and gap_us >= AWAY_US:
                 found += [lost, again[0]]

@@ -3,9 +3,9 @@
 import re
 from typing import ClassVar
 
-from kemu.tools.diagnosis.case import SECOND, Case, apart_us
-from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
-from kemu.tools.diagnosis.words import LOADING, NOT_AVAILABLE, NOT_COORDINATOR
+from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
+from kemu.tools.incident.incident import SECOND, Incident, apart_us
+from kemu.tools.incident.words import LOADING, NOT_AVAILABLE, NOT_COORDINATOR
 from kemu.tools.logs.events import Event
 
 _HELPED = ("join-answered", "assignment-synced", "partitions-assigned", "heartbeat-ok", "session-begins", "commit-ok")
@@ -15,9 +15,9 @@ _ID = re.compile(r"\bid:? ?(\d+)")
 _ANSWERS = ("join-failed", "sync-failed", "heartbeat-refused", "commit-failed", "coordinator-lost", "rejoin-requested")
 
 
-def refused(case: Case) -> list[Event]:
+def refused(incident: Incident) -> list[Event]:
     """Events in which a broker said that it does not serve the group, or not yet."""
-    return case.with_error(NOT_COORDINATOR, LOADING, NOT_AVAILABLE, kinds=_ANSWERS)
+    return incident.with_error(NOT_COORDINATOR, LOADING, NOT_AVAILABLE, kinds=_ANSWERS)
 
 
 def node_of(event: Event) -> str:
@@ -26,11 +26,11 @@ def node_of(event: Event) -> str:
     return found[1] if found else (event.node or "").strip()
 
 
-def moves(case: Case) -> list[Event]:
+def moves(incident: Incident) -> list[Event]:
     """The events that name a coordinator other than the one named before for the group, and the former events."""
     found: list[Event] = []
     last: dict[tuple[str, bool], Event] = {}
-    for event in case.of("coordinator-found", "coordinator-changed", "group-loaded"):
+    for event in incident.of("coordinator-found", "coordinator-changed", "group-loaded"):
         key = event.group or event.offsets_partition or "", event.kind == "group-loaded"
         former = last.get(key)
         if former is not None and node_of(former) and node_of(event) and node_of(former) != node_of(event):
@@ -39,7 +39,7 @@ def moves(case: Case) -> list[Event]:
     return found
 
 
-class CoordinatorLoading(Cause):
+class CoordinatorLoading(KnownCause):
     """The group's broker is up, and does not serve the group yet."""
 
     id: ClassVar[str] = "coordinator-loading"
@@ -56,9 +56,9 @@ class CoordinatorLoading(Cause):
     )
     gives_way_to: ClassVar[tuple[str, ...]] = ("coordinator-moved", "broker-restart")
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """Answers NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE of one node."""
-        answers = refused(case)
+        answers = refused(incident)
         if not answers:
             return None
         return Finding(
@@ -68,7 +68,7 @@ class CoordinatorLoading(Cause):
         )
 
 
-class CoordinatorMoved(Cause):
+class CoordinatorMoved(KnownCause):
     """Another broker became the coordinator of a group."""
 
     id: ClassVar[str] = "coordinator-moved"
@@ -81,10 +81,10 @@ class CoordinatorMoved(Cause):
     )
     gives_way_to: ClassVar[tuple[str, ...]] = ("broker-restart",)
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """Two nodes in turn; or one broker that gave the group away, and did not stop."""
-        named, unloaded = moves(case), case.of("group-unloaded")
-        if not named and (not unloaded or case.of("coordinator-stops", "broker-stops", "controlled-shutdown")):
+        named, unloaded = moves(incident), incident.of("group-unloaded")
+        if not named and (not unloaded or incident.of("coordinator-stops", "broker-stops", "controlled-shutdown")):
             return None
         return Finding(
             says=f"the coordinator changed: {len(named) // 2} change(s) of its broker, {len(unloaded)} unload(s)",
@@ -94,7 +94,7 @@ class CoordinatorMoved(Cause):
         )
 
 
-class CoordinatorUnreachable(Cause):
+class CoordinatorUnreachable(KnownCause):
     """A member finds its coordinator, and cannot use the address."""
 
     id: ClassVar[str] = "coordinator-unreachable"
@@ -105,12 +105,12 @@ class CoordinatorUnreachable(Cause):
     )
     gives_way_to: ClassVar[tuple[str, ...]] = ("broker-restart", "coordinator-loading")
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """At least two losses of one node in a row, none with an answer in between, within a minute each."""
         run: list[Event] = []
         best: list[Event] = []
-        told = refused(case)
-        for event in case.of("coordinator-lost", "join-failed", *_HELPED):
+        told = refused(incident)
+        for event in incident.of("coordinator-lost", "join-failed", *_HELPED):
             if event.kind in _HELPED or event in told:
                 run = []
             elif event.kind == "coordinator-lost":
@@ -118,9 +118,9 @@ class CoordinatorUnreachable(Cause):
                 same = not run or node_of(run[-1]) == node_of(event) or not node_of(event)
                 run = [*run, event] if same and (gap_us is None or gap_us <= 60 * SECOND) else [event]
                 best = max(best, run, key=len)
-        found = case.of("coordinator-found")
-        again = [event for event in found if best and case.comes_after(best[0], event)]
-        if len(best) < FEWEST or not again or (case.of("coordinator-stops", "broker-stops")):
+        found = incident.of("coordinator-found")
+        again = [event for event in found if best and incident.comes_after(best[0], event)]
+        if len(best) < FEWEST or not again or (incident.of("coordinator-stops", "broker-stops")):
             return None
         return Finding(
             says=f"the coordinator was found again and lost {len(best)} times without one answer",

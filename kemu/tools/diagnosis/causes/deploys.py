@@ -3,9 +3,9 @@
 from itertools import pairwise
 from typing import ClassVar
 
-from kemu.tools.diagnosis.case import SECOND, Case, Rejoin, apart_us
-from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
-from kemu.tools.diagnosis.words import ID_REQUIRED, error_of
+from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
+from kemu.tools.incident.incident import SECOND, Incident, MemberRejoin, apart_us
+from kemu.tools.incident.words import ID_REQUIRED, error_of
 from kemu.tools.logs.events import Event
 
 NEAR_US = 120 * SECOND
@@ -15,7 +15,7 @@ FEWEST = 2
 """Fewest members that left and came back, one after the other."""
 
 
-class RollingRestart(Cause):
+class RestartInTurn(KnownCause):
     """Members leave and come back, one after the other."""
 
     id: ClassVar[str] = "rolling-restart"
@@ -29,11 +29,11 @@ class RollingRestart(Cause):
     )
     gives_way_to: ClassVar[tuple[str, ...]] = ("max-poll-interval-exceeded", "application-crash-loop")
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """A coordinator's log in which leaves and joins of a group alternate."""
-        for group in case.groups:
+        for group in incident.groups:
             changes: list[tuple[str, Event]] = []
-            for event in case.of(*_CHANGES, group=group):
+            for event in incident.of(*_CHANGES, group=group):
                 what = _change(event)
                 if what and not (changes and changes[-1][0] == what and _near(changes[-1][1], event, SECOND)):
                     changes.append((what, event))
@@ -51,7 +51,7 @@ class RollingRestart(Cause):
         return None
 
 
-class RollingScaleOfWorkers(Cause):
+class RollingScaleOfWorkers(KnownCause):
     """A member's own log shows several rebalances in a row that other members cause."""
 
     id: ClassVar[str] = "rolling-scale-of-workers"
@@ -63,19 +63,19 @@ class RollingScaleOfWorkers(Cause):
     )
     gives_way_to: ClassVar[tuple[str, ...]] = ("*",)
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """Two completed rebalances within ``NEAR_US``, and one in which the member kept its partitions or got more."""
-        if case.begins:
+        if incident.begins:
             return None
-        for group in case.groups:
-            own = [each for each in case.rejoins if each.group == group]
+        for group in incident.groups:
+            own = [each for each in incident.rejoins if each.group == group]
             if len({(each.heard.file, each.heard.process, each.heard.client) for each in own}) > 1:
                 continue  # several members' logs would show the changes themselves
             done = [each for each in own if each.done is not None and _same(each)]
             near = [
                 (a, b)
                 for a, b in pairwise(done)
-                if _near(a.heard, b.heard, NEAR_US) and (a.done is None or case.comes_after(a.done, b.heard))
+                if _near(a.heard, b.heard, NEAR_US) and (a.done is None or incident.comes_after(a.done, b.heard))
             ]
             if near and any(_kept(each) for each in done):
                 return Finding(
@@ -102,9 +102,9 @@ def _near(first: Event, second: Event, most_us: int) -> bool:
     return gap_us is None or abs(gap_us) <= most_us
 
 
-def _same(each: Rejoin) -> bool:
+def _same(each: MemberRejoin) -> bool:
     return each.joined is not None and not any(event.kind == "poll-timeout" for event in each.again)
 
 
-def _kept(each: Rejoin) -> bool:
+def _kept(each: MemberRejoin) -> bool:
     return each.before is not None and each.after is not None and set(each.before) <= set(each.after)

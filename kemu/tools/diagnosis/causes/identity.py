@@ -3,12 +3,12 @@
 from collections import Counter
 from typing import ClassVar
 
-from kemu.tools.diagnosis.case import Case
-from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
-from kemu.tools.diagnosis.words import FENCED, FULL, NO_COMMON_PROTOCOL, NOT_ALLOWED
+from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
+from kemu.tools.incident.incident import Incident
+from kemu.tools.incident.words import FENCED, FULL, NO_COMMON_PROTOCOL, NOT_ALLOWED
 
 
-class StaticIdUsedTwice(Cause):
+class StaticIdUsedTwice(KnownCause):
     """Two processes have the same group.instance.id."""
 
     id: ClassVar[str] = "static-id-used-twice"
@@ -17,10 +17,10 @@ class StaticIdUsedTwice(Cause):
         Remedy("setting", "another group.instance.id for each process", "KIP-345"),
     )
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """Fenced members, or an instance that is replaced several times."""
-        fenced = [*case.of("member-fenced"), *case.with_error(FENCED)]
-        replaced = case.of("static-replaced")
+        fenced = [*incident.of("member-fenced"), *incident.with_error(FENCED)]
+        replaced = incident.of("static-replaced")
         often = [
             name for name, count in Counter(event.instance for event in replaced if event.instance).items() if count > 2
         ]
@@ -34,14 +34,14 @@ class StaticIdUsedTwice(Cause):
         )
 
 
-class _Refused(Cause):
+class _Refused(KnownCause):
     """A JoinGroup is refused with one code."""
 
     code: ClassVar[str] = ""
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """Events with the code."""
-        told = case.with_error(self.code)
+        told = incident.with_error(self.code)
         if not told:
             return None
         return Finding(says=f"{len(told)} answer(s) {self.code}", confidence=0.95, evidence=tuple(told))

@@ -3,8 +3,8 @@
 from itertools import pairwise
 from typing import ClassVar
 
-from kemu.tools.diagnosis.case import SECOND, Case, apart_us
-from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
+from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
+from kemu.tools.incident.incident import SECOND, Incident, apart_us
 from kemu.tools.logs.events import Event
 
 FEWEST = 3
@@ -15,32 +15,34 @@ ONLY_2_3_OR_2_4 = "with group instanceid"
 """Words of ``GroupCoordinator`` of 2.3 and 2.4; later releases write "instance id"."""
 
 
-def joins_only(case: Case) -> list[tuple[Event, int | None]]:
+def joins_only(incident: Incident) -> list[tuple[Event, int | None]]:
     """The rebalances of a group in which nobody but new members appears: (begin, duration).
 
     Empty if a member left or expired, if a member joined twice, if the counts of members rise as members join, or if
     members were waited for.
     """
-    for group in case.groups:
-        begins = [event for event in case.begins if event.group == group]
+    for group in incident.groups:
+        begins = [event for event in incident.begins if event.group == group]
         if len(begins) < FEWEST or any(event.cause != "join" for event in begins):
             continue
-        if any(each.group == group for each in case.departures) or case.of("group-empty", group=group):
+        if any(each.group == group for each in incident.departures) or incident.of("group-empty", group=group):
             continue
         members = [event.member for event in begins]
         near = all(gap is None or gap <= NEAR_US for a, b in pairwise(begins) if (gap := apart_us(a, b)) or True)
-        counts = [event.members for event in case.of("rebalance-completes", group=group) if event.members is not None]
+        counts = [
+            event.members for event in incident.of("rebalance-completes", group=group) if event.members is not None
+        ]
         grows = any(a < b for a, b in pairwise(counts))
         if len(set(members)) < len(members) or None in members or grows or not near:
             continue
-        took = dict(case.spans(group))
+        took = dict(incident.spans(group))
         if any(took.get(event, 0) > AT_ONCE_US for event in begins) and not counts:
             continue
         return [(event, took.get(event)) for event in begins]
     return []
 
 
-class JoiningMemberEveryGeneration(Cause):
+class JoiningMemberEveryGeneration(KnownCause):
     """New members join without end, and the former ones disappear without a word."""
 
     id: ClassVar[str] = "joining-member-every-generation"
@@ -56,9 +58,9 @@ class JoiningMemberEveryGeneration(Cause):
         Remedy("release", "a client that sends JoinGroup v4 or later", "KIP-394"),
     )
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """At least three rebalances in a row, each for another new member."""
-        begins = joins_only(case)
+        begins = joins_only(incident)
         if not begins:
             return None
         return Finding(
@@ -68,7 +70,7 @@ class JoiningMemberEveryGeneration(Cause):
         )
 
 
-class Kafka8653(Cause):
+class Kafka8653(KnownCause):
     """The coordinator of 2.3.0 does not wait for members whose JoinGroup has version 0."""
 
     id: ClassVar[str] = "broker-bug-KAFKA-8653"
@@ -80,9 +82,9 @@ class Kafka8653(Cause):
         Remedy("release", "a client that sends JoinGroup v1 or later", "KAFKA-8653"),
     )
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """A loop of joins, each completed at once, in words of 2.3."""
-        begins = joins_only(case)
+        begins = joins_only(incident)
         words = [event for event, _ in begins if ONLY_2_3_OR_2_4 in (event.reason or "").lower()]
         at_once = [event for event, us in begins if us is not None and us <= AT_ONCE_US]
         if not words or len(at_once) < FEWEST:

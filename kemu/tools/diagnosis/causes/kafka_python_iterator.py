@@ -2,13 +2,13 @@
 
 from typing import ClassVar
 
-from kemu.tools.diagnosis.case import Case
-from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
+from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
 from kemu.tools.diagnosis.causes.stalled import gave_up
-from kemu.tools.diagnosis.words import UNKNOWN_MEMBER
+from kemu.tools.incident.incident import Incident
+from kemu.tools.incident.words import UNKNOWN_MEMBER
 
 
-class KafkaPythonIterator(Cause):
+class KafkaPythonIterator(KnownCause):
     """The session of a kafka-python consumer expires although the process lives."""
 
     id: ClassVar[str] = "client-bug-kafka-python-iterator"
@@ -20,13 +20,13 @@ class KafkaPythonIterator(Cause):
         Remedy("action", "call poll() instead of the iterator", "kafka-python pull request 1902"),
     )
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """kafka-python gives up its coordinator, finds the same one at once, and is unknown."""
-        own = [event for event in gave_up(case) if event.dialect == "kafka-python"]
-        if not own or case.of("poll-timeout"):
+        own = [event for event in gave_up(incident) if event.dialect == "kafka-python"]
+        if not own or incident.of("poll-timeout"):
             return None
-        found = case.after(own[0], "coordinator-found")
-        told = [event for event in case.with_error(UNKNOWN_MEMBER) if case.comes_after(own[0], event)]
+        found = incident.after(own[0], "coordinator-found")
+        told = [event for event in incident.with_error(UNKNOWN_MEMBER) if incident.comes_after(own[0], event)]
         if not found or not told:
             return None
         return Finding(

@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import ClassVar
 
-from kemu.tools.diagnosis.case import SECOND, Case, apart_us, client_of
-from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
+from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
+from kemu.tools.incident.incident import SECOND, Incident, apart_us, client_of
 from kemu.tools.logs.events import Event
 
 FEWEST = 3
@@ -24,7 +24,7 @@ def near(events: list[Event], most_us: int = NEAR_US) -> list[Event]:
     return best
 
 
-class RebalanceLoop(Cause):
+class RebalanceLoop(KnownCause):
     """A group rebalances again and again, for no single reason that another cause names."""
 
     id: ClassVar[str] = "rebalance-loop"
@@ -34,13 +34,13 @@ class RebalanceLoop(Cause):
     )
     gives_way_to: ClassVar[tuple[str, ...]] = ("*",)
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """At least five rebalances at most two minutes apart, of which one client drives three or more.
 
         Without stated reasons, at least eight: as many members can start one by one.
         """
-        for group in case.groups:
-            run = near([event for event in case.begins if event.group == group])
+        for group in incident.groups:
+            run = near([event for event in incident.begins if event.group == group])
             own = [event for event in run if event.cause not in ("leader-rejoin", "metadata-change")]
             named = Counter(client_of(event.member) for event in own if event.member)
             silent = [event for event in own if event.cause in (None, "not stated", "other")]
@@ -55,7 +55,7 @@ class RebalanceLoop(Cause):
         return None
 
 
-class LeaderRejoins(Cause):
+class LeaderRejoins(KnownCause):
     """The leader of a group, or a member with new metadata, rejoins again and again."""
 
     id: ClassVar[str] = "leader-rejoins"
@@ -71,14 +71,14 @@ class LeaderRejoins(Cause):
         ),
     )
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """At least three in a row for the leader's rejoin or for changed metadata, close together.
 
         A follow-up of a cooperative rebalance looks alike, but it follows a join or a departure.
         """
         run: list[Event] = []
-        for group in case.groups:
-            for event in (*(each for each in case.begins if each.group == group), None):
+        for group in incident.groups:
+            for event in (*(each for each in incident.begins if each.group == group), None):
                 if event is not None and event.cause in ("leader-rejoin", "metadata-change"):
                     run.append(event)
                 elif len(near(run)) >= FEWEST:
@@ -95,7 +95,7 @@ class LeaderRejoins(Cause):
         )
 
 
-class ApplicationCrashLoop(Cause):
+class ApplicationCrashLoop(KnownCause):
     """An application crashes, restarts and crashes again."""
 
     id: ClassVar[str] = "application-crash-loop"
@@ -111,23 +111,23 @@ class ApplicationCrashLoop(Cause):
         "max-poll-interval-exceeded",
     )
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """Crashes in a client's log; else one client that joins and is gone again, at least three times."""
-        crashes = case.of("consumer-crash")
+        crashes = incident.of("consumer-crash")
         if crashes:
-            again = [*crashes, *case.of("consumer-restart")]
+            again = [*crashes, *incident.of("consumer-restart")]
             return Finding(
                 says=f"{len(crashes)} crash(es) of a consumer",
                 confidence=0.8 if len(crashes) > 1 else 0.6,
                 evidence=tuple(again),
                 against=() if len(crashes) > 1 else ("one crash is no loop",),
             )
-        gone = Counter((each.group, each.client_id) for each in case.departures if each.client_id)
-        joined = Counter((event.group, client_of(event.member)) for event in case.begins if event.cause == "join")
+        gone = Counter((each.group, each.client_id) for each in incident.departures if each.client_id)
+        joined = Counter((event.group, client_of(event.member)) for event in incident.begins if event.cause == "join")
         for (group, client), count in gone.items():
-            others = {each.client_id for each in case.departures if each.group == group} - {client}
+            others = {each.client_id for each in incident.departures if each.group == group} - {client}
             if count >= FEWEST and joined[group, client] >= FEWEST and not others:
-                run = [event for each in case.departures if each.client_id == client for event in each.events]
+                run = [event for each in incident.departures if each.client_id == client for event in each.events]
                 return Finding(
                     says=f"{client} left {count} times and joined {joined[group, client]} times, and nobody else",
                     confidence=0.6,
@@ -137,7 +137,7 @@ class ApplicationCrashLoop(Cause):
         return None
 
 
-class StreamsProbing(Cause):
+class StreamsProbing(KnownCause):
     """Streams rebalances to move tasks to warm standbys, again and again."""
 
     id: ClassVar[str] = "streams-probing-rebalances"
@@ -146,11 +146,11 @@ class StreamsProbing(Cause):
         Remedy("setting", "probing.rebalance.interval.ms longer, or acceptable.recovery.lag higher", "KIP-441"),
     )
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """At least two requests to rejoin for a probing or follow-up rebalance."""
         asked = [
             event
-            for event in case.of("rejoin-requested", "rebalance-begins", "rebalance-seen")
+            for event in incident.of("rejoin-requested", "rebalance-begins", "rebalance-seen")
             if any(word in (event.reason or "").lower() for word in ("probing", "followup rebalance", "follow-up"))
         ]
         if len(asked) < FEWEST - 1:
@@ -158,7 +158,7 @@ class StreamsProbing(Cause):
         return Finding(says=f"{len(asked)} probing or follow-up rebalances", confidence=0.75, evidence=tuple(asked))
 
 
-class ConnectConfigBehind(Cause):
+class ConnectConfigBehind(KnownCause):
     """Workers of Connect read different ends of the config topic."""
 
     id: ClassVar[str] = "connect-config-behind"
@@ -168,11 +168,11 @@ class ConnectConfigBehind(Cause):
                "WorkerCoordinator (3.9)"),
     )  # fmt: skip
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """At least two rebalances that a worker forces because of the offset of its config."""
         asked = [
             event
-            for event in case.of("rejoin-requested", "rebalance-seen", "client-internal", "rebalance-begins")
+            for event in incident.of("rejoin-requested", "rebalance-seen", "client-internal", "rebalance-begins")
             if "group assignment" in (event.reason or "").lower()
         ]
         if len(asked) < FEWEST - 1:

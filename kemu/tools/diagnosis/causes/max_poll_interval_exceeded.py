@@ -2,14 +2,14 @@
 
 from typing import ClassVar
 
-from kemu.tools.diagnosis.case import SECOND, Case, Departure, How, apart_us
-from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
+from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
+from kemu.tools.incident.incident import SECOND, Departure, How, Incident, apart_us
 
 SHOWN = 3
 """Most members whose work is estimated in the text."""
 
 
-class MaxPollIntervalExceeded(Cause):
+class MaxPollIntervalExceeded(KnownCause):
     """A member left, or was not waited for, because its application did not poll."""
 
     id: ClassVar[str] = "max-poll-interval-exceeded"
@@ -22,12 +22,12 @@ class MaxPollIntervalExceeded(Cause):
         Remedy("action", "less work per record, or a pause of the partitions while another thread works", "KIP-62"),
     )
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """Members that left after their poll timeout, or that did not rejoin within the rebalance timeout."""
-        gone = case.departures_by(How.POLL_TIMEOUT, How.NOT_REJOINED)
+        gone = incident.departures_by(How.POLL_TIMEOUT, How.NOT_REJOINED)
         if gone:
             stated = [each for each in gone if each.how is How.POLL_TIMEOUT]
-            work = "; ".join([text for each in gone if (text := self._work(case, each))][:SHOWN])
+            work = "; ".join([text for each in gone if (text := self._work(incident, each))][:SHOWN])
             return Finding(
                 says=f"{len(gone)} member(s) did not poll in time{': ' + work if work else ''}",
                 confidence=0.95 if stated else 0.7,
@@ -36,7 +36,7 @@ class MaxPollIntervalExceeded(Cause):
             )
         failed = [
             event
-            for event in case.of("commit-failed", "error-to-application")
+            for event in incident.of("commit-failed", "error-to-application")
             if "max.poll.interval" in f"{event.reason} {event.error}".lower()
         ]
         if not failed:
@@ -48,17 +48,17 @@ class MaxPollIntervalExceeded(Cause):
             against=("the text of the error guesses at the poll interval; no line says that the member left",),
         )
 
-    def _work(self, case: Case, gone: Departure) -> str:
+    def _work(self, incident: Incident, gone: Departure) -> str:
         """The estimated time without a poll: from the last assignment to the departure, and on to the return."""
         first = gone.events[0]
         own = [
             event
-            for event in case.before(first, "partitions-assigned", group=gone.group)
+            for event in incident.before(first, "partitions-assigned", group=gone.group)
             if (event.file, event.process, event.client) == (first.file, first.process, first.client)
         ]
         back = [
             event
-            for event in case.after(first, "join-sent", "partitions-lost", group=gone.group)
+            for event in incident.after(first, "join-sent", "partitions-lost", group=gone.group)
             if (event.file, event.process, event.client) == (first.file, first.process, first.client)
         ]
         parts = []

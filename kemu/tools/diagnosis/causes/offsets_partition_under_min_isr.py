@@ -2,11 +2,11 @@
 
 from typing import ClassVar
 
-from kemu.tools.diagnosis.case import Case
-from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
+from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
+from kemu.tools.incident.incident import Incident
 
 
-class OffsetsPartitionUnderMinIsr(Cause):
+class OffsetsPartitionUnderMinIsr(KnownCause):
     """Each SyncGroup fails, because the partition of __consumer_offsets has too few replicas in sync."""
 
     id: ClassVar[str] = "offsets-partition-under-min-isr"
@@ -27,11 +27,11 @@ class OffsetsPartitionUnderMinIsr(Cause):
         ),
     )
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """Rebalances that begin for a store error, and appends to __consumer_offsets that were refused."""
-        stores = [event for event in case.begins if event.cause == "store-error"]
+        stores = [event for event in incident.begins if event.cause == "store-error"]
         appends = [
-            event for event in case.of("append-refused") if (event.partition or "").startswith("__consumer_offsets")
+            event for event in incident.of("append-refused") if (event.partition or "").startswith("__consumer_offsets")
         ]
         if not stores and not appends:
             return None

@@ -3,23 +3,23 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from kemu.tools.diagnosis.case import SECOND, Case, Departure, How, apart_us
-from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
+from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
+from kemu.tools.incident.incident import SECOND, Departure, How, Incident, apart_us
 
 TOGETHER_US = 5 * SECOND
 """Sessions that end within this time may have one reason."""
 
 
-def expiries(case: Case, static: bool) -> list[Departure]:
+def expiries(incident: Incident, static: bool) -> list[Departure]:
     """The sessions that the coordinator ended, of static or of dynamic members."""
-    gone = case.departures_by(How.EXPIRED)
-    return [each for each in gone if is_static(case, each) is static and not _ends_with_all(case, each, gone)]
+    gone = incident.departures_by(How.EXPIRED)
+    return [each for each in gone if is_static(incident, each) is static and not _ends_with_all(incident, each, gone)]
 
 
-def _ends_with_all(case: Case, each: Departure, gone: Sequence[Departure]) -> bool:
+def _ends_with_all(incident: Incident, each: Departure, gone: Sequence[Departure]) -> bool:
     """Whether all members of a group expired together, as static members do that were closed for good (KIP-345)."""
-    empty = case.after(each.events[0], "group-empty", group=each.group)
-    if not empty or case.after(empty[0], "rebalance-begins", group=each.group):
+    empty = incident.after(each.events[0], "group-empty", group=each.group)
+    if not empty or incident.after(empty[0], "rebalance-begins", group=each.group):
         return False
     others = [other for other in gone if other.group == each.group and other is not each]
     return bool(others) and all(
@@ -29,16 +29,16 @@ def _ends_with_all(case: Case, each: Departure, gone: Sequence[Departure]) -> bo
     )
 
 
-def is_static(case: Case, gone: Departure) -> bool:
+def is_static(incident: Incident, gone: Departure) -> bool:
     """Whether the log says that a member is static: an instance id, or a group of static members only."""
     if any(event.instance for event in gone.events):
         return True
-    named = case.of("member-joins", "rebalance-begins", "static-replaced", group=gone.group)
+    named = incident.of("member-joins", "rebalance-begins", "static-replaced", group=gone.group)
     if any(event.instance and gone.member == event.member for event in named):
         return True
-    counts = case.of("assignment-received", "rebalance-completes", group=gone.group)
-    after = [event for event in counts if case.comes_after(gone.events[0], event) and event.static is not None]
-    before = [event for event in counts if case.comes_after(event, gone.events[0]) and event.static is not None]
+    counts = incident.of("assignment-received", "rebalance-completes", group=gone.group)
+    after = [event for event in counts if incident.comes_after(gone.events[0], event) and event.static is not None]
+    before = [event for event in counts if incident.comes_after(event, gone.events[0]) and event.static is not None]
     near = after[:1] or before[-1:]
     return any(event.static and event.static == event.members for event in near)
 
@@ -68,7 +68,7 @@ def _named(gone: Sequence[Departure]) -> str:
     return ", ".join(names[:3]) + more
 
 
-class SessionExpired(Cause):
+class SessionExpired(KnownCause):
     """A dynamic member sent no heartbeat for its session timeout."""
 
     id: ClassVar[str] = "session-expired"
@@ -83,19 +83,19 @@ class SessionExpired(Cause):
         *("max-poll-interval-exceeded", "coordinator-unreachable"),
     )
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """Expiries in the coordinator's log; else members' logs that say UNKNOWN_MEMBER_ID."""
-        gone = expiries(case, static=False)
+        gone = expiries(incident, static=False)
         if gone:
             return Finding(
                 says=f"{len(gone)} session(s) expired ({scope(gone)}): {_named(gone)}",
                 confidence=0.9,
                 evidence=tuple(event for each in gone for event in each.events),
-                against=self._missing(case, gone),
+                against=self._missing(incident, gone),
             )
-        told = [each for each in case.departures_by(How.UNKNOWN) if not self._left(case, each)]
+        told = [each for each in incident.departures_by(How.UNKNOWN) if not self._left(incident, each)]
         if not told:
-            return self._ended(case)
+            return self._ended(incident)
         return Finding(
             says=f"the coordinator no longer knew {_named(told)}",
             confidence=0.5,
@@ -103,11 +103,11 @@ class SessionExpired(Cause):
             against=("no line of the coordinator says that a session expired", "no heartbeats in the log"),
         )
 
-    def _ended(self, case: Case) -> Finding | None:
+    def _ended(self, incident: Incident) -> Finding | None:
         """A member's log that ends between two heartbeats, without LeaveGroup, and others that then rebalance."""
-        for last, following, silent_us, _ in case.silences:
-            heard = [each.heard for each in case.rejoins if each.group == last.group]
-            heard = [event for event in heard if case.comes_after(last, event) and event.client != last.client]
+        for last, following, silent_us, _ in incident.silences:
+            heard = [each.heard for each in incident.rejoins if each.group == last.group]
+            heard = [event for event in heard if incident.comes_after(last, event) and event.client != last.client]
             if following is None and heard:
                 return Finding(
                     says=f"the log of {last.client} ends without LeaveGroup {silent_us / SECOND:.1f} s before the end,"
@@ -118,12 +118,12 @@ class SessionExpired(Cause):
                 )
         return None
 
-    def _left(self, case: Case, told: Departure) -> bool:
-        left = case.departures_by(How.LEFT, How.POLL_TIMEOUT)
-        return any(each.group == told.group and case.comes_after(each.events[0], told.events[0]) for each in left)
+    def _left(self, incident: Incident, told: Departure) -> bool:
+        left = incident.departures_by(How.LEFT, How.POLL_TIMEOUT)
+        return any(each.group == told.group and incident.comes_after(each.events[0], told.events[0]) for each in left)
 
-    def _missing(self, case: Case, gone: Sequence[Departure]) -> tuple[str, ...]:
-        joined = {event.member for event in case.of("member-joins", "rebalance-begins") if event.member}
+    def _missing(self, incident: Incident, gone: Sequence[Departure]) -> tuple[str, ...]:
+        joined = {event.member for event in incident.of("member-joins", "rebalance-begins") if event.member}
         again = [each for each in gone if each.client_id and any(
             name != each.member and name.startswith(each.client_id) for name in joined
         )]  # fmt: skip
@@ -131,7 +131,7 @@ class SessionExpired(Cause):
         return (*said, "a member of the same client id joined") if again else tuple(said)
 
 
-class StaticMemberSessionExpired(Cause):
+class StaticMemberSessionExpired(KnownCause):
     """A static member was away for longer than its session."""
 
     id: ClassVar[str] = "static-member-session-expired"
@@ -141,9 +141,9 @@ class StaticMemberSessionExpired(Cause):
         Remedy("action", "remove a member for good with LeaveGroup by instance id", "KIP-345"),
     )
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """Expiries of members with an instance id."""
-        gone = expiries(case, static=True)
+        gone = expiries(incident, static=True)
         if not gone:
             return None
         stated = any(event.instance for each in gone for event in each.events)

@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from kemu.tools.diagnosis.case import SECOND, Case
-from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
+from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
+from kemu.tools.incident.incident import SECOND, Incident
 from kemu.tools.logs.events import Event
 
 SLOW_US = 10 * SECOND
@@ -11,7 +11,7 @@ SLOW_US = 10 * SECOND
 SKEW = 3
 
 
-class RebalanceWaits(Cause):
+class RebalanceWaits(KnownCause):
     """A rebalance lasts far longer than a heartbeat interval."""
 
     id: ClassVar[str] = "rebalance-waits-for-a-member"
@@ -22,18 +22,18 @@ class RebalanceWaits(Cause):
     )
     gives_way_to: ClassVar[tuple[str, ...]] = ("*",)
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """Rebalances from begin to completion of at least ``SLOW_US``; with the share of the log's time."""
         slow = [
             (event, us)
-            for group in case.groups
-            for event, us in case.spans(group)
+            for group in incident.groups
+            for event, us in incident.spans(group)
             if us >= SLOW_US and event.old_generation and event.state != "Empty"
         ]
         if not slow:
             return None
         whole_us = sum(us for _, us in slow)
-        share = f", {100 * whole_us / case.span_us:.0f} % of the log's time" if case.span_us else ""
+        share = f", {100 * whole_us / incident.span_us:.0f} % of the log's time" if incident.span_us else ""
         return Finding(
             says=f"{len(slow)} rebalance(s) of {SLOW_US // SECOND} s or more, {whole_us / SECOND:.0f} s in all{share}",
             confidence=0.5,
@@ -41,7 +41,7 @@ class RebalanceWaits(Cause):
         )
 
 
-class AssignmentSkew(Cause):
+class AssignmentSkew(KnownCause):
     """Members of equal subscription own very different numbers of partitions."""
 
     id: ClassVar[str] = "assignment-skew"
@@ -52,10 +52,10 @@ class AssignmentSkew(Cause):
     )  # fmt: skip
     gives_way_to: ClassVar[tuple[str, ...]] = ("*",)
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """The last assignment of a leader in which two members of the same topics differ by three or more."""
-        for group in case.groups:
-            computed = [event for event in case.of("assignment-computed", group=group) if event.assignment]
+        for group in incident.groups:
+            computed = [event for event in incident.of("assignment-computed", group=group) if event.assignment]
             if computed and self._is_uneven(computed[-1]):
                 return Finding(
                     says=f"the last assignment of group {group} is uneven",
@@ -77,7 +77,7 @@ class AssignmentSkew(Cause):
         )
 
 
-class ReplicaOutOfSync(Cause):
+class ReplicaOutOfSync(KnownCause):
     """A follower fell behind, and no broker stopped."""
 
     id: ClassVar[str] = "replica-out-of-sync"
@@ -88,9 +88,9 @@ class ReplicaOutOfSync(Cause):
     )
     gives_way_to: ClassVar[tuple[str, ...]] = ("*",)
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """ISRs that shrank."""
-        shrunk = case.of("isr-shrunk")
+        shrunk = incident.of("isr-shrunk")
         if not shrunk:
             return None
         return Finding(

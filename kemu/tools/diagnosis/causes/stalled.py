@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
-from kemu.tools.diagnosis.case import SECOND, Case, How
-from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
-from kemu.tools.diagnosis.words import UNKNOWN_MEMBER, error_of
+from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
+from kemu.tools.incident.incident import SECOND, How, Incident
+from kemu.tools.incident.words import UNKNOWN_MEMBER, error_of
 from kemu.tools.logs.events import Event
 
 SILENT_US = 6 * SECOND
@@ -13,13 +13,13 @@ BEATS = 3
 """A session usually lasts at least three heartbeat intervals."""
 
 
-def gave_up(case: Case) -> list[Event]:
+def gave_up(incident: Incident) -> list[Event]:
     """Events in which a member gave up its coordinator, because no heartbeat was answered within its session."""
-    lost = [event for event in case.of("coordinator-lost") if "session" in (event.reason or "").lower()]
-    return [event for event in case.events if event.kind == "session-timeout" or event in lost]
+    lost = [event for event in incident.of("coordinator-lost") if "session" in (event.reason or "").lower()]
+    return [event for event in incident.events if event.kind == "session-timeout" or event in lost]
 
 
-class ProcessOrNetworkStalled(Cause):
+class ProcessOrNetworkStalled(KnownCause):
     """A member was silent for longer than its session, and was then unknown."""
 
     id: ClassVar[str] = "process-or-network-stalled"
@@ -35,11 +35,11 @@ class ProcessOrNetworkStalled(Cause):
         *("broker-restart", "coordinator-loading", "coordinator-moved", "application-does-not-poll"),
     )
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """A silence between heartbeats before UNKNOWN_MEMBER_ID, or a member that gave up and was then unknown."""
-        for gone in case.departures_by(How.UNKNOWN):
+        for gone in incident.departures_by(How.UNKNOWN):
             told = gone.events[0]
-            silence = case.silence_before_us(told)
+            silence = incident.silence_before_us(told)
             if silence is not None and silence[1] >= max(SILENT_US, BEATS * silence[2]):
                 last, silent_us, usual_us = silence
                 return Finding(
@@ -49,7 +49,9 @@ class ProcessOrNetworkStalled(Cause):
                     evidence=(last, *gone.events),
                     against=("a paused process and a cut network look alike in the member's log",),
                 )
-            timeouts = [event for event in gave_up(case) if case.comes_after(event, told) and event.group == told.group]
+            timeouts = [
+                event for event in gave_up(incident) if incident.comes_after(event, told) and event.group == told.group
+            ]
             if timeouts:
                 return Finding(
                     says="no heartbeat was answered within the session, then the coordinator did not know the member",
@@ -57,11 +59,11 @@ class ProcessOrNetworkStalled(Cause):
                     evidence=(timeouts[-1], *gone.events),
                     against=("the broker may have been away instead",),
                 )
-        return self._silent(case)
+        return self._silent(incident)
 
-    def _silent(self, case: Case) -> Finding | None:
+    def _silent(self, incident: Incident) -> Finding | None:
         """A member's log without a line for several heartbeat intervals."""
-        paused = [each for each in case.silences if each[1] is not None]
+        paused = [each for each in incident.silences if each[1] is not None]
         if not paused:
             return None
         last, following, silent_us, usual_us = max(paused, key=lambda each: each[2])
@@ -74,7 +76,7 @@ class ProcessOrNetworkStalled(Cause):
         )
 
 
-class NetworkHiccup(Cause):
+class NetworkHiccup(KnownCause):
     """A member lost its coordinator for a moment, without consequences in the log."""
 
     id: ClassVar[str] = "network-hiccup"
@@ -85,10 +87,10 @@ class NetworkHiccup(Cause):
     )
     gives_way_to: ClassVar[tuple[str, ...]] = ("*",)
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """Members that gave up their coordinator and were not told UNKNOWN_MEMBER_ID."""
-        timeouts = gave_up(case)
-        if not timeouts or any(error_of(event) == UNKNOWN_MEMBER for event in case.events):
+        timeouts = gave_up(incident)
+        if not timeouts or any(error_of(event) == UNKNOWN_MEMBER for event in incident.events):
             return None
         return Finding(
             says=f"{len(timeouts)} time(s) no heartbeat was answered within the session",

@@ -2,15 +2,15 @@
 
 from typing import ClassVar
 
-from kemu.tools.diagnosis.case import Case, How
-from kemu.tools.diagnosis.causes.base import Cause, Finding, Remedy
+from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
+from kemu.tools.incident.incident import How, Incident
 from kemu.tools.logs.events import Event
 
 OLD_STATE = "wait-rebalance_cb"
 """A join state that only librdkafka 0.9 has; later releases have one state for each callback."""
 
 
-class UncleanLeave(Cause):
+class UncleanLeave(KnownCause):
     """A consumer ended without LeaveGroup and came back; all members wait until its old session expires."""
 
     id: ClassVar[str] = "unclean-leave-then-session-timeout"
@@ -26,17 +26,17 @@ class UncleanLeave(Cause):
     )
     gives_way_to: ClassVar[tuple[str, ...]] = ("max-poll-interval-exceeded", "application-does-not-poll")
 
-    def find(self, case: Case) -> Finding | None:
+    def find(self, incident: Incident) -> Finding | None:
         """A join whose rebalance lasts until a member of the same client id expires; or words of librdkafka 0.9."""
-        found = self._waited(case)
+        found = self._waited(incident)
         if found:
             return Finding(
                 says="a rebalance for a new member lasted until the session of a member with the same client id ended",
                 confidence=0.8,
                 evidence=tuple(found),
             )
-        old = [event for event in case.of("client-state") if OLD_STATE in (event.to, event.from_)]
-        told = [each for each in case.rejoins if each.done is None and each.joined is None]
+        old = [event for event in incident.of("client-state") if OLD_STATE in (event.to, event.from_)]
+        told = [each for each in incident.rejoins if each.done is None and each.joined is None]
         if not old or not told:
             return None
         return Finding(
@@ -49,12 +49,12 @@ class UncleanLeave(Cause):
             against=("the log of the member that left is missing", "the release is known from its words only"),
         )
 
-    def _waited(self, case: Case) -> list[Event]:
-        for gone in case.departures_by(How.EXPIRED, How.NOT_REJOINED):
+    def _waited(self, incident: Incident) -> list[Event]:
+        for gone in incident.departures_by(How.EXPIRED, How.NOT_REJOINED):
             last = gone.events[0]
-            begins = case.before(last, "rebalance-begins", group=gone.group)
-            done = case.before(last, "rebalance-completes", group=gone.group)
-            if not begins or begins[-1].cause != "join" or (done and case.comes_after(begins[-1], done[-1])):
+            begins = incident.before(last, "rebalance-begins", group=gone.group)
+            done = incident.before(last, "rebalance-completes", group=gone.group)
+            if not begins or begins[-1].cause != "join" or (done and incident.comes_after(begins[-1], done[-1])):
                 continue
             new = begins[-1].member or ""
             if gone.client_id and new != gone.member and new.startswith(gone.client_id):

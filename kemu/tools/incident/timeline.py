@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from attrs import Factory, define, field
 
 from kemu.protocol.frozen import frozen
-from kemu.tools.diagnosis.words import REBALANCING, error_of
+from kemu.tools.incident.words import REBALANCING, error_of
 from kemu.tools.logs.events import Event
 
 
 @frozen(kw_only=True)
-class Generation:
+class StatedGeneration:
     """One generation of a classic group, or one group epoch of KIP-848. Times are the texts of the log."""
 
     group: str
@@ -39,7 +39,7 @@ class Generation:
 
     def as_json(self) -> dict[str, object]:
         """The stated fields."""
-        names = [name for name in Generation.__annotations__ if name != "events"]
+        names = [name for name in StatedGeneration.__annotations__ if name != "events"]
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
@@ -164,12 +164,12 @@ class _Timeline:
         row.fields["assigned"] = owned
 
 
-def timeline_of(events: Iterable[Event]) -> tuple[Generation, ...]:
+def timeline_of(events: Iterable[Event]) -> tuple[StatedGeneration, ...]:
     """The generations of all groups by their first event. ``events``: in order of time (``case.ordered``)."""
     timeline = _Timeline()
     for event in events:
         timeline.take(event)
     return tuple(
-        Generation(group=group, generation=generation, events=tuple(row.events), **row.fields)  # type: ignore[arg-type]
+        StatedGeneration(group=group, generation=generation, events=tuple(row.events), **row.fields)  # type: ignore[arg-type]
         for (group, generation), row in timeline.rows.items()
     )

@@ -8,8 +8,8 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.trace.blocks import MAGIC
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.frozen import frozen
-from kemu.tools.diagnosis.from_trace import events_of_trace
 from kemu.tools.errors import BadInput
+from kemu.tools.incident.from_trace import events_of_trace
 from kemu.tools.kafka_files.input_files import STDIN
 from kemu.tools.logs.events import Event
 from kemu.tools.logs.reading import open_log, read_events
@@ -19,7 +19,7 @@ Texts = Mapping[tuple[str, int], str]
 
 
 @frozen
-class Incident:
+class IncidentFiles:
     """The events of several files."""
 
     paths: tuple[Path, ...]
@@ -50,7 +50,7 @@ def is_trace(path: str | Path) -> bool:
         return False
 
 
-def read_incident(sources: Sequence[str | Path]) -> Incident:
+def read_incident(sources: Sequence[str | Path]) -> IncidentFiles:
     """The events of logs and traces. Of a trace with several runs, the first run counts.
 
     Raises:
@@ -73,4 +73,4 @@ def read_incident(sources: Sequence[str | Path]) -> Incident:
             events += read_events([path])[0]
         except OSError as error:
             raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
-    return Incident(paths, tuple(events), tuple(scenarios))
+    return IncidentFiles(paths, tuple(events), tuple(scenarios))

@@ -9,8 +9,8 @@ from itertools import pairwise
 from attrs import define, evolve
 
 from kemu.protocol.frozen import frozen
-from kemu.tools.diagnosis.timeline import Generation, timeline_of
-from kemu.tools.diagnosis.words import REBALANCING, UNKNOWN_MEMBER, error_of
+from kemu.tools.incident.timeline import StatedGeneration, timeline_of
+from kemu.tools.incident.words import REBALANCING, UNKNOWN_MEMBER, error_of
 from kemu.tools.logs.events import Event
 
 SECOND = 1_000_000
@@ -57,7 +57,7 @@ class Departure:
 
 
 @frozen
-class Rejoin:
+class MemberRejoin:
     """One member's way from the news of a rebalance to its assignment, as the member's log shows the way."""
 
     group: str
@@ -128,7 +128,7 @@ class _Open:
     joined: Event | None = None
 
 
-class Case:
+class Incident:
     """The events of one incident, in order."""
 
     def __init__(self, events: Iterable[Event]) -> None:
@@ -149,7 +149,7 @@ class Case:
         return [event for event in self.events if (not kinds or event.kind in kinds) and error_of(event) in codes]
 
     @cached_property
-    def generations(self) -> tuple[Generation, ...]:
+    def generations(self) -> tuple[StatedGeneration, ...]:
         """The timeline."""
         return timeline_of(self.events)
 
@@ -200,9 +200,9 @@ class Case:
         return [each for each in self.departures if each.how in hows]
 
     @cached_property
-    def rejoins(self) -> tuple[Rejoin, ...]:
+    def rejoins(self) -> tuple[MemberRejoin, ...]:
         """The rebalances that members' logs show, by the time of the news."""
-        found: list[Rejoin] = []
+        found: list[MemberRejoin] = []
         waiting: dict[tuple[object, ...], _Open] = {}
         owned: dict[tuple[object, ...], tuple[str, ...]] = {}
 
@@ -211,7 +211,9 @@ class Case:
             after = done.partitions if done is not None and done.kind == "partitions-assigned" else None
             before = each.revoked.partitions if each.revoked is not None else owned.get(key)
             found.append(
-                Rejoin(str(key[-1]), each.heard, tuple(each.again), each.revoked, each.joined, done, before, after)
+                MemberRejoin(
+                    str(key[-1]), each.heard, tuple(each.again), each.revoked, each.joined, done, before, after
+                )
             )
 
         for event in self.events:
