@@ -32,6 +32,7 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
     "Run and compare": {
         "run": Row("run:run", "Run a scenario; report its events, costs and violations.", progress=True),
         "compare": Row("compare:compare", "Compare the costs of protocols and assignors under equal faults.", True),
+        "advise": Row("advise:advise", "Tell which change would have helped in an incident, and its price.", True),
         "scale": Row("scale:scale", "Scale a Streams application up or down, in a scenario or in a live run."),
         "import": Row("import_:import_", "Make a scenario from the output of Kafka's tools."),
         "import-log": Row("import_log:import_log", "Read logs of brokers and clients: events, generations, releases."),
@@ -47,6 +48,7 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
         "report": Row("report:report", "Draw a trace: one HTML file that explains the run."),
         "explain": Row("explain:explain", "Print a trace as text, one line for each step."),
         "replay": Row("replay:replay", "Feed recorded events to today's machines; stop at the first difference."),
+        "diagnose": Row("diagnose:diagnose_command", "Name the causes that a trace or logs show."),
         "history": Row("history:history", "Name the anomalies in a run's history, as Jepsen's Kafka tests do."),
         "coverage": Row("coverage:coverage", "List the states, messages and rare events that runs reached.", True),
     },
@@ -78,7 +80,19 @@ YOUNG_OBJECTS = 20_000
 """Number of new objects after which Python collects garbage; with the default of 700, imports take a tenth longer."""
 
 
-_LOADING = {"run", "compare", "scale", "swarm", "explore", "shrink", "replay", "history", "coverage", "import"}
+_LOADING = {
+    "run",
+    "compare",
+    "advise",
+    "scale",
+    "swarm",
+    "explore",
+    "shrink",
+    "replay",
+    "history",
+    "coverage",
+    "import",
+}
 """Commands that read a scenario from a file, which may name code of the user."""
 _CLASS = re.compile(r"[\w.]+:\w+")
 """A class in the command line: the user names it, so it may be loaded."""

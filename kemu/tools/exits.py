@@ -43,6 +43,7 @@ _BESIDE: Mapping[str, tuple[int, ...]] = {
     "swarm": _OF_SWEEPS,
     "coverage": _OF_SWEEPS,
     "campaign": _OF_SWEEPS,
+    "advise": _OF_RUNS,
     "scale": _OF_RUNS,
     "explore": _OF_RUNS,
     "bugs": (NOT_FOUND_AGAIN, *_OF_RUNS),

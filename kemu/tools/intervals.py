@@ -36,13 +36,18 @@ class Spread:
 
 
 @lru_cache(maxsize=256)
-def median_ranks(count: int) -> tuple[int, int] | None:
-    """The ranks (1 = smallest) of the two values that enclose the median with 95 % confidence; None: too few values."""
-    if count < FEWEST:
+def median_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[int, int] | None:
+    """The ranks (1 = smallest) of the two values that enclose the median with a confidence; None: too few values."""
+    if count < fewest(confidence):
         return None
-    rank = _binomial_quantile((1 - CONFIDENCE) / 2, count)
+    rank = _binomial_quantile((1 - confidence) / 2, count)
     assert 1 <= rank <= count // 2, f"ranks of {count} values"
     return rank, count + 1 - rank
+
+
+def fewest(confidence: float = CONFIDENCE) -> int:
+    """The smallest number of values that gives an interval of the median with a confidence."""
+    return math.ceil(1 - math.log2(1 - confidence))
 
 
 def _binomial_quantile(share: float, count: int) -> int:
@@ -61,9 +66,12 @@ def p95_rank(count: int) -> int | None:
     return -(-95 * count // 100) if count >= FEWEST_FOR_P95 else None
 
 
-def spread(values: Sequence[float]) -> Spread:
-    """The median of values over seeds with its interval, the 95th percentile, and the largest value."""
-    ordered, ranks, rank = sorted(values), median_ranks(len(values)), p95_rank(len(values))
+def spread(values: Sequence[float], confidence: float = CONFIDENCE) -> Spread:
+    """The median of values over seeds with its interval, the 95th percentile, and the largest value.
+
+    ``confidence``: of the interval, in place of 95 %.
+    """
+    ordered, ranks, rank = sorted(values), median_ranks(len(values), confidence), p95_rank(len(values))
     low, high = (None, None) if ranks is None else (ordered[ranks[0] - 1], ordered[ranks[1] - 1])
     p95 = None if rank is None else ordered[rank - 1]
     return Spread(len(ordered), statistics.median(ordered), low, high, p95, ordered[-1])

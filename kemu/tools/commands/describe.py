@@ -87,7 +87,7 @@ def describe(key: str | None) -> None:
     """Explain KEY: a config key, a fault or action, a checker, a figure, a past bug, or a topic.
 
     Topics: scenario (the keys of a scenario file), draws (random values), consumer, broker, producer, replica,
-    controller (config keys), faults, actions, checkers, figures, profiles, bugs, errors, exits.
+    controller (config keys), faults, actions, checkers, figures, profiles, bugs, causes, errors, exits.
     Without KEY, the command lists all topics except errors.
     """
     if key is None:
@@ -108,6 +108,7 @@ def describe(key: str | None) -> None:
             *FIGURES,
             *CONSUMER_METRICS,
             *PAST_BUGS,
+            *_cause_names(),
             *(name for _, cls in CONFIGS.values() for name in fields_of(cls)),
         ]
         like = [name for name in known if key.lower() in name.lower()] or difflib.get_close_matches(key, known, n=5)
@@ -321,6 +322,28 @@ def _bug_lines(issue: str) -> Iterable[str]:
         yield f'  "kemu bugs {issue}" shows the effect'
 
 
+def _cause_names() -> list[str]:
+    from kemu.tools.diagnosis.diagnose import MEANS
+
+    return list(MEANS)
+
+
+def _causes() -> Iterable[str]:
+    from kemu.tools.diagnosis.diagnose import MEANS
+
+    yield from _table(list(MEANS.items()))
+
+
+def _cause_lines(key: str) -> Iterable[str]:
+    from kemu.tools.diagnosis.causes import CAUSES
+    from kemu.tools.diagnosis.diagnose import MEANS
+
+    if key in MEANS:
+        yield f"{click.style(key, bold=True)}: {MEANS[key]}"
+        for remedy in CAUSES[key].addressed_by if key in CAUSES else ():
+            yield f"  {remedy.kind}: {remedy.text} [{remedy.source}]"
+
+
 def _errors() -> Iterable[str]:
     yield from _table([(f"{code.value}", code.name) for code in ErrorCode])
 
@@ -347,6 +370,7 @@ TOPICS: Mapping[str, Callable[[], Iterable[str]]] = {
     "figures": _figures,
     "profiles": _profiles,
     "bugs": _bugs,
+    "causes": _causes,
     "errors": _errors,
     "exits": _exits,
 }
@@ -358,5 +382,8 @@ CONSUMER_METRICS: Mapping[str, str] = {
 }
 """Consumer metric -> meaning, for metrics that a KIP names and that no release of Kafka has."""
 
-EXPLAINED = (_scenario_lines, _draw_lines, _config_lines, _action_lines, _checker_lines, _figure_lines, _bug_lines)
+EXPLAINED = (
+    *(_scenario_lines, _draw_lines, _config_lines, _action_lines, _checker_lines, _figure_lines, _bug_lines),
+    _cause_lines,
+)
 """Functions that explain a single key; each function yields no line for an unknown key."""

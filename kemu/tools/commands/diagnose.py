@@ -1,0 +1,56 @@
+"""``kemu diagnose`` names the causes that a trace or logs show, with their evidence."""
+
+import json
+from collections.abc import Iterator
+
+import click
+
+from kemu.emulator.text.tables import printable
+from kemu.tools.diagnosis.diagnose import NONE, UNKNOWN, Diagnosis, RankedCause, diagnose
+from kemu.tools.incident.sources import Texts, read_incident
+from kemu.tools.report.layout import print_lines
+
+SHOWN = 6
+"""Number of lines of evidence in the text; ``--format json`` has all lines."""
+
+
+@click.command("diagnose")
+@click.argument("files", metavar="TRACE|LOG...", nargs=-1, required=True)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def diagnose_command(files: tuple[str, ...], form: str) -> None:
+    """Name the causes of an incident: a ranked list with evidence, what speaks against, and what addresses each cause.
+
+    LOG is a log of a broker or a client, TRACE a trace of "kemu run". Give all files of one incident. "none" means
+    that nothing went wrong, "unknown" that these lines cannot tell. "kemu describe causes" lists all causes,
+    "kemu import-log" prints the generations of the groups.
+    """
+    incident = read_incident(files)
+    found = diagnose(incident.events)
+    texts = incident.texts_of(found.evidence)
+    if form == "json":
+        click.echo(json.dumps(found.as_json(texts), indent=2))
+        return
+    print_lines(printable(line) for line in as_text(found, texts))
+
+
+def as_text(found: Diagnosis, texts: Texts) -> Iterator[str]:
+    """The lines of the text form."""
+    for place, answer in enumerate(found.answers, start=1):
+        yield from _answer(place, answer, texts)
+
+
+def _answer(place: int, answer: RankedCause, texts: Texts) -> Iterator[str]:
+    finding = answer.finding
+    sure = "" if answer.cause in (NONE, UNKNOWN) else f" ({100 * finding.confidence:.0f} %)"
+    yield f"{place}. {answer.cause}{sure}: {finding.says}"
+    for event in finding.evidence[:SHOWN]:
+        text = texts.get((event.file, event.line)) or " ".join(
+            str(value) for value in (event.time, event.kind, event.group, event.member, event.reason) if value
+        )
+        yield f"     {event.file}:{event.line}: {text.strip()}"
+    if len(finding.evidence) > SHOWN:
+        yield f"     and {len(finding.evidence) - SHOWN} more lines"
+    for text in finding.against:
+        yield f"   against: {text}"
+    for remedy in answer.addressed_by:
+        yield f"   {remedy.kind}: {remedy.text} [{remedy.source}]"

@@ -1,0 +1,175 @@
+"""The timeline of groups: one row for each generation, as the events state it.
+
+A field that no event states stays None. Only broker events state ``begins``, ``cause`` and ``completes``; only client
+events state ``refused``, ``synced``, ``revoked`` and ``assigned``.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from attrs import Factory, define, field
+
+from kemu.protocol.frozen import frozen
+from kemu.tools.incident.words import REBALANCING, error_of
+from kemu.tools.logs.events import Event
+
+
+@frozen(kw_only=True)
+class StatedGeneration:
+    """One generation of a classic group, or one group epoch of KIP-848. Times are the texts of the log."""
+
+    group: str
+    generation: int
+    begins: str | None = None
+    cause: str | None = None
+    member: str | None = None
+    completes: str | None = None
+    assignment_received: str | None = None
+    members: int | None = None
+    leader: str | None = None
+    empty: str | None = None
+    dead: str | None = None
+    refused: str | None = None
+    revoked: tuple[str, ...] | None = None
+    synced: str | None = None
+    assigned: Mapping[str, tuple[str, ...]] | None = None
+    target_computed: str | None = None
+    reconciled: Mapping[str, str] | None = None
+    events: tuple[Event, ...] = field(default=(), repr=False)
+    """The events that state the row, in order."""
+
+    def as_json(self) -> dict[str, object]:
+        """The stated fields."""
+        names = [name for name in StatedGeneration.__annotations__ if name != "events"]
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+@define
+class _Row:
+    fields: dict[str, object] = Factory(dict)
+    events: list[Event] = Factory(list)
+
+    def state(self, event: Event, **stated: object) -> None:
+        self.events.append(event)
+        for name, value in stated.items():
+            if value is not None:
+                self.fields.setdefault(name, value)
+
+
+@define
+class _Client:
+    """One member as its own log shows it, between two generations."""
+
+    member: str | None = None
+    refused: Event | None = None
+    revoked: Event | None = None
+    generation: int | None = None
+
+
+class _Timeline:
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, int], _Row] = {}
+        self.clients: dict[tuple[object, ...], _Client] = {}
+        self.departed: dict[str, Event] = {}
+
+    def row(self, group: str, generation: int) -> _Row:
+        return self.rows.setdefault((group, generation), _Row())
+
+    def take(self, event: Event) -> None:
+        group = event.group
+        if group is None:
+            return
+        match event.kind:
+            case "member-leaves" | "member-expires":
+                self.departed[group] = event
+            case "rebalance-begins":
+                self._begins(group, event)
+            case "rebalance-completes" if event.generation is not None:
+                self.row(group, event.generation).state(event, completes=event.time, members=event.members)
+            case "assignment-received" if event.generation is not None:
+                self.row(group, event.generation).state(
+                    event, assignment_received=event.time, leader=event.leader, members=event.members
+                )
+            case "group-empty" if event.generation is not None:
+                self.row(group, event.generation).state(event, empty=event.time, members=0)
+            case "group-dead" if event.generation is not None:
+                self.row(group, event.generation).state(event, dead=event.time)
+            case "target-computed" if event.generation is not None:
+                self.row(group, event.generation).state(event, target_computed=event.time)
+            case "member-reconciled" if event.generation is not None and event.member is not None:
+                self._reconciled(group, event.generation, event.member, event)
+            case _:
+                self._client(group, event)
+
+    def _begins(self, group: str, event: Event) -> None:
+        if event.old_generation is None:
+            return
+        gone, member = self.departed.pop(group, None), event.member
+        if gone is not None and gone.member and event.truncated and member and gone.member.startswith(member):
+            member = gone.member
+        cause = None if event.cause == "not stated" else event.cause
+        self.row(group, event.old_generation + 1).state(event, begins=event.time, cause=cause, member=member)
+
+    def _reconciled(self, group: str, generation: int, member: str, event: Event) -> None:
+        row = self.row(group, generation)
+        known = row.fields.get("reconciled")
+        times = dict(known) if isinstance(known, dict) else {}
+        times.setdefault(member, event.time or "")
+        row.events.append(event)
+        row.fields["reconciled"] = times
+
+    def _client(self, group: str, event: Event) -> None:
+        key = (event.file, event.process, event.client, group)
+        client = self.clients.setdefault(key, _Client())
+        if event.member is not None:
+            client.member = event.member
+        match event.kind:
+            case "heartbeat-refused" | "rejoin-requested" | "rebalance-seen":
+                if error_of(event) == REBALANCING and client.refused is None:
+                    client.refused = event
+            case "partitions-revoked":
+                client.revoked = event
+            case "join-answered" | "heartbeat-sent" if event.generation is not None:
+                client.generation = event.generation
+                self.row(group, event.generation).state(event)
+            case "assignment-computed" if event.generation is not None:
+                count = len(event.assignment) if event.assignment is not None else None
+                self.row(group, event.generation).state(event, members=count, leader=client.member)
+            case "assignment-synced":
+                generation = event.generation if event.generation is not None else client.generation
+                if generation is not None:
+                    self._synced(group, generation, client, event)
+            case "partitions-assigned" if client.generation is not None and event.partitions is not None:
+                self._assigned(group, client.generation, client, event)
+
+    def _synced(self, group: str, generation: int, client: _Client, event: Event) -> None:
+        client.generation = generation
+        row = self.row(group, generation)
+        refused, revoked = client.refused, client.revoked
+        row.state(
+            event,
+            refused=refused.time if refused else None,
+            revoked=revoked.partitions if revoked else None,
+            synced=event.time,
+        )
+        client.refused = client.revoked = None
+
+    def _assigned(self, group: str, generation: int, client: _Client, event: Event) -> None:
+        row = self.row(group, generation)
+        row.events.append(event)
+        if client.member is None:
+            return
+        known = row.fields.get("assigned")
+        owned = dict(known) if isinstance(known, dict) else {}
+        owned.setdefault(client.member, event.partitions)
+        row.fields["assigned"] = owned
+
+
+def timeline_of(events: Iterable[Event]) -> tuple[StatedGeneration, ...]:
+    """The generations of all groups by their first event. ``events``: in order of time (``case.ordered``)."""
+    timeline = _Timeline()
+    for event in events:
+        timeline.take(event)
+    return tuple(
+        StatedGeneration(group=group, generation=generation, events=tuple(row.events), **row.fields)  # type: ignore[arg-type]
+        for (group, generation), row in timeline.rows.items()
+    )

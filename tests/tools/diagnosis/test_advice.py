@@ -1,0 +1,151 @@
+"""Advice: a change without effect is promised in fewer than 5 % of advices, and a real effect is found."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from click.testing import CliRunner
+
+from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_values
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.tools.cli import kemu
+from kemu.tools.commands.advise import run_changes
+from kemu.tools.commands.compare import Variant, compared_run
+from kemu.tools.diagnosis.advice import (
+    FALSE_PROMISES,
+    RANKED_BY,
+    ProposedChange,
+    Says,
+    changes_for,
+    confidence_for,
+    effect_of,
+    fitting,
+    judge,
+)
+from kemu.tools.intervals import fewest, median_ranks, spread
+
+SEEDS = 12
+CHANGES = 12
+SMALL = """
+summary = "Two members, one of which is away for longer than its session"
+duration = "40s"
+[topics.orders]
+partitions = 4
+rate = "8/s"
+[groups.g]
+topics = ["orders"]
+members = 2
+start_spread = "1s"
+[groups.g.config]
+session.timeout.ms = 10000
+[[plan]]
+at = "15s"
+do = "crash"
+host = "c2"
+for = "20s"
+"""
+
+
+def small() -> Scenario:
+    return scenario_from_toml(SMALL)
+
+
+def row(values: dict[str, list[float]]) -> dict[str, object]:
+    return {"by_seed": values, "runs": SEEDS, "figures": {}, "verdicts": {"holds": SEEDS}, "did_not_work": ""}
+
+
+def drawn(random_: random.Random, pairs: int) -> dict[str, list[float]]:
+    """Values with long tails and ties, as downtime and duplicates have."""
+    return {name: [float(int(random_.paretovariate(1.2))) for _ in range(pairs)] for name in RANKED_BY.values()}
+
+
+def promised(base: dict[str, list[float]], changed: Sequence[dict[str, list[float]]]) -> bool:
+    rows = [(ProposedChange(name=f"{number}", settings=()), row(values)) for number, values in enumerate(changed)]
+    advice = judge(row(base), rows, "downtime_sum")
+    return any(effect.says is Says.BETTER for each in advice.judged for effect in each.effects.values())
+
+
+def test_drawn_changes_without_effect_are_promised_in_fewer_than_5_percent_of_advices() -> None:
+    draws = random.Random("nulls")
+    told = [promised(drawn(draws, SEEDS), [drawn(draws, SEEDS) for _ in range(CHANGES)]) for _ in range(400)]
+    assert sum(told) / len(told) < FALSE_PROMISES
+
+
+def test_runs_that_differ_only_in_their_seeds_are_promised_in_fewer_than_5_percent_of_advices() -> None:
+    """100 seeds' worth of nulls: the change of each pair is another seed of the same scenario."""
+    scenario, draws = small(), random.Random("pairs")
+    bills = [compared_run(Variant("kafka-3.4"), scenario, seed, 0).bill for seed in range(1, 201)]
+    told = []
+    for _ in range(100):
+        chosen = draws.sample(range(len(bills)), SEEDS * (CHANGES + 1))
+        parts = [chosen[at : at + SEEDS] for at in range(0, len(chosen), SEEDS)]
+        found = [{name: [bills[seed][name] for seed in part] for name in RANKED_BY.values()} for part in parts]
+        told.append(promised(found[0], found[1:]))  # type: ignore[arg-type]
+    assert sum(told) / len(told) < FALSE_PROMISES
+
+
+def test_a_real_effect_is_promised_and_a_setting_that_does_nothing_is_said_to_do_nothing() -> None:
+    """The crashed member's session decides its partitions' downtime; 500 or 100 records a poll change nothing here."""
+    scenario = small()
+    changes = (
+        ProposedChange(name="session 30 s", settings=("session.timeout.ms=30000",)),
+        ProposedChange(name="fewer records", settings=("max.poll.records=100",)),
+        ProposedChange(name="session 6 s", settings=("session.timeout.ms=6000", "heartbeat.interval.ms=1000")),
+    )
+    fit, unfit = fitting(scenario, changes)
+    rows = run_changes(scenario, "kafka-3.4", fit, range(1, 11), jobs=1)
+    advice = judge(rows[0], [(change, row) for (change, _), row in zip(fit, rows[1:], strict=True)], "downtime_sum")
+    assert not unfit
+    assert [(each.change.name, each.says) for each in advice.judged] == [
+        ("session 6 s", Says.BETTER),
+        ("fewer records", Says.NOTHING),
+        ("session 30 s", Says.WORSE),
+    ]
+
+
+def test_the_difference_is_that_of_the_runs_by_hand() -> None:
+    scenario, settings = small(), ("session.timeout.ms=20000",)
+    fit = [(ProposedChange(name="20 s", settings=settings), with_values(scenario, settings))]
+    rows = run_changes(scenario, "kafka-3.4", fit, range(1, 2), jobs=1)
+    by_hand = [compared_run(Variant("kafka-3.4"), with_values(scenario, settings), seed, 0).bill for seed in (1,)]
+    assert rows[1]["by_seed"]["downtime_sum"] == [bill["downtime_sum"] for bill in by_hand]
+
+
+def test_the_table_begins_at_the_values_of_the_scenario() -> None:
+    scenario = load_scenario("gc-pause-zombie")
+    changes = {change.name: change.settings for change in changes_for(scenario)}
+    assert changes["session x2"] == ("session.timeout.ms=20000",)
+    assert "static membership" in changes
+    static = {change.name for change in changes_for(load_scenario("rolling-restart-static"))}
+    assert "static membership" not in static
+    assert not fitting(scenario, changes_for(scenario))[1]
+
+
+def test_an_interval_of_more_confidence_is_wider_and_needs_more_seeds() -> None:
+    assert median_ranks(20) == (6, 15)
+    assert median_ranks(20, 0.999) == (3, 18)
+    assert median_ranks(8, 0.999) is None
+    assert fewest(confidence_for(CHANGES)) == 11
+    assert spread(range(20), 0.999).low == 2
+
+
+def test_a_figure_without_a_value_in_some_seed_is_judged_by_the_other_seeds() -> None:
+    before: list[float | None] = [None, *[10.0] * 11]
+    after: list[float | None] = [5.0, *[4.0] * 11]
+    effect = effect_of("downtime_sum", before, after, 0.99)
+    assert effect is not None
+    assert (effect.says, effect.median) == (Says.BETTER, -6.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["steady-group", "--seeds", "1:5"], "need"),
+        (["no-such-scenario"], "no-such-scenario"),
+        (["steady-group", "--try", "no.key=1"], "no.key"),
+    ],
+)
+def test_bad_input_is_one_message(words: list[str], said: str) -> None:
+    result = CliRunner().invoke(kemu, ["advise", *words])
+    assert result.exit_code
+    assert said in f"{result.output}{result.exception}"

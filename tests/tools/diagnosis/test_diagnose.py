@@ -1,0 +1,89 @@
+"""Causes of real logs equal the causes that people read in them, and no damage of a log raises."""
+
+import random
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kemu.tools.diagnosis.causes import CAUSES
+from kemu.tools.diagnosis.diagnose import MEANS, NONE, UNKNOWN, diagnose
+from kemu.tools.incident.incident import How, Incident, client_of
+from kemu.tools.logs.events import Event
+from tests.tools.diagnosis.truth import NAMES, truth
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_causes_are_those_that_people_read(name: str) -> None:
+    assert sorted(diagnose(truth(name).events).causes) == sorted(truth(name).causes)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_answer_has_evidence_of_the_log_and_a_remedy_with_its_source(name: str) -> None:
+    lines = {event.line for event in truth(name).events}
+    for answer in diagnose(truth(name).events).answers:
+        assert answer.cause in MEANS
+        assert {event.line for event in answer.finding.evidence} <= lines
+        if answer.cause in CAUSES:
+            assert answer.finding.evidence
+            assert answer.addressed_by
+            assert all(remedy.text and remedy.source for remedy in answer.addressed_by)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_order_of_the_lines_does_not_matter_if_every_line_has_a_time(name: str) -> None:
+    """Files may be sorted by newest first, or put together."""
+    events = list(truth(name).events)
+    if any(event.at_us is None for event in events) or len({event.at_us for event in events}) < len(events):
+        return
+    random.Random(name).shuffle(events)
+    assert diagnose(events) == diagnose(truth(name).events)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_damaged_log_raises_nothing_and_invents_nothing(data: st.DataObject) -> None:
+    """Lines are dropped, shuffled and lose their times, members and groups."""
+    events = list(truth(data.draw(st.sampled_from(NAMES))).events)
+    kept = data.draw(st.lists(st.sampled_from(events), max_size=2 * len(events)))
+    torn = [_without(each, data.draw(st.sampled_from(TORN))) for each in kept]
+    found = diagnose(torn)
+    assert found.answers
+    members = {event.member for event in kept}
+    assert {row.member for row in found.timeline} <= members | {None}
+    assert all(event in torn or attrs.evolve(event, group=None) in _without_group(torn) for answer in found.answers
+               for event in answer.finding.evidence)  # fmt: skip
+
+
+TORN = ("time", "at_us", "member", "group", "generation", "reason", "partitions", "cause", "error", "members")
+
+
+def _without(event: Event, field: str) -> Event:
+    fields: dict[str, Any] = {field: None}
+    return attrs.evolve(event, **fields)
+
+
+def _without_group(events: list[Event]) -> list[Event]:
+    return [attrs.evolve(event, group=None) for event in events]
+
+
+def test_a_log_without_a_record_of_a_group_is_unknown() -> None:
+    assert diagnose([]).causes == (UNKNOWN,)
+
+
+def test_a_departure_is_counted_once_though_two_lines_state_it() -> None:
+    departures = Incident(truth("broker-2.2-expiry-markdown").events).departures
+    assert [each.how for each in departures] == [How.EXPIRED]
+    assert len(departures[0].events) == 2
+
+
+def test_a_member_that_hears_of_a_rebalance_is_no_cause() -> None:
+    """Only the member that joined is new; the refused one is a victim."""
+    assert diagnose(truth("java-3.7-static-members-second-joins").events).causes == (NONE,)
+
+
+def test_a_client_id_is_the_member_id_without_its_uuid() -> None:
+    assert client_of("consumer-g2-1-7955b336-1002-4215-9d3d-086df8379af4") == "consumer-g2-1"
+    assert client_of("****") == client_of(None) == ""
