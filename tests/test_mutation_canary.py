@@ -50,9 +50,13 @@ def seeds_of(mutation: Mutation) -> int:
 
 
 def one_of_each_checker(mutations: list[Mutation]) -> frozenset[Mutation]:
-    """For each checker the mutation with the fewest runs, and one that a test notices."""
+    """For each checker the mutation with the fewest runs, and one that a test notices; small scenarios are cheaper."""
+
+    def cost(mutation: Mutation) -> tuple[int, bool]:
+        return seeds_of(mutation), not all(".toml:" in run for run in mutation.runs)
+
     chosen: dict[str, Mutation] = {}
-    for mutation in sorted(mutations, key=seeds_of):
+    for mutation in sorted(mutations, key=cost):
         noticed_by = mutation.caught_by.partition("/")[0] if mutation.caught_by in SPEAKERS else "a test"
         chosen.setdefault(noticed_by, mutation)
     return frozenset(chosen.values())
