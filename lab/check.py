@@ -1,6 +1,7 @@
-"""``python -m lab.check [--all] [STEP ...]``: the checks that a change must pass, the quickest first.
+"""``python -m lab.check [--all] [STEP ...]``: the checks that a change must pass.
 
-``--all`` runs the full set of tests, as before a release; otherwise the short set is run (``tests/conftest.py``).
+mypy uses one core only, so it runs beside the other steps. ``--all`` runs the full set of tests, as before a release;
+otherwise the short set is run (``tests/conftest.py``).
 """
 
 import importlib.util
@@ -9,12 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 ALL = "--all"
+BESIDE = "mypy --strict"
+"""The step that runs beside the others, and is reported last."""
 SHORT_SET, ALL_SETS = "short", "not soak"
 """pytest's mark expressions for the short set, and for the short and the full set together."""
 
@@ -25,13 +29,12 @@ def steps(marked: str = SHORT_SET) -> list[tuple[str, list[str]]]:
     Args:
         marked: the mark expression that selects the tests.
     """
-    parallel = ["-n", "auto", "--dist", "loadgroup"] if importlib.util.find_spec("xdist") else []
+    parallel = ["-n", "auto", "--dist", "loadgroup", "--no-loadscope-reorder"]
     return [
-        ("layers", ["-m", "pytest", "tests/test_layers.py"]),
+        (BESIDE, ["-m", "mypy"]),
         ("ruff check", ["-m", "ruff", "check", "."]),
         ("ruff format", ["-m", "ruff", "format", "--check", "."]),
-        ("mypy --strict", ["-m", "mypy"]),
-        ("tests", ["-m", "pytest", "-m", marked, *parallel]),
+        ("tests", ["-m", "pytest", "-m", marked, *(parallel if importlib.util.find_spec("xdist") else ())]),
     ]
 
 
@@ -50,6 +53,24 @@ def environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
 
+def ran(arguments: Sequence[str], output: int | None) -> tuple[int, str, float]:
+    """Run a step to its end.
+
+    Args:
+        arguments: those of Python.
+        output: ``subprocess.PIPE`` to keep the printed text, None to print at once.
+
+    Returns:
+        The exit code, the kept text, and the time in seconds.
+    """
+    began_s = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env=environment(), check=False, text=True,
+        stdout=output, stderr=output and subprocess.STDOUT,
+    )  # fmt: skip
+    return done.returncode, done.stdout or "", time.perf_counter() - began_s
+
+
 def main(arguments: Sequence[str] = ()) -> int:
     """Run every step, or the named steps; print the time of each step.
 
@@ -63,16 +84,20 @@ def main(arguments: Sequence[str] = ()) -> int:
     if unknown:
         print(f"no such check: {', '.join(unknown)}; the checks are: {', '.join(known)}")
         return 2
+    chosen = [each for each in (*steps(marked), *(extra_steps() if wanted else ())) if not wanted or each[0] in wanted]
     failed: list[tuple[str, int]] = []
-    for name, arguments in (*steps(marked), *(extra_steps() if wanted else ())):
-        if wanted and name not in wanted:
-            continue
-        print(f"--- {name}", flush=True)
-        began_s = time.perf_counter()
-        code = subprocess.run([sys.executable, *arguments], cwd=ROOT, env=environment(), check=False).returncode
-        print(f"--- {name}: {'passed' if code == 0 else 'FAILED'} in {time.perf_counter() - began_s:.1f} s", flush=True)
-        if code:
-            failed.append((name, code))
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        began = [
+            (name, beside.submit(ran, arguments, subprocess.PIPE) if name == BESIDE else None, arguments)
+            for name, arguments in chosen
+        ]
+        for name, running, arguments in sorted(began, key=lambda each: each[1] is not None):
+            print(f"--- {name}", flush=True)
+            code, text, took_s = running.result() if running else ran(arguments, None)
+            print(text, end="")
+            print(f"--- {name}: {'passed' if code == 0 else 'FAILED'} in {took_s:.1f} s", flush=True)
+            if code:
+                failed.append((name, code))
     if failed:
         print(f"failed: {', '.join(name for name, _ in failed)}")
     return failed[0][1] if failed else 0

@@ -13,6 +13,7 @@ import re
 import sys
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from attrs import frozen
@@ -44,6 +45,7 @@ RETIRED = {
 }
 """Pattern of a retired word -> word to use. A pattern matches whole words of prose, regardless of case."""
 
+ANY_RETIRED = re.compile(rf"\b(?:{'|'.join(RETIRED)})\b", re.IGNORECASE)
 KEPT = re.compile(r"linger\.ms|linger_ms|append\.linger|linger")
 LAYOUT = re.compile(r"(?ms)^ *=====.*=====$|(?<=::\n)\n(?: {4}[^\n]*\n|\n)*")
 """Pattern of tables, and of indented blocks after a double colon, in docstrings."""
@@ -63,6 +65,8 @@ class Sentence:
     def retired(self) -> list[str]:
         """The retired words of this sentence, each with the word to use."""
         plain = self.without_quotes
+        if not ANY_RETIRED.search(plain):
+            return []
         return [
             f"{match.group()!r} is retired: {better}"
             for pattern, better in RETIRED.items()
@@ -100,12 +104,18 @@ def sentences_of(text: str, file: str, line: int) -> Iterator[Sentence]:
         at = line + text[: text.find(part) + len(part)].count("\n")
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """The parsed module. Parsing takes most of the time of a reader of sources, so each file is parsed once."""
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
 def of_python(path: Path) -> Iterator[Sentence]:
     """Yield the sentences of docstrings (including attributes'), comments, and arguments such as ``help`` or
     ``summary``.
     """
     source, file = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             text = re.sub(r"(?m)^\s*(Args|Returns|Raises|Source|In|Out|Yields):", "\n", node.value.value)
             text = re.sub(LAYOUT, lambda match: "\n" * match.group().count("\n"), text)
@@ -128,8 +138,7 @@ def of_python(path: Path) -> Iterator[Sentence]:
 
 def printed(path: Path) -> Iterator[Sentence]:
     """Yield the texts that the code may print: string constants of at least three words, without docstrings."""
-    source, file = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
-    tree = ast.parse(source)
+    tree, file = tree_of(path), path.relative_to(ROOT).as_posix()
     aside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):

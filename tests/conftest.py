@@ -25,18 +25,17 @@ pytest_plugins = ("kemu.tools.testkit.plugin",)
 LONG = (
     "tests/tools/pipeline/",
     "tests/test_mutation_canary.py",
+    "tests/emulator/test_streams.py",
     "tests/emulator/cluster/",
+    "tests/emulator/injection/",
 )
-"""The longest tests begin first, so that no worker is idle at the end."""
+"""The longest files begin first, so that no worker is idle at the end."""
 COSTLY = Path(__file__).parent / "full.txt"
 PROMOTED = Path(__file__).parent / "short.txt"
 FEWEST_ROOMS = 4
 """The cost of rooms is printed only if tests of so many rooms ran."""
 DEAR_CPU_S = 3.0
 """A test of the short set that needs more CPU time is named at the end."""
-
-Decoding.always = True
-"""Every message of the tests is decoded from its bytes; runs of users get the sent objects."""
 
 settings.register_profile("short", max_examples=SHORT_EXAMPLES)
 settings.register_profile("full", max_examples=FULL_EXAMPLES)
@@ -73,13 +72,24 @@ def cases_beyond(items: list[pytest.Item]) -> Iterator[pytest.Item]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw fewer Hypothesis examples when only the short set is run."""
-    settings.load_profile("short" if config.getoption("markexpr", "") == "short" else "full")
+    """In the short set draw fewer Hypothesis examples, and decode messages only where a test asks (``decoded``)."""
+    short = config.getoption("markexpr", "") == "short"
+    settings.load_profile("short" if short else "full")
+    Decoding.always = not short
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decode every message of the test from its bytes, as all tests of the full set do; users get the sent objects."""
+    monkeypatch.setattr(Decoding, "always", True)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of the short set before ``-m`` is applied; move long tests to the front."""
+    """Mark the tests of the short set before ``-m`` is applied; move long files to the front.
+
+    pytest-xdist runs the tests of a file in one process (``--dist loadgroup``), so that they share fixtures and caches.
+    """
     listed = promoted()
     for item in cases_beyond(items):
         item.add_marker(pytest.mark.full("see tests/full.txt"))
@@ -88,6 +98,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.get_closest_marker("full") is None or listed & {item.nodeid, item.nodeid.rpartition("@")[0]}
         ):
             item.add_marker("short")
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 

@@ -4,6 +4,10 @@ import ast
 from functools import cache
 from pathlib import Path
 
+import pytest
+
+from lab.prose import tree_of
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("kemu/protocol", "kemu/actors", "kemu/emulator", "kemu/tools", "lab")
 
@@ -27,4 +31,8 @@ def text(path: Path) -> str:
 @cache
 def nodes(path: Path) -> tuple[ast.AST, ...]:
     """All that Python sees in a module."""
-    return tuple(ast.walk(ast.parse(text(path), str(path))))
+    return tuple(ast.walk(tree_of(path)))
+
+
+ONE_PROCESS = pytest.mark.xdist_group("sources")
+"""The mark of tests that read all sources, so that one process parses them, once."""

@@ -174,10 +174,10 @@ def test_the_continuous_check_calls_the_bootstrap_and_nothing_else() -> None:
 
 
 def test_the_check_names_its_steps_and_refuses_others(capsys: pytest.CaptureFixture[str]) -> None:
-    """ruff, mypy --strict, the layers, the tests."""
+    """ruff, mypy --strict, the tests."""
     names = [name for name, _ in check.steps()]
 
-    assert names == ["layers", "ruff check", "ruff format", "mypy --strict", "tests"]
+    assert names == ["mypy --strict", "ruff check", "ruff format", "tests"]
     assert check.main(["flake8"]) == 2
     assert "mypy --strict" in capsys.readouterr().out
 
@@ -218,9 +218,16 @@ def test_the_lists_of_tests_name_tests_that_exist() -> None:
 def test_the_check_reports_the_first_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All steps run, so that one sees everything at once."""
-    codes = iter([0, 5, 0, 1, 0])
-    monkeypatch.setattr(check.subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, next(codes)))
+    """All steps run, so that one sees everything at once; mypy, which runs beside the others, is reported last."""
+    codes = {"check": 5, "mypy": 1}
+
+    def pretend(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, max(codes.get(word, 0) for word in command), "said\n")
+
+    monkeypatch.setattr(check.subprocess, "run", pretend)
 
     assert check.main() == 5
-    assert "failed: ruff check, mypy --strict" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "failed: ruff check, mypy --strict"
+    assert "said" in lines
+    assert lines[-2].startswith("--- mypy --strict: FAILED in ")

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources import PACKAGES, ROOT, nodes, place, sources
+from tests.sources import ONE_PROCESS, PACKAGES, ROOT, nodes, place, sources
+
+pytestmark = ONE_PROCESS
 
 MAY_IMPORT = {
     "kemu/protocol": {"kemu.protocol"},

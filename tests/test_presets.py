@@ -19,6 +19,7 @@ SEEDS_TO_FIRE_IN = 5
 SOAK_SEEDS = range(1, 201)
 
 
+@pytest.mark.usefixtures("decoded")
 @pytest.mark.parametrize("name", by_preset())
 def test_a_preset_holds_and_its_faults_fire(name: str) -> None:
     """On life, as it is run by default; more than one seed only if a line of its plan has not taken effect in it."""

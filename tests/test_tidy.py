@@ -3,7 +3,9 @@
 import ast
 import re
 
-from tests.sources import PACKAGES, ROOT, nodes, place, sources, text
+from tests.sources import ONE_PROCESS, PACKAGES, ROOT, nodes, place, sources, text
+
+pytestmark = ONE_PROCESS
 
 MOST_LINES = 900
 MOST_LINES_OF_TESTS = 1_000

@@ -6,6 +6,9 @@ Docstrings, comments, help texts and pages keep every rule. Texts that the code 
 import pytest
 
 from lab.prose import DEFAULT, ROOT, printed, sentences
+from tests.sources import ONE_PROCESS
+
+pytestmark = ONE_PROCESS
 
 DEEPEST = 3
 """A room is a folder, or a page of its own; deeper folders belong to the room above them."""

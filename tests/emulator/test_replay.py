@@ -1,6 +1,6 @@
 """A trace replays on today's machines; where they would answer differently, the replay says so."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from kemu.emulator.chance import Seeded
 from kemu.emulator.engine.loop import run_plain, run_trio
 from kemu.emulator.replay import replay, rerun, state_of
 from kemu.emulator.runner import Run, run
-from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.traces import Trace, read_trace
 from kemu.protocol.config import BrokerConfig
@@ -19,14 +19,25 @@ PRESETS = ["steady-group", "gc-pause-zombie", "coordinator-moved", "rolling-rest
 SECOND = 1_000_000
 
 
+class Traces(dict[str, Path]):
+    """Name of a preset -> its trace, made when a test first asks; a group at rest for 40 s is long enough."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def __missing__(self, name: str) -> Path:
+        scenario = load_scenario(name)
+        if name == "steady-group":
+            scenario = with_values(scenario, ["duration=40s"])
+        path = self[name] = self._folder / f"{name}.kemu"
+        run(scenario, seed=3, loop="bare", trace=path)
+        return path
+
+
 @pytest.fixture(scope="module")
-def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
-    folder = tmp_path_factory.mktemp("traces")
-    made = {}
-    for name in PRESETS:
-        made[name] = folder / f"{name}.kemu"
-        run(load_scenario(name), seed=3, loop="bare", trace=made[name])
-    yield made
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Traces:
+    return Traces(tmp_path_factory.mktemp("traces"))
 
 
 @pytest.mark.parametrize("name", PRESETS)

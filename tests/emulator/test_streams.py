@@ -28,15 +28,25 @@ CASES = {vector["name"]: vector for vector in load("streams_walkthroughs.json")[
 CHANGELOG = "app-store-changelog"
 
 
-def streams(*plan: Mapping[str, Any], members: int = 3, seconds: int = 60, **settings: object) -> Scenario:
-    """Five tasks with state; heartbeats in step, so that a run has one order of events."""
+def streams(
+    *plan: Mapping[str, Any], members: int = 3, seconds: int = 60, rate: int = 20, **settings: object
+) -> Scenario:
+    """Five tasks with state; heartbeats in step, so that a run has one order of events.
+
+    Args:
+        plan: the lines of the plan.
+        members: the number of instances.
+        seconds: the duration.
+        rate: records per second, each of which costs several steps; higher where a test counts restored records.
+        settings: keys of the application, with underscores.
+    """
     data: dict[str, Any] = {
         "name": "streams",
         "duration": f"{seconds}s",
         "draws": "calm",
         "profile": "kip-429-v99",
         "brokers": {"config": {"group.initial.rebalance.delay.ms": 0}},
-        "topics": {"in": {"partitions": 5, "rate": "100/s"}, CHANGELOG: {"partitions": 5, "rate": "0/s"}},
+        "topics": {"in": {"partitions": 5, "rate": f"{rate}/s"}, CHANGELOG: {"partitions": 5, "rate": "0/s"}},
         "groups": {
             "app": {
                 "members": members,
@@ -68,7 +78,7 @@ def test_the_page_s_scale_up_comes_out_row_by_row_in_a_cluster() -> None:
     """KIP-429 v99, "Scale Up Running Application": its T1 to T5 are 0_0, 0_3, 0_1, 0_4 and 0_2 of three that start."""
     named = dict(zip(("0_0", "0_3", "0_1", "0_4", "0_2"), ("T1", "T2", "T3", "T4", "T5"), strict=True))
     joins = [{"at": f"{at}s", "do": "add-members", "group": "app"} for at in (20, 27)]
-    scenario = streams(*joins, emulated_assignor_stage=1, emulated_restore_us_per_record=20_000)
+    scenario = streams(*joins, rate=100, emulated_assignor_stage=1, emulated_restore_us_per_record=20_000)
     found = facts(scenario)
     decided = [fact for fact in of(TasksDecided, found) if len(fact.given) > 3]
 
@@ -175,7 +185,7 @@ def _calls(at_us: int, fact: object, began_us: int) -> bool:
 def test_an_instance_that_is_told_to_leave_hands_its_tasks_over_and_closes() -> None:
     """KIP-429 v99, "Scale Down Running Application": others learn its tasks; empty, it is released and shuts down."""
     plan = ({"at": "20s", "do": "scale-down", "group": "app", "hosts": ["c2"]},)
-    scenario = streams(*plan, emulated_assignor_stage=2, emulated_restore_us_per_record=2_000)
+    scenario = streams(*plan, seconds=45, rate=100, emulated_assignor_stage=2, emulated_restore_us_per_record=2_000)
     found = facts(scenario)
     decided = [fact for fact in of(TasksDecided, found) if any(row.learning for row in fact.given)]
     (released,) = [(at_us, fact.instance) for at_us, _, fact in found if type(fact) is InstanceReleased]
@@ -216,7 +226,7 @@ def test_a_percentage_is_what_stays_and_the_least_loaded_go_first() -> None:
 def test_at_the_deadline_tasks_are_taken_from_who_is_leaving() -> None:
     """scale.down.timeout.ms: the leader asks for the rebalance; learners restore the rest as owners."""
     plan = ({"at": "20s", "do": "scale-down", "group": "app", "hosts": ["c2"]},)
-    scenario = streams(*plan, emulated_restore_us_per_record=40_000, scale_down_timeout_ms=10_000)
+    scenario = streams(*plan, seconds=45, rate=100, emulated_restore_us_per_record=40_000, scale_down_timeout_ms=10_000)
     (released,) = [at_us for at_us, _, fact in facts(scenario) if type(fact) is InstanceReleased]
 
     assert 30_000_000 <= released <= 40_000_000
@@ -253,7 +263,9 @@ def test_who_is_told_to_stay_after_all_stays() -> None:
 
 def test_a_learner_becomes_active_without_restoring_again() -> None:
     """The learner's state is kept (recycled): after it became active only the tail of the changelog is read."""
-    scenario = streams({"at": "20s", "do": "add-members", "group": "app"}, emulated_assignor_stage=1)
+    scenario = streams(
+        {"at": "20s", "do": "add-members", "group": "app"}, rate=100, seconds=45, emulated_assignor_stage=1
+    )
     found = facts(scenario)
     restored = [fact for fact in of(TaskRestored, found) if fact.instance == "c4"]
     as_learner = sum(fact.last - fact.first for fact in restored if fact.role == "learner")
@@ -270,7 +282,7 @@ def test_a_learner_becomes_active_without_restoring_again() -> None:
 def test_who_comes_back_from_a_crash_restores_from_its_checkpoint(guarantee: str, least: int) -> None:
     """Written every commit.interval.ms; state that must be exact has none while it is open."""
     crash = {"at": "45s", "do": "crash", "host": "c1", "for": "5s"}
-    found = facts(streams(crash, members=1, processing_guarantee=guarantee))
+    found = facts(streams(crash, members=1, rate=100, processing_guarantee=guarantee))
     first = [fact.first for at_us, _, fact in found if type(fact) is TaskRestored and at_us > 45_000_000]
 
     assert min(first) == 0 if least == 0 else least < min(first) < 700
@@ -309,7 +321,7 @@ def test_the_tasks_of_a_crashed_instance_are_restored_elsewhere_and_lose_nothing
 
 def test_a_standby_takes_over_where_it_is() -> None:
     """num.standby.replicas = 1: what the standby has is not read again."""
-    found = facts(streams({"at": "20s", "do": "crash", "host": "c3"}, seconds=60, num_standby_replicas=1))
+    found = facts(streams({"at": "20s", "do": "crash", "host": "c3"}, rate=100, seconds=45, num_standby_replicas=1))
     restored = [fact for fact in of(TaskRestored, found) if fact.role == "active"]
 
     assert sum(fact.last - fact.first for fact in restored) < 50
@@ -321,6 +333,7 @@ def test_warm_ups_get_their_tasks_once_they_are_within_the_acceptable_lag() -> N
         streams(
             {"at": "30s", "do": "add-members", "group": "app"},
             seconds=70,
+            rate=100,
             emulated_task_assignor="ha",
             acceptable_recovery_lag=100,
             probing_rebalance_interval_ms=12_000,
@@ -348,7 +361,7 @@ def _with_four(fact: object) -> bool:
 def test_with_every_copy_within_the_acceptable_lag_tasks_move_at_once() -> None:
     """The lag is what is compared: 10,000 records (KIP-441's default) are more than there are after half a minute."""
     plan = ({"at": "30s", "do": "add-members", "group": "app"},)
-    found = facts(streams(*plan, seconds=50, emulated_task_assignor="ha"))
+    found = facts(streams(*plan, rate=100, seconds=50, emulated_task_assignor="ha"))
     last = [fact for fact in of(TasksDecided, found) if len(fact.given) == 4][-1]
 
     assert [len(row.assigned) for row in last.given] == [2, 1, 1, 1]
@@ -358,7 +371,7 @@ def test_who_comes_back_has_its_tasks_by_what_lies_on_its_disk() -> None:
     """Kafka: checkpoints count among the offset sums, so a restart within the probing interval warms nothing up."""
     plan = ({"at": "45s", "do": "crash", "host": "c1", "for": "25s"},)
     settings = {"emulated_task_assignor": "ha", "acceptable_recovery_lag": 1_000, "commit_interval_ms": 5_000}
-    found = facts(streams(*plan, members=2, seconds=110, **settings))
+    found = facts(streams(*plan, members=2, rate=100, seconds=110, **settings))
     back = [fact for at_us, _, fact in found if type(fact) is TaskRestored and at_us > 70_000_000]
 
     assert {fact.instance for fact in back} == {"c1"}

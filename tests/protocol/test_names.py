@@ -2,8 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from kemu.protocol.names import (
     offsets_partition_of,
 )
 from tests.protocol.vectors import examples
+from tests.sources import ONE_PROCESS, ROOT, nodes
 
 
 @pytest.mark.parametrize("row", examples("group->offsets partition (50 partitions)"))
@@ -75,12 +75,9 @@ def test_another_host_has_no_broker_id(other: str):
         broker_of(other)
 
 
-ROOT = Path(__file__).parents[2]
-
-
-def addresses_in(source: str, path: str = "") -> Iterator[str]:
+def addresses_in(nodes: Iterable[ast.AST], path: str = "") -> Iterator[str]:
     """Where a module makes or reads an address itself: f"b{...}", "/controller", int(host[1:]), "zk" and so on."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         match node:
             case ast.JoinedStr(values=values):
                 for before, part in zip([None, *values], values, strict=False):
@@ -109,9 +106,10 @@ def addresses_in(source: str, path: str = "") -> Iterator[str]:
 )  # fmt: skip
 def test_the_scan_finds_an_address_that_is_made_or_read_by_hand(line: str):
     """Patterns for the next test: each of these was once in the code."""
-    assert list(addresses_in(line))
+    assert list(addresses_in(ast.walk(ast.parse(line))))
 
 
+@ONE_PROCESS
 def test_no_other_module_makes_or_reads_addresses():
     """``kemu/protocol/names.py`` is the one address book: how actors are called can be changed there alone."""
     found = []
@@ -119,5 +117,5 @@ def test_no_other_module_makes_or_reads_addresses():
         for file in sorted((ROOT / folder).rglob("*.py")):
             path = file.relative_to(ROOT).as_posix()
             if path != "kemu/protocol/names.py":
-                found += addresses_in(file.read_text(), path)
+                found += addresses_in(nodes(file), path)
     assert found == []

@@ -1,6 +1,12 @@
 """Fixtures for tests of command lines."""
 
+from collections.abc import Iterator
+
 import pytest
+
+from kemu.tools.determinism.watch import SweepWatch
+
+SAW = SweepWatch.saw
 
 
 @pytest.fixture(autouse=True)
@@ -13,3 +19,17 @@ def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs stay in the process of the test, unless it asks for ``--jobs``."""
     monkeypatch.setenv("KEMU_JOBS", "1")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def runs_once() -> Iterator[None]:
+    """No sample of a sweep is repeated in another process, which takes a second to start; see ``repeated``."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SweepWatch, "saw", lambda self, asked, digest: None)
+        yield
+
+
+@pytest.fixture
+def repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweeps repeat a sample of their runs, as they do for users."""
+    monkeypatch.setattr(SweepWatch, "saw", SAW)

@@ -131,7 +131,7 @@ def test_a_signal_prints_the_finished_results_and_ends_with_its_code(
 ) -> None:
     """``run`` prints its table at the end, ``swarm`` a line after each run."""
     words = [command, "steady-group", "--seeds", "1:100000", "--jobs", "1"]
-    words += ["--trace", str(tmp_path / "t.kemu")] if command == "run" else []
+    words += ["--set", "duration=10s", "--trace", str(tmp_path / "t.kemu")] if command == "run" else []
     sweep = subprocess.Popen(
         [sys.executable, "-m", "kemu", *words],
         stdout=subprocess.PIPE,

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binom, quantile_test
 
 from kemu.tools.intervals import CONFIDENCE, differs, median_ranks, p95_rank, spread
 
@@ -10,6 +9,8 @@ from kemu.tools.intervals import CONFIDENCE, differs, median_ranks, p95_rank, sp
 @pytest.mark.parametrize("count", [6, 7, 20, 40, 41, 100, 1_000])
 def test_the_ranks_are_those_of_scipy_s_own_quantile_test(count: int) -> None:
     """An implementation of its own: ``scipy.stats.quantile_test`` inverts the test on the values."""
+    from scipy.stats import quantile_test
+
     values = np.random.default_rng(count).lognormal(size=count)
     told, exact = spread(list(values)), quantile_test(values, p=0.5).confidence_interval(CONFIDENCE)
 
@@ -58,6 +59,8 @@ def test_cells_that_are_not_the_same_differ() -> None:
 
 def test_the_ranks_are_those_of_scipy_s_binomial_distribution() -> None:
     """Up to sizes that nobody runs."""
+    from scipy.stats import binom
+
     counts = [*range(6, 400), 1_000, 10_000, 54_321]
 
     assert [median_ranks(count) for count in counts] == [

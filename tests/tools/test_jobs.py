@@ -102,6 +102,7 @@ def test_two_processes_print_the_same_as_one(command: str) -> None:
     assert one.exit_code == 0, one.output
 
 
+@pytest.mark.usefixtures("repeated")
 def test_a_sweep_on_two_processes_repeats_the_same_sample_of_its_runs() -> None:
     """Once, by the process that takes no other part."""
     done = call("run", "steady-group", "--seeds", "1:3", "--set", "duration=10s", "--jobs", "2")
@@ -109,6 +110,7 @@ def test_a_sweep_on_two_processes_repeats_the_same_sample_of_its_runs() -> None:
     assert "1 run of 3 repeated in another process: equal" in done.stderr
 
 
+@pytest.mark.usefixtures("repeated")
 def test_an_assignor_of_the_user_works_in_workers() -> None:
     """It is found by the import path of this process. It depends on hashes, so the repeated run differs."""
     task = ("steady-group", "--seeds", "1:2", "--set", "duration=10s", "--set", f"assignors=['{HASHED}']")

@@ -7,18 +7,20 @@ import pytest
 
 from kemu.emulator.checkers.allowances import ALLOWANCES, Allowance
 from kemu.emulator.findings import kinds_by_checker
+from lab.prose import tree_of
+from tests.sources import ONE_PROCESS, ROOT, nodes, text
 
-ROOT = Path(__file__).parents[3]
+pytestmark = ONE_PROCESS
 JUDGE = ("kemu/emulator/checkers", "kemu/emulator/watching", "kemu/emulator/findings.py")
 """What counts as the judge."""
 
 
-def lines_of_code(source: str, nodes: list[ast.AST]) -> set[int]:
-    """Lines of these parts of a file that are code: no blank lines, no comments, no docstrings."""
-    rows = source.splitlines()
-    lines = {line for node in nodes for line in range(_first_line(node), (_last_line(node) or len(rows)) + 1)}
+def lines_of_code(path: Path, part: ast.AST) -> set[int]:
+    """Lines of this part of a file that are code: no blank lines, no comments, no docstrings."""
+    rows = text(path).splitlines()
+    lines = set(range(_first_line(part), (_last_line(part) or len(rows)) + 1))
     prose: set[int] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(path):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             prose.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return {line for line in lines - prose if rows[line - 1].strip() and not rows[line - 1].lstrip().startswith("#")}
@@ -36,8 +38,7 @@ def part_of(code: str) -> tuple[Path, set[int]]:
     """The file and the lines of code that a row's ``code`` names."""
     module, _, name = code.partition(":")
     path = ROOT / (module.replace(".", "/") + ".py")
-    source = path.read_text()
-    node: ast.AST = ast.parse(source)
+    node: ast.AST = tree_of(path)
     for each in [part for part in name.split(".") if part]:
         found = [
             child
@@ -46,7 +47,7 @@ def part_of(code: str) -> tuple[Path, set[int]]:
         ]
         assert found, f"{code}: there is no {each} in {path.name}"
         node = found[0]
-    return path, lines_of_code(source, [node])
+    return path, lines_of_code(path, node)
 
 
 def shares() -> tuple[int, int]:
@@ -58,7 +59,7 @@ def shares() -> tuple[int, int]:
             allowed.setdefault(path, set()).update(lines)
     files = [file for each in JUDGE for file in ([ROOT / each] if each.endswith(".py") else (ROOT / each).glob("*.py"))]
     table = ROOT / "kemu/emulator/checkers/allowances.py"
-    total = sum(len(lines_of_code(file.read_text(), [ast.parse(file.read_text())])) for file in files if file != table)
+    total = sum(len(lines_of_code(file, tree_of(file))) for file in files if file != table)
     return sum(len(lines) for lines in allowed.values()), total
 
 
@@ -76,8 +77,7 @@ def test_each_allowance_bounds_a_rule_and_has_two_tests(row: Allowance) -> None:
         assert part_of(code)[1], f"{row.name}: no code in {code}"
     for test in (row.needed_by, row.bounded_by):
         file, _, name = test.partition("::")
-        tree = ast.parse((ROOT / file).read_text())
-        tests = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        tests = {node.name: node for node in nodes(ROOT / file) if isinstance(node, ast.FunctionDef)}
         assert name in tests, f"{row.name}: {test} does not exist"
         both = row.needed_by != row.bounded_by or "parametrize" in "".join(map(ast.unparse, tests[name].decorator_list))
         assert both, f"{row.name}: {test} is one case only"

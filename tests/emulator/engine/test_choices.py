@@ -2,16 +2,15 @@
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from kemu.emulator.chance import Choices, Entry, Seeded, Stream
 from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.engine.world import World
 from kemu.emulator.trace.traces import TraceWriter
 from tests.emulator.engine.toys import HEADER, Caller, Echo, call, digest, echo
+from tests.sources import ONE_PROCESS, ROOT, nodes
 
 SECOND = 1_000_000
-ROOT = Path(__file__).resolve().parents[3]
 
 
 class Steered(Seeded):
@@ -97,6 +96,7 @@ def test_every_stream_of_a_world_is_asked_of_its_choices_once() -> None:
     assert len(choices.asked) == len(set(choices.asked)) > 3
 
 
+@ONE_PROCESS
 def test_chance_is_made_in_one_module() -> None:
     """Only ``emulator.chance`` imports ``random``; in ``lab`` benches, samples and cases for a real Kafka do, too."""
     cases = ("task_assignors/cases.py", "assignors/cases.py", "raw/drawing.py")
@@ -112,7 +112,7 @@ def test_chance_is_made_in_one_module() -> None:
             place = path.relative_to(ROOT).as_posix()
             if place == "kemu/emulator/chance.py" or place.startswith(own):
                 continue
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in nodes(path):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 if isinstance(node, ast.ImportFrom):
                     names = [node.module or ""]

@@ -36,9 +36,9 @@ from kemu.emulator.metrics.metrics import FIGURES
 from click.testing import CliRunner
 from kemu.tools.cli import kemu
 for arguments in (
-    ["run", "steady-group", "--set", "duration=20s", "--format", "json"],
-    ["run", "steady-group", "--set", "duration=20s"],
-    ["compare", "steady-group", "--profiles", "kafka-3.4", "--seeds", "1:1", "--set", "duration=20s"],
+    ["run", "steady-group", "--set", "duration=14s", "--format", "json"],
+    ["run", "steady-group", "--set", "duration=14s"],
+    ["compare", "steady-group", "--profiles", "kafka-3.4", "--seeds", "1:1", "--set", "duration=14s"],
     ["describe", "durable_commits"],
 ):
     print(CliRunner().invoke(kemu, arguments, catch_exceptions=False).stdout)

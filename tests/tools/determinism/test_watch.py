@@ -16,13 +16,15 @@ from kemu.tools.determinism.run_entries import Entry, run_reporting
 from kemu.tools.determinism.watch import CANARY, Differs, SweepWatch, SweptRun, canary, compared_with, fails
 from kemu.tools.exits import BROKEN, NONDETERMINISM
 
+pytestmark = pytest.mark.usefixtures("repeated")
+
 BY_HASH = "tests.tools.determinism.hashing:ByHash"
 ELSEWHERE = "tests.tools.determinism.hashing:BreaksElsewhere"
 
 
 def short(*settings: str) -> Scenario:
     """A group that starts, and little more."""
-    return with_values(load_scenario("steady-group"), ["duration=20s", *settings])
+    return with_values(load_scenario("steady-group"), ["duration=8s", *settings])
 
 
 def asked(scenario: Scenario, seed: int = 1) -> SweptRun:
@@ -115,7 +117,7 @@ def test_the_run_that_must_fail_does_and_one_that_says_what_it_breaks_does_not()
 
 @pytest.fixture
 def quick() -> Iterator[list[str]]:
-    yield ["steady-group", "--seeds", "1:2", "--set", "duration=20s"]
+    yield ["steady-group", "--seeds", "1:2", "--set", "duration=8s"]
 
 
 def test_a_sweep_says_how_many_runs_were_made_again(quick: list[str]) -> None:

@@ -5,15 +5,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import pytest
+
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.tools.report.collecting import Collector, RunReport
 from kemu.tools.report.page import page_of
 from tests.tools.report.reading import ReadPage, read_page
 
+ONE_PROCESS = pytest.mark.xdist_group("pages")
+"""The mark of tests that look at these pages."""
 SIX = (
-    *("rolling-restart-dynamic", "cooperative-rolling-restart", "broker-crash-and-return", "streams-scale-up"),
-    *("reassign-in-batches", "catch-up-second-crash"),
+    *("rolling-restart-dynamic", "cooperative-rolling-restart", "broker-crash-and-return"),
+    *("streams-scale-down-by-half", "reassign-controller-dies", "catch-up-second-crash"),
 )  # fmt: skip
 """Eager, cooperative, replicated, Streams, reassignment, catch-up."""
 

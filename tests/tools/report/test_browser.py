@@ -14,19 +14,19 @@ from kemu.emulator.watching.waiting_at_end import StillWaiting
 from kemu.tools.report.frames import frame_of
 from kemu.tools.report.page import page_of
 from lab.browser import VARIABLE, Browser, OpenPage, chromium
-from tests.tools.report.presets import SIX, made
+from tests.tools.report.presets import ONE_PROCESS, SIX, made
 
 pytestmark = [
     pytest.mark.skipif(not chromium(), reason=f"no Chromium on this machine: ${VARIABLE} may name one"),
-    pytest.mark.xdist_group("browser"),
+    ONE_PROCESS,
 ]
 
 SECTIONS = {
     "rolling-restart-dynamic": ["events", "members", "partitions", "lag", "messages"],
     "cooperative-rolling-restart": ["events", "members", "partitions", "lag", "messages"],
     "broker-crash-and-return": ["events", "leaders", "members", "partitions", "lag", "messages"],
-    "streams-scale-up": ["events", "tasks", "members", "partitions", "lag", "messages"],
-    "reassign-in-batches": ["events", "reassignments", "members", "partitions", "leaders", "lag", "messages"],
+    "streams-scale-down-by-half": ["events", "tasks", "members", "partitions", "lag", "messages"],
+    "reassign-controller-dies": ["events", "reassignments", "members", "partitions", "leaders", "lag", "messages"],
     "catch-up-second-crash": ["events", "ranges", "members", "partitions", "lag", "messages"],
 }
 """The pictures of each page, in their order: the run's own system first."""
@@ -37,7 +37,9 @@ LINES = {
         *("faults", "rebalances", "down, paused", "controller"),
         *("without service", "leaderless", "under-replicated", "waiting records"),
     ],
-    "streams-scale-up": ["operations", "rebalances", "without service", "tasks stopped", "waiting records"],
+    "streams-scale-down-by-half": [
+        *("operations", "rebalances", "down, paused", "without service", "tasks stopped", "waiting records"),
+    ],
 }
 """The rows of the first picture; rows without content are absent."""
 
@@ -228,7 +230,7 @@ def test_keys_move_the_window(opened: Opened) -> None:
 
 def test_idle_time_can_be_skipped(opened: Opened) -> None:
     """Idle spans are narrow; a time and its place in pixels stay each other's inverse."""
-    page = opened(made("reassign-in-batches").page)
+    page = opened(made("reassign-controller-dies").page)
     before = page.get("report.page.axis.x(40e6) - report.page.axis.x(39e6)")
 
     page.press("i")

@@ -12,7 +12,7 @@ from lab.browser import VARIABLE, Browser, OpenPage, chromium
 
 pytestmark = [
     pytest.mark.skipif(not chromium(), reason=f"no Chromium on this machine: ${VARIABLE} may name one"),
-    pytest.mark.xdist_group("browser"),
+    pytest.mark.xdist_group("pages"),
 ]
 SEEDS = list(range(1, 9))
 

@@ -22,8 +22,10 @@ from kemu.tools.report.messages import Messages
 from kemu.tools.report.page import asset, packed, page_of, steps_around
 from kemu.tools.report.recorded import report_of
 from kemu.tools.report.run_report import as_text
-from tests.tools.report.presets import SIX, made, traced
+from tests.tools.report.presets import ONE_PROCESS, SIX, made, traced
 from tests.tools.report.reading import read_frames, read_page
+
+pytestmark = ONE_PROCESS
 
 WHOLE = st.integers(-(2**62), 2**62)
 
@@ -71,8 +73,8 @@ def test_the_drawn_spans_add_up_to_the_figures(preset: str) -> None:
     [
         ("rolling-restart-dynamic", ("down", "down_waits", "ownership", "members", "rebalances", "lag", "messages")),
         ("broker-crash-and-return", ("leaderless", "under_replicated", "leaders", "controllers", "hosts")),
-        ("streams-scale-up", ("tasks", "restored", "task_stops", "task_marks")),
-        ("reassign-in-batches", ("reassignments", "steps", "proposals", "received", "reassignment_waits")),
+        ("streams-scale-down-by-half", ("tasks", "restored", "task_stops", "task_marks")),
+        ("reassign-controller-dies", ("reassignments", "steps", "proposals", "received", "reassignment_waits")),
         ("catch-up-second-crash", ("ranges", "range_work", "log_ends", "second_consumers")),
     ],
 )
@@ -98,7 +100,7 @@ def test_the_waits_of_a_downtime_add_up_to_it() -> None:
 
 def test_the_received_bytes_are_the_moved_bytes() -> None:
     """By broker and second."""
-    report, _, page = made("reassign-in-batches")
+    report, _, page = made("reassign-controller-dies")
     moves = report.result.figures.reassignment
 
     assert moves is not None and moves.moved_bytes

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from kemu.tools.cli import kemu
 from kemu.tools.report import perfetto
 from kemu.tools.report.perfetto import PerfettoWriter, varint, write_perfetto
-from tests.tools.report.presets import made, traced
+from tests.tools.report.presets import ONE_PROCESS, made, traced
+
+pytestmark = ONE_PROCESS
 
 Fields = dict[int, list[int | bytes]]
 
@@ -104,7 +106,7 @@ class Read:
         assert not begun
 
 
-@pytest.mark.parametrize("preset", ["broker-crash-and-return", "reassign-in-batches", "catch-up-second-crash"])
+@pytest.mark.parametrize("preset", ["broker-crash-and-return", "reassign-controller-dies", "catch-up-second-crash"])
 def test_slices_arrows_and_counters_are_the_frames(preset: str, tmp_path: Path) -> None:
     """Every row of every frame with spans is a slice with its times; every message that arrives is one arrow."""
     report = made(preset).report

@@ -7,7 +7,9 @@ from kemu.tools.cli import kemu
 from kemu.tools.commands import run as run_module
 from kemu.tools.report import strip as strip_module
 from kemu.tools.report.strip import KEY, LABEL, TAIL, strip
-from tests.tools.report.presets import SIX, made
+from tests.tools.report.presets import ONE_PROCESS, SIX, made
+
+pytestmark = ONE_PROCESS
 
 
 @pytest.mark.parametrize("width", [200, 100, 80])

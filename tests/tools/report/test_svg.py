@@ -11,12 +11,14 @@ from kemu.tools.cli import kemu
 from kemu.tools.report.svg import GUTTER, RIGHT, WIDTH, lanes_of, svg_of
 from lab.docs.pages import DOCS
 from lab.docs.pictures import RUNS
-from tests.tools.report.presets import SIX, made, traced
+from tests.tools.report.presets import ONE_PROCESS, SIX, made, traced
+
+pytestmark = ONE_PROCESS
 
 LANES = {
     "rolling-restart-dynamic": ["members", "partitions"],
-    "streams-scale-up": ["tasks"],
-    "reassign-in-batches": ["reassignments"],
+    "streams-scale-down-by-half": ["tasks"],
+    "reassign-controller-dies": ["reassignments"],
     "catch-up-second-crash": ["ranges"],
 }
 
