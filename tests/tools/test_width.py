@@ -62,6 +62,8 @@ def too_wide(width: int, monkeypatch: pytest.MonkeyPatch, folder: Path, *argumen
         "compare steady-group --profiles kafka-2.4,kafka-3.4 --seeds 1:6 --set duration=10s --all",
         "explain run.kemu",
         "explain run.kemu --from 30s --to 31s --actor c2",
+        "explain run.kemu --step 300 --verbose",
+        "explain run.kemu --actor",
         "coverage steady-group --seeds 1:1 --set duration=10s",
         "scenarios",
         "describe",

@@ -454,20 +454,23 @@ class Trace:
 
     def _extent(self, index: Index, number: int) -> Iterator[Record]:
         """Yield the records of an extent, after a comparison of its bytes with the index."""
-        extent, following = index.extent(number), index.extent(number + 1)
-        crc, payloads = 0, []
-        for offset, _, payload in blocks_of(self.path, self.start + extent.offset, self.start + following.offset):
-            self.at = offset
-            if isinstance(payload, str):
-                raise self.damaged(payload)
+        extent, end = index.extent(number), index.extent(number + 1).offset
+        crc = 0
+        for payload in self._blocks(extent.offset, end):
             crc = zlib.crc32(payload, crc)
-            payloads.append((offset, payload))
         if crc != extent.crc:
             self.at = self.start + extent.offset
             raise self.damaged("the index has another checksum for this block")
-        for offset, payload in payloads:
+        for payload in self._blocks(extent.offset, end):
+            yield from map(self._record, _rows(self.path, self.at, payload))
+
+    def _blocks(self, first: int, end: int) -> Iterator[bytes]:
+        """Yield the payloads of the blocks between two offsets from the header on."""
+        for offset, _, payload in blocks_of(self.path, self.start + first, self.start + end):
             self.at = offset
-            yield from map(self._record, _rows(self.path, offset, payload))
+            if isinstance(payload, str):
+                raise self.damaged(payload)
+            yield payload
 
     def footer(self) -> Footer:
         """Return the footer, after a check of the digest.

@@ -5,6 +5,7 @@ effect and note follows. Filters select whole entries, so the lines of a step st
 """
 
 import sys
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -111,7 +112,8 @@ class _Reading:
 
     @staticmethod
     def _is_near(violation: Violation, windows: Sequence[Window]) -> bool:
-        return any(window.holds(violation.seq, violation.at_us) for window in windows)
+        at = bisect_right(windows, violation.seq, key=lambda window: window.first_step) - 1
+        return at >= 0 and windows[at].holds(violation.seq, violation.at_us)
 
     def entries(self) -> Iterator[Entry]:
         step: Step | None = None
