@@ -2,8 +2,8 @@
 
 A wording is a text with ``<field>`` for a value, ``<_>`` for anything, ``{a|b}`` for alternatives and ``{a}`` for an
 optional part. A backslash takes the next character as it is. A space stands for white space within a line,
-``⏎`` for the end of a line. ``…`` marks a place where a torn record may end: the text before a mark is enough to know the
-record.
+``⏎`` for the end of a line. ``…`` marks a place where a torn record may end: the text before a mark is enough to know
+the record.
 """
 
 import functools
