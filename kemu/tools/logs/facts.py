@@ -1,9 +1,10 @@
 """Events of logs become facts: the notes of members and coordinators that a run of the emulator would report.
 
-A fact is of one record. Values that the record does not state, such as all partitions of a member after it gave some
-back, are inferred from records before it; the names of such notes are listed in ``LogRecord.inferred``.
+A fact is of one record. Some values are inferred from records before it, such as all partitions of a member that gave
+some back. ``LogRecord.inferred`` names the notes with such values.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -88,14 +89,14 @@ def in_order_of_time(events: Sequence[Event], offsets_us: Mapping[str, int]) -> 
     """Events with their times, by time; an event without a time has the time of the event before it in its file.
 
     Times without a date are on the day of the first dated record; a clock that falls by more than half a day begins the
-    next day. Equal records of one file are one.
+    next day. Equal records of one file are one. A file whose times mostly fall has its newest record first.
     """
     day_us = next((event.at_us // _DAY_US * _DAY_US for event in events if _is_dated(event) and event.at_us), 0)
     timed: list[tuple[int, Event]] = []
     last: dict[str, int] = {}
     days: dict[str, int] = {}
     known: set[Event] = set()
-    for event in events:
+    for event in _oldest_first(events):
         same = attrs.evolve(event, line=0, lines=(), same_event_as=None, assignment=None)
         if event.at_us is not None and same in known:
             continue
@@ -111,6 +112,15 @@ def in_order_of_time(events: Sequence[Event], offsets_us: Mapping[str, int]) -> 
         last[event.file] = at_us
         timed.append((at_us, event))
     return sorted(timed, key=lambda pair: pair[0])
+
+
+def _oldest_first(events: Sequence[Event]) -> Iterator[Event]:
+    for _, group in itertools.groupby(events, key=lambda event: event.file):
+        of_file = list(group)
+        times = [event.at_us for event in of_file if event.at_us is not None]
+        falls = sum(later < earlier for earlier, later in itertools.pairwise(times))
+        rises = sum(later > earlier for earlier, later in itertools.pairwise(times))
+        yield from reversed(of_file) if falls > rises + 1 else of_file
 
 
 def _is_dated(event: Event) -> bool:

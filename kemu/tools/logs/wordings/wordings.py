@@ -113,7 +113,7 @@ def _compiled(wording: str, end: bool = True) -> str:
         depth += (sign == "{") - (sign == "}")
         if field:
             pattern = kind or _TYPES.get(field, _ANY)
-            if index == len(tokens) - 1:
+            if all(later[3] == "}" for later in tokens[index + 1 :]):
                 pattern = _GREEDY.get(pattern, pattern)
             if depth == 0:
                 lazy_end = pattern.endswith("?")
