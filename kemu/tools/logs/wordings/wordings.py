@@ -2,8 +2,8 @@
 
 A wording is a text with ``<field>`` for a value, ``<_>`` for anything, ``{a|b}`` for alternatives and ``{a}`` for an
 optional part. A backslash takes the next character as it is. A space stands for white space within a line,
-``⏎`` for the end of a line. ``…`` marks a place where a torn record may end: the text before a mark is enough to know the
-record.
+``⏎`` for the end of a line. ``…`` marks a place where a torn record may end: the text before a mark is enough to know
+the record.
 """
 
 import functools
@@ -113,7 +113,7 @@ def _compiled(wording: str, end: bool = True) -> str:
         depth += (sign == "{") - (sign == "}")
         if field:
             pattern = kind or _TYPES.get(field, _ANY)
-            if index == len(tokens) - 1:
+            if all(later[3] == "}" for later in tokens[index + 1 :]):
                 pattern = _GREEDY.get(pattern, pattern)
             if depth == 0:
                 lazy_end = pattern.endswith("?")
