@@ -1,9 +1,11 @@
 """Faults of single requests: a lost reply, or an error as the answer."""
 
+# mypy: no-implicit-reexport
+
 from kemu.emulator.engine.rules import DuplicateRule
 from kemu.emulator.plan.action import ANYONE, AnyHost, Api, action, nothing_more
-from kemu.emulator.plan.actions.network import install_on, on_link
 from kemu.emulator.plan.draw import Draw
+from kemu.emulator.plan.links import install_on, on_link
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.protocol.commands import AnswerNext
 from kemu.protocol.errors import ErrorCode
