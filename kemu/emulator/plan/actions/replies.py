@@ -10,7 +10,7 @@ from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.protocol.commands import AnswerNext
 from kemu.protocol.errors import ErrorCode
 
-ERRORS: tuple[tuple[str, ErrorCode], ...] = (
+_ERRORS: tuple[tuple[str, ErrorCode], ...] = (
     ("JoinGroup", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     ("JoinGroup", ErrorCode.UNKNOWN_MEMBER_ID),
     ("SyncGroup", ErrorCode.REBALANCE_IN_PROGRESS),
@@ -51,7 +51,7 @@ class Duplicate:
 
 
 def _drawn(draw: Draw) -> "ErrorReply":
-    api, error = ERRORS[draw.chance.below(len(ERRORS))]
+    api, error = _ERRORS[draw.chance.below(len(_ERRORS))]
     return ErrorReply(api=api, sender=draw.member(), nth=draw.chance.between(1, 3), error=error)
 
 
