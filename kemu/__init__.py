@@ -10,7 +10,7 @@ TYPE_CHECKING = False  # as typing's, whose import takes longer than the rest of
 if TYPE_CHECKING:
     from kemu import strategies as strategies
     from kemu.api import *  # noqa: F403
-    from kemu.emulator.plan.actions import *  # noqa: F403
+    from kemu.emulator.plan.actions.classes import *  # noqa: F403
     from kemu.tools.testkit.marking import kemu_test as kemu_test
 else:
     # Type checkers skip this branch, and report a name that ``kemu.api`` lacks.

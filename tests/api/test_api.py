@@ -1,11 +1,17 @@
 """The public API, as a user's test has it: ``import kemu`` and nothing else."""
 
 import ast
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import kemu
+from kemu.emulator.plan import actions
+from kemu.emulator.plan.actions import classes
 
 ORDERS = {"orders": kemu.TopicSpec(partitions=6)}
 
@@ -240,6 +246,41 @@ def test_a_typo_is_a_type_error() -> None:
     assert "__getattr__" not in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     with pytest.raises(AttributeError, match="tpyo"):
         kemu.tpyo()  # type: ignore[attr-defined]
+
+
+def test_helpers_of_actions_are_no_names_of_the_package() -> None:
+    """Type checkers take the names of actions from modules that define, without an underscore, actions alone."""
+    for path in sorted(Path(actions.__path__[0]).glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        defined = {
+            node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        } | set(re.findall(r"(?m)^([A-Za-z]\w*)(?:: [^=\n]+)? = ", text))
+        if path.stem not in ("__init__", "classes"):
+            assert "\n# mypy: no-implicit-reexport\n" in text, path.name
+            assert f"actions.{path.stem} import *" in Path(str(classes.__file__)).read_text("utf-8"), path.name
+            assert {name for name in defined if name[0] != "_"} <= set(kemu.api.__all__), path.name
+
+
+NO_NAMES = ("tpyo", "field", "on_link", "percentage", "Stage", "SECOND", "Annotated", "ACTIONS", "Path", "hosts")
+"""A typo, and names of helpers and modules behind the public names."""
+
+
+def test_a_typo_and_the_name_of_a_helper_are_refused_by_a_type_checker(tmp_path: Path) -> None:
+    """By mypy with its default options, which let the imports of a module pass as names of the module."""
+    known = ("Crash", "AddMembers", "ScaleDown", "Scenario", "run", "kemu_test", "strategies")
+    (tmp_path / "its.py").write_text("import kemu\n" + "".join(f"kemu.{name}\n" for name in (*NO_NAMES, *known)))
+
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file=", "--follow-imports=silent", "--cache-dir", ".c", "its.py"],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    refused = re.findall(r'its.py:(\d+): error: Module has no attribute "(\w+)"', checked.stdout)
+    assert refused == [(str(line), name) for line, name in enumerate(NO_NAMES, start=2)], checked.stdout
 
 
 def test_every_mistake_of_a_scenario_is_told_at_once_as_of_a_file() -> None:

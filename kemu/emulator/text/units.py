@@ -133,3 +133,11 @@ def throughput_text(bytes_per_s: int) -> str:
         if bytes_per_s and bytes_per_s % _BYTES[unit] == 0:
             return f"{bytes_per_s // _BYTES[unit]}{unit}/s"
     return f"{bytes_per_s}B/s"
+
+
+def percentage(text: str) -> int | None:
+    """The number of a percentage: 80 for "80%"; None for any other text."""
+    number = text.strip().removesuffix("%").strip()
+    if not text.strip().endswith("%") or not number.isdecimal() or not 1 <= int(number) <= 100:
+        return None
+    return int(number)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from kemu.emulator.plan.actions.streams import percentage
 from kemu.emulator.scenario.files import load_scenario, with_entries, with_values
 from kemu.emulator.scenario.scenario import Scenario, known_names
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
-from kemu.emulator.text.units import duration_us
+from kemu.emulator.text.units import duration_us, percentage
 from kemu.tools.commands.run import run_all, writable
 from kemu.tools.commands.run_options import RunOptions, request_of, run_options
 from kemu.tools.exits import worst

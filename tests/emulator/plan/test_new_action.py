@@ -106,7 +106,7 @@ def test_a_new_action_is_drawn_where_it_says_how(poke: type) -> None:
 
 
 def test_every_action_is_a_public_name_of_the_package() -> None:
-    """At run time by ``@action``; for type checkers by the imports of ``kemu.emulator.plan.actions``."""
+    """At run time by ``@action``; for type checkers by the imports of ``kemu.emulator.plan.actions.classes``."""
     assert {row.cls.__name__ for row in KINDS.values()} <= set(dir(kemu_package))
     assert all(getattr(kemu_package, row.cls.__name__) is row.cls for row in KINDS.values())
 

@@ -10,15 +10,7 @@ Three conventions hold for all actions:
 """
 
 from kemu.emulator.plan.action import ACTIONS as ACTIONS
-from kemu.emulator.plan.actions.admin import *  # noqa: F403
-from kemu.emulator.plan.actions.consumers import *  # noqa: F403
-from kemu.emulator.plan.actions.hosts import *  # noqa: F403
-from kemu.emulator.plan.actions.network import *  # noqa: F403
-from kemu.emulator.plan.actions.operators import *  # noqa: F403
-from kemu.emulator.plan.actions.order import *  # noqa: F403
-from kemu.emulator.plan.actions.replies import *  # noqa: F403
-from kemu.emulator.plan.actions.store import *  # noqa: F403
-from kemu.emulator.plan.actions.streams import *  # noqa: F403
+from kemu.emulator.plan.actions.classes import *  # noqa: F403
 
 _DRAWN = (
     "crash", "restart", "pause", "lose-disk-tail", "isolate", "split", "slow", "lossy", "hold", "disconnect",

@@ -4,6 +4,8 @@ A request travels over the emulated network, and its answer is a note: ``AdminAn
 takes effect when the admin client has the command. The note shows whether the cluster executed the command.
 """
 
+# mypy: no-implicit-reexport
+
 from typing import Annotated
 
 from kemu.emulator.plan.action import NEVER, AnyTopicName, Bounds, GroupName, OneOf, TopicName, action, nothing_more

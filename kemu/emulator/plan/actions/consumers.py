@@ -1,5 +1,7 @@
 """Actions of an application on its consumer."""
 
+# mypy: no-implicit-reexport
+
 from typing import Annotated, Protocol
 
 from kemu.emulator.plan.action import NEVER, Bounds, MemberHost, OneOf, TopicName, action, for_words, nothing_more

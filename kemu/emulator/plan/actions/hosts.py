@@ -1,5 +1,7 @@
 """Faults of hosts: crashes, pauses, clock drift, and damage to disks."""
 
+# mypy: no-implicit-reexport
+
 from collections.abc import Callable
 from typing import Annotated
 
@@ -149,7 +151,7 @@ class ClockDrift:
         return None
 
 
-def a_speed(action: "SlowDisk | BandwidthLimit", table: Table, known: Known) -> None:
+def _a_speed(action: "SlowDisk | BandwidthLimit", table: Table, known: Known) -> None:
     """The ``check`` of a limited throughput."""
     try:
         if bytes_per_second(action.speed) < 1:
@@ -180,7 +182,7 @@ class SlowDisk:
     def words(self) -> str:
         return f"disk of {self.host} writes {self.speed}{for_words(self.for_us)}"
 
-    check = a_speed
+    check = _a_speed
 
     def apply(self, stage: Stage) -> Outcome:
         host = stage.host(self.host)
@@ -202,7 +204,7 @@ class BandwidthLimit:
     def words(self) -> str:
         return f"network card of {self.host} passes {self.speed}{for_words(self.for_us)}"
 
-    check = a_speed
+    check = _a_speed
 
     def apply(self, stage: Stage) -> Outcome:
         host, network = stage.host(self.host), stage.world.network

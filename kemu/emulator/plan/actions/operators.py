@@ -1,5 +1,7 @@
 """Operations of operators: members, rolling restarts and upgrades, topics, leaders."""
 
+# mypy: no-implicit-reexport
+
 from typing import Annotated
 
 import attrs
@@ -29,9 +31,9 @@ from kemu.emulator.text.tables import ScenarioError, Table
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.names import OFFSETS_TOPIC, STORE, broker_host, consumer_host, producer_host
 
-MOST_PARTITIONS = 100_000
+_MOST_PARTITIONS = 100_000
 """Partitions of a topic at most."""
-MOST_MEMBERS = 100_000
+_MOST_MEMBERS = 100_000
 
 # --- hosts ---------------------------------------------------------------------------------------------------------
 
@@ -223,7 +225,7 @@ class BrokersUpgrade:
 
 def _added(known: Known, given: Given) -> Known:
     count = given.get("count", 1)
-    if type(count) is not int or not 0 < count <= MOST_MEMBERS:
+    if type(count) is not int or not 0 < count <= _MOST_MEMBERS:
         return known
     there, group = len(known.members), str(given.get("group", ""))
     added = tuple(consumer_host(there + number) for number in range(1, count + 1))
@@ -245,8 +247,8 @@ class AddMembers:
         return f"add {self.count} to {self.group}"
 
     def check(self, table: Table, known: Known) -> None:
-        if self.count > MOST_MEMBERS:
-            table.problem("count", f"must be at most {MOST_MEMBERS}")
+        if self.count > _MOST_MEMBERS:
+            table.problem("count", f"must be at most {_MOST_MEMBERS}")
 
     def apply(self, stage: Stage) -> Outcome:
         stage.cluster.deployments.add_members(self.group, self.count)
@@ -346,7 +348,7 @@ class GrowTopic:
     """Increase the topic's number of partitions."""
 
     topic: TopicName
-    partitions: Annotated[int, Bounds(1, MOST_PARTITIONS)]
+    partitions: Annotated[int, Bounds(1, _MOST_PARTITIONS)]
 
     def words(self) -> str:
         return f"grow {self.topic} to {self.partitions} partitions"

@@ -4,6 +4,8 @@ All actions respect TCP: a connection keeps its order, and a lost message breaks
 schedule (``emulator.exploring.schedules``) consists of a few of these actions.
 """
 
+# mypy: no-implicit-reexport
+
 from functools import partial
 from typing import Annotated
 
@@ -21,11 +23,11 @@ from kemu.emulator.plan.action import (
     for_words,
     nothing_more,
 )
-from kemu.emulator.plan.actions.network import install_on, link_words, on_link
+from kemu.emulator.plan.links import install_on, link_words, on_link
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.units import duration_text
 
-Order = Annotated[int, Bounds(0)]
+_Order = Annotated[int, Bounds(0)]
 """The number of an order; runs with equal seed and number have the same order."""
 
 
@@ -153,7 +155,7 @@ class TieOrder:
     simultaneous. A connection keeps its order.
     """
 
-    order: Order
+    order: _Order
     grain_us: int = 0
     for_us: int = 0
 
@@ -189,7 +191,7 @@ class LinkPriorities:
     of the next ``messages`` messages, the link of the message loses its priority (PCT with ``changes`` change points).
     """
 
-    order: Order
+    order: _Order
     of: Annotated[str, OneOf("links", "hosts")] = "links"
     within_us: int
     changes: Annotated[int, Bounds(0)] = 0

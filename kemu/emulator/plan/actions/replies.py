@@ -1,14 +1,16 @@
 """Faults of single requests: a lost reply, or an error as the answer."""
 
+# mypy: no-implicit-reexport
+
 from kemu.emulator.engine.rules import DuplicateRule
 from kemu.emulator.plan.action import ANYONE, AnyHost, Api, action, nothing_more
-from kemu.emulator.plan.actions.network import install_on, on_link
 from kemu.emulator.plan.draw import Draw
+from kemu.emulator.plan.links import install_on, on_link
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.protocol.commands import AnswerNext
 from kemu.protocol.errors import ErrorCode
 
-ERRORS: tuple[tuple[str, ErrorCode], ...] = (
+_ERRORS: tuple[tuple[str, ErrorCode], ...] = (
     ("JoinGroup", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     ("JoinGroup", ErrorCode.UNKNOWN_MEMBER_ID),
     ("SyncGroup", ErrorCode.REBALANCE_IN_PROGRESS),
@@ -49,7 +51,7 @@ class Duplicate:
 
 
 def _drawn(draw: Draw) -> "ErrorReply":
-    api, error = ERRORS[draw.chance.below(len(ERRORS))]
+    api, error = _ERRORS[draw.chance.below(len(_ERRORS))]
     return ErrorReply(api=api, sender=draw.member(), nth=draw.chance.between(1, 3), error=error)
 
 

@@ -4,6 +4,8 @@ The whole store is unavailable while it elects a leader, or after ``crash`` of "
 messages between one broker and the store. Such a fault takes effect when the store reports the fault.
 """
 
+# mypy: no-implicit-reexport
+
 from typing import Annotated
 
 from kemu.emulator.engine.hosts import Condition

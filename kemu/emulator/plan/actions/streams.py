@@ -1,11 +1,14 @@
 """Operations of a Kafka Streams application: the scaling tool of KIP-429's page."""
 
+# mypy: no-implicit-reexport
+
 from attrs import field
 
 from kemu.emulator.plan.action import NEVER, GroupName, MemberHost, action, nothing_more
 from kemu.emulator.plan.known import Known
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.tables import Table
+from kemu.emulator.text.units import percentage
 
 
 @action("scale-down", "Streams instances transfer their tasks and close", drawn=NEVER, workload=True)
@@ -59,11 +62,3 @@ class KeepInstance:
 
     def apply(self, stage: Stage) -> Outcome:
         return stage.cluster.deployments.keep_instance(self.host)
-
-
-def percentage(text: str) -> int | None:
-    """The number of a percentage: 80 for "80%"; None for any other text."""
-    number = text.strip().removesuffix("%").strip()
-    if not text.strip().endswith("%") or not number.isdecimal() or not 1 <= int(number) <= 100:
-        return None
-    return int(number)
