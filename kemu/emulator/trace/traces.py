@@ -100,8 +100,8 @@ class Header:
     """Whether code outside of the plan, such as a test, acted on the run. Such a run can be replayed but not run
     again."""
     source: str = "run"
-    """"run", or "log" for facts that ``kemu import-log`` read: each step is a ``LogRecord``. The facts of logs cannot be
-    repeated."""
+    """Source of the facts: "run", or "log" for facts that ``kemu import-log`` read, with a ``LogRecord`` for each step.
+    A replay cannot repeat the facts of logs."""
     vocabulary: str = ""
     """``vocabulary()`` of the kemu that wrote the trace; "" in old traces."""
     trace_version: int = TRACE_VERSION
