@@ -57,6 +57,7 @@ class DrawName(StrEnum):
     MEMBER_START = "member.start"
     BROKER_START = "broker.start"
     BROKER_WINDOW = "broker.window"
+    BROKER_LEADS = "broker.leads"
     BROKER_RECOVERY = "broker.recovery"
     CONTROLLER_START = "controller.start"
     BROKER_STOP = "broker.stop"
@@ -418,6 +419,14 @@ _ROWS = (
         " other broker is up, where brokers do not replicate",
         source="two restarts of a single broker, Kafka 3.4.1. The time is from the broker's first answer to a member"
         " (0.7 and 1.3 s after the start) to its first answer with the topic (KafkaController.onControllerFailover).",
+    ),
+    DrawRow(
+        name=DrawName.BROKER_LEADS,
+        life="uniform 290ms 820ms",
+        calm="nothing: the broker leads from the end of broker.window on",
+        what="part of broker.window, at its end, in which the broker already leads its partitions and loads groups",
+        source="two restarts of a single broker with 261 partitions, Kafka 3.4.1. The controller sends UpdateMetadata"
+        " after the response to LeaderAndIsr (ControllerBrokerRequestBatch, RequestSendThread).",
     ),
     DrawRow(
         name=DrawName.BROKER_RECOVERY,

@@ -131,7 +131,7 @@ def _live_courses(
     release: str | None, distribution: Path | None, facts: Path, wanted: str, record: Path | None
 ) -> list[Course]:
     """Run the plans in sequence; return their recordings."""
-    kept = [plans.read_course(facts, name) for name in _chosen(plans.plans_in(facts), wanted)]
+    kept = [plans.planned_course(facts, name) for name in _chosen(plans.scenarios_in(facts), wanted)]
     run_with = unpacked(distribution)[0] if distribution is not None else release
     assert run_with is not None
     profile_of(run_with)

@@ -38,13 +38,13 @@ COUNTED = frozenset(APIS.values())
 
 
 def emulate(scenario: Scenario, *, seed: int, profile: str, until_ms: int) -> Course:
-    """The course of this scenario with this seed, until the end of the compared recording.
+    """The course of the scenario's first group with this seed, until the end of the compared recording.
 
     Raises:
         ScenarioError: a machine refuses the configuration.
     """
-    panel = Panel()
-    watcher, answers = CourseWatcher(panel, until_ms), AnswersToMembers(panel, until_ms)
+    panel, group = Panel(), next(iter(scenario.groups))
+    watcher, answers = CourseWatcher(panel, group, until_ms), AnswersToMembers(panel, group, until_ms)
     one = Run(
         scenario,
         seed=seed,
@@ -69,10 +69,11 @@ def emulate(scenario: Scenario, *, seed: int, profile: str, until_ms: int) -> Co
 
 
 class CourseWatcher:
-    """Observes the rebalances of a run's only group, and the owners of partitions."""
+    """Observes the rebalances of one group, and the owners of partitions."""
 
-    def __init__(self, panel: Panel, until_ms: int) -> None:
+    def __init__(self, panel: Panel, group: str, until_ms: int) -> None:
         self.held = HeldPartitions()
+        self._group = group
         self._panel = panel
         self._until_ms = until_ms
         self._seen: list[RebalanceSeen] = []
@@ -105,6 +106,8 @@ class CourseWatcher:
         if at_ms >= self._until_ms:
             return
         host = host_of(seen.actor)
+        if getattr(seen.fact, "group", self._group) != self._group:
+            return
         match seen.fact:
             case GroupBecame() | JoinPhaseCompleted():
                 if self._panel.is_current(seen):
@@ -149,8 +152,9 @@ class AnswersToMembers:
     received the leader's assignment.
     """
 
-    def __init__(self, panel: Panel, until_ms: int) -> None:
+    def __init__(self, panel: Panel, group: str, until_ms: int) -> None:
         self._panel = panel
+        self._group = group
         self.requests: dict[str, int] = {}
         self.errors: dict[str, int] = {}
         self.brought_ms: dict[int, int] = {}
@@ -169,10 +173,11 @@ class AnswersToMembers:
         sealed = self._sent.pop(packet_id, None)
         if sealed is None or api not in COUNTED or at_us >= self._until_us:
             return
-        if not any(host_of(to) in group.members for group in self._panel.groups.values()):
+        group = self._panel.groups.get(self._group)
+        if group is None or host_of(to) not in group.members:
             if api == "SyncGroup":
                 request, _ = unseal(sealed)
-                if isinstance(request, SyncGroup) and request.assignments:
+                if isinstance(request, SyncGroup) and request.assignments and request.group == self._group:
                     self.brought_ms[request.generation] = due_us // 1000
             return
         message, _ = unseal(sealed)

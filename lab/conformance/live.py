@@ -17,6 +17,7 @@ from types import TracebackType
 
 from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.text.kafka_keys import texts_of
+from kemu.protocol.config import BrokerConfig
 from lab.conformance import plans
 from lab.conformance.course import Course
 from lab.conformance.maven import RealKafkaError
@@ -47,7 +48,7 @@ MEMBERS_HEAP_MB = 256
 ENDED = "the process of the members has ended"
 SETTLED_S = 5.0
 """Time between the start of the broker and the start of the first member, in seconds."""
-_START = re.compile(r"start (\w+)((?: \S+=\S+)*)$")
+_START = re.compile(r"start (\w+)(?: group=(\S+))?(?: topics=(\S+))?((?: \S+=\S+)*)$")
 _CLOSE = re.compile(r"close (\w+)$")
 _KILL = re.compile(r"kill -9 of the process of (\w+)$")
 _STILL = re.compile(r"(\w+) stands still \(SIGSTOP\)$")
@@ -56,10 +57,18 @@ _GROWS = re.compile(r"topic grows from \d+ to (\d+) partitions$")
 _STOPS = re.compile(r"SIGTERM (?:to )?(the broker|broker (\d))(?: \(clean shutdown\))?$")
 _KILLS_BROKER = re.compile(r"kill -9 (broker (\d))(?: \(the controller\))?$")
 _STARTS = re.compile(r"(the broker|broker (\d)) is started again$")
+_STALLS = re.compile(r"(\w+) does not poll for (\d+) ms$")
+_SUBSCRIBES = re.compile(r"(\w+) subscribes to (\S+)$")
+_RATE = re.compile(r"(\S+) gets (\d+) records/s$")
+_DELETES_GROUP = re.compile(r"delete group (\S+)$")
+_DELETES_OFFSETS = re.compile(r"delete offsets of group (\S+) in (\S+)$")
 _SEEN = re.compile(r"(the broker|broker \d) has (ended|started)$")
 """Pattern of timeline rows about events. A live run records an event when the event occurs."""
 _END = re.compile(r"end\b")
-_DONE = (_END, _START, _CLOSE, _KILL, _STILL, _ON, _GROWS, _STOPS, _KILLS_BROKER, _STARTS)
+_DONE = (
+    *(_END, _START, _CLOSE, _KILL, _STILL, _ON, _GROWS, _STOPS, _KILLS_BROKER, _STARTS),
+    *(_STALLS, _SUBSCRIBES, _RATE, _DELETES_GROUP, _DELETES_OFFSETS),
+)
 
 
 def why_not_live(course: Course, release: str) -> str | None:
@@ -88,9 +97,9 @@ class _OneBroker:
     replication = 1
     names = ("server.log", "request.log")
 
-    def __init__(self, release: str, libs: Path, folder: Path) -> None:
+    def __init__(self, release: str, libs: Path, folder: Path, settings: Mapping[str, str]) -> None:
         self._folder = folder
-        self._broker = RealBroker(release, libs, folder, SETTINGS, records=True)
+        self._broker = RealBroker(release, libs, folder, {**SETTINGS, **settings}, records=True)
 
     def __enter__(self) -> "_OneBroker":
         self._broker.__enter__()
@@ -124,8 +133,9 @@ class _SeveralBrokers:
 
     replication = SEVERAL
 
-    def __init__(self, release: str, libs: Path, folder: Path) -> None:
-        self._cluster = RealCluster(libs, folder, SEVERAL, SETTINGS_OF_SEVERAL, tick_ms=TICK_MS)
+    def __init__(self, release: str, libs: Path, folder: Path, settings: Mapping[str, str]) -> None:
+        every = {**SETTINGS_OF_SEVERAL, **settings}
+        self._cluster = RealCluster(libs, folder, SEVERAL, every, tick_ms=TICK_MS)
 
     def __enter__(self) -> "_SeveralBrokers":
         self._cluster.__enter__()
@@ -222,16 +232,18 @@ class LivePlan:
         self._classes = classes
         self._course = course
         self._folder = folder
-        kind = _SeveralBrokers if _several(course) else _OneBroker
-        self._brokers: _OneBroker | _SeveralBrokers = kind(release, libs, folder / "broker")
-        self._processes = JavaProcesses(libs, folder / "members")
         scenario = plans.read_plan_scenario(facts, course.plan)
         topics = scenario.topics
+        kind = _SeveralBrokers if _several(course) else _OneBroker
+        settings = dict(text.split("=", 1) for text in texts_of(scenario.brokers.config, BrokerConfig))
+        real = {key: value for key, value in settings.items() if not key.startswith("emulated.")}
+        self._brokers: _OneBroker | _SeveralBrokers = kind(release, libs, folder / "broker", real)
+        self._processes = JavaProcesses(libs, folder / "members")
         self._settings = _settings_of(next(iter(scenario.groups.values())))
+        self._group = next(iter(scenario.groups))
+        self._rates = {name: topic.records_per_s for name, topic in topics.items() if topic.records_per_s}
         self._topic = f"orders-{course.plan}-1"
-        self._partitions = {
-            f"{self._topic}{name.removeprefix('orders')}": spec.partitions for name, spec in topics.items()
-        }
+        self._partitions = {self._named(name): spec.partitions for name, spec in topics.items()}
         whole = {
             match.group(1) for _, what in course.timeline for each in (_KILL, _STILL) if (match := each.match(what))
         }
@@ -257,6 +269,8 @@ class LivePlan:
                 shared.tell(f"topic {topic} {partitions} {replication}")
             self._make_offsets_topic(shared)
             time.sleep(SETTLED_S)
+            for topic, rate in self._rates.items():
+                shared.tell(f"load {self._named(topic)} {rate}")
             waiting = {name: self._alone_process(name, 1) for name in sorted(self._alone)}
             say(f"{self._course.plan}: {self._course.until_ms / 1000:g} s on Kafka {self._release}")
             self._began = time.monotonic()
@@ -280,22 +294,43 @@ class LivePlan:
             self._brokers.start(int(match[2] or 0))
             self._row(f"{match[1]} has started")
         elif match := _START.match(what):
-            name, settings = match.group(1), match.group(2).replace("__", ".") or self._settings
+            name, group, own, settings = match.groups()
+            settings = settings.replace("__", ".") or ("" if group else self._settings)
             lives = sum(row.split("| ")[3].startswith(f"start {name}") for row in self._rows)
             process = shared
             if name in self._alone:
                 process = waiting.pop(name) if name in waiting else self._alone_process(name, lives)
             self._of[name] = process
-            topics = ",".join(self._partitions)
-            process.tell(f"start {name} {topics} group.id=g-{self._course.plan}-1{settings}")
+            topics = self._all_named(own) if own else ",".join(self._partitions)
+            process.tell(f"start {name} {topics} group.id={self._group_id(group or self._group)}{settings}")
         elif match := _CLOSE.match(what):
             self._of[match.group(1)].tell(what)
         elif match := _GROWS.match(what):
             shared.tell(f"grow {self._topic} {match.group(1)}")
+        elif match := _STALLS.match(what):
+            self._of[match[1]].tell(f"stall {match[1]} {match[2]}")
+        elif match := _SUBSCRIBES.match(what):
+            self._of[match[1]].tell(f"subscribe {match[1]} {self._all_named(match[2])}")
+        elif match := _RATE.match(what):
+            shared.tell(f"load {self._named(match[1])} {match[2]}")
+        elif match := _DELETES_GROUP.match(what):
+            shared.tell(f"delete-group {self._group_id(match[1])}")
+        elif match := _DELETES_OFFSETS.match(what):
+            topic = self._named(match[2])
+            shared.tell(f"delete-offsets {self._group_id(match[1])} {topic} {self._partitions[topic]}")
         else:
             for pattern, number in ((_KILL, signal.SIGKILL), (_STILL, signal.SIGSTOP), (_ON, signal.SIGCONT)):
                 if match := pattern.match(what):
                     self._of[match.group(1)].send(number)
+
+    def _group_id(self, group: str) -> str:
+        return f"{group}-{self._course.plan}-1"
+
+    def _named(self, topic: str) -> str:
+        return f"{self._topic}{topic.removeprefix('orders')}"
+
+    def _all_named(self, topics: str) -> str:
+        return ",".join(self._named(topic) for topic in topics.split(","))
 
     def _alone_process(self, name: str, life: int) -> _MembersProcess:
         callbacks = self._folder / f"callbacks-{name}-{life}.jsonl"

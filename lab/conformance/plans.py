@@ -1,7 +1,9 @@
-"""The recorded plans in the repository, and their emulated runs. A folder of facts has two kinds of files:
+"""The plans in the repository, and their emulated runs. A folder of facts has two kinds of files:
 
-- ``PLAN.json``, ``PLAN.2.json``, ...: the courses of the plan on a real Kafka (``lab.conformance.course``), one a run;
-- ``PLAN.toml``: the same plan as a scenario.
+- ``PLAN.toml``: a plan as a scenario;
+- ``PLAN.json``, ``PLAN.2.json``, ...: the courses of the plan on a real Kafka (``lab.conformance.course``), one a run.
+
+A plan without a course can run live: its scenario is also its timeline (``lab.conformance.timeline``).
 """
 
 import os
@@ -14,18 +16,22 @@ from pathlib import Path
 
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.tables import ScenarioError
 from lab.conformance import comparing
 from lab.conformance.comparing import Comparison, allow_for_chance, differing
 from lab.conformance.course import Course, course_from_json
 from lab.conformance.emulated import emulate
 from lab.conformance.real_broker import profile_of
 from lab.conformance.recordings import release_in
+from lab.conformance.timeline import NotLive, timeline_of
 from lab.conformance.timing import timed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DATA = REPOSITORY / "tests" / "data"
 KEPT = DATA / "kafka-3.4.1"
 """Folder of the recordings' facts. Only a checkout or a source distribution has this folder."""
+NEW = DATA / "plans"
+"""Folder of further plans, whose recordings are out-of-sample."""
 SEEDS = 40
 MOST_TIMES = 5
 """Largest number of runs of an undecided plan, as a multiple of the requested seeds."""
@@ -63,6 +69,28 @@ def plans_in(folder: Path) -> list[str]:
     if not plans:
         raise FactsError(f"{folder}: no PLAN.json there; give --facts a folder of them, or --recordings --write-facts")
     return plans
+
+
+def scenarios_in(folder: Path) -> list[str]:
+    """The names of all plans, with or without a recorded course, sorted."""
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def planned_course(folder: Path, plan: str) -> Course:
+    """The recorded course of a plan; for a plan without a recording, a course that has only a timeline.
+
+    Raises:
+        FactsError, ScenarioError: a file of the plan is missing or damaged.
+    """
+    if (folder / f"{plan}.json").exists():
+        return read_course(folder, plan)
+    scenario = read_plan_scenario(folder, plan)
+    try:
+        timeline = timeline_of(scenario)
+    except NotLive as error:
+        raise FactsError(f"{folder / plan}.toml: {error}") from None
+    source = f"not recorded: {scenario.summary}"
+    return Course(plan, scenario.duration_us // 1000, (), {}, {}, {}, source=source, timeline=timeline)
 
 
 def read_plan_scenario(folder: Path, plan: str) -> Scenario:
@@ -103,7 +131,13 @@ def _in_sequence(scenario: Scenario, profile: str, until_ms: int, seeds: range) 
 
 
 def _one(scenario: Scenario, profile: str, until_ms: int, seed: int) -> Course:
-    return emulate(scenario, seed=seed, profile=profile, until_ms=until_ms)
+    """One run; a run that raises an error has an empty course with the error as its verdict."""
+    try:
+        return emulate(scenario, seed=seed, profile=profile, until_ms=until_ms)
+    except ScenarioError:
+        raise
+    except Exception as error:
+        return Course(scenario.name, until_ms, (), {}, {}, {}, verdict=f"raised {type(error).__name__}: {error}")
 
 
 def compare(

@@ -8,7 +8,7 @@
 | callbacks.jsonl, callbacks-X.jsonl | rebalance callbacks of every process, with times |
 
 Group ids and topics of a recording contain the plan's name and a number. A course names the group's first topic
-"orders", and further topics "orders-b" and so on.
+"orders", and further topics "orders-b" and so on. A course is about the first group of a plan.
 """
 
 import base64
@@ -145,9 +145,8 @@ class _Reading:
         self._until_ms = next((at for at, what in self._timeline if what.split(":")[0] == "end"), 0)
         if not self._until_ms:
             raise RecordingError(f'{folder / "plan.md"}: no row "end"')
-        self._clients = _hosts(
-            [match.group(1) for _, what in self._timeline if (match := re.match(r"start (\w+)", what))]
-        )
+        starts = [match for _, what in self._timeline if (match := re.match(r"start (\w+)(?: group=(\S+))?", what))]
+        self._clients = _hosts([match[1] for match in starts if match[2] == starts[0][2]])
         self._callbacks = sorted(self._read_callbacks(), key=lambda callback: callback[0])
         config = next(event["config"] for _, event in self._callbacks)
         found = re.search(r"group\.id=([^,}]+)", config)
@@ -204,6 +203,8 @@ class _Reading:
             if done is None:
                 continue
             what, whom = done
+            if what in timing.OF_MEMBERS and whom not in self._clients:
+                continue
             felt = at_ms
             if what is timing.Effect.JOINS:
                 whom = self._clients[whom]

@@ -15,6 +15,7 @@ import attrs
 
 from kemu.emulator.draws import DrawSet
 from kemu.emulator.plan.action import Action
+from kemu.emulator.plan.actions.consumers import ChangeSubscription
 from kemu.emulator.plan.actions.hosts import Crash, Pause
 from kemu.emulator.plan.actions.operators import (
     AddMembers,
@@ -36,6 +37,7 @@ from lab.conformance.course import Course
 LEAD_MS = 3
 """Time from the start of an emulated member until the arrival of its first JoinGroup at the coordinator, in ms. Before
 the JoinGroup the member requests metadata and the coordinator over a network with a latency of at least 0.3 ms."""
+AT_ONCE_MS = 100
 CLOSE_US = 1
 """Interval of a rolling upgrade of a single member, in us; the action needs a positive interval."""
 MACHINES_SPREAD = 0.6
@@ -45,6 +47,9 @@ SPANS_SPREAD = 1.0
 DRIFT = 0.36
 """Standard deviation of the logarithm of a machine's load between parts of a run. The halves of the measured runs
 differ by 0.74; a constant load would give 0.53."""
+WIDER = 1.5
+"""Factor by which a drawn range of loading times exceeds the course's least and most. Two observed times are rarely the
+extremes, and each coordinator loads many partitions."""
 NORMAL_P99 = 2.326
 LEAST_US = 500
 """Least span in us, because logs have a resolution of milliseconds."""
@@ -70,6 +75,7 @@ class Effect(StrEnum):
     BROKER_STARTS = "broker-starts"
 
 
+OF_MEMBERS = (Effect.JOINS, Effect.CLOSES, Effect.IS_KILLED, Effect.PAUSED, Effect.RESUMED)
 _ROWS: tuple[tuple[Effect, re.Pattern[str]], ...] = (
     (Effect.JOINS, re.compile(r"start (\w+)")),
     (Effect.CLOSES, re.compile(r"close (\w+)")),
@@ -96,41 +102,60 @@ def done_by(row: str) -> tuple[Effect, str] | None:
 
 
 def timed(scenario: Scenario, course: Course) -> Scenario:
-    """The scenario with the starts and ends of members and brokers at the times of this course.
+    """The scenario with the starts and ends of members and brokers at the times of this course. A course is about the
+    scenario's first group; other groups keep the times of the scenario.
 
     The course's effects replace all starts, ends, pauses and growth in the plan; other actions remain. The time without
-    metadata after a restart of the only broker (``broker.window``) and the loading times of new coordinators
-    (``offsets.wait``, ``offsets.load``) are drawn between the course's least and most. The machine's load
-    (``machine.busy``) is estimated from the course's hand-overs. A course without times of effects leaves the scenario
-    unchanged.
+    metadata after a restart of the only broker (``broker.window``) is drawn between the course's least and most. The
+    loading times of new coordinators (``offsets.wait``, ``offsets.load``) are drawn from a wider range (``WIDER``). The
+    machine's load (``machine.busy``) is estimated from the course's hand-overs. A course without times of effects
+    leaves the scenario unchanged.
     """
     if not course.took_effect:
         return scenario
-    ((group, spec),) = scenario.groups.items()
+    group, spec = next(iter(scenario.groups.items()))
+    own = dict.fromkeys(map(consumer_host, range(1, spec.members + 1)))
+    others = [host for host, its, _ in scenario.member_names() if its != group]
     plan = tuple(_Timing(scenario, group, spec, course).entries())
-    stays = tuple(each for each in scenario.plan if not isinstance(each.action, _REPLACED))
+    stays = tuple(
+        _with_its_start(each, course)
+        for each in scenario.plan
+        if not isinstance(each.action, _REPLACED) or getattr(each.action, "host", "") in others
+    )
     later: dict[str, MemberSpec] = {
-        host: attrs.evolve(spec.overrides.get(host, AS_ITS_GROUP), start_later=True)
-        for host in map(consumer_host, range(1, spec.members + 1))
+        host: attrs.evolve(spec.overrides.get(host, AS_ITS_GROUP), start_later=True) for host in own
     }
     settings = {name: text for name, text in scenario.draws.settings if name != DrawName.CLOSE_NOTICE}
-    for name, spans_ms in (
-        (DrawName.BROKER_WINDOW, course.windows_ms),
-        (DrawName.OFFSETS_WAIT, [waited for waited, _ in course.loads_ms]),
-        (DrawName.OFFSETS_LOAD, [read for _, read in course.loads_ms]),
+    for name, spans_ms, wider in (
+        (DrawName.BROKER_WINDOW, course.windows_ms, 1.0),
+        (DrawName.OFFSETS_WAIT, [waited for waited, _ in course.loads_ms], WIDER),
+        (DrawName.OFFSETS_LOAD, [read for _, read in course.loads_ms], WIDER),
     ):
         if spans_ms:
-            settings[name.value] = f"uniform {min(spans_ms)}ms {max(spans_ms)}ms"
+            settings[name.value] = f"uniform {min(spans_ms) / wider:.0f}ms {max(spans_ms) * wider:.0f}ms"
     of_all = DrawName.FOLLOWER_SYNC.value
     if course.hand_overs_ms and of_all in settings:
         mean_us = distribution(settings[of_all]).mean
         settings[DrawName.MACHINE_BUSY.value] = busy_as(course.hand_overs_ms, mean_us)
     return attrs.evolve(
         scenario,
-        groups={group: attrs.evolve(spec, overrides=later, start_us=0, start_spread_us=0)},
+        groups={
+            **scenario.groups,
+            group: attrs.evolve(spec, overrides=later, start_us=0, start_spread_us=0),
+        },
         draws=DrawSet(scenario.draws.name, tuple(settings.items())),
         plan=(*stays, *plan),
     )
+
+
+def _with_its_start(entry: Entry, course: Course) -> Entry:
+    """The entry; a subscription that follows a start of the member at once takes effect with this start."""
+    if not isinstance(entry, At) or not isinstance(entry.action, ChangeSubscription):
+        return entry
+    host, at_ms = entry.action.host, entry.at_us // 1000
+    starts = [at for at, row in course.timeline if row.split()[:2] == ["start", host] and at <= at_ms < at + AT_ONCE_MS]
+    joins = [at for at, row in course.took_effect if row == f"{Effect.JOINS} {host}" and starts and at >= starts[0]]
+    return At(at_us=(joins[0] - LEAD_MS) * 1000 + 1, action=entry.action) if joins else entry
 
 
 def busy_as(spans_ms: Sequence[int], mean_us: int) -> str:

@@ -546,6 +546,17 @@ def test_a_single_broker_that_comes_back_knows_nothing_for_a_while_and_its_group
     assert len(rebalances_after(back, 20 * S)) == 1
 
 
+def test_a_single_broker_loads_its_groups_before_it_knows_its_topics() -> None:
+    """As recorded: the controller sends UpdateMetadata after LeaderAndIsr (``ControllerBrokerRequestBatch``, 3.4.1)."""
+    scenario = with_values(scenario_from_toml(ONE_BROKER), ["draws.broker.window=3s"])
+    early = with_values(scenario, ["draws.broker.leads=800ms"])
+
+    def loaded_us(run: Scenario) -> int:
+        return [one.at_us for one in driven(run, 1, GroupLoaded)][-1]
+
+    assert loaded_us(scenario) - loaded_us(early) == 800_000
+
+
 def test_a_broker_that_comes_back_to_others_is_told_at_once() -> None:
     """With another broker there is a controller already."""
     scenario = with_values(scenario_from_toml(ONE_BROKER), ["brokers.count=3", "draws.broker.window=3s"])

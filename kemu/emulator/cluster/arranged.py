@@ -11,7 +11,7 @@ the controller itself: without an election, the broker keeps its leaderships and
 ``ReplicaStateMachine.doRemoveReplicasFromIsr``, Kafka 3.4.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from attrs import define
 
@@ -137,17 +137,20 @@ class ArrangedCluster(Cluster):
         self._live[node] = True
         window_us = self._window_us(host, node)
         if not window_us:
-            self._take_up(node)
+            self._lead_again(node)
+            self._learn(node)
             return
         self._knows_nothing[node] = True
         self._tell_view()
         life = host.life
 
-        def told() -> None:
-            if host.running and host.life == life:
-                self._take_up(node)
+        def soon(then: Callable[[int], None], at_us: int) -> None:
+            self.world.at(at_us, lambda: then(node) if host.running and host.life == life else None)
 
-        self.world.at(self.world.now_us + window_us, told)
+        draws = Drawn(self.world.choices, self.draws, f"{host.name}/life {host.life}")
+        learned_us = self.world.now_us + window_us
+        soon(self._lead_again, learned_us - min(draws.us(DrawName.BROKER_LEADS, 0), window_us))
+        soon(self._learn, learned_us)
 
     def _window_us(self, host: Host, node: int) -> int:
         """Return the time in us for which a restarted broker has no metadata: a lone broker must first become
@@ -159,14 +162,12 @@ class ArrangedCluster(Cluster):
         draws = Drawn(self.world.choices, self.draws, f"{host.name}/life {host.life}")
         return draws.us(DrawName.BROKER_WINDOW, 0)
 
-    def _take_up(self, node: int) -> None:
-        """Send the metadata to a broker, and let the broker lead its partitions."""
-        self._knows_nothing[node] = False
+    def _lead_again(self, node: int) -> None:
+        """Let a broker lead its partitions (LeaderAndIsr). Its metadata may follow later."""
         if self._leads_nothing[node]:
             self._leads_nothing[node] = False
             self._next_epoch(node)
         self._write_deaths()
-        self._tell_view()
         for topic, state in self._topics.items():
             if settings := self.scenario.topics[topic].settings():
                 self.world.tell(self.brokers[node], ConfigureTopic(topic=topic, settings=settings))
@@ -177,6 +178,11 @@ class ArrangedCluster(Cluster):
             if leader == node:
                 self._offsets_epochs[partition] += 1
                 self._lead(partition, node)
+
+    def _learn(self, node: int) -> None:
+        """Send the metadata to a broker (UpdateMetadata)."""
+        self._knows_nothing[node] = False
+        self._tell_view()
 
     def _went_down(self, host: Host) -> None:
         if host.name in self.brokers and host.condition is not Condition.CLOSED:

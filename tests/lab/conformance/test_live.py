@@ -1,6 +1,7 @@
 """Plans run live, without Java: what each timeline makes the processes do, and what is written down of it."""
 
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,17 @@ class Stage:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = Clock()
         self.told: list[tuple[float, str, str]] = []
+        self.settings: dict[str, str] = {}
         stage = self
 
         class Broker:
             port = 9092
 
-            def __init__(self, release: str, libs: Path, folder: Path, settings: object, **_: object) -> None:
+            def __init__(
+                self, release: str, libs: Path, folder: Path, settings: Mapping[str, str], **_: object
+            ) -> None:
                 self._folder = folder
+                stage.settings = dict(settings)
 
             def __enter__(self) -> "Broker":
                 (self._folder / "logs").mkdir(parents=True)
@@ -117,12 +122,13 @@ class Stage:
         """Something was told."""
         self.told.append((self.clock.now, who, what))
 
-    def run(self, plan: str, folder: Path) -> list[tuple[int, str, str]]:
-        """What a plan made them do, from its first start on (rounded to s)."""
-        course = plans.read_course(plans.KEPT, plan)
-        LivePlan("3.4.1", folder, folder, course, plans.KEPT, folder).run(lambda _: None)
+    def run(self, plan: str, folder: Path, facts: Path = plans.KEPT) -> list[tuple[int, str, str]]:
+        """What a plan made them do, from its first start on (rounded to s), but for the load."""
+        course = plans.planned_course(facts, plan)
+        LivePlan("3.9.1", folder, folder, course, facts, folder).run(lambda _: None)
         began = next(at for at, _, what in self.told if what.startswith("start c"))
-        return [(round(at - began), who, what) for at, who, what in self.told if at >= began]
+        told = [each for each in self.told if each[0] >= began and not each[2].startswith("load ")]
+        return [(round(at - began), who, what) for at, who, what in told]
 
 
 def test_every_kept_plan_is_run_live_and_that_of_three_brokers_where_there_is_zookeeper() -> None:
@@ -199,6 +205,52 @@ def test_what_a_timeline_says_is_done_when_it_says(
     done = Stage(monkeypatch).run(plan, tmp_path)
 
     assert [each for each in done if each in expected] == expected
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        (
+            "3-poll-exceeded-under-load",
+            [(19, "callbacks", "stall c2 25000")],
+        ),
+        (
+            "2-static-other-subscription",
+            [(23, "callbacks", "subscribe c3 orders-2-static-other-subscription-1")],
+        ),
+        (
+            "9-deletes-in-flight",
+            [
+                (14, "callbacks", "delete-group g-9-deletes-in-flight-1"),
+                (16, "callbacks", "delete-offsets g-9-deletes-in-flight-1 orders-9-deletes-in-flight-1 12"),
+            ],
+        ),
+        ("12-rolling-brokers", [(19, "cluster", "stop 0"), (31, "cluster", "start 0"), (59, "cluster", "stop 1")]),
+    ],
+)
+def test_what_a_new_plan_says_is_done(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plan: str, expected: list[Any]
+) -> None:
+    """Stalls, subscriptions, deletions, and brokers one after the other."""
+    done = Stage(monkeypatch).run(plan, tmp_path, plans.NEW)
+
+    assert [each for each in done if each in expected] == expected
+
+
+def test_each_group_and_topic_of_a_plan_has_its_name_and_its_load(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Members name their group and their topics; settings of brokers are the scenario's."""
+    stage = Stage(monkeypatch)
+    done = stage.run("11-two-groups", tmp_path, plans.NEW)
+
+    topic = "orders-11-two-groups-1"
+    assert [what for _, _, what in stage.told if what.startswith("load ")] == [f"load {topic} 12"]
+    groups = {what.split()[1]: what.split()[3] for _, _, what in done if what.startswith("start ")}
+    assert groups == {f"c{n}": f"group.id={'g' if n < 4 else 'h'}-11-two-groups-1" for n in range(1, 7)}
+    assert "group.max.size" not in stage.settings
+    stage.run("8-group-max-size", tmp_path / "8", plans.NEW)
+    assert stage.settings["group.max.size"] == "3"
 
 
 def test_what_was_done_is_written_down_as_in_the_recordings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

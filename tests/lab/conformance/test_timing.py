@@ -90,15 +90,15 @@ def test_brokers_go_down_in_the_order_of_the_scenario_and_what_nobody_did_stays(
 
 
 def test_windows_and_loads_are_those_of_the_run() -> None:
-    """Between its least and its most; close.notice is in the moments already."""
+    """Around its least and its most; close.notice is in the moments already."""
     course = attrs.evolve(
         plans.read_course(plans.KEPT, "g-broker-restart"), windows_ms=(1_648, 4_033), loads_ms=((170, 28), (1_673, 667))
     )
     draws = dict(timed(plans.read_plan_scenario(plans.KEPT, course.plan), course).draws.settings)
 
     assert draws["broker.window"] == "uniform 1648ms 4033ms"
-    assert draws["offsets.wait"] == "uniform 170ms 1673ms"
-    assert draws["offsets.load"] == "uniform 28ms 667ms"
+    assert draws["offsets.wait"] == "uniform 113ms 2510ms"
+    assert draws["offsets.load"] == "uniform 19ms 1000ms"
     assert "close.notice" not in draws
     assert "heartbeat.wait" in draws
 

@@ -1,0 +1,123 @@
+"""Plans as scenarios: the rows that a live run executes, and the same plans in the emulator."""
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from kemu.emulator.plan.entries import At
+from kemu.emulator.scenario.files import scenario_from_toml, with_actions
+from lab.conformance import plans
+from lab.conformance.emulated import emulate
+from lab.conformance.live import why_not_live
+from lab.conformance.timeline import NotLive, timeline_of
+from lab.conformance.timing import timed
+
+PLANS = plans.scenarios_in(plans.NEW)
+TWO_GROUPS = """
+duration = "60s"
+
+[topics.orders]
+partitions = 6
+
+[topics.orders-b]
+partitions = 2
+
+[groups.g]
+topics = ["orders", "orders-b"]
+members = 2
+start_spread = "1s"
+assignors = ["range"]
+static = true
+config.emulated.on.revoked.ms = 500
+
+[groups.h]
+topics = ["orders"]
+members = 1
+"""
+START = "group=g topics=orders,orders-b emulated__on__revoked__ms=500"
+RANGE = "partition__assignment__strategy=org.apache.kafka.clients.consumer.RangeAssignor"
+
+
+def test_members_start_with_their_group_their_topics_and_their_settings() -> None:
+    rows = timeline_of(scenario_from_toml(TWO_GROUPS))
+
+    assert rows == (
+        (0, f"start c1 {START} group__instance__id=c1 {RANGE}"),
+        (0, "start c3 group=h topics=orders"),
+        (1_000, f"start c2 {START} group__instance__id=c2 {RANGE}"),
+        (60_000, "end: everybody closes"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("action", "rows"),
+    [
+        ("close-host host=c3 at=20s", [(20_000, "close c3")]),
+        ("crash host=c3 mode=process for=5s at=20s", [(20_000, "kill -9 of the process of c3"), (25_000, "start c3")]),
+        ("pause host=c3 for=5s at=20s", [(20_000, "c3 stands still (SIGSTOP)"), (25_000, "c3 goes on (SIGCONT)")]),
+        ("stop-polling host=c3 for=5s at=20s", [(20_000, "c3 does not poll for 5000 ms")]),
+        ("subscribe host=c3 topics=orders-b at=20s", [(20_000, "c3 subscribes to orders-b")]),
+        ("set-rate topic=orders rate=500/s at=20s", [(20_000, "orders gets 500 records/s")]),
+        ("grow-topic topic=orders partitions=9 at=20s", [(20_000, "topic grows from 6 to 9 partitions")]),
+        ("delete-group group=h at=20s", [(20_000, "delete group h")]),
+        ("delete-offsets group=h topic=orders at=20s", [(20_000, "delete offsets of group h in orders")]),
+        (
+            "rolling-restart group=h every=5s down=2s at=20s",
+            [(20_000, "close c3"), (22_000, "start c3")],
+        ),
+        ("close-host host=b0 at=20s", [(20_000, "SIGTERM to broker 0 (clean shutdown)")]),
+        ("start-host host=b0 at=20s", [(20_000, "broker 0 is started again")]),
+        ("add-members group=h count=2 at=20s", [(20_000, "start c4"), (20_000, "start c5")]),
+    ],
+)
+def test_an_action_becomes_rows_that_a_live_run_knows(action: str, rows: list[tuple[int, str]]) -> None:
+    scenario = with_actions(scenario_from_toml(TWO_GROUPS), [action])
+
+    done = [row for row in timeline_of(scenario) if 1_000 < row[0] < 60_000]
+
+    assert [at_ms for at_ms, _ in done] == [at_ms for at_ms, _ in rows]
+    assert all(what.startswith(text) for (_, what), (_, text) in zip(done, rows, strict=True))
+    course = attrs.evolve(plans.planned_course(plans.NEW, PLANS[0]), timeline=tuple(done))
+    assert why_not_live(course, "3.9.1") is None
+
+
+def test_an_action_that_no_live_run_can_do_is_named(tmp_path: Path) -> None:
+    scenario = with_actions(scenario_from_toml(TWO_GROUPS), ["isolate host=c1 for=5s at=20s"])
+
+    with pytest.raises(NotLive, match=r"c1.*not done live"):
+        timeline_of(scenario)
+
+
+def test_there_are_twelve_plans_and_each_can_run_live() -> None:
+    courses = [plans.planned_course(plans.NEW, name) for name in PLANS]
+
+    assert len(PLANS) >= 12
+    assert {why_not_live(course, "3.9.1") for course in courses} == {None}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_each_plan_holds_in_the_emulator(name: str) -> None:
+    """As the scenario says, and at the times of its timeline."""
+    scenario = plans.read_plan_scenario(plans.NEW, name)
+
+    course = emulate(scenario, seed=1, profile="kafka-3.9", until_ms=scenario.duration_us // 1000)
+
+    assert course.verdict == "holds"
+    assert course.rebalances
+    assert all(set(seen.members) == set(seen.owners) for seen in course.rebalances[-1:])
+
+
+def test_a_subscription_at_the_start_of_a_member_takes_effect_with_its_first_join() -> None:
+    """The live member subscribes before its first poll()."""
+    course = plans.planned_course(plans.NEW, "2-static-other-subscription")
+    joins = tuple((at_ms + 150, f"joins {row.split()[1]}") for at_ms, row in course.timeline if row.startswith("start"))
+    scenario = timed(plans.read_plan_scenario(plans.NEW, course.plan), attrs.evolve(course, took_effect=joins))
+
+    (at_us,) = (
+        entry.at_us
+        for entry in scenario.plan
+        if isinstance(entry, At) and entry.action.words() == "c3 subscribes to orders"
+    )
+
+    assert at_us == (24_000 + 150 - 3) * 1000 + 1
