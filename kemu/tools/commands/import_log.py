@@ -78,8 +78,8 @@ def _write(out: Path, facts: LogFacts, summaries: Sequence[LogSummary], form: st
     with writable(out, "--out"):
         recorded = write_log_trace(out, facts, summaries, package_version())
     lines = [f"{host} is {client}" for host, client in facts.clients.items()]
-    judged = ", ".join(recorded.judged) or "nothing"
-    lines.append(f"judged: {judged} ({recorded.judgement.verdict})")
+    judged = f"{', '.join(recorded.judged)} ({recorded.judgement.verdict})" if recorded.judged else "nothing"
+    lines.append(f"judged: {judged}")
     lines.append("unjudged, because logs do not state their facts:")
     lines += textwrap.wrap(", ".join(recorded.unjudged), 100, initial_indent="  ", subsequent_indent="  ")
     lines.append(f"trace: {out}")

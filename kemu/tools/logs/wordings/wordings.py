@@ -78,16 +78,19 @@ class Wording:
     whole: bool = False
 
     @functools.cached_property
-    def words(self) -> frozenset[str]:
-        """Words of letters that every complete record of this row contains."""
-        text = "\1" + self.text.partition("…")[0] + "\1"
-        text = re.sub(r"<(?:[^<>\\]|\\.|<[^<>]*>)*>", "\1", text.replace("\\<", "("))
-        while "{" in text.replace("\\{", ""):
-            inner = re.sub(r"(?<!\\)\{(?:[^{}\\]|\\.)*(?<!\\)\}", "\1", text)
-            if inner == text:
-                break
-            text = inner
-        return frozenset(re.findall(r"(?<![A-Za-z\1])[A-Za-z]{2,}(?![A-Za-z\1])", text))
+    def words(self) -> tuple[frozenset[str], ...]:
+        """Words of letters that a complete record of this row contains: one set for each of the first alternatives."""
+        text = re.sub(r"<(?:[^<>\\]|\\.|<[^<>]*>)*>", "\1", self.text.partition("…")[0].replace("\\<", "("))
+        first = re.search(r"(?<!\\)\{([^{}]*\|[^{}]*)(?<!\\)\}", text)
+        texts = [text]
+        if first is not None:
+            texts = [text[: first.start()] + each + text[first.end() :] for each in first[1].split("|")]
+        return tuple(frozenset(_WORD_OF_LETTERS.findall(_without_options(each))) for each in texts)
+
+    @functools.cached_property
+    def logger_pattern(self) -> re.Pattern[str]:
+        """The pattern of the logger."""
+        return re.compile(self.logger)
 
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -103,6 +106,18 @@ class Wording:
             (re.compile(_compiled("".join(parts[:count]), end=False)), parts[count])
             for count in range(len(parts) - 1, 0, -1)
         )
+
+
+_WORD_OF_LETTERS = re.compile(r"(?<![A-Za-z\1])[A-Za-z]{2,}(?![A-Za-z\1])")
+
+
+def _without_options(text: str) -> str:
+    """The text without braces and all within."""
+    while True:
+        inner = re.sub(r"(?<!\\)\{(?:[^{}\\]|\\.)*(?<!\\)\}", "\1", text)
+        if inner == text:
+            return text
+        text = inner
 
 
 def _compiled(wording: str, end: bool = True) -> str:
