@@ -86,14 +86,11 @@ def main(arguments: Sequence[str] = ()) -> int:
         return 2
     chosen = [each for each in (*steps(marked), *(extra_steps() if wanted else ())) if not wanted or each[0] in wanted]
     failed: list[tuple[str, int]] = []
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        began = [
-            (name, beside.submit(ran, arguments, subprocess.PIPE) if name == BESIDE else None, arguments)
-            for name, arguments in chosen
-        ]
-        for name, running, arguments in sorted(began, key=lambda each: each[1] is not None):
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        beside = {name: pool.submit(ran, arguments, subprocess.PIPE) for name, arguments in chosen if name == BESIDE}
+        for name, arguments in sorted(chosen, key=lambda step: step[0] in beside):
             print(f"--- {name}", flush=True)
-            code, text, took_s = running.result() if running else ran(arguments, None)
+            code, text, took_s = beside[name].result() if name in beside else ran(arguments, None)
             print(text, end="")
             print(f"--- {name}: {'passed' if code == 0 else 'FAILED'} in {took_s:.1f} s", flush=True)
             if code:
