@@ -1,8 +1,8 @@
 """A small picture of a run for a document: SVG without scripts, fonts or colours of its surroundings.
 
 The first lanes are faults, violations, and the share of partitions without service. Then come the lanes of the run's
-own system: Streams tasks, steps of reassignments, ranges of KIP-333, leaders of runs without a group,
-or else members and partitions.
+own system: Streams tasks, steps of reassignments, ranges of KIP-333, leaders of a run without a group or with leaderless
+partitions, or else members and partitions.
 """
 
 import html
@@ -57,7 +57,7 @@ def lanes_of(report: RunReport) -> Iterator[tuple[str, Bars]]:
     elif len(frames["ranges"]):
         ranges = _bars(frames["ranges"], lambda row: row["partition"], lambda row: "range")
         yield "ranges", _with(ranges, frames["down"], lambda row: row["partition"])
-    elif not len(frames["members"]):
+    elif not len(frames["members"]) or len(frames["leaderless"]):
         yield "leaders", _leaders(frames)
     else:
         yield "members", _members(frames)
@@ -247,9 +247,9 @@ class _Picture:
             self._write(x + 13, self._y + 9, text, "dim")
             x += 24 + 6 * len(text)
         self._y += ROW + 3
-        labels = sorted(bars, key=natural)
+        labels = sorted(bars, key=lambda label: (label.startswith("__"), natural(label)))
         for label in labels[:MOST_ROWS]:
-            self._write(4, self._y + BAR - 2, label if len(label) < 20 else f"{label[:18]}…", "dim")
+            self._write(4, self._y + BAR - 2, label if len(label) < 20 else f"{label[:9]}…{label[-9:]}", "dim")
             self._paths(bars[label])
             self._y += ROW
         if len(labels) > MOST_ROWS:
