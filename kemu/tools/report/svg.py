@@ -1,8 +1,8 @@
 """A small picture of a run for a document: SVG without scripts, fonts or colours of its surroundings.
 
 The first lanes are faults, violations, and the share of partitions without service. Then come the lanes of the run's
-own system: Streams tasks, steps of reassignments, ranges of KIP-333, leaders of a run without a group or with leaderless
-partitions, or else members and partitions.
+own system: Streams tasks, steps of reassignments, ranges of KIP-333, or else members and partitions. A run without a
+group or with leaderless partitions has a lane of leaders.
 """
 
 import html
