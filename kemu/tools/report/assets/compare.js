@@ -314,13 +314,12 @@ class ComparePage {
     const runs = about.cells.reduce((sum, cell) => sum + cell.runs, 0);
     const failed = about.cells.reduce((sum, cell) => sum + cell.failed, 0);
     document.title = `${about.kind}: ${about.title}`;
-    const copy = el("button", { id: "copy", type: "button", onclick: () => copied(head.command, copy) }, "copy");
     const facts = [plural(about.cells.length, about.kind === "compare" ? "variant" : "cell"), plural(runs, "run"), about.note].filter(Boolean);
     return el("header", {},
       el("h1", {}, el("span", { id: "verdict", class: failed ? "pill bad" : "pill good" }, failed ? `${count(failed)} of ${count(runs)} failed` : "all hold"),
         ` ${about.kind}: ${about.title} `, el("small", {}, facts.join(", "))),
       about.summary && el("p", { class: "dim" }, about.summary),
-      el("div", { class: "tools" }, el("code", { id: "command" }, head.command), copy));
+      commandLine(head.command));
   }
 
   // Scenarios of a campaign.
@@ -540,12 +539,4 @@ class ComparePage {
   }
 }
 
-loaded().then(
-  (data) => {
-    window.report = { page: new ComparePage(new Cells(data)), readyMs: performance.now() };
-  },
-  (error) => {
-    document.getElementById("page").append(el("p", { class: "red" }, `This report cannot be shown: ${error.message}. It needs a browser from 2023 or later.`));
-    throw error;
-  },
-);
+start((data) => ({ page: new ComparePage(new Cells(data)) }));
