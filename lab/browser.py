@@ -113,6 +113,7 @@ class OpenPage:
         browser.listeners.append(self._listen)
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._call(f"{domain}.enable")
+        self._call("Performance.enable", timeDomain="threadTicks")
         self._call(
             "Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=-1, uploadThroughput=-1
         )
@@ -146,6 +147,11 @@ class OpenPage:
         made = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in made, f"{expression}: {made['exceptionDetails']}"
         return made["result"].get("value")
+
+    def cpu_ms(self) -> float:
+        """CPU time of the page's thread since it was opened. Other work of the machine does not count."""
+        metrics = {each["name"]: each["value"] for each in self._call("Performance.getMetrics")["metrics"]}
+        return float(metrics["TaskDuration"]) * 1000
 
     def wait(self, expression: str) -> None:
         """Wait until an expression is true."""

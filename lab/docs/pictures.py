@@ -42,6 +42,9 @@ RUNS: Mapping[str, DrawnPreset] = {
     "in-batches": DrawnPreset("reassign-in-batches"),
     "new-instance": DrawnPreset("streams-scale-out"),
     "past-bug": DrawnPreset("KAFKA-1382", seed=load_scenario("KAFKA-1382").seed),
+    "broker-crash": DrawnPreset("broker-crash-and-return"),
+    "learners": DrawnPreset("streams-scale-up"),
+    "two-bounces": DrawnPreset("upgrade-by-assignor-list"),
     "kafka-2.4": DrawnPreset("cooperative-rolling-restart", profile="kafka-2.4"),
 }
 """Name of a file -> the run that it shows. The page with the picture names the command."""

@@ -9,6 +9,8 @@ from kemu.protocol.frozen import frozen
 Cell: TypeAlias = int | str
 Column: TypeAlias = Sequence[Any]
 """All values of one field: integers (times in us), or texts."""
+Row: TypeAlias = Mapping[str, Any]
+"""One row: column -> value."""
 FROM, UNTIL = "from_us", "until_us"
 
 
@@ -41,6 +43,10 @@ class Frame:
     def rows(self) -> Iterable[tuple[Any, ...]]:
         """The rows, as tuples in the order of the columns."""
         return zip(*self.columns.values(), strict=True) if self.columns else ()
+
+    def named(self) -> Iterator[Row]:
+        """The rows, by name of the column."""
+        return (dict(zip(self.columns, row, strict=True)) for row in self.rows())
 
 
 def frame_of(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Frame:

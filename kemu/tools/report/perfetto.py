@@ -5,15 +5,15 @@ Numbers of fields are those of Perfetto v50 (protos/perfetto/trace: trace_packet
 track_event/track_descriptor.proto).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 from kemu.tools.report.collecting import RunReport
-from kemu.tools.report.frames import FROM, UNTIL, Frame
+from kemu.tools.report.frames import FROM, UNTIL, Frame, Row
 
 # Trace, TracePacket
 PACKET, TIMESTAMP, SEQUENCE_ID, TRACK_EVENT, INTERNED_DATA, SEQUENCE_FLAGS, TRACK_DESCRIPTOR = 1, 8, 10, 11, 12, 13, 60
@@ -32,8 +32,6 @@ EXPLICIT = 3
 CLEARED, NEEDED = 1, 2
 """Flags: interned names begin here; this packet may use them."""
 NS = 1_000
-
-Row = Mapping[str, Any]
 
 
 # --- protobuf --------------------------------------------------------------------------------------------------------
@@ -210,7 +208,7 @@ def write_perfetto(report: RunReport, path: Path) -> None:
 
 def _rows(frame: Frame, start: str) -> Sequence[Row]:
     """The rows by their start."""
-    return sorted((dict(zip(frame.columns, row, strict=True)) for row in frame.rows()), key=itemgetter(start))
+    return sorted(frame.named(), key=itemgetter(start))
 
 
 def _moments(writer: PerfettoWriter, run: int, report: RunReport) -> None:
@@ -233,7 +231,7 @@ def _counters(writer: PerfettoWriter, run: int, frames: Mapping[str, Frame]) -> 
 
 def _messages(writer: PerfettoWriter, frame: Frame) -> None:
     """An instant at the sender, and one at the receiver if the message arrives, with an arrow from one to the other."""
-    for flow, row in enumerate(_messages_of(frame), start=1):
+    for flow, row in enumerate(frame.named(), start=1):
         name = f"{row['api']} {'reply' if row['reply'] else 'request'}"
         about = {
             "error": row["error"],
@@ -246,8 +244,3 @@ def _messages(writer: PerfettoWriter, frame: Frame) -> None:
         if row["took_us"] >= 0:
             at_us = row["at_us"] + row["took_us"]
             writer.instant(to, f"{name} from {row['sender']}", at_us, {}, fixed(LAST_FLOW_IDS, flow))
-
-
-def _messages_of(frame: Frame) -> Iterator[Row]:
-    names = tuple(frame.columns)
-    return (dict(zip(names, row, strict=True)) for row in frame.rows())

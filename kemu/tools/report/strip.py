@@ -9,7 +9,6 @@ c1            jjjj222222______1222
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from kemu.actors.consumer.state import MemberState
 from kemu.protocol.names import host_of
@@ -133,13 +132,13 @@ def _bars(values: Iterable[float], top: float, blocks: str) -> str:
 
 def _members(frames: Mapping[str, Frame], columns: Columns) -> Iterator[str]:
     states: dict[str, dict[str, list[tuple[int, int]]]] = {}
-    for row in _rows(frames["members"]):
+    for row in frames["members"].named():
         states.setdefault(row["member"], {}).setdefault(row["state"], []).append((row[FROM], row[UNTIL]))
     owned: dict[str, list[tuple[int, int]]] = {}
-    for row in _rows(frames["ownership"]):
+    for row in frames["ownership"].named():
         owned.setdefault(row["owner"], []).append((row[FROM], row[UNTIL]))
     hosts: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for row in _rows(frames["hosts"]):
+    for row in frames["hosts"].named():
         hosts.setdefault((row["host"], row["state"]), []).append((row[FROM], row[UNTIL]))
     lines = []
     for member, mine in states.items():
@@ -177,7 +176,3 @@ def _cells(stable: Spans, outs: Mapping[str, Spans], owned: Spans, columns: Colu
 def natural(name: str) -> list[tuple[int, str]]:
     """A key that sorts c2 before c10."""
     return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", name)]
-
-
-def _rows(frame: Frame) -> Iterator[Mapping[str, Any]]:
-    return (dict(zip(frame.columns, row, strict=True)) for row in frame.rows())

@@ -1,18 +1,17 @@
 """A small picture of a run for a document: SVG without scripts, fonts or colours of its surroundings.
 
 The first lanes are faults, violations, and the share of partitions without service. Then come the lanes of the run's
-own system: Streams tasks, steps of reassignments, ranges of KIP-333, leaders of runs without a group,
-or else members and partitions.
+own system: Streams tasks, steps of reassignments, ranges of KIP-333, or else members and partitions. A run without a
+group or with leaderless partitions has a lane of leaders.
 """
 
 import html
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from kemu.actors.consumer.state import MemberState
 from kemu.protocol.names import host_of
 from kemu.tools.report.collecting import RunReport
-from kemu.tools.report.frames import FROM, UNTIL, Frame
+from kemu.tools.report.frames import FROM, UNTIL, Frame, Row
 from kemu.tools.report.strip import Columns, natural
 
 WIDTH, GUTTER, RIGHT = 760, 116, 12
@@ -37,7 +36,6 @@ LEGENDS = {
     ),
     "ranges": (("range", "a second consumer reads the range"), ("red", "without service")),
 }
-Row = Mapping[str, Any]
 Bars = dict[str, list[tuple[int, int, str, float]]]
 """Label of a row -> (start, end, colour, share of the height)."""
 
@@ -57,7 +55,7 @@ def lanes_of(report: RunReport) -> Iterator[tuple[str, Bars]]:
     elif len(frames["ranges"]):
         ranges = _bars(frames["ranges"], lambda row: row["partition"], lambda row: "range")
         yield "ranges", _with(ranges, frames["down"], lambda row: row["partition"])
-    elif not len(frames["members"]):
+    elif not len(frames["members"]) or len(frames["leaderless"]):
         yield "leaders", _leaders(frames)
     else:
         yield "members", _members(frames)
@@ -67,20 +65,16 @@ def lanes_of(report: RunReport) -> Iterator[tuple[str, Bars]]:
 # --- bars ------------------------------------------------------------------------------------------------------------
 
 
-def _rows(frame: Frame) -> Iterator[Row]:
-    return (dict(zip(frame.columns, row, strict=True)) for row in frame.rows())
-
-
 def _bars(frame: Frame, label: Callable[[Row], str], colour: Callable[[Row], str]) -> Bars:
     found: Bars = {}
-    for row in _rows(frame):
+    for row in frame.named():
         found.setdefault(label(row), []).append((row[FROM], row[UNTIL], colour(row), 1.0))
     return found
 
 
 def _with(bars: Bars, stops: Frame, label: Callable[[Row], str]) -> Bars:
     """The bars with red ones of half their height over them, for the rows that are there."""
-    for row in _rows(stops):
+    for row in stops.named():
         if label(row) in bars:
             bars[label(row)].append((row[FROM], row[UNTIL], "red", 0.5))
     return bars
@@ -93,7 +87,7 @@ def _members(frames: Mapping[str, Frame]) -> Bars:
         MemberState.COMPLETING.value: "joining",
     }
     bars = _bars(frames["members"], lambda row: row["member"], lambda row: colours.get(row["state"], ""))
-    for row in _rows(frames["hosts"]):
+    for row in frames["hosts"].named():
         for member in bars:
             if host_of(member) == row["host"]:
                 bars[member].append((row[FROM], row[UNTIL], "down", 0.3))
@@ -118,7 +112,7 @@ def _leaders(frames: Mapping[str, Frame]) -> Bars:
 
     bars = _bars(frames["leaders"], lambda row: row["partition"], colour)
     for name, half in (("under_replicated", "fault"), ("leaderless", "red")):
-        for row in _rows(frames[name]):
+        for row in frames[name].named():
             bars.setdefault(row["partition"], []).append((row[FROM], row[UNTIL], half, 0.5))
     return bars
 
@@ -141,7 +135,7 @@ def _tasks(frames: Mapping[str, Frame]) -> Bars:
 
 def _steps(frames: Mapping[str, Frame], end_us: int) -> Bars:
     bars = _bars(frames["reassignments"], lambda row: row["partition"], lambda row: "home")
-    for row in _rows(frames["steps"]):
+    for row in frames["steps"].named():
         until_us = row["committed_us"] if row["committed_us"] >= 0 else end_us
         label = f"{row['partition']} step {row['number']}"
         bars.setdefault(label, []).append((row["started_us"], until_us, "step", 1.0))
@@ -202,7 +196,7 @@ class _Picture:
         self._y += 12
 
     def _faults(self) -> None:
-        faults = list(_rows(self._report.frames["faults"]))
+        faults = list(self._report.frames["faults"].named())
         if not faults:
             return
         self._write(4, self._y + BAR - 1, "faults")
@@ -247,9 +241,9 @@ class _Picture:
             self._write(x + 13, self._y + 9, text, "dim")
             x += 24 + 6 * len(text)
         self._y += ROW + 3
-        labels = sorted(bars, key=natural)
+        labels = sorted(bars, key=lambda label: (label.startswith("__"), natural(label)))
         for label in labels[:MOST_ROWS]:
-            self._write(4, self._y + BAR - 2, label if len(label) < 20 else f"{label[:18]}…", "dim")
+            self._write(4, self._y + BAR - 2, label if len(label) < 20 else f"{label[:9]}…{label[-9:]}", "dim")
             self._paths(bars[label])
             self._y += ROW
         if len(labels) > MOST_ROWS:

@@ -29,13 +29,17 @@ function middle(sorted) {
   return (sorted[Math.ceil(half) - 1] + sorted[Math.floor(half)]) / 2;
 }
 
+const COMPACT = new Intl.NumberFormat("en", { notation: "compact" });
+
 // Round numbers between two values, about `wanted` of them.
 function roundTicks(low, high, wanted) {
   const rough = (high - low) / wanted || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough * 0.999);
+  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  const text = (value) => (step < 1000 ? value.toFixed(digits) : COMPACT.format(value));
   const found = [];
-  for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at++) found.push([at * step, (at * step).toFixed(Math.max(0, -Math.floor(Math.log10(step) + 1e-9)))]);
+  for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at++) found.push([at * step + 0, text(at * step + 0)]);
   return found;
 }
 
@@ -126,10 +130,11 @@ function scaleOf(ink, figure, low, high, left, wide, height) {
     ink.fillStyle = at === 0 ? P.dim : P.grid;
     ink.fillRect(place, 0, 1, height - 16);
     const half = ink.measureText(text).width / 2;
-    if (place - half < free) continue;
+    const start = Math.min(place - half, wide - 2 * half - 2);
+    if (start < free) continue;
     ink.fillStyle = P.dim;
-    ink.fillText(text, place - half, height - 4);
-    free = place + half + 6;
+    ink.fillText(text, start, height - 4);
+    free = start + 2 * half + 6;
   }
   return x;
 }
@@ -260,8 +265,9 @@ function drawDifferences(page, figure, base, cells) {
 // One bar of parts for each cell; `parts`: [text, numbers by cell].
 function drawStack(page, cells, parts, unit, left) {
   return (ink, wide, height, hits) => {
-    const figure = { scale: 1e6, digits: 1, unit };
     const totals = cells.map((cell) => parts.reduce((sum, [, of]) => sum + of(cell), 0));
+    const digits = Math.max(...totals) < 1e6 ? 3 : 1;
+    const figure = { scale: 1e6, digits, unit };
     const x = scaleOf(ink, figure, 0, Math.max(...totals), left, wide - 50, height);
     cells.forEach((cell, row) => {
       const y = row * ROW + 4;
@@ -273,7 +279,7 @@ function drawStack(page, cells, parts, unit, left) {
         const [x0, x1] = [x(from), x(from + us)];
         ink.fillStyle = index < 8 ? colourOf(index) : hatch(ink, P.paper, colourOf(index), 5, 1.5);
         ink.fillRect(x0, y, Math.max(x1 - x0 - 0.7, 0.5), ROW - 6);
-        const label = (us / 1e6).toFixed(1);
+        const label = (us / 1e6).toFixed(digits);
         if (x1 - x0 > ink.measureText(label).width + 6) {
           ink.fillStyle = P.paper;
           ink.fillText(label, x0 + 3, y + 12);
@@ -282,7 +288,7 @@ function drawStack(page, cells, parts, unit, left) {
         from += us;
       });
       ink.fillStyle = P.ink;
-      if (totals[row]) ink.fillText((totals[row] / 1e6).toFixed(1), x(from) + 4, y + 12);
+      if (totals[row]) ink.fillText((totals[row] / 1e6).toFixed(digits), x(from) + 4, y + 12);
     });
   };
 }
@@ -308,13 +314,12 @@ class ComparePage {
     const runs = about.cells.reduce((sum, cell) => sum + cell.runs, 0);
     const failed = about.cells.reduce((sum, cell) => sum + cell.failed, 0);
     document.title = `${about.kind}: ${about.title}`;
-    const copy = el("button", { id: "copy", type: "button", onclick: () => copied(head.command, copy) }, "copy");
     const facts = [plural(about.cells.length, about.kind === "compare" ? "variant" : "cell"), plural(runs, "run"), about.note].filter(Boolean);
     return el("header", {},
       el("h1", {}, el("span", { id: "verdict", class: failed ? "pill bad" : "pill good" }, failed ? `${count(failed)} of ${count(runs)} failed` : "all hold"),
         ` ${about.kind}: ${about.title} `, el("small", {}, facts.join(", "))),
       about.summary && el("p", { class: "dim" }, about.summary),
-      el("div", { class: "tools" }, el("code", { id: "command" }, head.command), copy));
+      commandLine(head.command));
   }
 
   // Scenarios of a campaign.
@@ -534,12 +539,4 @@ class ComparePage {
   }
 }
 
-loaded().then(
-  (data) => {
-    window.report = { page: new ComparePage(new Cells(data)), readyMs: performance.now() };
-  },
-  (error) => {
-    document.getElementById("page").append(el("p", { class: "red" }, `This report cannot be shown: ${error.message}. It needs a browser from 2023 or later.`));
-    throw error;
-  },
-);
+start((data) => ({ page: new ComparePage(new Cells(data)) }));

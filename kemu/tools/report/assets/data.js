@@ -67,3 +67,16 @@ async function loaded() {
   }
   return { head, about, frames };
 }
+
+// Read the data, and show the page that a function makes of it.
+function start(make) {
+  loaded().then(
+    (data) => {
+      window.report = { ...make(data), readyMs: performance.now() };
+    },
+    (error) => {
+      document.getElementById("page").append(el("p", { class: "red" }, `This report cannot be shown: ${error.message}. It needs a browser from 2023 or later.`));
+      throw error;
+    },
+  );
+}

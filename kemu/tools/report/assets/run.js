@@ -154,8 +154,6 @@ function verdict({ about, head }) {
 function firstScreen(run, page) {
   const { about, head } = run;
   const facts = [about.profile, `seed ${about.seed}`, `${span(about.virtual_us)} virtual`, `${count(about.steps)} steps`, `${count(about.messages)} messages`];
-  const command = el("code", { id: "command" }, head.command);
-  const copy = el("button", { id: "copy", type: "button", onclick: () => copied(head.command, copy) }, "copy");
   return el(
     "header",
     {},
@@ -171,7 +169,7 @@ function firstScreen(run, page) {
     el("div", { id: "still" }, about.still.slice(0, 3).map(([text, since]) =>
       el("button", { class: "amber line", type: "button", onclick: () => page.visit(since - 2e6, about.virtual_us) }, `${head.reload_s ? "Now" : "Still at the end"}: ${text}`))),
     about.still.length > 3 && el("p", { class: "amber" }, `and ${about.still.length - 3} more; the events have all`),
-    el("div", { class: "tools" }, command, copy),
+    commandLine(head.command),
   );
 }
 
@@ -340,7 +338,7 @@ class Page {
   }
 
   size(picture) {
-    const height = Math.ceil(picture.section.height + (picture.section.title ? 0 : 0));
+    const height = Math.ceil(picture.section.height);
     if (picture.height !== height) {
       picture.height = height;
       picture.canvas.style.height = `${height}px`;
@@ -628,13 +626,7 @@ class Page {
   }
 }
 
-loaded().then(
-  (data) => {
-    const run = new Run(data);
-    window.report = { run, page: new Page(run), readyMs: performance.now() };
-  },
-  (error) => {
-    document.getElementById("page").append(el("p", { class: "red" }, `This report cannot be shown: ${error.message}. It needs a browser from 2023 or later.`));
-    throw error;
-  },
-);
+start((data) => {
+  const run = new Run(data);
+  return { run, page: new Page(run) };
+});

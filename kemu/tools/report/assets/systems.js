@@ -394,11 +394,16 @@ class Lag {
 
   draw(ink, axis) {
     const saws = this.shown.slice(0, 3).map((each) => this.uncommitted(each));
-    const top = Math.max(1, ...this.shown.map((each) => each.steps.most), ...saws.flat().map(([, before]) => before));
+    const top = Math.max(1, ...this.shown.map((each) => each.steps.most));
     this.top = top;
     const level = (value) => 140 - (value / top) * 122;
     ink.fillStyle = P.dim;
     ink.fillText(`top: ${plural(top, "record")}`, 6, 22);
+    const highest = Math.max(0, ...saws.flat().map(([, before]) => before));
+    // Commits may be rare, so the records that are not committed have a scale of their own.
+    const most = Math.max(top, highest);
+    if (most > top) ink.fillText(`dashed, top: ${count(most)}`, 6, 36);
+    const uncommitted = (value) => 140 - (value / most) * 122;
     ink.fillText("0", 6, 142);
     this.shown.forEach((each, rank) => {
       const { times, values } = each.steps;
@@ -421,7 +426,7 @@ class Lag {
     ink.globalAlpha = 1;
     this.shown.slice(0, 3).forEach((each, rank) => {
       ink.fillStyle = P.brokers[rank % 8];
-      ink.fillText(fitted(ink, each.name, GUTTER - 14), 6, 48 + 15 * rank);
+      ink.fillText(fitted(ink, each.name, GUTTER - 14), 6, 54 + 15 * rank);
     });
     ink.save();
     ink.beginPath();
@@ -433,8 +438,8 @@ class Lag {
       ink.strokeStyle = P.brokers[rank % 8];
       ink.beginPath();
       saw.forEach(([us, before, after], place) => {
-        if (place) ink.lineTo(axis.x(us), level(before));
-        ink[place ? "lineTo" : "moveTo"](axis.x(us), level(after));
+        if (place) ink.lineTo(axis.x(us), uncommitted(before));
+        ink[place ? "lineTo" : "moveTo"](axis.x(us), uncommitted(after));
       });
       ink.stroke();
     });

@@ -43,6 +43,12 @@ function copied(text, button) {
   else select();
 }
 
+// The command that repeats what the page shows, with a button that copies it.
+function commandLine(command) {
+  const copy = el("button", { id: "copy", type: "button", onclick: () => copied(command, copy) }, "copy");
+  return el("div", { class: "tools" }, el("code", { id: "command" }, command), copy);
+}
+
 const count = (n) => n.toLocaleString("en");
 const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
 const hostOf = (actor) => actor.split("/")[0];
