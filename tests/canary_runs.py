@@ -3,9 +3,9 @@
 A forked child of the test process replaces the code of live functions (``lab.patching``), which costs no imports. A
 break outside of functions, and a break that a forked child does not notice, is applied to a copy of the packages, which
 a new process imports: ``python -m tests.canary_runs ROOT WANTED RUN...``. The packages must come from ROOT; a RUN is a
-preset or a file, a colon and a number of seeds (``own``: the file's seed). The command prints the names of the checkers that found something, one
-per line, and stops at WANTED. WANTED may be followed by ``--beside=drift`` or ``--beside=listener``: each plan then
-gets one more line that no checker asks about.
+preset or a file, a colon and a number of seeds (``own``: the file's seed). The command prints the names of the checkers
+that found something, one per line, and stops at WANTED. WANTED may be followed by ``--beside=drift`` or
+``--beside=listener``: each plan then gets one more line that no checker asks about.
 """
 
 import importlib
