@@ -226,13 +226,13 @@ def _write_facts(recordings: Path | None, folder: Path) -> None:
 
 
 def _write_docs(compared: Sequence[ComparedPlan], explanations: Explanations, seeds: int, profile: str) -> None:
-    preface = PREFACE.format(seeds=seeds, profile=profile, made_of=_made_of())
+    preface = PREFACE.format(seeds=seeds, profile=profile, made_of=made_of())
     plans.DOCUMENT.parent.mkdir(exist_ok=True)
     plans.DOCUMENT.write_text(f"{preface}\n{tables.as_markdown(compared, explanations)}\n", encoding="utf-8")
     click.echo(f"wrote {plans.DOCUMENT}", err=True)
 
 
-def _made_of() -> str:
+def made_of() -> str:
     """Commit and day of the checkout; the version for an installed package."""
     asked = ["git", "-C", str(plans.REPOSITORY), "log", "-1", "--format=commit %h of %cs"]
     try:
