@@ -30,7 +30,7 @@ from tests.canary_runs import (
     in_fork,
     runs_of,
 )
-from tests.mutations import OWN, Mutation
+from tests.mutations import OWN, Mutation, kept_seeds
 
 PACKAGES = ("kemu", "lab", "tests")
 TIMEOUT_S = 100
@@ -91,6 +91,14 @@ def test_every_break_is_of_a_line_that_is_there_once():
         text = (ROOT / mutation.file).read_text()
         assert text.count(mutation.old) == 1, f"{mutation.file}: {mutation.old!r}"
         ast.parse(text.replace(mutation.old, mutation.new))
+
+
+def test_every_kept_seed_has_a_break_or_is_listed_without_one():
+    """A new seed needs a break: otherwise nothing shows that the seed still finds its bug."""
+    files = {path.stem for path in (ROOT / "tests" / "data" / "swarm").glob("*.toml")}
+    broken = {Path(run).stem for mutation in kept_seeds.MUTATIONS for run in mutation.runs}
+
+    assert sorted([*broken, *kept_seeds.WITHOUT_BREAK]) == sorted(files)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,24 @@ A seed whose run no longer fails with the broken fix guards nothing: choose anot
 from tests.mutations import OWN, Mutation
 
 _CHECKERS, _WATCHING = "kemu/emulator/checkers/", "kemu/emulator/watching/"
+WITHOUT_BREAK = (
+    "begun-anew-while-its-coordinator-stands-still",
+    "committed-again-after-a-late-commit",
+    "committed-again-after-a-power-cut",
+    "committed-to-a-deposed-coordinator",
+    "committed-where-its-partition-was-cut",
+    "deposed-leader-stands-still",
+    "leads-again-with-an-empty-disk",
+    "learns-what-a-log-lost",
+    "left-out-and-then-fenced",
+    "loaded-and-lost",
+    "nobody-tells-it",
+    "static-member-without-assignment",
+    "too-few-for-the-assignment",
+    "worked-off-and-then-lost",
+    "worked-on-when-the-interval-ends",
+)
+"""Kept seeds that fail with no known break: the courses of their runs have changed. Find another seed for each."""
 
 
 def _kept(name: str, file: str, old: str, new: str, caught_by: str) -> Mutation:
