@@ -13,6 +13,7 @@ Exit codes: 0 the comparisons notice enough breaks, 1 they do not, 2 bad input.
 import hashlib
 import json
 import os
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,9 +29,7 @@ from kemu.protocol.profiles import PROFILES
 from lab.budget import Item, outcome_of
 from lab.campaign import tree_hash
 from lab.conformance import plans
-from lab.conformance.__main__ import made_of
 from lab.conformance.assignors.__main__ import ORACLE
-from lab.conformance.comparing import CHANCE, DURATIONS, ComparedPlan, differing, most_outside
 from lab.conformance.raw import recordings
 from lab.conformance.raw.comparing import compare as compare_raw
 from lab.conformance.raw.settings import broker_config
@@ -93,7 +92,7 @@ class Break:
 
     def plans(self, *, first_only: bool) -> list[str]:
         """The plans to compare, in this order."""
-        named = sorted(_compared_plans(), key=lambda name: (not name.startswith(self.plan), name))
+        named = sorted(plans.plans_in(plans.KEPT), key=lambda name: (not name.startswith(self.plan), name))
         return named[:1] if first_only else named
 
     def as_mutant(self) -> Mutant:
@@ -114,35 +113,13 @@ def all_breaks() -> list[Break]:
 # --- comparisons -----------------------------------------------------------------------------------------------------
 
 
-def differences_of_plan(name: str, seeds: int) -> tuple[list[str], int, int]:
-    """(differences, durations inside all runs by chance, durations) of one plan."""
-    (plan,) = plans.compare([plans.read_course(plans.KEPT, name)], plans.KEPT, seeds=range(1, seeds + 1))
-    found = [f"{plan.plan}: {each.name}" for each in differing([plan])]
-    if plan.held < plan.runs:
-        found.append(f"{plan.plan}: {plan.runs - plan.held} runs do not hold")
-    return found, *_by_chance(plan)
-
-
-def _by_chance(plan: ComparedPlan) -> tuple[int, int]:
-    durations = [each for each in plan.figures if each.kind in DURATIONS]
-    return sum(each.why == CHANCE for each in durations), len(durations)
-
-
-def _compared_plans() -> list[str]:
-    unsaid = plans.read_explanations(plans.KEPT).unsaid
-    return [name for name in plans.plans_in(plans.KEPT) if name not in unsaid]
-
-
 def difference_of_plans(names: Sequence[str], seeds: int, known: Mapping[str, Sequence[str]]) -> str:
     """The first difference of these plans that is not known without a break."""
-    chance = durations = 0
     for name in names:
-        found, outside, of = differences_of_plan(name, seeds)
-        new = [each for each in found if each not in known.get(name, ())]
-        if new:
-            return new[0]
-        chance, durations = chance + outside, durations + of
-    return f"{chance} of {durations} durations outside" if chance > most_outside(durations) else ""
+        for each in plans.differences([name], seeds=seeds):
+            if each not in known.get(name, ()):
+                return each
+    return ""
 
 
 def difference_of_raw() -> str:
@@ -302,14 +279,10 @@ def results_of(breaks: Sequence[Break], seeds: int, jobs: int, *, first_only: bo
     functions = live_functions()
     needed = {one.key: one.plans(first_only=first_only) for one in breaks}
     names = sorted({name for each in needed.values() for name in each})
-    run({f"plan {name}": partial(_differences_of_plan, name, seeds) for name in names}, "without a break")
+    run({f"plan {name}": partial(plans.differences, [name], seeds=seeds) for name in names}, "without a break")
     known = {name: kept[f"plan {name}"] for name in names}
     run({one.key: partial(noticed, one, functions, needed[one.key], seeds, known) for one in breaks}, "break")
     return [kept[one.key] for one in breaks]
-
-
-def _differences_of_plan(name: str, seeds: int) -> list[str]:
-    return differences_of_plan(name, seeds)[0]
 
 
 def _hash_of_sources() -> str:
@@ -318,6 +291,12 @@ def _hash_of_sources() -> str:
     for path in sorted([*(ROOT / "lab" / "conformance").rglob("*.py"), *plans.KEPT.iterdir()]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def made_of() -> str:
+    """Commit and day of the checkout."""
+    asked = ["git", "-C", str(ROOT), "log", "-1", "--format=commit %h of %cs"]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def survivors(rows: Sequence[tuple[Break, Found]]) -> list[str]:

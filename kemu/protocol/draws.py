@@ -42,6 +42,7 @@ class DrawName(StrEnum):
     FOLLOWER_SYNC = "follower.sync"
     MACHINE_BUSY = "machine.busy"
     THREAD_WAKE = "thread.wake"
+    FIRST_ID = "first.id"
     FIRST_JOIN = "first.join"
     CLOSE_NOTICE = "close.notice"
     POLL_WORK = "poll.work"
@@ -291,8 +292,8 @@ _ROWS = (
         name=DrawName.MACHINE_BUSY,
         life="lognormal median=100% p99=400%",
         calm="factor 1",
-        what="load of a machine, constant over a run. The load multiplies the draws hand.over, follower.sync and"
-        " first.join, and on a broker offsets.append. Members of one process share a machine.",
+        what="load of a machine, constant over a run. The load multiplies the draws hand.over, follower.sync,"
+        " first.id and first.join, and on a broker offsets.append. Members of one process share a machine.",
         source="mean of hand.over in each of eight recordings relative to the mean of all: 44 to 380 %. The logarithms"
         " spread by 0.70, of which the small samples explain 0.35. Medians of offsets.append in ten recordings: 57 to"
         " 170 %.",
@@ -305,6 +306,15 @@ _ROWS = (
         " thread then continue in a drawn order.",
         source="SIGCONT makes all threads runnable; the scheduler chooses. A process of kafka-clients 3.4.1 sent"
         " Heartbeat within 1 ms and OffsetCommit 6 ms after SIGCONT.",
+    ),
+    DrawRow(
+        name=DrawName.FIRST_ID,
+        life="quantiles 0=0us 10=3ms 25=4.5ms 50=13ms 75=34ms 90=46ms 96=68ms 100=179ms",
+        calm="nothing",
+        what="delay from the answer MEMBER_ID_REQUIRED to the second JoinGroup, until a process has run before. In a"
+        " process of several members, a third of their number multiplies the delay",
+        source="24 such delays of kafka-clients 3.4.1 in processes of 3 members. In a process of 20 members, the mean"
+        " was 5 times as long: the threads share the time for class loading and compilation",
     ),
     DrawRow(
         name=DrawName.FIRST_JOIN,

@@ -11,6 +11,8 @@ from typing import Any
 import cattrs
 from attrs import field, frozen
 
+RECORDED = "Apache Kafka 3.4.1 and kafka-clients 3.4.1 on a loaded machine with 2 cores"
+"""Source of the recordings in which drawn times of the emulator were measured."""
 Owners = Mapping[str, Mapping[str, tuple[int, ...]]]
 """Client -> topic -> partitions."""
 Exchange = tuple[str, int]
@@ -100,6 +102,11 @@ class Course:
     """
 
     @property
+    def is_fitted(self) -> bool:
+        """Whether drawn times of the emulator were measured in this run (in-sample)."""
+        return self.source.startswith(RECORDED)
+
+    @property
     def downtime_sum_ms(self) -> int:
         """Time without an owner, summed over all partitions, in partition-milliseconds."""
         return sum(until - since for spans in self.downtime_ms.values() for since, until in spans)
@@ -145,6 +152,17 @@ class ExchangesSeen:
     def _flush(self, place: str) -> None:
         counts = self._periodic.pop(place, {})
         self._seen.setdefault(place, []).extend(sorted(counts.items()))
+
+
+def totals_by_member(course: Course) -> dict[tuple[str, str], int]:
+    """(member, API) -> number of responses, with and without an error."""
+    found: dict[tuple[str, str], int] = {}
+    for place, exchanges in course.exchanges.items():
+        member = place.partition(" ")[0]
+        for what, times in exchanges:
+            key = member, what.partition(" ")[0]
+            found[key] = found.get(key, 0) + times
+    return found
 
 
 def is_periodic(what: str) -> bool:

@@ -23,7 +23,6 @@ from kemu.protocol.notes.groups import (
     AssignmentReceived,
     GroupBecame,
     JoinPhaseCompleted,
-    MemberAdded,
     MemberBecame,
     MemberFailed,
     PartitionsAssigned,
@@ -60,7 +59,7 @@ def emulate(scenario: Scenario, *, seed: int, profile: str, until_ms: int) -> Co
     return Course(
         plan=scenario.name,
         until_ms=until_ms,
-        rebalances=watcher.rebalances(answers.brought_ms),
+        rebalances=watcher.rebalances(answers.brought_ms, answers.client_of),
         downtime_ms=watcher.held.spans_ms(until_ms),
         errors=dict(sorted(answers.errors.items())),
         requests=dict(sorted(answers.requests.items())),
@@ -78,11 +77,13 @@ class CourseWatcher:
         self._until_ms = until_ms
         self._seen: list[RebalanceSeen] = []
         self._began: tuple[int, str] | None = None
-        self._client_of: dict[str, str] = {}
         self._owners: dict[int, dict[str, dict[str, tuple[int, ...]]]] = {}
 
-    def rebalances(self, brought_ms: Mapping[int, int]) -> tuple[RebalanceSeen, ...]:
+    def rebalances(self, brought_ms: Mapping[int, int], client_of: Mapping[str, str]) -> tuple[RebalanceSeen, ...]:
         """All generations that began, in order.
+
+        ``client_of``: member id -> host that received the id. The client id in the group's state is another one after a
+        process took over a static member (``GroupMetadata.replaceStaticMember`` keeps the first client id).
 
         ``brought_ms``: generation -> arrival of the leader's assignment. At this time Kafka's coordinator logs the
         change to Stable, before it writes the assignment.
@@ -90,6 +91,8 @@ class CourseWatcher:
         return tuple(
             attrs.evolve(
                 seen,
+                members=tuple(sorted(client_of.get(member, member) for member in seen.members)),
+                leader=client_of.get(seen.leader, ""),
                 owners=dict(sorted(self._owners.get(seen.generation, {}).items())),
                 stable_ms=None if seen.stable_ms is None else brought_ms.get(seen.generation, seen.stable_ms),
             )
@@ -103,7 +106,7 @@ class CourseWatcher:
             return
         host = host_of(seen.actor)
         match seen.fact:
-            case GroupBecame() | JoinPhaseCompleted() | MemberAdded():
+            case GroupBecame() | JoinPhaseCompleted():
                 if self._panel.is_current(seen):
                     self._coordinated(at_ms, seen.fact)
             case AssignmentReceived(generation=generation, partitions=partitions):
@@ -125,10 +128,8 @@ class CourseWatcher:
             case HostResumed(host=on):
                 self.held.resumed(at_ms, on)
 
-    def _coordinated(self, at_ms: int, fact: GroupBecame | JoinPhaseCompleted | MemberAdded) -> None:
+    def _coordinated(self, at_ms: int, fact: GroupBecame | JoinPhaseCompleted) -> None:
         match fact:
-            case MemberAdded():
-                self._client_of[fact.member_id] = fact.client_id
             case GroupBecame(new="PreparingRebalance"):
                 self._began = (at_ms, fact.why)
             case GroupBecame(new="Stable") if self._seen and self._seen[-1].generation == fact.generation:
@@ -136,15 +137,16 @@ class CourseWatcher:
             case JoinPhaseCompleted() if fact.members:
                 began_ms, reason = self._began or (None, "")
                 self._began = None
-                members = tuple(sorted(self._client_of[member] for member in fact.members))
-                leader = self._client_of.get(fact.leader, "")
-                self._seen.append(RebalanceSeen(fact.generation, members, leader, reason, began_ms, at_ms, None, {}))
+                self._seen.append(
+                    RebalanceSeen(fact.generation, fact.members, fact.leader, reason, began_ms, at_ms, None, {})
+                )
 
 
 class AnswersToMembers:
     """Records only brokers' responses to members (numbers by API, and errors) and leaders' assignments.
 
-    ``brought_ms``: generation -> time at which the coordinator last received the leader's assignment.
+    ``client_of``: member id -> host of the member. ``brought_ms``: generation -> time at which the coordinator last
+    received the leader's assignment.
     """
 
     def __init__(self, panel: Panel, until_ms: int) -> None:
@@ -152,6 +154,7 @@ class AnswersToMembers:
         self.requests: dict[str, int] = {}
         self.errors: dict[str, int] = {}
         self.brought_ms: dict[int, int] = {}
+        self.client_of: dict[str, str] = {}
         self.exchanges = ExchangesSeen()
         self._until_us = until_ms * 1000
         self._sent: dict[int, bytes] = {}
@@ -173,6 +176,8 @@ class AnswersToMembers:
                     self.brought_ms[request.generation] = due_us // 1000
             return
         message, _ = unseal(sealed)
+        if isinstance(message, JoinGroupReply) and message.member_id:
+            self.client_of[message.member_id] = host_of(to)
         if SPECS[type(message)].kind is not Kind.REPLY:
             return
         self.requests[api] = self.requests.get(api, 0) + 1

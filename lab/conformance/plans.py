@@ -1,62 +1,50 @@
-"""The recorded plans in the repository. The folder has two files for each plan,
+"""The recorded plans in the repository, and their emulated runs. A folder of facts has two kinds of files:
 
-- ``PLAN.json``: the plan's course on a real Kafka (``lab.conformance.course``), extracted from recordings;
-- ``PLAN.toml``: the same plan as a scenario, unless scenarios lack a feature of the plan;
-
-and ``explanations.toml`` with the tables ``unsaid`` (plan -> missing feature), ``reasons`` (name -> text),
-``explained.PLAN``, ``races.PLAN`` and ``causes.PLAN`` (reason -> figures).
+- ``PLAN.json``, ``PLAN.2.json``, ...: the courses of the plan on a real Kafka (``lab.conformance.course``), one a run;
+- ``PLAN.toml``: the same plan as a scenario.
 """
 
-import tomllib
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
-
-import cattrs
 
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario
-from lab.conformance.comparing import ComparedPlan, Explanations, allow_for_chance, compare_plan, same_course
+from lab.conformance import comparing
+from lab.conformance.comparing import Comparison, allow_for_chance, differing
 from lab.conformance.course import Course, course_from_json
 from lab.conformance.emulated import emulate
+from lab.conformance.real_broker import profile_of
+from lab.conformance.recordings import release_in
 from lab.conformance.timing import timed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-KEPT = REPOSITORY / "tests" / "data" / "kafka-3.4.1"
+DATA = REPOSITORY / "tests" / "data"
+KEPT = DATA / "kafka-3.4.1"
 """Folder of the recordings' facts. Only a checkout or a source distribution has this folder."""
-DOCUMENT = REPOSITORY / "docs" / "explanation" / "beside-kafka-3.4.1.md"
-PROFILE = "kafka-3.4"
 SEEDS = 40
-ALIKE = 20
-"""Least number of runs with Kafka's generations, so that the runs' durations form a range."""
 MOST_TIMES = 5
-"""Largest number of further runs, as a multiple of the requested seeds."""
+"""Largest number of runs of an undecided plan, as a multiple of the requested seeds."""
 
-
-_CONVERTER = cattrs.Converter(forbid_extra_keys=True)
-
-
-def _texts(given: Any, _: type) -> tuple[str, ...]:
-    """Refuse a single string, whose letters would become the list's items."""
-    if not isinstance(given, list):
-        raise ValueError(f"{given!r:.60} is no list of figures")
-    return tuple(map(str, given))
-
-
-_CONVERTER.register_structure_hook_func(lambda kind: kind == tuple[str, ...], _texts)
+Runs = Callable[[Scenario, str, int, range], list[Course]]
+"""(scenario, profile, end in ms, seeds) -> the courses of the runs."""
 
 
 class FactsError(Exception):
     """A folder of facts is damaged; the message names the file and the reason."""
 
 
-def read_course(folder: Path, plan: str) -> Course:
-    """A plan's course on a real Kafka.
+def read_course(folder: Path, name: str) -> Course:
+    """A course of a plan on a real Kafka. ``name``: "PLAN", or "PLAN.2" for the second run.
 
     Raises:
         FactsError: the plan is unknown, or its file is damaged.
     """
-    path = folder / f"{plan}.json"
+    path = folder / f"{name}.json"
     try:
         return course_from_json(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -66,7 +54,7 @@ def read_course(folder: Path, plan: str) -> Course:
 
 
 def plans_in(folder: Path) -> list[str]:
-    """All plans with a recorded course, sorted.
+    """The names of all recorded courses, sorted.
 
     Raises:
         FactsError: the folder has no plans.
@@ -75,27 +63,6 @@ def plans_in(folder: Path) -> list[str]:
     if not plans:
         raise FactsError(f"{folder}: no PLAN.json there; give --facts a folder of them, or --recordings --write-facts")
     return plans
-
-
-def read_explanations(folder: Path) -> Explanations:
-    """The explanations in a folder.
-
-    Raises:
-        FactsError: the file is missing or damaged.
-    """
-    path = folder / "explanations.toml"
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-        found = _CONVERTER.structure(data, Explanations)
-    except OSError as error:
-        raise FactsError(f"{path}: cannot be read: {error.strerror}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise FactsError(f"{path}: is not TOML: {error}") from None
-    except cattrs.BaseValidationError as error:
-        raise FactsError(f"{path}: {'; '.join(cattrs.transform_error(error))}") from None
-    if found.unknown():
-        raise FactsError(f"{path}: no text among reasons for {', '.join(found.unknown())}")
-    return found
 
 
 def read_plan_scenario(folder: Path, plan: str) -> Scenario:
@@ -107,55 +74,88 @@ def read_plan_scenario(folder: Path, plan: str) -> Scenario:
     return load_scenario(folder / f"{plan}.toml")
 
 
-def _seeds(seeds: Sequence[int], course: Course, emulated: Sequence[Course]) -> Iterator[int]:
-    """Yield these seeds, and further seeds if a race makes Kafka's course rare.
+def profile_of_course(course: Course) -> str:
+    """The profile of the release that ran the course."""
+    return profile_of(release_in(course))
 
-    Further seeds end when enough runs have Kafka's course, or at the limit.
+
+@contextmanager
+def workers(jobs: int | None = None) -> Iterator[Runs]:
+    """Yield a function that makes runs in ``jobs`` processes; None for all cores. One job uses this process.
+
+    The processes are forks, so changes of the emulator in this process are in force. The results are in the order of
+    the seeds.
     """
-    yield from seeds
-    most = MOST_TIMES * len(seeds)
-    enough = min(ALIKE, len(seeds))
-    first = max(seeds) + 1
-    for seed in range(first, first + most - len(seeds)):
-        alike = sum(same_course(each, course) for each in emulated)
-        if alike >= enough or not alike:
-            return
-        yield seed
+    jobs = jobs or len(os.sched_getaffinity(0))
+    if jobs == 1:
+        yield _in_sequence
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
+
+        def in_parallel(scenario: Scenario, profile: str, until_ms: int, seeds: range) -> list[Course]:
+            return list(pool.map(partial(_one, scenario, profile, until_ms), seeds))
+
+        yield in_parallel
+
+
+def _in_sequence(scenario: Scenario, profile: str, until_ms: int, seeds: range) -> list[Course]:
+    return [_one(scenario, profile, until_ms, seed) for seed in seeds]
+
+
+def _one(scenario: Scenario, profile: str, until_ms: int, seed: int) -> Course:
+    return emulate(scenario, seed=seed, profile=profile, until_ms=until_ms)
 
 
 def compare(
     courses: Sequence[Course],
     folder: Path,
     *,
-    seeds: Sequence[int],
-    profile: str = PROFILE,
+    seeds: int = SEEDS,
+    most_times: int = MOST_TIMES,
+    profile: str | None = None,
+    jobs: int | None = None,
     say: Callable[[str], None] = lambda text: None,
-) -> list[ComparedPlan]:
-    """Run each plan that has a scenario with these seeds, and compare it with Kafka's course.
+) -> list[Comparison]:
+    """Compare each course with runs of its plan: seeds 1 to ``seeds``, and more seeds for an undecided plan.
 
     Args:
-        say: called with the name of each plan at its start.
+        folder: the folder of the plans' scenarios.
+        most_times: largest number of runs, as a multiple of ``seeds``.
+        profile: None for the profile of the release that ran the course.
+        jobs: number of processes; None for all cores.
+        say: called with the progress.
 
     Raises:
         FactsError, ScenarioError: a file of a plan is missing or damaged.
     """
-    explanations = read_explanations(folder)
     compared = []
-    for course in courses:
-        if course.plan in explanations.unsaid:
-            continue
-        own = explanations
-        if course.took_effect != read_course(folder, course.plan).took_effect:
-            own = explanations.of_another_run(course.plan)
-        scenario = timed(read_plan_scenario(folder, course.plan), course)
-        say(f"{course.plan}: {len(seeds)} runs of {course.until_ms / 1000:g} s")
-        emulated: list[Course] = []
-        for seed in _seeds(seeds, course, emulated):
-            emulated.append(emulate(scenario, seed=seed, profile=profile, until_ms=course.until_ms))
-        plan = compare_plan(course, emulated, own)
-        if plan.is_by_measure:
-            for seed in range(min(seeds) + len(emulated), min(seeds) + MOST_TIMES * len(seeds)):
-                emulated.append(emulate(scenario, seed=seed, profile=profile, until_ms=course.until_ms))
-            plan = compare_plan(course, emulated, own)
-        compared.append(plan)
+    with workers(jobs) as runs:
+        for course in courses:
+            scenario = timed(read_plan_scenario(folder, course.plan), course)
+            emulated: list[Course] = []
+            for until in (seeds, seeds * most_times):
+                more = range(len(emulated) + 1, until + 1)
+                if more:
+                    say(f"{course.plan}: runs {more[0]} to {more[-1]} of {course.until_ms / 1000:g} s")
+                    emulated += runs(scenario, profile or profile_of_course(course), course.until_ms, more)
+                found = comparing.compare(course, emulated)
+                if not found.is_undecided:
+                    break
+            compared.append(found)
     return allow_for_chance(compared)
+
+
+def differences(
+    names: Sequence[str] | None = None, *, seeds: int = SEEDS, most_times: int = 1, jobs: int | None = 1
+) -> list[str]:
+    """The differing rows of recorded plans, as "plan: row": the entry point of the table of breaks.
+
+    Without a break, the result is empty. The emulator may be changed in this process.
+
+    Args:
+        names: recorded courses in ``KEPT``; None for all.
+        seeds, most_times, jobs: see ``compare``.
+    """
+    courses = [read_course(KEPT, name) for name in names or plans_in(KEPT)]
+    found = compare(courses, KEPT, seeds=seeds, most_times=most_times, jobs=jobs)
+    return [f"{row.plan}: {row.name}" for row in differing(found)]

@@ -26,10 +26,9 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import decode_assignment
 from kemu.protocol.names import consumer_host
 from lab.conformance import timing
-from lab.conformance.course import Course, ExchangesSeen, HeldPartitions, RebalanceSeen
+from lab.conformance.course import RECORDED, Course, ExchangesSeen, HeldPartitions, RebalanceSeen
 
 TOPIC = "orders"
-RECORDED = "Apache Kafka 3.4.1 and kafka-clients 3.4.1 on a loaded machine with 2 cores"
 APIS: Mapping[str, str] = {
     "JOIN_GROUP": "JoinGroup",
     "SYNC_GROUP": "SyncGroup",
@@ -59,6 +58,18 @@ _LOADED = re.compile(
 _KILLED = re.compile(r"kill -9 of the process of (\w+)")
 _PAUSED = re.compile(r"(\w+) stands still")
 _RESUMED = re.compile(r"(\w+) goes on")
+
+
+def release_in(course: Course) -> str:
+    """The release of Kafka that ran a course, as its source says.
+
+    Raises:
+        RecordingError: the source names no release.
+    """
+    found = re.match(r"(?:Apache )?Kafka (\d+(?:\.\d+)+)", course.source)
+    if found is None:
+        raise RecordingError(f'{course.plan}: the source names no release: "{course.source:.60}"')
+    return found[1]
 
 
 class RecordingError(Exception):

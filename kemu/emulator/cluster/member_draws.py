@@ -15,6 +15,9 @@ SAID_BY_SETTINGS: Mapping[DrawName, str] = {
 }
 """Draw -> consumer's key that replaces the draw if the scenario sets the key."""
 
+MEMBERS_OF_FIRST_ID = 3
+"""Number of members in the processes in which ``first.id`` was measured."""
+
 
 def member_draws(
     choices: Choices,
@@ -40,10 +43,11 @@ def member_draws(
         decided.append(DrawName.POLL_WORK)
     without = frozenset(name for name in decided if not scenario.draws.is_set(name))
     if warm:
-        without |= {DrawName.FIRST_JOIN}
+        without |= {DrawName.FIRST_ID, DrawName.FIRST_JOIN}
     shares = work_shares(scenario, group)
     scaled = {name: share for name, share in shares.items() if not scenario.draws.is_set(name)}
     scaled |= dict.fromkeys(TOGETHER, busy)
+    scaled[DrawName.FIRST_ID] = busy * scenario.groups[group].members // MEMBERS_OF_FIRST_ID if process else busy
     return Drawn(choices, scenario.draws, owner, without=without, scaled=scaled, process=process)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _DRAWS = (
     DrawName.HAND_OVER,
     DrawName.FOLLOWER_SYNC,
+    DrawName.FIRST_ID,
     DrawName.FIRST_JOIN,
     DrawName.GROUP_LOAD,
     DrawName.OFFSETS_LOAD,

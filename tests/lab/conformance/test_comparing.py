@@ -1,33 +1,41 @@
-"""When a figure of Kafka's agrees with the emulator's runs, is explained, or differs."""
+"""When a row of Kafka's run agrees with the emulator's runs, is excused, or differs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 import pytest
 
 from lab.conformance.comparing import (
-    ComparedExchange,
-    ComparedFigure,
-    Explanations,
-    FigureStanding,
+    Comparison,
+    Kind,
+    Row,
+    Standing,
     allow_for_chance,
-    compare_plan,
+    compare,
     differing,
-    durations_inside,
-    interval_of,
-    most_outside,
+    evidence,
+    most_by_chance,
+    range_of,
+    rank_of,
+    uses,
 )
-from lab.conformance.course import Course, Exchange, RebalanceSeen
-
-NOTHING = Explanations({}, {}, {}, {})
+from lab.conformance.course import RECORDED, Course, Exchange, RebalanceSeen
+from lab.conformance.excuses import EXCUSES, Direction, Excuse
+from lab.conformance.ranks import measured, over_several_runs, uniformity
 
 
 def course(
-    *took_ms: int, owner: str = "c1", down_ms: int = 0, errors: Mapping[str, int] | None = None, verdict: str = "holds"
+    *took_ms: int,
+    leader: str = "c1",
+    owner: str = "c1",
+    down_ms: int = 0,
+    errors: Mapping[str, int] | None = None,
+    told: Sequence[Exchange] = (("SyncGroup", 1),),
+    verdict: str = "holds",
 ) -> Course:
-    """One whose rebalances took these times; c1 alone is in its group."""
+    """A course whose rebalances took these times; c1 alone receives responses."""
     rebalances = tuple(
-        RebalanceSeen(number, ("c1",), "c1", "", 0, took - 1, took, {owner: {"orders": (0,)}})
+        RebalanceSeen(number, ("c1", "c2"), leader, "", 0, took - 1, took, {owner: {"orders": (0,)}})
         for number, took in enumerate(took_ms, 1)
     )
     return Course(
@@ -38,248 +46,235 @@ def course(
         errors=errors or {},
         requests={},
         verdict=verdict,
+        exchanges={"c1 coordinator": tuple(told)},
     )
 
 
-def told(*exchanges: Exchange) -> Course:
-    """One in which c1's coordinator answered this."""
-    return attrs.evolve(course(1_000), exchanges={"c1 coordinator": exchanges})
-
-
-def answers(kafka: Course, emulated: list[Course], explanations: Explanations = NOTHING) -> ComparedExchange:
-    """The one row of answers."""
-    (only,) = compare_plan(kafka, emulated, explanations).exchanges
-    return only
-
-
-def row(kafka: Course, emulated: list[Course], name: str, explanations: Explanations = NOTHING) -> ComparedFigure:
+def row(kafka: Course, emulated: Sequence[Course], name: str, *excuses: Excuse) -> Row:
     """One row of the comparison."""
-    return next(each for each in compare_plan(kafka, emulated, explanations).figures if each.name == name)
+    return next(each for each in compare(kafka, emulated, excuses=excuses).rows if each.name == name)
 
 
-def test_generation_counts_must_be_equal_in_nearly_all_runs() -> None:
-    """One run in fifty may have another; one in ten may not."""
-    usual, odd = course(1_000, 1_000), course(1_000)
-
-    assert row(usual, [usual] * 49 + [odd], "generations").standing is FigureStanding.AGREES
-    assert row(usual, [usual] * 9 + [odd], "generations").standing is FigureStanding.DIFFERS
-    assert row(usual, [odd] * 50, "generations").standing is FigureStanding.DIFFERS
+def excuse(direction: Direction, bound: float, *rows: str, fault: bool = False, condition: bool = True) -> Excuse:
+    return Excuse("why", "because", "Class (3.4.1)", rows, lambda _: condition, direction, lambda _: bound, fault)
 
 
 @pytest.mark.parametrize(
-    ("kafka_ms", "standing"),
+    ("name", "other"),
     [
-        (1_500, FigureStanding.AGREES),
-        (2_950, FigureStanding.EXPLAINED),
-        (3_200, FigureStanding.DIFFERS),
-        (800, FigureStanding.DIFFERS),
+        ("generations", course(1_000)),
+        ("members of all generations", course(1_000)),
+        ("leader 2", course(1_000, 1_000, leader="c2")),
+        ("owners 2", course(1_000, 1_000, owner="c2")),
+        ("c1 coordinator, order", course(1_000, 1_000, told=[("SyncGroup REBALANCE_IN_PROGRESS", 1)])),
     ],
 )
-def test_a_duration_agrees_inside_the_range_and_is_explained_just_outside(
-    kafka_ms: int, standing: FigureStanding
-) -> None:
-    """From 1 s to 3 s the 5-95 % range is 1.1-2.9 s; the recordings' machine accounts for 0.1 s more."""
-    emulated = [course(1_000 + 100 * step) for step in range(21)]
+def test_an_outcome_agrees_if_more_than_one_run_in_fifty_has_it(name: str, other: Course) -> None:
+    """2 of 50 runs do, and 1 of 50 does not."""
+    kafka = course(1_000, 1_000)
 
-    assert row(course(kafka_ms), emulated, "rebalance 1").standing is standing
+    agrees, seldom = (row(kafka, [kafka] * times + [other] * (50 - times), name) for times in (2, 1))
 
-
-def test_a_sum_of_downtime_has_the_machines_share_of_each_span() -> None:
-    """Two spans: 0.2 s."""
-    ours = course(1_000, down_ms=2_000)
-    spans = {"orders-0": ((0, 1_000), (2_000, 3_190))}
-    theirs = Course("p", 60_000, ours.rebalances, spans, {}, {})
-
-    assert row(theirs, [ours] * 3, "downtime, sum").standing is FigureStanding.EXPLAINED
+    assert (agrees.standing, agrees.runs_like_it, agrees.runs) == (Standing.AGREES, 2, 50)
+    assert agrees.probability == 0.04
+    assert (seldom.standing, seldom.runs_like_it) == (Standing.DIFFERS, 1)
 
 
-def test_a_sum_is_never_explained_by_the_machine_beyond_a_tenth() -> None:
-    """Ten short spans would account for 1 s otherwise."""
-    ours = course(1_000, down_ms=1_000)
-    spans = {f"orders-{number}": ((0, 150),) for number in range(10)}
-    theirs = Course("p", 60_000, ours.rebalances, spans, {}, {})
+def test_a_run_that_does_not_hold_is_a_difference() -> None:
+    """Even if all rows agree."""
+    kafka = course(1_000)
 
-    assert row(theirs, [ours] * 3, "downtime, sum").standing is FigureStanding.DIFFERS
+    (differs,) = differing([compare(kafka, [kafka, attrs.evolve(kafka, verdict="violated")], excuses=())])
 
-
-def test_a_rebalance_that_no_run_has_differs() -> None:
-    """A generation that is missing here has no duration to hold against Kafka's."""
-    missing = row(course(1_000, 1_000), [course(1_000)] * 3, "rebalance 2")
-
-    assert (missing.standing, missing.emulated) == (FigureStanding.DIFFERS, None)
+    assert (differs.name, differs.why) == ("runs that hold", "1 violated")
 
 
-def test_owners_agree_when_one_run_in_twenty_gives_kafkas() -> None:
-    """Who leads is chance, and so is what follows from it."""
-    theirs, other = course(1_000), course(1_000, owner="c2")
+@pytest.mark.parametrize("commits", [7, 9, 0])
+def test_totals_of_each_member_and_api_are_exact(commits: int) -> None:
+    """One commit less in all is a difference, whatever the number of others."""
+    ours = course(1_000, told=[("Heartbeat", 300), ("OffsetCommit", 8)])
+    theirs = course(1_000, told=[("Heartbeat", 300), ("OffsetCommit", commits)])
 
-    assert row(theirs, [theirs] + [other] * 19, "owners 1").standing is FigureStanding.AGREES
-    assert row(theirs, [theirs] + [other] * 39, "owners 1").standing is FigureStanding.DIFFERS
+    differs = row(theirs, [ours] * 40, "c1 OffsetCommit")
+
+    assert (differs.standing, differs.kafka, differs.runs_like_it) == (Standing.DIFFERS, commits, 0)
+    assert row(ours, [ours] * 40, "c1 OffsetCommit").standing is Standing.AGREES
 
 
-def test_errors_are_compared_whichever_side_saw_them() -> None:
-    """One that only the emulator gives is a difference, too."""
+def test_errors_of_an_api_are_exact_whichever_side_has_them() -> None:
     quiet, loud = course(1_000), course(1_000, errors={"Heartbeat UNKNOWN_MEMBER_ID": 1})
 
-    assert row(quiet, [loud] * 3, "Heartbeat UNKNOWN_MEMBER_ID").standing is FigureStanding.DIFFERS
-    assert row(loud, [quiet] * 3, "Heartbeat UNKNOWN_MEMBER_ID").standing is FigureStanding.DIFFERS
-    assert row(loud, [loud] * 3, "Heartbeat UNKNOWN_MEMBER_ID").standing is FigureStanding.AGREES
+    assert row(quiet, [loud] * 3, "Heartbeat UNKNOWN_MEMBER_ID").standing is Standing.DIFFERS
+    assert row(loud, [quiet] * 3, "Heartbeat UNKNOWN_MEMBER_ID").standing is Standing.DIFFERS
+    assert row(loud, [loud] * 3, "Heartbeat UNKNOWN_MEMBER_ID").standing is Standing.AGREES
 
 
-def test_an_explained_figure_does_not_count_as_different_and_a_cause_does() -> None:
-    """A cause is printed beside a difference that ought not to be."""
-    theirs, ours = course(5_000), [course(1_000)] * 3
-    explained = Explanations({"why": "because"}, {"p": {"why": ("rebalance 1",)}}, {}, {})
-    caused = Explanations({"now": "as long as"}, {}, {"p": {"now": ("rebalance 1",)}}, {})
+def test_a_value_between_two_values_that_alone_occur_differs() -> None:
+    """A count with few values has no range."""
+    runs = [course(1_000, told=[("Heartbeat", beats)]) for beats in (8, 16)] * 20
 
-    assert [each.name for each in differing([compare_plan(theirs, ours, explained)])] == []
-    (different,) = differing([compare_plan(theirs, ours, caused)])
-    assert (different.name, different.why) == ("rebalance 1", "now")
-    assert caused.text_of("now") == "as long as"
+    assert row(course(1_000, told=[("Heartbeat", 12)]), runs, "c1 Heartbeat").standing is Standing.DIFFERS
+    assert row(course(1_000, told=[("Heartbeat", 16)]), runs, "c1 Heartbeat").standing is Standing.AGREES
 
 
-def test_an_explanation_that_nothing_needs_is_named() -> None:
-    """It would hide the next difference."""
-    same = course(1_000)
-    explanations = Explanations(
-        {"why": "because"}, {"p": {"why": ("rebalance 1",)}, "other": {"why": ("x",)}}, {"p": {"why": ("gone",)}}, {}
-    )
+def test_a_count_with_many_values_must_lie_among_them() -> None:
+    runs = [course(1_000, told=[("Metadata", 100 + 2 * step)]) for step in range(20)]
 
-    needless = explanations.needless([compare_plan(same, [same] * 3, explanations)])
+    standing = [row(course(1_000, told=[("Metadata", n)]), runs, "c1 Metadata").standing for n in (99, 101, 138, 139)]
 
-    assert needless == ["p: rebalance 1", "p: gone"]
+    assert standing == [Standing.DIFFERS, Standing.AGREES, Standing.AGREES, Standing.DIFFERS]
 
 
-def test_only_what_lies_in_the_range_counts_as_inside() -> None:
-    """Rebalance and two figures of downtime: one is explained, and is not inside."""
-    compared = compare_plan(course(1_050), [course(1_000)] * 3, NOTHING)
+@pytest.mark.parametrize(("took_ms", "agrees"), [(999, False), (1_000, True), (3_000, True), (3_001, False)])
+def test_a_duration_must_lie_between_the_least_and_the_most_without_tolerance(took_ms: int, agrees: bool) -> None:
+    runs = [course(1_000 + 100 * step) for step in range(21)]
 
-    assert differing([compared]) == []
-    assert durations_inside([compared]) == (2, 3)
-
-
-def test_runs_that_do_not_hold_are_counted() -> None:
-    """A table of runs that broke would say nothing."""
-    compared = compare_plan(course(1), [course(1), course(1, verdict="violated")], NOTHING)
-
-    assert (compared.held, compared.runs) == (1, 2)
+    assert (row(course(took_ms), runs, "rebalance 1").standing is Standing.AGREES) is agrees
 
 
-def test_the_range_is_what_nine_runs_in_ten_lie_between() -> None:
-    """Of 0 to 100: 5 to 95; of one run: that run."""
-    wide, single = interval_of(list(range(101))), interval_of([7])
+def test_a_generation_is_compared_with_runs_of_the_same_members_until_then() -> None:
+    """Too few of such runs compare nothing."""
+    kafka, other = course(1_000, 2_000), course(9_000)
 
-    assert (wide.low, wide.median, wide.high) == (5, 50, 95)
-    assert (single.low, single.median, single.high) == (7, 7, 7)
-
-
-def test_answers_agree_in_the_order_that_one_run_in_twenty_has() -> None:
-    """Errors and generations belong to it; else the first difference is named."""
-    theirs = told(("JoinGroup 1", 1), ("SyncGroup", 1), ("Heartbeat", 5))
-    other = told(("JoinGroup 1", 1), ("SyncGroup REBALANCE_IN_PROGRESS", 1), ("Heartbeat", 5))
-
-    assert answers(theirs, [theirs] + [other] * 19).standing is FigureStanding.AGREES
-    seldom = answers(theirs, [theirs] + [other] * 39)
-    assert (seldom.standing, seldom.runs_like_it) == (FigureStanding.DIFFERS, 1)
-    never = answers(theirs, [other] * 3)
-    assert never.differences == {
-        "c1 coordinator, order": "after 1 equal responses: SyncGroup, emulated SyncGroup REBALANCE_IN_PROGRESS"
-    }
-    longer = answers(theirs, [told(("JoinGroup 1", 1), ("SyncGroup", 2))] * 3)
-    assert list(longer.differences.values()) == ["after 2 equal responses: nothing more, emulated SyncGroup"]
+    assert row(kafka, [kafka] * 10 + [other] * 10, "rebalance 2").runs == 10
+    assert row(kafka, [kafka] * 9 + [other] * 11, "rebalance 2").standing is Standing.NOT_COMPARED
 
 
-@pytest.mark.parametrize(("beats", "agrees"), [(3, False), (4, True), (7, True), (8, False)])
-def test_what_is_periodic_is_counted_between_the_others_and_may_be_one_off(beats: int, agrees: bool) -> None:
-    """Five or six in the runs; what comes in another gap does not count."""
-    ours = [told(("SyncGroup", 1), ("Heartbeat", 5 + more), ("LeaveGroup", 1)) for more in (0, 1)]
-    theirs = told(("Heartbeat", 1), ("SyncGroup", 1), ("Heartbeat", beats), ("LeaveGroup", 1))
+def test_each_response_of_an_order_is_compared_with_runs_of_the_same_order_before() -> None:
+    """Twelve of a hundred runs answer A; none of them goes on as Kafka does."""
+    kafka = course(1_000, told=[("A", 1), ("B", 1)])
+    like, other = course(1_000, told=[("A", 1), ("C", 1)]), course(1_000, told=[("D", 1)])
 
-    compared = answers(theirs, ours)
+    differs = row(kafka, [like] * 12 + [other] * 88, "c1 coordinator, order")
+    too_few = row(kafka, [like] * 9 + [other] * 91, "c1 coordinator, order")
 
-    assert (compared.standing is FigureStanding.AGREES) is agrees
-    assert list(compared.differences.values()) == [] if agrees else [f"Heartbeat: {beats} times, emulated 5 to 6"]
-
-
-def test_order_and_counts_are_explained_each_by_its_name() -> None:
-    """Who explains a count excuses neither another order nor another count."""
-    theirs, fewer, other = (told((what, 1), ("Heartbeat", beats)) for what, beats in (("A", 9), ("A", 2), ("B", 9)))
-    explanations = Explanations({"why": "because"}, {"p": {"why": ("* coordinator, Heartbeat",)}}, {}, {})
-
-    assert answers(theirs, [fewer] * 3, explanations).standing is FigureStanding.EXPLAINED
-    assert answers(theirs, [other] * 3, explanations).standing is FigureStanding.DIFFERS
-    both = told(("A", 1), ("Heartbeat", 2), ("OffsetCommit", 9))
-    assert answers(theirs, [both] * 3, explanations).standing is FigureStanding.DIFFERS
-    assert explanations.needless([compare_plan(theirs, [fewer] * 3, explanations)]) == []
-    assert explanations.needless([compare_plan(theirs, [theirs] * 3, explanations)]) == ["p: * coordinator, Heartbeat"]
+    assert (differs.standing, differs.why) == (Standing.DIFFERS, "after 1 responses: B, emulated C")
+    assert (too_few.standing, too_few.why) == (Standing.NOT_COMPARED, "compared until response 1 of 2")
+    longer = row(kafka, [course(1_000, told=[("A", 1), ("B", 1), ("C", 1)])] * 20, "c1 coordinator, order")
+    assert longer.why == "after 2 responses: nothing more, emulated C"
 
 
 def test_a_member_that_only_one_side_answers_differs() -> None:
-    """A connection that is missing is not left out."""
-    theirs = told(("SyncGroup", 1))
-    assert answers(theirs, [attrs.evolve(theirs, exchanges={})] * 3).standing is FigureStanding.DIFFERS
-    both = attrs.evolve(theirs, exchanges={**theirs.exchanges, "c2 coordinator": (("SyncGroup", 1),)})
-    assert [each.name for each in differing([compare_plan(theirs, [both] * 3, NOTHING)])] == ["c2 coordinator"]
+    kafka = course(1_000)
+    silent = attrs.evolve(kafka, exchanges={})
+    others = attrs.evolve(kafka, exchanges={**kafka.exchanges, "c2 coordinator": (("SyncGroup", 1),)})
+
+    assert row(others, [kafka] * 20, "c2 coordinator, order").standing is Standing.DIFFERS
+    assert row(kafka, [others] * 20, "c2 coordinator, order").standing is Standing.DIFFERS
+    assert row(attrs.evolve(kafka), [silent] * 20, "c1 SyncGroup").standing is Standing.DIFFERS
 
 
-def test_what_lies_outside_of_the_range_and_inside_of_all_runs_is_chance_unless_it_is_too_much() -> None:
-    """Of three durations two may lie outside (probability of more: 0.1 %), of one run's three not all."""
-    runs = [course(1_000 + 200 * step, 2_000) for step in range(21)]
-    inside, beyond = course(4_950, 2_000), course(5_200, 2_000)
+def test_periodic_responses_at_other_places_differ_although_the_totals_agree() -> None:
+    """Nine heartbeats before the SyncGroup in place of nine after."""
+    runs = [course(1_000, told=[("Heartbeat", n), ("SyncGroup", 1), ("Heartbeat", 10 - n)]) for n in (1, 2)] * 10
+    moved = course(1_000, told=[("Heartbeat", 9), ("SyncGroup", 1), ("Heartbeat", 1)])
 
-    def standing(kafka: Course) -> str:
-        rows = allow_for_chance([compare_plan(kafka, runs, NOTHING)])[0].figures
-        return next(f"{each.standing} {each.why}".strip() for each in rows if each.name == "rebalance 1")
-
-    assert standing(inside) == "explained chance"
-    assert standing(beyond) == "differs"
-    far = attrs.evolve(
-        inside, downtime_ms={"orders-0": ((0, 20_000),)}, rebalances=(*inside.rebalances[:1], *far_off())
-    )
-    assert standing(far) == "differs"
+    assert row(moved, runs, "c1 Heartbeat").standing is Standing.AGREES
+    assert row(moved, runs, "c1 coordinator, between").standing is Standing.DIFFERS
+    assert row(runs[0], runs, "c1 coordinator, between").standing is Standing.AGREES
 
 
-def far_off() -> tuple[RebalanceSeen, ...]:
-    """A second rebalance that took far longer than any."""
-    return course(1_000, 9_000).rebalances[1:]
+def test_constants_that_agree_are_no_evidence_and_constants_that_differ_are() -> None:
+    """A timer of 6 s with a spread of 10 ms is a constant, too."""
+    runs = [course(6_000 + step, down_ms=100 * step) for step in range(10)]
+
+    compared = compare(runs[5], runs, excuses=())
+
+    assert row(runs[5], runs, "rebalance 1").is_constant
+    assert [each.name for each in evidence(compared.rows)] == ["downtime, sum", "downtime, longest"]
+    late = compare(course(7_000, down_ms=500), runs, excuses=())
+    assert [each.name for each in evidence(late.rows)] == ["rebalance 1", "downtime, sum", "downtime, longest"]
 
 
-@pytest.mark.parametrize(("durations", "most"), [(0, 0), (1, 1), (3, 2), (10, 4), (70, 13)])
-def test_how_many_durations_may_lie_outside(durations: int, most: int) -> None:
-    """Binomial, one in ten each, not more with 99 %."""
-    assert most_outside(durations) == most
+@pytest.mark.parametrize(
+    ("direction", "bound", "excused"),
+    [(Direction.FEWER, 3, True), (Direction.FEWER, 2, False), (Direction.MORE, 3, False), (Direction.OTHER, 9, False)],
+)
+def test_an_excuse_has_a_direction_and_a_bound(direction: Direction, bound: float, excused: bool) -> None:
+    """Kafka has three commits less."""
+    kafka, ours = (course(1_000, told=[("OffsetCommit", n)]) for n in (5, 8))
+    named = excuse(direction, bound, "c? OffsetCommit")
+
+    found = row(kafka, [ours] * 20, "c1 OffsetCommit", named)
+
+    assert (found.standing, found.why) == ((Standing.RACE, "why") if excused else (Standing.DIFFERS, ""))
 
 
-def test_durations_are_compared_with_runs_of_the_same_course() -> None:
-    """Runs without Kafka's second generation have other members then; their times say nothing."""
-    theirs, other = course(1_000, 1_000), course(9_000)
-    compared = row(theirs, [theirs] * 5 + [other] * 5, "rebalance 2")
+def test_an_excuse_has_a_condition_and_rows_and_is_counted() -> None:
+    kafka, ours = (course(1_000, told=[("OffsetCommit", n)]) for n in (5, 8))
+    useless = [excuse(Direction.FEWER, 9, "c1 *", condition=False), excuse(Direction.FEWER, 9, "c2 *")]
+    fault = attrs.evolve(excuse(Direction.FEWER, 9, "c1 OffsetCommit", fault=True), name="fault")
 
-    assert (compared.standing, compared.runs_like_it) == (FigureStanding.AGREES, 5)
+    compared = compare(kafka, [ours] * 20, excuses=(*useless, fault))
 
-
-def test_a_race_explains_a_count_of_generations_that_runs_have_and_no_other() -> None:
-    """One run in twenty at least."""
-    race = Explanations({"race": "either way"}, {"p": {"race": ("generations",)}}, {}, {})
-    theirs, other = course(1_000, 1_000), course(1_000)
-
-    assert row(theirs, [theirs] + [other] * 9, "generations", race).standing is FigureStanding.EXPLAINED
-    assert row(theirs, [other] * 10, "generations", race).standing is FigureStanding.DIFFERS
+    assert {each.name: each.standing for each in compared.rows if each.why} == {"c1 OffsetCommit": Standing.KNOWN}
+    assert uses([compared], excuses=(*useless[:1], fault)) == {"why": 0, "fault": 1}
 
 
-def test_more_runs_are_made_where_a_duration_lies_outside_of_all_and_not_for_other_generations() -> None:
-    """What one of forty runs may bring, two hundred show; another course none brings."""
-    runs = [course(1_000 + 200 * step, 2_000) for step in range(21)]
-
-    assert compare_plan(course(5_200, 2_000), runs, NOTHING).is_by_measure
-    assert not compare_plan(course(4_950, 2_000), runs, NOTHING).is_by_measure
-    assert not compare_plan(course(3_000), runs, NOTHING).is_by_measure
+def test_every_excuse_names_its_source_and_rows_that_there_are() -> None:
+    for each in EXCUSES:
+        assert any(release in each.source for release in ("3.4.1", "3.9.1", "4.")), each.name
+        assert each.rows
 
 
-def test_more_runs_are_made_where_what_is_periodic_came_more_often_than_in_all() -> None:
-    """Not for an order that no run has."""
-    beats, more, other = (told((what, 1), ("Heartbeat", often)) for what, often in (("A", 9), ("A", 20), ("B", 9)))
+def test_an_outlier_is_chance_within_a_bound_and_if_there_are_few() -> None:
+    """Three rows outside of 400 runs are too many for equal systems; one far outside is no chance at all."""
+    runs = [course(1_000 + 5 * step, down_ms=5 * step + 500) for step in range(400)]
 
-    assert compare_plan(more, [beats] * 3, NOTHING).is_by_measure
-    assert not compare_plan(beats, [beats] * 3, NOTHING).is_by_measure
-    assert not compare_plan(other, [beats] * 3, NOTHING).is_by_measure
+    def standing(kafka: Course) -> dict[str, Standing]:
+        (compared,) = allow_for_chance([compare(kafka, runs, excuses=())])
+        return {each.name: each.standing for each in compared.rows if each.rank is not None and each.values > 1}
+
+    one, far, three = course(3_100, down_ms=600), course(6_000, down_ms=600), course(3_100, down_ms=2_600)
+    assert standing(one)["rebalance 1"] is Standing.CHANCE
+    assert standing(far)["rebalance 1"] is Standing.DIFFERS
+    assert set(standing(three).values()) == {Standing.DIFFERS}
+
+
+@pytest.mark.parametrize(("rows", "expected", "most"), [(0, 0.0, 0), (3, 0.015, 1), (100, 1.0, 4), (70, 7.0, 13)])
+def test_how_many_rows_may_lie_outside(rows: int, expected: float, most: int) -> None:
+    """Binomial, not more with 99 %."""
+    assert most_by_chance(rows, expected) == most
+
+
+def test_the_range_is_what_nine_runs_in_ten_lie_between_and_a_rank_counts_equal_values_half() -> None:
+    wide, single = range_of(list(range(101))), range_of([7])
+
+    assert (wide.least, wide.low, wide.median, wide.high, wide.most) == (0, 5, 50, 95, 100)
+    assert (single.low, single.median, single.high) == (7, 7, 7)
+    assert rank_of(2, [1, 2, 2, 3]) == 0.5
+    assert rank_of(0, [1, 2]) == 0
+
+
+def test_ranks_of_a_slower_emulator_are_not_uniform() -> None:
+    """Kolmogorov-Smirnov."""
+    assert uniformity([(2 * step + 1) / 40 for step in range(20)]) > 0.9
+    assert uniformity([0.01 * step for step in range(20)]) < 0.001
+    assert uniformity([]) == 1
+
+
+def several(shift: Callable[[int], int]) -> list[Comparison]:
+    """Eight runs of Kafka, each beside forty runs of the emulator."""
+    runs = [course(1_000 + 25 * step) for step in range(40)]
+    return [compare(course(shift(number)), runs, excuses=()) for number in range(8)]
+
+
+def test_several_runs_of_a_plan_are_tested_row_by_row() -> None:
+    """A Kafka that is always a little slower is inside in each run, and the test over eight runs notices."""
+    (alike,) = (test for test in over_several_runs(several(lambda number: 1_060 + 120 * number)))
+    (slower,) = (test for test in over_several_runs(several(lambda number: 1_850 + 10 * number)))
+
+    assert (alike.name, alike.runs) == ("rebalance 1", 8)
+    assert alike.p_ranks > 0.5
+    assert slower.p_ranks < 0.001
+    assert over_several_runs(several(lambda number: 1_500)[:2]) == []
+
+
+def test_the_recordings_in_which_times_were_measured_are_in_sample() -> None:
+    """Their durations are told apart."""
+    kafka = course(1_500, down_ms=100)
+    runs = [course(1_000 + 100 * step, down_ms=100) for step in range(10)]
+    recorded, live = (attrs.evolve(kafka, source=f"{source}: p") for source in (RECORDED, "Kafka 3.9.1, run live"))
+
+    assert [compare(each, runs, excuses=()).fitted for each in (recorded, live)] == [True, False]
+    assert [each.kind for each in measured([compare(live, runs, excuses=())])] == [Kind.REBALANCE]
