@@ -3,9 +3,9 @@
 A forked child of the test process replaces the code of live functions (``lab.patching``), which costs no imports. A
 break outside of functions, and a break that a forked child does not notice, is applied to a copy of the packages, which
 a new process imports: ``python -m tests.canary_runs ROOT WANTED RUN...``. The packages must come from ROOT; a RUN is a
-preset or a file, a colon and a number of seeds. The command prints the names of the checkers that found something, one
-per line, and stops at WANTED. WANTED may be followed by ``--beside=drift`` or ``--beside=listener``: each plan then
-gets one more line that no checker asks about.
+preset or a file, a colon and a number of seeds (``own``: the file's seed). The command prints the names of the checkers
+that found something, one per line, and stops at WANTED. WANTED may be followed by ``--beside=drift`` or
+``--beside=listener``: each plan then gets one more line that no checker asks about.
 """
 
 import importlib
@@ -30,7 +30,7 @@ from kemu.emulator.scenario.files import load_scenario, with_actions
 from kemu.emulator.scenario.scenario import Scenario
 from lab.operators import Mutant
 from lab.patching import LiveFunctions, live_functions, replace
-from tests.mutations import Mutation
+from tests.mutations import OWN, Mutation
 
 ROOT = Path(__file__).parent.parent
 HERE = Path(__file__).parent / "mutations"
@@ -77,12 +77,13 @@ def with_irrelevant_line(scenario: Scenario, what: str) -> Scenario:
     return with_actions(scenario, lines)
 
 
-def speakers_of(source: str, seeds: int, beside: str = "") -> Iterator[str]:
+def speakers_of(source: str, seeds: str, beside: str = "") -> Iterator[str]:
     """Names of the checkers that find something, alone and with the kind of the finding, or "broken"."""
     scenario = load_scenario(source)
     if beside:
         scenario = with_irrelevant_line(scenario, beside)
-    for seed in range(1, seeds + 1 + (MORE_SEEDS if beside else 0)):
+    own = [scenario.seed] if seeds == OWN else []
+    for seed in own or range(1, int(seeds) + 1 + (MORE_SEEDS if beside else 0)):
         result = run(scenario, seed=seed, loop="bare")
         if result.broke:
             yield "broken"
@@ -96,7 +97,7 @@ def report(wanted: str, runs: Sequence[str], beside: str, say: Callable[[str], N
     said: set[str] = set()
     for each in runs:
         source, _, seeds = each.rpartition(":")
-        for name in speakers_of(source, int(seeds), beside):
+        for name in speakers_of(source, seeds, beside):
             if name not in said:
                 said.add(name)
                 say(name)
