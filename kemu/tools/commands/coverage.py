@@ -8,9 +8,10 @@ import click
 
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.protocol.frozen import frozen
-from kemu.tools.commands.run_options import jobs_option, seed_range
+from kemu.tools.commands.run_options import MOST_FAULTS, jobs_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
+from kemu.tools.estimate import ask_before
 from kemu.tools.exits import worst
 from kemu.tools.interrupt import Interrupt
 from kemu.tools.progress import progress
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenarios; repeatable."
 )
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to their plans; repeatable.")
-@click.option("--faults", type=click.IntRange(min=0), default=0, help="Number of random faults in each run.")
+@click.option("--faults", type=click.IntRange(0, MOST_FAULTS), default=0, help="Number of random faults in each run.")
 @jobs_option
 @click.option(
     "--role", metavar="R", help="Print only the table of this role: member, coordinator, broker, controller, ..."
@@ -73,6 +74,7 @@ def coverage(
         for name, scenario in zip(scenarios, loaded, strict=True)
         for seed in chosen
     ]
+    ask_before([(scenario, len(chosen)) for scenario in loaded], jobs)
     interrupt = Interrupt()
     with watched_sweep() as watch:
         with (

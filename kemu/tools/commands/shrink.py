@@ -25,11 +25,15 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace.traces import read_trace
 from kemu.tools.commands.run_options import RunOptions, refuse_missing_trace, report_option, request_of
+from kemu.tools.estimate import ask_before
 from kemu.tools.files import check_out, write_text
 from kemu.tools.progress import progress
 from kemu.tools.report.drawn_run import draw_run
 from kemu.tools.report.layout import print_lines
 from kemu.tools.report.shrunk_report import shrunk_text
+
+SMALLER = 4
+"""The cost of the given scenario, divided by the mean cost of the scenarios that shrinking runs."""
 
 
 @click.command()
@@ -86,6 +90,7 @@ def shrink(
     toml, test = path.with_name(f"{path.name}.toml"), path.with_name(f"test_{identifier(path.name)}.py")
     for each in (toml, test, *((report,) if report is not None else ())):
         check_out(each, [source])
+    ask_before([(scenario, 1 + runs * tries // SMALLER)], jobs=1, upper=True)
     try:
         shrunk = _shrink(scenario, seed, profile, keep, runs, tries)
     except NothingToShrink as error:

@@ -21,6 +21,7 @@ from kemu.protocol.frozen import frozen
 from kemu.tools.commands.run_options import jobs_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
+from kemu.tools.estimate import ask_before
 from kemu.tools.exits import worst
 from kemu.tools.files import check_out, write_text
 from kemu.tools.interrupt import Interrupt
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from kemu.emulator.runner import Readers, RunResult
     from kemu.emulator.watching.panel import Panel
     from kemu.tools.report.history_report import RunHistory
+
+DRAWN_FOR_ESTIMATE = 5
+"""Number of seeds whose scenarios give the estimated cost of all seeds."""
 
 
 @click.command()
@@ -271,6 +275,8 @@ def _run_many(
     from kemu.tools.report.run_report import as_dict
 
     tasks = [(draw, seed, profile, history) for seed in seeds]
+    drawn = seeds[:DRAWN_FOR_ESTIMATE]
+    ask_before([(draw(seed).scenario, -(-len(seeds) // len(drawn))) for seed in drawn], jobs)
     runs: list[SwarmRun] = []
     interrupt = Interrupt()
     with watched_sweep() as watch:
