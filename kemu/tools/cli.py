@@ -13,7 +13,7 @@ import click
 from kemu.tools.errors import BadInput, bad_input_text, report_bug, say_error, show_error
 from kemu.tools.estimate import YES
 from kemu.tools.exits import BAD_INPUT, BUG, MEANING, NO_OUTPUT, exits_of
-from kemu.tools.interrupt import ARGUMENTS, exit_code, is_interrupt, signals_interrupt
+from kemu.tools.interrupt import ALLOWS_CODE, ARGUMENTS, exit_code, is_interrupt, same_command, signals_interrupt
 from kemu.tools.output import OutputFailed, open_outputs
 from kemu.tools.progress import QUIET
 
@@ -132,7 +132,8 @@ class _LazyGroup(click.Group):
         except (KeyboardInterrupt, BaseExceptionGroup) as error:
             if not is_interrupt(error):
                 raise
-            click.echo("; ".join(["interrupted", *getattr(error, "__notes__", ())]), err=True)
+            notes = [*getattr(error, "__notes__", ()), f"repeat with: {same_command()}"]
+            click.echo("; ".join(["interrupted", *notes]), err=True)
             sys.exit(exit_code())
         except (ValueError, OSError) as error:
             text = bad_input_text(error)
@@ -190,6 +191,7 @@ def _allow_code(ctx: click.Context, _: Any, wanted: bool) -> None:
         from kemu.emulator.text.allowed_code import allow_any_code
 
         allow_any_code()
+        ctx.meta[ALLOWS_CODE] = True
 
 
 def _set_quiet(ctx: click.Context, _: Any, wanted: bool) -> None:

@@ -17,6 +17,9 @@ from kemu.tools.output import is_read
 ARGUMENTS = "kemu.arguments"
 """Key of click's ``Context.meta`` for the arguments of the command line; the first argument is the subcommand."""
 
+ALLOWS_CODE = "kemu.allows_code"
+"""Key of click's ``Context.meta`` that is set by ``--allow-code``."""
+
 
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 _last_signal = signal.SIGINT
@@ -141,6 +144,12 @@ class Interrupt:
         if self._error is not None:
             raise self._error
         sys.exit(exit_code())
+
+
+def code_words() -> list[str]:
+    """Return ``--allow-code`` as a word of a command that repeats a run, if the command line has the option."""
+    context = click.get_current_context(silent=True)
+    return ["--allow-code"] if context is not None and context.meta.get(ALLOWS_CODE) else []
 
 
 def same_command(**options: str) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -194,7 +195,7 @@ def test_ctrl_c_while_kemu_starts_is_one_line(delay_s: float) -> None:
         _, errors = started.communicate(timeout=30)
 
     assert started.returncode == exits.INTERRUPTED, errors
-    assert errors == "interrupted\n"
+    assert errors in ("interrupted\n", "interrupted; repeat with: kemu run steady-group\n")
 
 
 @pytest.mark.parametrize("loop", ["trio", "bare"])
@@ -219,7 +220,8 @@ def test_an_interrupted_run_keeps_its_trace_and_the_earlier_one(
         run.send_signal(number)
         _, errors = run.communicate(timeout=60)
 
-    assert (run.returncode, errors) == (128 + number, f"interrupted; the trace so far is in {part}\n")
+    said = f"interrupted; the trace so far is in {part}; repeat with: kemu {shlex.join(words)}\n"
+    assert (run.returncode, errors) == (128 + number, said)
     assert path.read_bytes() == EARLIER
     explained = CliRunner().invoke(kemu, ["explain", str(part), "--to", "1s"])
     assert explained.exit_code == exits.BAD_INPUT

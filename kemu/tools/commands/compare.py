@@ -23,7 +23,7 @@ from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.estimate import ask_before
 from kemu.tools.exits import worst
 from kemu.tools.files import check_out
-from kemu.tools.interrupt import Interrupt
+from kemu.tools.interrupt import Interrupt, code_words
 from kemu.tools.intervals import FEWEST, FEWEST_FOR_P95
 from kemu.tools.progress import progress
 from kemu.tools.report.compare_report import as_text
@@ -208,7 +208,7 @@ def _words(
     words += ["--seeds", seeds]
     words += [word for setting in settings for word in ("--set", setting)]
     words += [word for action in actions for word in ("--do", action)]
-    return [*words, *(["--faults", str(random_faults)] if random_faults else [])]
+    return [*words, *(["--faults", str(random_faults)] if random_faults else []), *code_words()]
 
 
 def _command(

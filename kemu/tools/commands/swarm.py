@@ -24,7 +24,7 @@ from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.estimate import ask_before
 from kemu.tools.exits import worst
 from kemu.tools.files import check_out, write_text
-from kemu.tools.interrupt import Interrupt
+from kemu.tools.interrupt import Interrupt, code_words
 from kemu.tools.progress import progress
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def swarm(
     options = [*([scenario] if scenario else []), *(["--profile", profile] if profile else [])]
     options += [] if replicated is None else ["--replicated" if replicated else "--not-replicated"]
     options += ["--operated"] if operated else []
-    options += ["--history"] if history else []
+    options += [*(["--history"] if history else []), *code_words()]
     draw = partial(swarm_case, scenario=given, profile=profile, replicated=replicated, operated=operated)
     if seed is not None:
         case = draw(seed)
