@@ -1,5 +1,6 @@
 """After an interrupt (Ctrl-C), print the results so far, and the command that does the remaining work."""
 
+import _thread
 import shlex
 import signal
 import sys
@@ -21,13 +22,18 @@ ALLOWS_CODE = "kemu.allows_code"
 """Key of click's ``Context.meta`` that is set by ``--allow-code``."""
 
 
+LATER_S = 0.01
+"""Time after which an interrupt that a destructor has lost is repeated."""
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 _last_signal = signal.SIGINT
 
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """Treat SIGTERM and SIGHUP as Ctrl-C inside the block; a signal that the caller ignores stays ignored."""
+    """Treat SIGTERM and SIGHUP as Ctrl-C inside the block; a signal that the caller ignores stays ignored.
+
+    No interrupt is lost: Python prints and forgets an exception in a destructor, so the interrupt is repeated.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -46,9 +52,19 @@ def signals_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for each in handled:
         signal.signal(each, handle)
+    reported = sys.unraisablehook
+
+    def report(lost: Any) -> None:
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            threading.Timer(LATER_S, _thread.interrupt_main).start()
+        else:
+            reported(lost)
+
+    sys.unraisablehook = report
     try:
         yield
     finally:
+        sys.unraisablehook = reported
         for each in handled:
             signal.signal(each, signal.SIG_DFL)
         if blocks:

@@ -35,12 +35,12 @@ def _structure(cls: Any, converter: Converter) -> Callable[..., Any]:
         each.field.name: override(rename=each.name, struct_hook=_taker(each)) for each in declared(cls)
     }
     made = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True, **overrides)
-    filled = _FILLED.get(cls, lambda given: given)
+    filled = _FILLED.get(cls)
 
     def structured(given: object, to: Any) -> Any:
         if not isinstance(given, Mapping):
             raise ValueError(f"must be a table, not {said_of(given)}")
-        return made(filled(given), to)
+        return made(given if filled is None else filled(given), to)
 
     return structured
 

@@ -20,6 +20,7 @@ from kemu.protocol.frozen import frozen
 from kemu.tools.commands.run_options import MOST_FAULTS, jobs_option, report_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
+from kemu.tools.errors import BadInput
 from kemu.tools.estimate import ask_before
 from kemu.tools.exits import worst
 from kemu.tools.files import check_out
@@ -134,6 +135,8 @@ def compare(
         loaded = with_actions(loaded, actions)
     variants = variants_of(profiles, assignors, loaded.profile)
     chosen = seed_range(seeds)
+    if not loaded.groups and any(variant.assignors for variant in variants):
+        raise BadInput(f"{scenario} has no group, and the variants have assignors: give --profiles alone")
     scenarios = [variant.of(loaded) for variant in variants]
     tasks = [
         (variant, mine, seed, random_faults)
