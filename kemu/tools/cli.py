@@ -2,6 +2,7 @@
 
 import gc
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -268,6 +269,7 @@ def _run(arguments: list[str], imported: Callable[[], object]) -> int:
         return NO_OUTPUT
     except BaseException as error:
         if is_interrupt(error):
+            click.echo(f"interrupted; repeat with: {shlex.join(['kemu', *arguments])}", err=True)
             return exit_code()
         if (text := bad_input_text(error)) is not None:
             say_error(text)

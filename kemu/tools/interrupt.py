@@ -22,7 +22,7 @@ ALLOWS_CODE = "kemu.allows_code"
 """Key of click's ``Context.meta`` that is set by ``--allow-code``."""
 
 
-LATER_S = 0.01
+LATER_S = 0.001
 """Time after which an interrupt that a destructor has lost is repeated."""
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 _last_signal = signal.SIGINT
@@ -52,11 +52,12 @@ def signals_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for each in handled:
         signal.signal(each, handle)
-    reported = sys.unraisablehook
+    reported, repeats = sys.unraisablehook, list[threading.Timer]()
 
     def report(lost: Any) -> None:
         if issubclass(lost.exc_type, KeyboardInterrupt):
-            threading.Timer(LATER_S, _thread.interrupt_main).start()
+            repeats.append(threading.Timer(LATER_S, _thread.interrupt_main))
+            repeats[-1].start()
         else:
             reported(lost)
 
@@ -65,6 +66,8 @@ def signals_interrupt() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = reported
+        for each in repeats:
+            each.cancel()
         for each in handled:
             signal.signal(each, signal.SIG_DFL)
         if blocks:

@@ -10,7 +10,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -135,8 +135,9 @@ def place(tmp_path: Path, small: bytes, monkeypatch: pytest.MonkeyPatch) -> Iter
 # --- signals ---------------------------------------------------------------------------------------------------------
 
 
-def ended(words: tuple[str, ...]) -> int:
-    with pytest.raises(SystemExit) as ending:
+def ended(words: tuple[str, ...], seen: Callable[[int], None] | None = None) -> int:
+    """Run a command, and return its exit code; ``seen`` is called at each call of a function."""
+    with pytest.raises(SystemExit) as ending, nullcontext() if seen is None else calls(seen):
         main(list(words))
     assert isinstance(ending.value.code, int)
     return ending.value.code
@@ -169,8 +170,7 @@ def calls_of(words: tuple[str, ...]) -> int:
 
     ended(words)
     clear()
-    with calls(seen):
-        ended(words)
+    ended(words, seen)
     clear()
     return last[0]
 
@@ -213,8 +213,7 @@ def send_at(row: str, moment: str, number: signal.Signals) -> tuple[int, bool]:
             sys.stdout = before
         return code, bool(sent)
     at = max(50, int(_CALLS[row] * SHARE[moment]))
-    with calls(lambda count: send() if count == at else None):
-        code = ended(LINES[row])
+    code = ended(LINES[row], lambda count: send() if count == at else None)
     return code, bool(sent)
 
 
