@@ -5,13 +5,16 @@ the number that repeats it (``--first NUMBER --count 1``).
 """
 
 import hashlib
+import json
 import resource
+import shlex
 import struct
 import tempfile
 import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from random import Random
@@ -20,28 +23,53 @@ from typing import Any
 import click
 import msgpack
 
+from kemu.emulator.engine.loop import run_plain
+from kemu.emulator.engine.world import Livelock, MachineBroke
+from kemu.emulator.injection.orders import Orders
+from kemu.emulator.plan.actions import ACTIONS
+from kemu.emulator.plan.entries import entry_to_dict
 from kemu.emulator.replay import replay
-from kemu.emulator.runner import run
-from kemu.emulator.scenario.files import load_scenario, preset_names, with_actions, with_values
+from kemu.emulator.runner import Run, run
+from kemu.emulator.scenario.files import load_scenario, preset_names, scenario_from_toml, with_actions, with_values
+from kemu.emulator.scenario.json_schema import scenario_schema
+from kemu.emulator.scenario.random_faults import random_faults
+from kemu.emulator.scenario.scenario import Scenario, known_names
 from kemu.emulator.text.kafka_keys import fields_of
+from kemu.emulator.text.toml_text import toml_text, toml_value
 from kemu.emulator.trace import traces
 from kemu.emulator.trace.blocks import HEAD_BYTES, blocks_of, first_block, write_block, write_magic
 from kemu.emulator.trace.index import INDEX, IndexBuilder, Window, windows_around
 from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, footer_payload, read_runs
+from kemu.protocol.assign.registry import ASSIGNORS
+from kemu.protocol.reassign.moves import UNLIMITED, Limits
 from kemu.protocol.wire.values import from_row
 from kemu.tools.commands.history import history_of
 from kemu.tools.commands.import_ import import_text
-from kemu.tools.errors import bad_input_text
+from kemu.tools.commands.plan_reassignment import planned
+from kemu.tools.errors import BadInput, bad_input_text
 from kemu.tools.kafka_files.kafka_properties import KINDS
 from kemu.tools.report.transcript import entries_of
+from lab.from_schema import ODD, SchemaValues
 
 SLOW_S = 10.0
 """An input that takes longer is a failure."""
-ODD: tuple[Any, ...] = (
-    None, True, -1, 0, 1, 1 << 31, (1 << 63) - 1, (1 << 64) - 1, -(1 << 63), 0.5, float("nan"), "", "c1",
-    "\x1b]0;x\x07", "²", b"", b"\xc1", (), (0,), ("x", 1), {}, {"a": 1},
+BASES = (
+    "steady-group",
+    "rolling-restart-static",
+    "broker-crash-and-return",
+    "streams-scale-out",
+    "reassign-in-batches",
+)
+"""Scenarios that settings and actions change."""
+PLACES = {"groups": "GROUP", "topics": "TOPIC", "overrides": "HOST"}
+"""Table of a scenario -> the place of a name in a key."""
+TIMING = ("do", "at", "when", "jitter", "after")
+ORDERS_PER_RUN, MOST_ORDERED = 50, 200
+ORDER_EVERY_US = 100_000
+ODD_ROWS: tuple[Any, ...] = (
+    *(each for each in ODD if each != 1 << 64), (1 << 64) - 1, b"", b"\xc1", (), (0,), ("x", 1),
 )  # fmt: skip
-"""Values that a well-formed file may hold at a wrong place."""
+"""Values that a well-formed trace may hold at a wrong place."""
 WORDS = (
     "groups", "topics", "brokers", "plan", "members", "partitions", "duration", "crash", "host", "c1", "at", "for",
     "1s", "0s", "-1s", "1e9s", "99999999999999999999", "²", "nan", "inf", "true", "[", "]", "{", "}", "=", "==", ",",
@@ -204,7 +232,7 @@ def _changed(value: Any, draws: Random) -> Any:
         return damaged_bytes(value, draws)
     if type(value) is int and draws.random() < 0.5:
         return max(-(1 << 63), min((1 << 64) - 1, value + draws.choice((-1, 1, 1000, -1000))))
-    return draws.choice(ODD)
+    return draws.choice(ODD_ROWS)
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------
@@ -223,18 +251,108 @@ def damaged_text(text: str, draws: Random) -> str:
     return text
 
 
+def nearly(values: SchemaValues, draws: Random) -> SchemaValues:
+    """Return the values with a share of odd ones: none in half of all calls."""
+    values.wrong = draws.choice((0.0, 0.0, 0.03, 0.15))
+    return values
+
+
+def word_of(value: Any, draws: Random) -> str:
+    """Return a value as in the command line: TOML, with or without quotes; rarely damaged."""
+    text = value if isinstance(value, str) and draws.random() < 0.9 else value_text(value)
+    return damaged_text(text, draws) if draws.random() < 0.1 else text
+
+
+def value_text(value: Any) -> str:
+    """Return a value as TOML, or as JSON if TOML has no such value."""
+    try:
+        return toml_value(value)
+    except (TypeError, ValueError, AssertionError):
+        return json.dumps(value)
+
+
 class Fuzzer:
     """Makes inputs below a folder, and tries them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._trace: Path | None = None
 
-    @property
+    @cached_property
     def _small(self) -> Path:
-        if self._trace is None:
-            self._trace = small_trace(self._folder)
-        return self._trace
+        return small_trace(self._folder)
+
+    @cached_property
+    def _scenarios(self) -> tuple[Scenario, ...]:
+        return tuple(map(load_scenario, BASES))
+
+    @cached_property
+    def _texts(self) -> tuple[str, ...]:
+        return tuple(
+            (files("kemu.emulator") / "presets" / f"{name}.toml").read_text(encoding="utf-8") for name in preset_names()
+        )
+
+    @cached_property
+    def _schema(self) -> Mapping[str, Any]:
+        return scenario_schema()
+
+    @cached_property
+    def _kinds(self) -> tuple[str, ...]:
+        return tuple(ACTIONS)
+
+    @cached_property
+    def _paths(self) -> tuple[tuple[str, Any], ...]:
+        """Full and short keys, each with the schema of its values."""
+        values = self._values(self._scenarios[0])
+        found: list[tuple[str, Any]] = []
+
+        def walk(schema: Any, before: str, depth: int) -> None:
+            schema = values.resolved(schema)
+            for name, below in schema.get("properties", {}).items():
+                below = values.resolved(below)
+                found.append((before + name, below))
+                if depth < 4:
+                    walk(below, f"{before}{name}.", depth + 1)
+                    if isinstance(below.get("additionalProperties"), Mapping):
+                        walk(below["additionalProperties"], f"{before}{name}.{PLACES.get(name, 'x')}.", depth + 1)
+
+        walk(self._schema, "", 0)
+        short = {
+            path.rpartition(".config.")[2] if ".config." in path else path.rpartition(".")[2]: schema
+            for path, schema in found
+            if ".config." in path or path.count(".") == 2
+        }
+        return (*found, *short.items())
+
+    def _values(self, scenario: Scenario) -> SchemaValues:
+        known = known_names(scenario)
+        hosts = (
+            *known.hosts(),
+            *(f"{role} of {group}" for role in ("coordinator", "leader") for group in known.groups),
+        )
+        topics = tuple(name for name, _ in known.topics)
+        partitions = tuple(f"{name}-{number}" for name, count in known.topics for number in range(min(count, 3)))
+        names = {
+            **dict.fromkeys(("host", "hosts", "a", "b", "side", "by", "from"), hosts),
+            **dict.fromkeys(("group", "groups"), known.groups),
+            **dict.fromkeys(("topic", "topics"), topics),
+            **dict.fromkeys(("partition", "partitions"), partitions),
+            "assignors": tuple(ASSIGNORS),
+        }
+        return SchemaValues(self._schema, {key: each for key, each in names.items() if each})
+
+    def _entry(self, draws: Random, scenario: Scenario) -> dict[str, Any]:
+        """A line of a plan: a random form of an action, with changes, or values for the keys of an action."""
+        values = nearly(self._values(scenario), draws)
+        if draws.random() < 0.5 and scenario.groups:
+            row = entry_to_dict(draws.choice(random_faults(scenario, draws.randrange(1 << 30), 3)))
+            action = values.resolved({"$ref": f"#/$defs/do-{row['do']}"})["properties"]
+            for key in [key for key in row if draws.random() < 2 * values.wrong]:
+                row[key] = values.value(action[key] if action[key] is not True else {}, draws, key)
+            return row
+        kind = draws.choice(self._kinds)
+        row = values.table({"$ref": f"#/$defs/do-{kind}"}, draws)
+        timing = {"at": draws.choice(("1s", "20s", "0s", "40s"))} if draws.random() < 0.95 else {"after": "1s"}
+        return {"do": kind, **{key: value for key, value in row.items() if key not in TIMING}, **timing}
 
     def trace_bytes(self, draws: Random) -> None:
         """A trace with damaged bytes."""
@@ -256,23 +374,80 @@ class Fuzzer:
         read_all(path)
 
     def scenario(self, draws: Random) -> None:
-        """The text of a scenario, damaged."""
-        path = self._folder / "case.toml"
-        preset = draws.choice(preset_names())
-        text = (files("kemu.emulator") / "presets" / f"{preset}.toml").read_text(encoding="utf-8")
-        path.write_text(damaged_text(text, draws), encoding="utf-8", errors="surrogatepass")
-        load_scenario(str(path))
+        """The text of a scenario, damaged, or with tables that the JSON Schema describes."""
+        if draws.random() < 0.5:
+            text = damaged_text(draws.choice(self._texts), draws)
+        else:
+            base = draws.choice(self._scenarios)
+            values = nearly(self._values(base), draws)
+            data = base.to_dict()
+            for key in draws.sample(list(self._schema["properties"]), draws.choice((1, 1, 2))):
+                data[key] = values.value(self._schema["properties"][key], draws, key)
+            if draws.random() < 0.5:
+                data["plan"] = [*base.to_dict().get("plan", ()), self._entry(draws, base)]
+            try:
+                text = toml_text(data)
+            except (TypeError, ValueError, AssertionError, AttributeError):  # values that TOML does not have
+                text = json.dumps(data)
+        scenario_from_toml(text, source="case.toml")
 
     def settings(self, draws: Random) -> None:
-        """A value of ``--set``."""
-        with_values(load_scenario("rolling-restart-static"), [f"{_text(draws, 5)}={_text(draws, 5)}"])
+        """A value of ``--set``: a key with a value of its kind, or a damaged one."""
+        base = draws.choice(self._scenarios)
+        values = nearly(self._values(base), draws)
+        key, schema = draws.choice(self._paths)
+        known = known_names(base)
+        for place, names in (("GROUP", known.groups), ("TOPIC", known.declared), ("HOST", known.members[:3])):
+            key = key.replace(place, draws.choice(names or ("x",)))
+        if draws.random() < 0.1:
+            key = damaged_text(key, draws)
+        text = f"{key}={word_of(values.value(schema, draws, key.rpartition('.')[2]), draws)}"
+        with_values(base, [text if draws.random() < 0.95 else damaged_text(text, draws)])
 
     def actions(self, draws: Random) -> None:
-        """A value of ``--do``."""
-        words = [draws.choice(("crash", "grow-topic", "clock-drift", "rolling-restart", _text(draws, 3)))]
-        words += [f"{draws.choice(('at', 'host', 'topic', 'partitions', 'ppm', _text(draws, 2)))}={_text(draws, 3)}"]
-        words += [draws.choice(("at=1s", _text(draws, 4)))]
-        with_actions(load_scenario("rolling-restart-static"), [" ".join(words)])
+        """A value of ``--do``: a line of a plan, or a damaged one."""
+        base = draws.choice(self._scenarios)
+        row = self._entry(draws, base)
+        kind = str(row.pop("do"))
+        text = " ".join([kind, *(f"{key}={shlex.quote(word_of(value, draws))}" for key, value in row.items())])
+        with_actions(base, [text if draws.random() < 0.95 else damaged_text(text, draws)])
+
+    def control(self, draws: Random) -> None:
+        """A line for the control socket of a live run."""
+        base = self._scenarios[0]
+        row = {key: value for key, value in self._entry(draws, base).items() if key != "at" or draws.random() < 0.05}
+        for key in ("partitions", "count"):  # a large number is allowed, and costs time
+            if type(row.get(key)) is int:
+                row[key] = min(row[key], MOST_ORDERED)
+        line = json.dumps(row)
+        if draws.random() < 0.2:
+            line = damaged_text(line, draws)
+        if self._orders_left == 0:
+            self._orders_left = ORDERS_PER_RUN
+            self._begin_run(base)
+        self._orders_left -= 1
+        answers: list[bytes] = []
+        self._orders.take(line.encode(errors="replace"), answers.append)
+        world = self._run.world
+        try:
+            run_plain(world, world.now_us + ORDER_EVERY_US)
+        except (MachineBroke, Livelock) as error:
+            self._orders_left = 0
+            raise AssertionError(f"after {line!r}") from error
+        (answer,) = map(json.loads, answers)
+        assert "a bug of kemu" not in answer.get("error", ""), f"{line!r}: {answer['error']}"
+        if "error" in answer:
+            raise BadInput(f"order: {answer['error']}")
+
+    def _begin_run(self, base: Scenario) -> None:
+        self._run = Run(base, seed=1, loop="bare")
+        self._orders = Orders(base, self._run.injector)
+        self._run.watch_also(self._orders)
+        self._run.begin()
+
+    _orders_left = 0
+    _run: Run
+    _orders: Orders
 
     def describe(self, draws: Random) -> None:
         """The output of Kafka's tools, damaged, for ``kemu import``."""
@@ -284,6 +459,76 @@ class Fuzzer:
         rows = [f"{draws.choice(keys)}={_text(draws, 3)}" for _ in range(draws.randrange(1, 9))]
         import_text("\n".join(rows).encode(errors="replace"))
 
+    def reassignment(self, draws: Random) -> None:
+        """The two files of ``kemu plan-reassignment``."""
+        paths = self._folder / "current.json", self._folder / "target.json"
+        topics = draws.sample(("orders", "payments", "x"), draws.randrange(1, 3))
+        for path in paths:
+            rows = [
+                {"topic": topic, "partition": number, "replicas": draws.sample(range(5), draws.randrange(1, 4))}
+                for topic in topics
+                for number in range(2)
+            ]
+            if draws.random() < 0.3:
+                row = draws.choice(rows)
+                row[draws.choice(("topic", "partition", "replicas", "log_dirs"))] = draws.choice(ODD)
+            text = json.dumps({"version": 1, "partitions": rows})
+            text = damaged_text(text, draws) if draws.random() < 0.3 else text
+            path.write_text(text, encoding="utf-8", errors="replace")
+        planned(str(paths[0]), str(paths[1]), Limits(draws.choice((1, UNLIMITED)), draws.choice((1, UNLIMITED)), 1))
+
+    @cached_property
+    def _campaign(self) -> Mapping[str, bytes]:
+        """The JSON files of a finished campaign, by name."""
+        from kemu.tools.pipeline.campaign import begin
+        from kemu.tools.pipeline.cells import Spec, make_cells
+        from kemu.tools.pipeline.shipping import fingerprint
+        from kemu.tools.pipeline.worker import run_chunk
+
+        out = self._folder / "campaign"
+        cells = make_cells(["steady-group"], ["kafka-3.4"], ["duration=3s"])
+        made = begin(out, Spec(cells, 1, 2, "none", fingerprint()), {0: 4.0}, 1)
+        for chunk in made.chunks:
+            run_chunk(str(out), made.id, chunk, cells[0], "none", fingerprint())
+        return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*.json"))}
+
+    def campaign(self, draws: Random) -> None:
+        """A campaign's folder with a damaged description or summary."""
+        from kemu.tools.pipeline.campaign import load, table_of_cells
+        from kemu.tools.pipeline.errors import CampaignError
+
+        content = dict(self._campaign)
+        name = draws.choice(sorted(content))
+        if draws.random() < 0.5:
+            content[name] = damaged_text(content[name].decode(), draws).encode(errors="replace")
+        else:
+            content[name] = json.dumps(_changed_json(json.loads(content[name]), draws)).encode()
+        out = self._folder / "campaign"
+        for each, data in content.items():
+            (out / each).write_bytes(data)
+        try:
+            found = load(out)
+            table_of_cells(found.spec.cells, found.lines())
+        except CampaignError as error:  # as the commands do
+            raise BadInput(str(error)) from None
+        for cell in found.spec.cells:
+            cell.build()
+
+
+def _changed_json(value: Any, draws: Random) -> Any:
+    """Replace, remove or repeat a value somewhere inside a value."""
+    if isinstance(value, dict) and value and draws.random() < 0.85:
+        name = draws.choice(list(value))
+        if draws.random() < 0.1:
+            return {key: each for key, each in value.items() if key != name}
+        return {**value, name: _changed_json(value[name], draws)}
+    if isinstance(value, list) and value and draws.random() < 0.85:
+        at = draws.randrange(len(value))
+        if draws.random() < 0.1:
+            return [*value, value[at]]
+        return [*value[:at], _changed_json(value[at], draws), *value[at + 1 :]]
+    return draws.choice(ODD)
+
 
 SURFACES: Mapping[str, tuple[Callable[[Fuzzer, Random], None], str]] = {
     "trace-bytes": (Fuzzer.trace_bytes, "byte "),
@@ -292,8 +537,11 @@ SURFACES: Mapping[str, tuple[Callable[[Fuzzer, Random], None], str]] = {
     "scenario": (Fuzzer.scenario, "case.toml"),
     "set": (Fuzzer.settings, "--set"),
     "do": (Fuzzer.actions, "--do"),
+    "control": (Fuzzer.control, "order: "),
     "describe": (Fuzzer.describe, "the i"),
     "properties": (Fuzzer.properties, "the i"),
+    "reassignment": (Fuzzer.reassignment, ".json"),
+    "campaign": (Fuzzer.campaign, "campaign"),
 }
 """Surface -> the method that makes an input and tries it, and a part of every message.
 

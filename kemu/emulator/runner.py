@@ -435,7 +435,7 @@ def _run_with_orders(one: Run, path: Path, live: bool) -> str:
     try:
         door = ControlSocket(path, orders.take)
     except OSError as error:
-        raise OSError(error.errno or 0, error.strerror or str(error), str(path)) from error
+        raise OSError(error.errno or 0, f"cannot listen: {error.strerror or error}", str(path)) from error
     try:
         return one.run_with(lambda world, until_us: run_trio(world, until_us, live=live, beside=door.serve))
     finally:

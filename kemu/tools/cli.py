@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -11,9 +12,10 @@ from typing import Any, NamedTuple
 
 import click
 
-from kemu.tools.errors import BadInput, bad_input_text, report_bug
+from kemu.tools.errors import BadInput, bad_input_text, report_bug, say_error, show_error
+from kemu.tools.estimate import YES
 from kemu.tools.exits import BAD_INPUT, BUG, MEANING, NO_OUTPUT, exits_of
-from kemu.tools.interrupt import ARGUMENTS, exit_code, is_interrupt, signals_interrupt
+from kemu.tools.interrupt import ALLOWS_CODE, ARGUMENTS, exit_code, is_interrupt, same_command, signals_interrupt
 from kemu.tools.output import OutputFailed, open_outputs
 from kemu.tools.progress import QUIET
 
@@ -94,6 +96,8 @@ _LOADING = {
     "import",
 }
 """Commands that read a scenario from a file, which may name code of the user."""
+_ASKING = {"run", "compare", "scale", "swarm", "explore", "shrink", "bugs", "coverage", "campaign"}
+"""Commands that ask before runs that cost much."""
 _CLASS = re.compile(r"[\w.]+:\w+")
 """A class in the command line: the user names it, so it may be loaded."""
 
@@ -114,6 +118,8 @@ class _LazyGroup(click.Group):
             command.params.append(_quiet_option())
         if cmd_name in _LOADING and not any(each.name == "allow_code" for each in command.params):
             command.params.append(_code_option())
+        if cmd_name in _ASKING and not any(each.name == "yes" for each in command.params):
+            command.params.append(_yes_option())
         own = _exits_text(cmd_name)
         if not (command.epilog or "").endswith(own):
             command.epilog = "\n\n".join(part for part in (command.epilog, own) if part)
@@ -143,7 +149,8 @@ class _LazyGroup(click.Group):
         except (KeyboardInterrupt, BaseExceptionGroup) as error:
             if not is_interrupt(error):
                 raise
-            click.echo("; ".join(["interrupted", *getattr(error, "__notes__", ())]), err=True)
+            notes = [*getattr(error, "__notes__", ()), f"repeat with: {same_command()}"]
+            click.echo("; ".join(["interrupted", *notes]), err=True)
             sys.exit(exit_code())
         except (ValueError, OSError) as error:
             text = bad_input_text(error)
@@ -186,11 +193,22 @@ def _code_option() -> click.Option:
     )
 
 
+def _yes_option() -> click.Option:
+    return click.Option(
+        ["--yes"], is_flag=True, expose_value=False, callback=_set_yes, help="Do not ask before runs that cost much."
+    )
+
+
+def _set_yes(ctx: click.Context, _: Any, wanted: bool) -> None:
+    ctx.meta[YES] = wanted
+
+
 def _allow_code(ctx: click.Context, _: Any, wanted: bool) -> None:
     if wanted:
         from kemu.emulator.text.allowed_code import allow_any_code
 
         allow_any_code()
+        ctx.meta[ALLOWS_CODE] = True
 
 
 def _set_quiet(ctx: click.Context, _: Any, wanted: bool) -> None:
@@ -260,21 +278,17 @@ def _run(arguments: list[str], imported: Callable[[], object]) -> int:
             sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
-        error.show()
+        show_error(error)
         return error.exit_code
     except OutputFailed as error:
-        _say_error(f"the output cannot be written: {error}")
+        say_error(f"the output cannot be written: {error}")
         return NO_OUTPUT
     except BaseException as error:
         if is_interrupt(error):
+            click.echo(f"interrupted; repeat with: {shlex.join(['kemu', *arguments])}", err=True)
             return exit_code()
         if (text := bad_input_text(error)) is not None:
-            _say_error(text)
+            say_error(text)
             return BAD_INPUT
-        _say_error(report_bug(error, arguments))
+        say_error(report_bug(error, arguments))
         return BUG
-
-
-def _say_error(text: str) -> None:
-    for line in text.splitlines():
-        click.echo(f"{click.style('error', fg='red')}: {line}", err=True)

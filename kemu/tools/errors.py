@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from typing import IO, Any
 
 import click
 
@@ -10,10 +11,32 @@ from kemu.tools.exits import BAD_INPUT
 PACKAGES = ("kemu", "attrs", "cattrs", "click", "msgpack", "rich", "trio")
 
 
-class BadInput(click.ClickException):
-    """Bad input, with one message for the user."""
+class CommandError(click.ClickException):
+    """An error that ends a command, with one message for the user."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the message."""
+        say_error(self.format_message())
+
+
+class BadInput(CommandError):
+    """Bad input."""
 
     exit_code = BAD_INPUT
+
+
+def say_error(text: str) -> None:
+    """Print an error on standard error; each line of the text gets the prefix "error"."""
+    for line in text.splitlines():
+        click.echo(f"{click.style('error', fg='red')}: {line}", err=True)
+
+
+def show_error(error: click.ClickException) -> None:
+    """Print an error of a command; an error in the use of an option has the usage of its command before it."""
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        command = error.ctx.command_path
+        click.echo(f"{error.ctx.get_usage()}\nTry '{command} --help' for help.\n", err=True)
+    say_error(error.format_message())
 
 
 def bad_input_text(error: BaseException) -> str | None:

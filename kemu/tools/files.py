@@ -2,8 +2,10 @@
 
 import os
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from kemu.emulator.scenario.keys import declared
 from kemu.emulator.scenario.scenario import Scenario
@@ -32,20 +34,29 @@ def check_out(path: Path, inputs: Iterable[str | Path] = ()) -> None:
         raise _refused(path, "the file is of another kind and is not replaced")
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file that ``check_out`` accepts; after an error, the file is as it was.
+def write_text(path: Path, text: str, inputs: Iterable[str | Path] = ()) -> None:
+    """Write a file as ``written`` does."""
+    with written(path, inputs) as file:
+        file.write(text.encode())
+
+
+@contextmanager
+def written(path: Path, inputs: Iterable[str | Path] = ()) -> Iterator[BinaryIO]:
+    """Open a file that ``check_out`` accepts for its new content; after an error, the file is as it was.
 
     Raises:
         BadInput: the file cannot be written.
     """
-    check_out(path)
+    check_out(path, inputs)
     try:
         if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8")  # a pipe or a device
+            with path.open("wb") as file:  # a pipe or a device
+                yield file
             return
         part = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            part.write_text(text, encoding="utf-8")
+            with part.open("wb") as file:
+                yield file
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)

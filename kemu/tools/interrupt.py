@@ -1,5 +1,6 @@
 """After an interrupt (Ctrl-C), print the results so far, and the command that does the remaining work."""
 
+import _thread
 import shlex
 import signal
 import sys
@@ -17,14 +18,22 @@ from kemu.tools.output import is_read
 ARGUMENTS = "kemu.arguments"
 """Key of click's ``Context.meta`` for the arguments of the command line; the first argument is the subcommand."""
 
+ALLOWS_CODE = "kemu.allows_code"
+"""Key of click's ``Context.meta`` that is set by ``--allow-code``."""
 
+
+LATER_S = 0.001
+"""Time after which an interrupt that a destructor has lost is repeated."""
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 _last_signal = signal.SIGINT
 
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """Treat SIGTERM and SIGHUP as Ctrl-C inside the block; a signal that the caller ignores stays ignored."""
+    """Treat SIGTERM and SIGHUP as Ctrl-C inside the block; a signal that the caller ignores stays ignored.
+
+    No interrupt is lost: Python prints and forgets an exception in a destructor, so the interrupt is repeated.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -43,9 +52,22 @@ def signals_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for each in handled:
         signal.signal(each, handle)
+    reported, repeats = sys.unraisablehook, list[threading.Timer]()
+
+    def report(lost: Any) -> None:
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            repeats.append(threading.Timer(LATER_S, _thread.interrupt_main))
+            repeats[-1].start()
+        else:
+            reported(lost)
+
+    sys.unraisablehook = report
     try:
         yield
     finally:
+        sys.unraisablehook = reported
+        for each in repeats:
+            each.cancel()
         for each in handled:
             signal.signal(each, signal.SIG_DFL)
         if blocks:
@@ -141,6 +163,12 @@ class Interrupt:
         if self._error is not None:
             raise self._error
         sys.exit(exit_code())
+
+
+def code_words() -> list[str]:
+    """Return ``--allow-code`` as a word of a command that repeats a run, if the command line has the option."""
+    context = click.get_current_context(silent=True)
+    return ["--allow-code"] if context is not None and context.meta.get(ALLOWS_CODE) else []
 
 
 def same_command(**options: str) -> str:

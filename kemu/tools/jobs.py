@@ -20,6 +20,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import click
 
+from kemu.tools.errors import CommandError
 from kemu.tools.exits import BROKEN
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ def jobs_for(jobs: int | None, tasks: int) -> int:
     return min(jobs or cores(), tasks)
 
 
-class WorkerDied(click.ClickException):
+class WorkerDied(CommandError):
     """A worker process ended before the end of its job."""
 
     exit_code = BROKEN

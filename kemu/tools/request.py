@@ -5,6 +5,7 @@ from pathlib import Path
 
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.frozen import frozen
+from kemu.tools.interrupt import code_words
 
 
 @frozen
@@ -44,8 +45,8 @@ class Request:
         for action in self.actions:
             words += ["--do", action]
         assignors = [name for group in self.scenario.groups.values() for name in group.assignors]
-        if any(":" in name and name not in " ".join(self.settings) for name in assignors):
-            words.append("--allow-code")
+        needs_code = any(":" in name and name not in " ".join(self.settings) for name in assignors)
+        words += code_words() or (["--allow-code"] if needs_code else [])
         if self.loop != "trio":
             words += ["--loop", self.loop]
         return shlex.join(words)

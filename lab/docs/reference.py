@@ -22,6 +22,7 @@ from kemu.protocol.draws import DRAWS
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.tools.cli import COMMANDS, kemu
 from kemu.tools.commands.describe import CONFIGS, SCENARIO_KEYS
+from kemu.tools.endings import ABOUT, KEPT
 from kemu.tools.exits import MEANING
 from lab.docs.running import TERMINAL
 
@@ -153,8 +154,11 @@ def draws() -> str:
 
 
 def exit_codes() -> str:
-    """The exit codes of all commands."""
-    return _page("Exit codes", table(("code", "meaning"), MEANING.items()))
+    """The exit codes of all commands, and the results that an interrupted command keeps."""
+    kept = table(
+        ("command", "after Ctrl-C, SIGTERM or SIGHUP"), ((f"`kemu {name}`", row.value) for name, row in KEPT.items())
+    )
+    return _page("Exit codes", table(("code", "meaning"), MEANING.items()), "## Interrupts", ABOUT, kept)
 
 
 def figures() -> str:

@@ -14,7 +14,7 @@ from kemu.actors.consumer.listener import Outcome, TimedListener
 from kemu.emulator.checkers import checkers_for
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.lifecycle import Lifecycle
-from kemu.emulator.engine import step_watch
+from kemu.emulator.engine import step_watch, world
 from kemu.emulator.engine.raised import LIVELOCK, loop_words
 from kemu.emulator.exploring.shrinking import Shrinker
 from kemu.emulator.exploring.trial import Trials
@@ -22,7 +22,7 @@ from kemu.emulator.facts import HostStarted, Seen
 from kemu.emulator.metrics import metrics
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import RunResult, run
-from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.config import ConsumerConfig
@@ -136,6 +136,16 @@ def test_a_loop_that_takes_a_microsecond_a_turn_is_a_livelock(scenario: Scenario
     result = run(scenario, seed=1, loop="bare", applications={"c1": Crawling})
     assert result.verdict == "livelock"
     assert result.reason.startswith(f"{LIVELOCK}c1: timer ")
+
+
+def test_the_commands_for_many_new_partitions_are_no_livelock(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fuzzer of the control socket found this: 100,000 new partitions are as many steps at one instant."""
+    monkeypatch.setattr(world, "STEPS_OF_A_SPAN", 300)
+    monkeypatch.setattr(world, "STEPS_OF_AN_ACTOR", 5)
+    grown = with_actions(with_values(scenario, ["duration=8s"]), ["grow-topic topic=orders partitions=2000 at=6s"])
+    assert run(grown, seed=1, loop="bare").verdict == "holds"
 
 
 def test_a_livelock_can_be_shrunk(scenario: Scenario) -> None:

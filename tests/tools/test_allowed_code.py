@@ -3,11 +3,14 @@
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 import kemu as api
 from kemu.tools.cli import kemu
+from kemu.tools.commands import compare, coverage
+from kemu.tools.interrupt import ALLOWS_CODE
 
 CODE = """
 from pathlib import Path
@@ -69,6 +72,30 @@ def test_the_user_allows_it_by_an_option_or_by_naming_the_class(place: Path) -> 
         "run", "steady-group", "--loop", "bare", "--set", "duration=2s", "--set", "assignors=['mine_of_data:Mine']"
     )
     assert named.exit_code == 0, text_of(named)
+
+
+@pytest.mark.parametrize(
+    ("words", "repeat"),
+    [
+        (("swarm", "mine.toml", "--seed", "1"), "kemu swarm mine.toml --allow-code --seed 1"),
+        (("run", "mine.toml", "--seed", "1"), "kemu run mine.toml --seed 1 --allow-code"),
+    ],
+    ids=["swarm", "run"],
+)
+def test_the_command_that_repeats_a_run_allows_the_code_too(words: tuple[str, ...], repeat: str, place: Path) -> None:
+    done = call(*words, "--allow-code")
+
+    assert repeat in " ".join(done.stdout.split()), text_of(done)
+
+
+def test_the_commands_of_a_comparison_and_of_a_coverage_allow_the_code_too() -> None:
+    with click.Context(kemu) as context:
+        context.meta[ALLOWS_CODE] = True
+        compared = compare._command("mine.toml", compare.Variant("kafka-3.4"), 7, (), (), 0)
+        covered = coverage._command("mine.toml", 7, None, ("members=2",), ("heal at=1s",), 3)
+
+    assert compared == "kemu compare mine.toml --profiles kafka-3.4 --seeds 7:7 --allow-code"
+    assert covered == ("kemu coverage mine.toml --seeds 7:7 --set members=2 --do 'heal at=1s' --faults 3 --allow-code")
 
 
 def test_a_trace_loads_no_code_and_is_still_read(place: Path) -> None:

@@ -343,7 +343,7 @@ def test_the_worst_verdict_decides() -> None:
         (["run", "steady-group", "--seed", "-1"], "-1 is not in the range"),
         (["run", "steady-group", "--live", "--loop", "bare"], "--live needs"),
         (["run", "steady-group", "--trace", "/nowhere/at/all.kemu"], "cannot be written"),
-        (["run", "steady-group", "--trace", "/dev/full"], "--trace: cannot be written: No space left on device"),
+        (["run", "steady-group", "--trace", "/dev/full"], "/dev/full: cannot be written: No space left on device"),
         (["rum"], 'did you mean "run"'),
         (["describe", "sesion.timeout"], "session.timeout.ms"),
         (["run"], "Missing argument"),

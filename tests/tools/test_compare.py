@@ -287,3 +287,14 @@ def test_a_variant_that_did_not_work_has_no_figures(tmp_path: Path) -> None:
     assert "kafka-2.4 did not work in 2 of 2 runs; seed 1: c1 of group g failed for good" in text.stdout
     assert dead["figures"] == {} and "INVALID_SESSION_TIMEOUT" in dead["did_not_work"]
     assert alive["figures"].keys() == FIGURES.keys() and alive["did_not_work"] == ""
+
+
+def test_a_scenario_without_groups_has_no_variants_of_assignors(tmp_path: Path):
+    """The user gave no --set."""
+    path = tmp_path / "empty.toml"
+    path.write_text("[topics.t]\npartitions = 1\n", encoding="utf-8")
+
+    done = CliRunner().invoke(kemu, ["compare", str(path), "--seeds", "1:2"])
+
+    assert done.exit_code == 2
+    assert done.stderr == f"error: {path} has no group, and the variants have assignors: give --profiles alone\n"

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -106,7 +107,7 @@ def test_an_unexpected_error_in_a_sweep_keeps_the_results_of_the_other_seeds(
         ("describe exits >&-", exits.NO_OUTPUT, "the output cannot be written: standard output is closed"),
         ("describe exits > /dev/null 2> /dev/full", exits.HOLDS, ""),
         ("run KAFKA-1211 | true", exits.CORRECTNESS, ""),
-        ("swarm steady-group --seeds 1:100000 --jobs 1 | head -1 > /dev/null", exits.HOLDS, ""),
+        ("swarm steady-group --seeds 1:100000 --yes --jobs 1 | head -1 > /dev/null", exits.HOLDS, ""),
     ],
 )
 def test_an_output_that_cannot_be_written_is_one_line(command: str, code: int, said: str) -> None:
@@ -130,7 +131,7 @@ def test_a_signal_prints_the_finished_results_and_ends_with_its_code(
     command: str, number: signal.Signals, tmp_path: Path
 ) -> None:
     """``run`` prints its table at the end, ``swarm`` a line after each run."""
-    words = [command, "steady-group", "--seeds", "1:100000", "--jobs", "1"]
+    words = [command, "steady-group", "--seeds", "1:100000", "--jobs", "1", "--yes"]
     words += ["--set", "duration=10s", "--trace", str(tmp_path / "t.kemu")] if command == "run" else []
     sweep = subprocess.Popen(
         [sys.executable, "-m", "kemu", *words],
@@ -157,7 +158,7 @@ def test_a_signal_prints_the_finished_results_and_ends_with_its_code(
 def test_a_background_job_ignores_ctrl_c_and_keeps_its_results_at_sigterm() -> None:
     """A shell without job control starts background jobs with SIGINT ignored."""
     sweep = subprocess.Popen(
-        [sys.executable, "-m", "kemu", "swarm", "steady-group", "--seeds", "1:100000", "--jobs", "1"],
+        [sys.executable, "-m", "kemu", "swarm", "steady-group", "--seeds", "1:100000", "--jobs", "1", "--yes"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -194,7 +195,7 @@ def test_ctrl_c_while_kemu_starts_is_one_line(delay_s: float) -> None:
         _, errors = started.communicate(timeout=30)
 
     assert started.returncode == exits.INTERRUPTED, errors
-    assert errors == "interrupted\n"
+    assert errors in ("interrupted\n", "interrupted; repeat with: kemu run steady-group\n")
 
 
 @pytest.mark.parametrize("loop", ["trio", "bare"])
@@ -205,7 +206,7 @@ def test_an_interrupted_run_keeps_its_trace_and_the_earlier_one(
     """The part is named, and ``explain`` reads it."""
     path, part = tmp_path / "long.kemu", tmp_path / "long.kemu.part"
     path.write_bytes(EARLIER)
-    words = ["run", "steady-group", "--set", "duration=100h", "--loop", loop, "--trace", str(path)]
+    words = ["run", "steady-group", "--set", "duration=100h", "--loop", loop, "--yes", "--trace", str(path)]
     run = subprocess.Popen(
         [sys.executable, "-m", "kemu", *words],
         stdout=subprocess.PIPE,
@@ -219,7 +220,8 @@ def test_an_interrupted_run_keeps_its_trace_and_the_earlier_one(
         run.send_signal(number)
         _, errors = run.communicate(timeout=60)
 
-    assert (run.returncode, errors) == (128 + number, f"interrupted; the trace so far is in {part}\n")
+    said = f"interrupted; the trace so far is in {part}; repeat with: kemu {shlex.join(words)}\n"
+    assert (run.returncode, errors) == (128 + number, said)
     assert path.read_bytes() == EARLIER
     explained = CliRunner().invoke(kemu, ["explain", str(part), "--to", "1s"])
     assert explained.exit_code == exits.BAD_INPUT

@@ -233,7 +233,7 @@ def test_a_torn_file_is_printed_as_far_as_it_is_whole_and_said_to_be_torn(record
 
     assert outcome.exit_code == 2
     assert "RunStarted" in outcome.output
-    assert outcome.output.splitlines()[-1].startswith(f"Error: {path}: torn at byte ")
+    assert outcome.output.splitlines()[-1].startswith(f"error: {path}: torn at byte ")
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_a_file_that_is_no_trace_gives_one_line(tmp_path, content, said):
     outcome = explained(path)
 
     assert outcome.exit_code == 2
-    assert outcome.stderr == f"Error: {path}: {said}\n"
+    assert outcome.stderr == f"error: {path}: {said}\n"
 
 
 @pytest.mark.parametrize(

@@ -807,9 +807,9 @@ def test_a_file_of_the_input_is_never_overwritten(tmp_path: Path, capsys: pytest
     file, link = tmp_path / "groups.txt", tmp_path / "link.toml"
     file.write_text(OFFSETS_3_ALL_GROUPS)
     link.symlink_to(file)
-    for out in (file, link):
+    for out, said in ((file, "it is an input of this command"), (link, "a symbolic link is not replaced")):
         assert run(str(file), "--out", str(out)) == 2
-        assert f"{out}: is a file of the input" in capsys.readouterr().err
+        assert f"{out}: {said}" in capsys.readouterr().err
     assert file.read_text() == OFFSETS_3_ALL_GROUPS
 
 

@@ -2,13 +2,14 @@
 
 import os
 import signal
+import time
 
 import click
 import pytest
 
 from kemu.emulator.text.tables import ScenarioError
 from kemu.tools.cli import kemu
-from kemu.tools.interrupt import Interrupt
+from kemu.tools.interrupt import Interrupt, signals_interrupt
 
 
 @pytest.fixture(autouse=True)
@@ -60,3 +61,18 @@ def test_bad_input_passes_and_another_error_waits_until_the_finished_results_are
     assert interrupt.happened
     with click.Context(kemu, info_name="run"), pytest.raises(ZeroDivisionError):
         interrupt.exit(1, 3, "runs")
+
+
+def test_an_interrupt_in_a_destructor_is_not_lost(capsys: pytest.CaptureFixture[str]):
+    """Python prints and forgets the KeyboardInterrupt of a destructor."""
+
+    class Interrupted:
+        def __del__(self) -> None:
+            ctrl_c()
+            time.sleep(1)
+
+    with pytest.raises(KeyboardInterrupt), signals_interrupt():
+        Interrupted()
+        time.sleep(10)
+
+    assert capsys.readouterr().err == ""

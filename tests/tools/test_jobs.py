@@ -127,7 +127,7 @@ def test_a_dead_worker_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> No
     done = call("run", "steady-group", "--seeds", "1:4", "--jobs", "2")
 
     assert done.exit_code == BROKEN
-    assert re.fullmatch(r"Error: a worker process .* in the run of steady-group with seed \d; .*\n", done.stderr)
+    assert re.fullmatch(r"error: a worker process .* in the run of steady-group with seed \d; .*\n", done.stderr)
 
 
 def _dies_here(*task: object) -> None:

@@ -12,6 +12,7 @@ VERSION = {
     "kemu.tools",
     "kemu.tools.cli",
     "kemu.tools.errors",
+    "kemu.tools.estimate",
     "kemu.tools.exits",
     "kemu.tools.interrupt",
     "kemu.tools.output",

@@ -93,7 +93,7 @@ def test_every_command_refuses_a_changed_trace(
     done = call(command, path)
 
     assert done.exit_code == exits.BAD_INPUT, done.output
-    assert f"Error: {path}: " in done.stderr
+    assert f"error: {path}: " in done.stderr
     assert said in done.stderr
     assert "byte " in done.stderr
 

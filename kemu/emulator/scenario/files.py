@@ -154,7 +154,9 @@ def with_values(scenario: Scenario, given: Iterable[str]) -> Scenario:
             continue
         if not paths:
             why = NOT_EMULATED.get(key, "")
-            said = f"cannot be set: {why}" if why else f"is no key{nearest(key, _all_keys())}"
+            nowhere = "group" if key in _GROUP_KEYS else "topic" if key in _TOPIC_KEYS else ""
+            said = f"is a key of a {nowhere}, and the scenario has none" if nowhere else ""
+            said = said or (f"cannot be set: {why}" if why else f"is no key{nearest(key, _all_keys())}")
             problems.append(Problem((), f'--set "{setting}": "{key}" {said}'))
         if key == "draws":
             paths = [("draws", "set")]

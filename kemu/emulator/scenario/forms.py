@@ -14,7 +14,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, overrid
 
 from kemu.emulator.scenario.keys import Declared, declared, is_declared
 from kemu.emulator.scenario.kinds import NamedKey, TableKey, TablesKey
-from kemu.emulator.text.tables import Path, Problem, ScenarioError, nearest
+from kemu.emulator.text.tables import Path, Problem, ScenarioError, nearest, said_of
 
 T = TypeVar("T")
 
@@ -36,7 +36,13 @@ def _structure(cls: Any, converter: Converter) -> Callable[..., Any]:
     }
     made = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True, **overrides)
     filled = _FILLED.get(cls)
-    return made if filled is None else lambda given, to: made(filled(given), to)
+
+    def structured(given: object, to: Any) -> Any:
+        if not isinstance(given, Mapping):
+            raise ValueError(f"must be a table, not {said_of(given)}")
+        return made(given if filled is None else filled(given), to)
+
+    return structured
 
 
 @_converter.register_unstructure_hook_factory(is_declared)

@@ -208,8 +208,9 @@ def _read_host(table: Table, key: str, given: str, kind: str, known: Known) -> s
         return given
     role = role_of(given)
     if role is not None:
-        if kind == "broker" and role[0] == "leader":
-            table.problem(key, f'must be a broker; "{given}" is a member')
+        is_member = role[0] == "leader"
+        if kind != "any" and is_member is not (kind == "member"):
+            table.problem(key, f'must be a {kind}; "{given}" is a {"member" if is_member else "broker"}')
         if role[0] == "partition leader":
             names = [f"{topic}-{number}" for topic, partitions in known.topics for number in range(partitions)]
             table.known(key, role[1], names if known.replicated else (), "replicated partition")

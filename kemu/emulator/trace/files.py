@@ -108,4 +108,4 @@ def _named(error: OSError, written: Path, path: Path) -> OSError:
     """Return the error with the name of the trace, if the error is about the trace."""
     if isinstance(error, BrokenPipeError) or error.filename not in (None, str(written), str(path)):
         return error
-    return OSError(error.errno, error.strerror, str(path))
+    return OSError(error.errno, f"cannot be written: {error.strerror}", str(path))

@@ -14,8 +14,8 @@ from kemu.emulator.past_bugs.bug import PastBug
 from kemu.emulator.past_bugs.registry import PAST_BUGS, bug_named, names, scenario_data, scenario_text
 from kemu.emulator.text.tables import nearest
 from kemu.protocol.frozen import frozen
-from kemu.tools.commands.run import writable
 from kemu.tools.commands.run_options import jobs_option, report_option, seed_range
+from kemu.tools.estimate import ask_before
 from kemu.tools.exits import NOT_FOUND_AGAIN, OF_VERDICT
 from kemu.tools.files import check_out
 from kemu.tools.interrupt import Interrupt
@@ -101,8 +101,7 @@ def bugs(
         return
     if report is not None:
         check_out(report)
-    with writable(trace):
-        shown = show_bug(found, seed, trace)
+    shown = show_bug(found, seed, trace)
     if report is not None:
         from kemu.tools.report.drawn_run import draw_run
 
@@ -226,6 +225,7 @@ def _described(bug: PastBug) -> dict[str, Any]:
 
 def _find(chosen: Sequence[PastBug], seeds: str, plans: str, form: str, jobs: int | None) -> None:
     """Count the seeds until each bug is caught; print each bug's line at once, or JSON at the end."""
+    from kemu.emulator.scenario.files import load_scenario
     from kemu.tools.finding import STRETCHES, SeedsToFind, first_find, stretches
     from kemu.tools.jobs import in_order
 
@@ -235,6 +235,7 @@ def _find(chosen: Sequence[PastBug], seeds: str, plans: str, form: str, jobs: in
     rows: list[dict[str, Any]] = []
     parts = stretches(given)
     tasks = [(bug.issue, plans, part) for bug in chosen for part in parts]
+    ask_before([(load_scenario(bug.issue), len(given)) for bug in chosen], jobs, upper=True)
     interrupt = Interrupt()
     with (
         progress("stretches", len(tasks)) as advance,

@@ -17,6 +17,7 @@ from kemu.tools.commands.run_options import seed_range
 from kemu.tools.determinism.sweep import ASLEEP
 from kemu.tools.determinism.sweep import print_difference as say_differs
 from kemu.tools.determinism.watch import Differs, SweptRun, canary, first_difference
+from kemu.tools.estimate import ask_before
 from kemu.tools.exits import BROKEN, NONDETERMINISM, worst
 from kemu.tools.interrupt import same_command
 from kemu.tools.report.layout import TableColumn, print_lines, table
@@ -87,6 +88,7 @@ def campaign(
         cells = make_cells(scenarios, _names(profiles), grid, actions)
         spec = Spec(cells, wanted[0], wanted[-1], keep_traces, fingerprint())
         settings = spark_settings(conf)
+        ask_before([(cell.build(), len(wanted)) for cell in cells], cores_of(master))
         if resumed:
             resume(out, spec)
         else:

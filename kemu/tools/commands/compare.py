@@ -17,12 +17,14 @@ from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import nearest
 from kemu.protocol.frozen import frozen
-from kemu.tools.commands.run_options import jobs_option, report_option, seed_range
+from kemu.tools.commands.run_options import MOST_FAULTS, jobs_option, report_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
+from kemu.tools.errors import BadInput
+from kemu.tools.estimate import ask_before
 from kemu.tools.exits import worst
 from kemu.tools.files import check_out
-from kemu.tools.interrupt import Interrupt
+from kemu.tools.interrupt import Interrupt, code_words
 from kemu.tools.intervals import FEWEST, FEWEST_FOR_P95
 from kemu.tools.progress import progress
 from kemu.tools.report.compare_report import as_text
@@ -100,7 +102,11 @@ processed no record, in one of its runs. The same seed gives every variant the s
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
 @click.option(
-    "--faults", "random_faults", type=click.IntRange(min=0), default=0, help="Number of random faults in each run."
+    "--faults",
+    "random_faults",
+    type=click.IntRange(0, MOST_FAULTS),
+    default=0,
+    help="Number of random faults in each run.",
 )
 @jobs_option
 @click.option("--all", "show_all", is_flag=True, help="Show every figure, and its largest value.")
@@ -129,12 +135,15 @@ def compare(
         loaded = with_actions(loaded, actions)
     variants = variants_of(profiles, assignors, loaded.profile)
     chosen = seed_range(seeds)
+    if not loaded.groups and any(variant.assignors for variant in variants):
+        raise BadInput(f"{scenario} has no group, and the variants have assignors: give --profiles alone")
     scenarios = [variant.of(loaded) for variant in variants]
     tasks = [
         (variant, mine, seed, random_faults)
         for seed in chosen  # an interrupt then leaves runs of every variant
         for variant, mine in zip(variants, scenarios, strict=True)
     ]
+    ask_before([(mine, len(chosen)) for mine in scenarios], jobs)
     runs: list[ComparedRun] = []
     interrupt = Interrupt()
     with watched_sweep() as watch:
@@ -202,7 +211,7 @@ def _words(
     words += ["--seeds", seeds]
     words += [word for setting in settings for word in ("--set", setting)]
     words += [word for action in actions for word in ("--do", action)]
-    return [*words, *(["--faults", str(random_faults)] if random_faults else [])]
+    return [*words, *(["--faults", str(random_faults)] if random_faults else []), *code_words()]
 
 
 def _command(

@@ -1,18 +1,21 @@
 """``kemu coverage`` prints the states, messages, transitions and rare events that runs reached."""
 
 import json
+import shlex
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.protocol.frozen import frozen
-from kemu.tools.commands.run_options import jobs_option, seed_range
+from kemu.tools.commands.run_options import MOST_FAULTS, jobs_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
+from kemu.tools.estimate import ask_before
 from kemu.tools.exits import worst
-from kemu.tools.interrupt import Interrupt
+from kemu.tools.interrupt import Interrupt, code_words
 from kemu.tools.progress import progress
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenarios; repeatable."
 )
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to their plans; repeatable.")
-@click.option("--faults", type=click.IntRange(min=0), default=0, help="Number of random faults in each run.")
+@click.option("--faults", type=click.IntRange(0, MOST_FAULTS), default=0, help="Number of random faults in each run.")
 @jobs_option
 @click.option(
     "--role", metavar="R", help="Print only the table of this role: member, coordinator, broker, controller, ..."
@@ -67,12 +70,13 @@ def coverage(
     if actions:
         loaded = [with_actions(scenario, actions) for scenario in loaded]
     chosen = seed_range(seeds)
-    covered, verdicts, first = Coverage(), [], ""
+    covered, verdicts, first, repeat = Coverage(), [], "", ""
     tasks = [
         (name, with_random_faults(scenario, seed, faults) if faults else scenario, seed, profile)
         for name, scenario in zip(scenarios, loaded, strict=True)
         for seed in chosen
     ]
+    ask_before([(scenario, len(chosen)) for scenario in loaded], jobs)
     interrupt = Interrupt()
     with watched_sweep() as watch:
         with (
@@ -86,10 +90,10 @@ def coverage(
                 with interrupt.deferred():
                     covered.add(run.coverage)
                     verdicts.append(run.verdict)
-                    said = f"kemu coverage {name} --seeds {seed}:{seed}" + (f" --faults {faults}" if faults else "")
+                    said = _command(name, seed, profile, settings, actions, faults)
                     watch.saw(SweptRun(drawn, seed, profile or drawn.profile or DEFAULT_PROFILE, said), run.digest)
                     if run.verdict != "holds" and not first:
-                        first = f"{name}, seed {seed}: {run.verdict}: {run.reason}"
+                        first, repeat = f"{name}, seed {seed}: {run.verdict}: {run.reason}", said
         if interrupt.happened and not verdicts:
             interrupt.exit(0, len(tasks), "runs", form)
         head: dict[str, Any] = {"scenarios": list(scenarios), "seeds": list(chosen), "random_faults": faults}
@@ -100,9 +104,19 @@ def coverage(
         else:
             print_lines(as_text(covered, role))
             if first:
-                print_lines([f"not every run holds: {first}"])
+                print_lines([f"not every run holds: {first}", f"  repeat with: {repeat}"])
         interrupt.exit(len(verdicts), len(tasks), "runs", form)
     sys.exit(worst(verdicts))
+
+
+def _command(
+    name: str, seed: int, profile: str | None, settings: Sequence[str], actions: Sequence[str], faults: int
+) -> str:
+    """The command that repeats one run."""
+    words = ["kemu", "coverage", name, "--seeds", f"{seed}:{seed}", *(["--profile", profile] if profile else [])]
+    words += [word for setting in settings for word in ("--set", setting)]
+    words += [word for action in actions for word in ("--do", action)]
+    return shlex.join([*words, *(["--faults", str(faults)] if faults else []), *code_words()])
 
 
 @frozen

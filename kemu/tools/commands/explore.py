@@ -29,6 +29,7 @@ from kemu.emulator.text.units import duration_us
 from kemu.tools.commands.run_options import RunOptions, jobs_option, request_of, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
+from kemu.tools.estimate import ask_before
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.files import check_out, write_text
 from kemu.tools.interrupt import Interrupt
@@ -212,6 +213,7 @@ def _explore(
     """
     from kemu.tools.jobs import Workers, jobs_for
 
+    ask_before([(request.scenario, runs)], jobs, upper=True)
     explored_runs: list[ExploredRun] = []
     with watched_sweep() as watch, progress("runs", runs) as advance:
 

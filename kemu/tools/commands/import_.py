@@ -8,8 +8,9 @@ import click
 from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.text.tables import Problem, ScenarioError, printable
 from kemu.emulator.text.units import duration_us
+from kemu.tools.files import check_out, write_text
 from kemu.tools.kafka_files.import_scenario import Imported, compose
-from kemu.tools.kafka_files.input_files import STDIN, BadFile, read_text, text_of
+from kemu.tools.kafka_files.input_files import BadFile, read_text, text_of
 from kemu.tools.kafka_files.kafka_output import Found, Line, OutputReader
 from kemu.tools.kafka_files.kafka_properties import Properties, looks_like_properties, read_properties
 from kemu.tools.report.layout import print_box
@@ -46,6 +47,8 @@ def import_(files: tuple[str, ...], out: Path | None, name: str | None, apart: s
     The command lists unreadable lines on standard error, each with the name of the file and the line number.
     """  # noqa: D301 (click's own mark)
     apart_s = _seconds(apart)
+    if out is not None:
+        check_out(out, files)
     imported, unread = import_files(files, name or (out.stem if out else None), apart_s)
     for line in unread[:_SHOWN_LINES]:
         click.echo(printable(line), err=True)
@@ -56,7 +59,7 @@ def import_(files: tuple[str, ...], out: Path | None, name: str | None, apart: s
     if out is None:
         click.echo(imported.toml, nl=False)
     else:
-        _write(out, imported.toml, files)
+        write_text(out, imported.toml, files)
     for warning in imported.warnings:
         print_box(printable(warning))
     left = f"; {len(unread)} {'line' if len(unread) == 1 else 'lines'} not used" if unread else ""
@@ -152,15 +155,6 @@ def _lines(source: str, text: str) -> list[Line]:
     if text.count("\n") >= MOST_LINES:
         raise ScenarioError([Problem((), f"has more than {MOST_LINES:,} lines")], source)
     return [Line(number, line.rstrip("\r")) for number, line in enumerate(text.split("\n"), start=1)]
-
-
-def _write(out: Path, text: str, sources: Sequence[str]) -> None:
-    try:
-        if any(source != STDIN and out.exists() and out.samefile(source) for source in sources):
-            raise ScenarioError([Problem((), "is a file of the input; name another file with --out")], str(out))
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ScenarioError([Problem((), f"cannot be written: {error.strerror}")], str(out)) from None
 
 
 def _seconds(apart: str | None) -> float | None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import click
 
 from kemu.emulator.text.tables import Problem, ScenarioError
+from kemu.tools.errors import say_error
 from kemu.tools.exits import BAD_INPUT, BROKEN
 from kemu.tools.interrupt import exit_code
 from kemu.tools.pipeline.errors import CampaignError, SparkTrouble
@@ -32,7 +33,7 @@ def clear_errors(extra: str) -> Iterator[None]:
     except SparkTrouble as error:
         raise ScenarioError([Problem((), str(error))]) from None
     except CampaignError as error:
-        click.echo(f"{click.style('error', fg='red')}: {error}", err=True)
+        say_error(str(error))
         sys.exit(BROKEN if "repeat with:" in str(error) else BAD_INPUT)
 
 

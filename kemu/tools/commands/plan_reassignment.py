@@ -1,7 +1,6 @@
 """``kemu plan-reassignment`` prints the batches of a partition reassignment, without a cluster."""
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,7 +12,8 @@ from kemu.protocol.names import TopicPartition
 from kemu.protocol.reassign.moves import UNLIMITED, Limits
 from kemu.protocol.reassign.plans import Plan, plan_reassignment
 from kemu.protocol.reassign.readings import DEFAULT_POLICY, POLICIES
-from kemu.tools.exits import BAD_INPUT
+from kemu.tools.errors import BadInput
+from kemu.tools.files import write_text
 from kemu.tools.kafka_files.reassignment import BadReassignment, read_reassignment, reassignment_json
 from kemu.tools.report.layout import print_lines
 
@@ -75,23 +75,37 @@ def plan_reassignment_command(
     that the previous batch added are in sync. Without limits, the plan is one KIP-455 reassignment. "--format kafka"
     writes one file per batch for kafka-reassign-partitions.sh. Verify each batch (--verify) before the next one.
     """
+    limits = Limits(replica_limit, partition_limit, leader_limit)
+    before, plan = planned(current, target, limits, min_isr, online, policy)
+    if form == "kafka":
+        _write_batches(plan, out)
+    elif form == "json":
+        click.echo(json.dumps(as_json(plan, limits, min_isr, policy)))
+    else:
+        print_lines(_as_text(plan, before))
+
+
+def planned(
+    current: str,
+    target: str,
+    limits: Limits,
+    min_isr: int = 1,
+    online: frozenset[int] | None = None,
+    policy: str = DEFAULT_POLICY,
+) -> tuple[dict[TopicPartition, tuple[int, ...]], Plan]:
+    """Return the replicas in the file ``current``, and the plan that leads to the file ``target``.
+
+    Raises:
+        BadInput: lists the mistakes of the files.
+    """
     try:
         before, wanted = read_reassignment(current), read_reassignment(target)
         missing = [at for at in wanted if at not in before]
         if missing:
             raise BadReassignment(*(f"{target}: {topic}-{number}: is not in {current}" for topic, number in missing))
-        limits = Limits(replica_limit, partition_limit, leader_limit)
-        plan = plan_reassignment(before, wanted, limits=limits, min_isr=min_isr, online=online, policy=policy)
-        if form == "kafka":
-            _write_batches(plan, out)
     except BadReassignment as error:
-        for line in error.problems:
-            click.echo(f"error: {line}", err=True)
-        sys.exit(BAD_INPUT)
-    if form == "json":
-        click.echo(json.dumps(as_json(plan, limits, min_isr, policy)))
-    elif form == "text":
-        print_lines(_as_text(plan, before))
+        raise BadInput(str(error)) from None
+    return before, plan_reassignment(before, wanted, limits=limits, min_isr=min_isr, online=online, policy=policy)
 
 
 def as_json(plan: Plan, limits: Limits, min_isr: int, policy: str) -> dict[str, Any]:
@@ -132,18 +146,18 @@ def _write_batches(plan: Plan, folder: Path) -> None:
     """Write one file per batch into an empty folder.
 
     Raises:
-        BadReassignment: the folder cannot be used.
+        BadInput: the folder cannot be used.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            raise BadReassignment(f"{folder}: is not empty; name another folder with --out")
+            raise BadInput(f"{folder}: is not empty; name another folder with --out")
         for number, batch in enumerate(plan.batches, 1):
             path = folder / f"batch-{number:04}.json"
-            path.write_text(reassignment_json((each.at, each.step.replicas) for each in batch), encoding="utf-8")
+            write_text(path, reassignment_json((each.at, each.step.replicas) for each in batch))
             click.echo(str(path))
     except OSError as error:
-        raise BadReassignment(f"{error.filename or folder}: {error.strerror}") from error
+        raise BadInput(f"{error.filename or folder}: {error.strerror}") from error
     for each in plan.waiting:
         click.echo(f"waits: {each.at[0]}-{each.at[1]}: {each.why}", err=True)
 

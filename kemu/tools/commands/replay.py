@@ -113,6 +113,8 @@ def _rerun(trace: Trace, loop: str | None, form: str) -> None:
     """Run the plan; if the digest differs, run it again to tell other code from nondeterminism."""
     result, recorded = rerun(trace, loop=loop)
     same = recorded == result.digest
+    if same and result.verdict != (said := trace.footer().verdict):
+        raise BadInput(f'{trace.path}: the footer has the verdict "{said}", the run has "{result.verdict}"')
     repeated = result.digest if same else rerun(trace, loop=loop)[0].digest
     if form == "json":
         click.echo(

@@ -73,7 +73,6 @@ def report(trace: Path, out: Path | None, opens: bool, follow: bool, messages: s
 def _run(trace: Path, out: Path | None, messages: str, form: str) -> tuple[Path | None, str]:
     """Write the report of a trace; return the file, None for the standard output, and the place of a torn trace."""
     from kemu.emulator.trace.traces import read_runs, read_trace
-    from kemu.tools.commands.run import writable
     from kemu.tools.report.page import write_page
     from kemu.tools.report.perfetto import write_perfetto
     from kemu.tools.report.recorded import report_of
@@ -94,8 +93,7 @@ def _run(trace: Path, out: Path | None, messages: str, form: str) -> tuple[Path 
     elif form == "json":
         write_text(file, as_json(made))
     elif form == "perfetto":
-        with writable(file, "--out"):
-            write_perfetto(made, file)
+        write_perfetto(made, file)
     elif form == "svg":
         write_text(file, svg_of(made))
     else:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.tools.commands.run_options import RunOptions, jobs_option, request_of, run_options
+from kemu.tools.estimate import ask_before
 from kemu.tools.exits import NONDETERMINISM, worst
 from kemu.tools.files import check_out
 from kemu.tools.interrupt import Interrupt
@@ -68,32 +68,11 @@ def run(
         raise click.UsageError("--report needs one seed")
     if request.report is not None:
         check_out(request.report)
-    with writable(request.trace), _listening(control):
-        results = run_all(request, options.form, options.verbose, jobs=jobs)
-        differs = twice and not _same_twice(request, results, jobs)
+    if not live:
+        ask_before([(request.scenario, len(request.seeds) * (2 if twice else 1))], jobs)
+    results = run_all(request, options.form, options.verbose, jobs=jobs)
+    differs = twice and not _same_twice(request, results, jobs)
     sys.exit(NONDETERMINISM if differs else worst(result.verdict for result in results))
-
-
-@contextmanager
-def _listening(control: Path | None) -> Iterator[None]:
-    """Raise an OSError of the control socket as ``ScenarioError``, which commands report as bad input."""
-    try:
-        yield
-    except OSError as error:
-        if control is None or error.filename != str(control):
-            raise
-        raise ScenarioError([Problem((), f"--control: cannot listen: {error.strerror}")], str(control)) from None
-
-
-@contextmanager
-def writable(file: Path | None, option: str = "--trace") -> Iterator[None]:
-    """Raise an OSError of an option's file as ``ScenarioError``, which commands report as bad input."""
-    try:
-        yield
-    except OSError as error:
-        if file is None or error.filename is None or Path(error.filename).parent != file.parent:
-            raise
-        raise ScenarioError([Problem((), f"{option}: cannot be written: {error.strerror}")], str(file)) from None
 
 
 def run_all(

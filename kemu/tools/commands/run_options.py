@@ -17,6 +17,8 @@ from kemu.tools.request import Request
 
 MOST_SEEDS = 1_000_000
 """Maximum number of seeds of one ``--seeds``, which catches typing errors."""
+MOST_FAULTS = 10_000
+"""Maximum number of random faults in one run."""
 _OPTIONS = (
     click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's)."),
     click.option("--seeds", metavar="A:B", help="Run the seeds A to B, both included."),

@@ -14,8 +14,9 @@ from kemu.emulator.scenario.files import load_scenario, with_entries, with_value
 from kemu.emulator.scenario.scenario import Scenario, known_names
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.text.units import duration_us, percentage
-from kemu.tools.commands.run import run_all, writable
+from kemu.tools.commands.run import run_all
 from kemu.tools.commands.run_options import RunOptions, request_of, run_options
+from kemu.tools.estimate import ask_before
 from kemu.tools.exits import worst
 from kemu.tools.report.layout import print_lines
 
@@ -80,8 +81,8 @@ def scale(
         scenario=with_entries(request.scenario, [{"at": at, **row}], "kemu scale"),
         actions=(*request.actions, _as_action(at, row)),
     )
-    with writable(request.trace):
-        results = run_all(request, options.form, options.verbose, accept=_refused)
+    ask_before([(request.scenario, len(request.seeds))], 1)
+    results = run_all(request, options.form, options.verbose, accept=_refused)
     sys.exit(worst(result.verdict for result in results))
 
 

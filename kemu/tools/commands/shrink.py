@@ -25,11 +25,16 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace.traces import read_trace
 from kemu.tools.commands.run_options import RunOptions, refuse_missing_trace, report_option, request_of
+from kemu.tools.estimate import ask_before
 from kemu.tools.files import check_out, write_text
+from kemu.tools.interrupt import Interrupt
 from kemu.tools.progress import progress
 from kemu.tools.report.drawn_run import draw_run
 from kemu.tools.report.layout import print_lines
 from kemu.tools.report.shrunk_report import shrunk_text
+
+SMALLER = 4
+"""The cost of the given scenario, divided by the mean cost of the scenarios that shrinking runs."""
 
 
 @click.command()
@@ -86,8 +91,10 @@ def shrink(
     toml, test = path.with_name(f"{path.name}.toml"), path.with_name(f"test_{identifier(path.name)}.py")
     for each in (toml, test, *((report,) if report is not None else ())):
         check_out(each, [source])
+    ask_before([(scenario, 1 + runs * tries // SMALLER)], jobs=1, upper=True)
+    interrupt = Interrupt()
     try:
-        shrunk = _shrink(scenario, seed, profile, keep, runs, tries)
+        shrunk = _shrink(scenario, seed, profile, keep, runs, tries, interrupt)
     except NothingToShrink as error:
         raise ScenarioError([Problem((), str(error))], source) from None
     write_text(toml, as_toml(shrunk))
@@ -95,10 +102,12 @@ def shrink(
     if report is not None:
         draw_run(shrunk.scenario, report, f"kemu run {shlex.quote(str(toml))}")
     if form == "json":
-        click.echo(json.dumps(_as_dict(shrunk, toml, test), indent=2))
+        click.echo(json.dumps({**_as_dict(shrunk, toml, test), **interrupt.as_dict(shrunk.runs, runs)}, indent=2))
+        interrupt.exit(shrunk.runs, runs, "runs", form)
         return
     written = [f"written: {toml}", f"written: {test}", *([f"report: {report}"] if report is not None else [])]
     print_lines([*shrunk_text(shrunk), "", *written, f"repeat with: kemu run {toml}"])
+    interrupt.exit(shrunk.runs, runs, "runs", form)
 
 
 def _source_of(
@@ -117,7 +126,9 @@ def _source_of(
     return scenario, trace.header.seed, trace.header.profile
 
 
-def _shrink(scenario: Scenario, seed: int, profile: str, keep: str, runs: int, tries: int) -> Shrunk:
+def _shrink(
+    scenario: Scenario, seed: int, profile: str, keep: str, runs: int, tries: int, interrupt: Interrupt
+) -> Shrunk:
     """Shrink a failing run; after an interrupt, return the smallest scenario so far."""
     with progress("runs", runs) as advance:
         reporter = _Reporter(size_of(scenario), advance)
@@ -131,11 +142,9 @@ def _shrink(scenario: Scenario, seed: int, profile: str, keep: str, runs: int, t
             tell=reporter.tell,
         )
         print_lines([f"keeping {shrinker.signature.words()}"], err=True)
-        try:
+        with interrupt:
             return shrinker.shrink()
-        except KeyboardInterrupt:
-            click.echo("interrupted: this is the smallest so far", err=True)
-            return shrinker.shrunk()
+        return shrinker.shrunk()
 
 
 class _Reporter:

@@ -21,15 +21,19 @@ from kemu.protocol.frozen import frozen
 from kemu.tools.commands.run_options import jobs_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
+from kemu.tools.estimate import ask_before
 from kemu.tools.exits import worst
 from kemu.tools.files import check_out, write_text
-from kemu.tools.interrupt import Interrupt
+from kemu.tools.interrupt import Interrupt, code_words
 from kemu.tools.progress import progress
 
 if TYPE_CHECKING:
     from kemu.emulator.runner import Readers, RunResult
     from kemu.emulator.watching.panel import Panel
     from kemu.tools.report.history_report import RunHistory
+
+DRAWN_FOR_ESTIMATE = 5
+"""Number of seeds whose scenarios give the estimated cost of all seeds."""
 
 
 @click.command()
@@ -93,7 +97,7 @@ def swarm(
     options = [*([scenario] if scenario else []), *(["--profile", profile] if profile else [])]
     options += [] if replicated is None else ["--replicated" if replicated else "--not-replicated"]
     options += ["--operated"] if operated else []
-    options += ["--history"] if history else []
+    options += [*(["--history"] if history else []), *code_words()]
     draw = partial(swarm_case, scenario=given, profile=profile, replicated=replicated, operated=operated)
     if seed is not None:
         case = draw(seed)
@@ -271,6 +275,8 @@ def _run_many(
     from kemu.tools.report.run_report import as_dict
 
     tasks = [(draw, seed, profile, history) for seed in seeds]
+    drawn = seeds[:DRAWN_FOR_ESTIMATE]
+    ask_before([(draw(seed).scenario, -(-len(seeds) // len(drawn))) for seed in drawn], jobs)
     runs: list[SwarmRun] = []
     interrupt = Interrupt()
     with watched_sweep() as watch:

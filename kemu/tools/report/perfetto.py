@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
+from kemu.tools.files import written
 from kemu.tools.report.collecting import RunReport
 from kemu.tools.report.frames import FROM, UNTIL, Frame, Row
 
@@ -189,9 +190,9 @@ def write_perfetto(report: RunReport, path: Path) -> None:
     """Write a run for Perfetto.
 
     Raises:
-        OSError: the file cannot be written.
+        BadInput: the file cannot be written.
     """
-    with path.open("wb") as file:
+    with written(path) as file:
         writer = PerfettoWriter(file)
         run = writer.track("run")
         _moments(writer, run, report)

@@ -22,6 +22,10 @@ SCENARIO = 'duration = "2s"\n[topics.orders]\npartitions = 2\n'
         ('name = "\\u001b]0;x\\u0007"', r"name: has control characters: '\x1b]0;x\x07'"),
         ('[topics."a\\u0000"]', r"topics.key: has control characters: 'a\x00'"),
         ("#" * 10_000_001, "is not TOML: it has more than 10,000,000 characters"),
+        ('[groups]\ng = "x"', "groups.g: must be a table, not a string ('x')"),
+        ("[groups]\ng = 1", "groups.g: must be a table, not a number"),
+        ("[topics]\nt = 1", "topics.t: must be a table, not a number"),
+        ('profile = ["x", 1]', "profile: must be a string, not a list"),
         ("[topics.__consumer_offsets]\npartitions = 1", "is Kafka's internal topic, which the coordinators create"),
         (
             "".join(f"[topics.t{number}]\n" for number in range(10_001)),
@@ -56,6 +60,10 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
         ("clock-drift host=c1 ppm=-1000000", "ppm: must be at least -999999 and at most 1000000"),
         ("clock-drift host=c1 ppm=1000001", "ppm: must be at least -999999 and at most 1000000"),
         ("add-members group=g count=10000001", "count: must be at least 1 and at most"),
+        ("priorities order=1 within=1s changes=10001", "changes: must be at least 0 and at most 10000"),
+        ('stop-polling host="coordinator of g" for=1s', 'must be a member; "coordinator of g" is a broker'),
+        ("keep-instance host=c1", "c1 is no instance of a Streams application"),
+        ('keep-instance host="leader of g"', "leader of g is no instance of a Streams application"),
     ],
 )
 def test_an_action_without_bounds_is_refused(action: str, said: str) -> None:
@@ -69,3 +77,11 @@ def test_an_action_without_bounds_is_refused(action: str, said: str) -> None:
 def test_a_setting_is_checked_like_a_file(setting: str) -> None:
     with pytest.raises(ScenarioError, match="--set"):
         with_values(load_scenario("rolling-restart-static"), [setting])
+
+
+def test_a_key_of_a_group_needs_a_group(tmp_path: Path) -> None:
+    path = tmp_path / "empty.toml"
+    path.write_text("[topics.t]\npartitions = 1\n", encoding="utf-8")
+
+    with pytest.raises(ScenarioError, match='"members" is a key of a group, and the scenario has none'):
+        with_values(load_scenario(path), ["members=2"])

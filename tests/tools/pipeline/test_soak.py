@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,30 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable, **more}
 
 
+SLOWEST_S = 900
+"""Time for each step of a test; a busy machine needs minutes to start Spark."""
+_STARTED: list[subprocess.Popen[bytes]] = []
+
+
+@pytest.fixture(autouse=True)
+def no_process_stays() -> Iterator[None]:
+    """End the processes of a failed test."""
+    yield
+    while _STARTED:
+        process = _STARTED.pop()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
 def started(*arguments: str, log: Path, **more: Any) -> subprocess.Popen[bytes]:
     """A process of its own group, its output in a file."""
     with log.open("wb") as file:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             arguments, stdout=file, stderr=subprocess.STDOUT, start_new_session=True, env=environment(), **more
         )
+    _STARTED.append(process)
+    return process
 
 
 def kill_group(process: "subprocess.Popen[bytes]") -> None:
@@ -102,7 +121,7 @@ def test_a_worker_killed_in_the_middle_costs_nothing_but_time(
     arguments = ["campaign", PRESET, "--seeds", "1:200", "--out", str(out), "--master", master]
     arguments += ["--conf", "spark.executor.memory=512m", "--conf", "spark.executor.cores=1"]
     campaign = started(*KEMU, *arguments, log=tmp_path / "campaign.log", cwd=ROOT)
-    wait_until(lambda: len(chunks_of(out)) >= 3, 240, "three chunks")
+    wait_until(lambda: len(chunks_of(out)) >= 3, SLOWEST_S, "three chunks")
     before = {chunk.name: (chunk / "summary.json").stat().st_mtime_ns for chunk in chunks_of(out)}
     running = (tmp_path / "w1").glob("app-*/*/stderr")
     assert any(True for _ in running), "the first worker runs an executor"
@@ -130,7 +149,7 @@ def test_a_driver_killed_in_the_middle_is_resumed_and_the_numbers_are_those_of_k
     arguments = ["campaign", PRESET, "cooperative-zombie", "--profiles", "kafka-2.4,kafka-3.4", "--seeds", "1:50"]
     arguments += ["--out", str(out), "--master", "local[2]"]
     campaign = started(*KEMU, *arguments, log=tmp_path / "first.log", cwd=ROOT)
-    wait_until(lambda: len(chunks_of(out)) >= 2, 240, "two chunks")
+    wait_until(lambda: len(chunks_of(out)) >= 2, SLOWEST_S, "two chunks")
     kill_group(campaign)
     before = {chunk.name: (chunk / "summary.json").stat().st_mtime_ns for chunk in chunks_of(out)}
     assert len(before) < len(load(out).chunks)
@@ -170,11 +189,11 @@ def test_an_interrupted_campaign_keeps_its_chunks_and_names_the_command_that_con
     out = tmp_path / "out"
     arguments = ["campaign", PRESET, "--seeds", "1:40", "--out", str(out), "--master", "local[2]"]
     campaign = started(*KEMU, *arguments, log=tmp_path / "first.log", cwd=ROOT)
-    wait_until(lambda: len(chunks_of(out)) >= 2, 240, "two chunks")
+    wait_until(lambda: len(chunks_of(out)) >= 2, SLOWEST_S, "two chunks")
 
     (os.killpg if to_all else os.kill)(campaign.pid, number)
 
-    assert campaign.wait(timeout=60) == code
+    assert campaign.wait(timeout=SLOWEST_S) == code
     said = (tmp_path / "first.log").read_text()
     assert "Traceback" not in said and "Exception" not in said
     assert said.strip().splitlines()[-1].endswith(f"continue with: kemu {shlex.join(arguments)} --resume")
@@ -199,7 +218,7 @@ def test_an_interrupted_analysis_is_one_line_and_can_be_repeated(
 
     (os.killpg if number == signal.SIGINT else os.kill)(running.pid, number)
 
-    assert running.wait(timeout=60) == code
+    assert running.wait(timeout=SLOWEST_S) == code
     said = (tmp_path / "first.log").read_text()
     assert "Traceback" not in said and "Exception" not in said
     wait_until(lambda: not in_session(running.pid), 30, "the end of all processes")

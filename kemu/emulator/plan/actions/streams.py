@@ -4,8 +4,8 @@
 
 from attrs import field
 
-from kemu.emulator.plan.action import NEVER, GroupName, MemberHost, action, nothing_more
-from kemu.emulator.plan.known import Known
+from kemu.emulator.plan.action import NEVER, GroupName, MemberHost, action
+from kemu.emulator.plan.known import Known, role_of
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.tables import Table
 from kemu.emulator.text.units import percentage
@@ -58,7 +58,13 @@ class KeepInstance:
     def words(self) -> str:
         return f"{self.host} stays"
 
-    check = nothing_more
+    def check(self, table: Table, known: Known) -> None:
+        """The host must be an instance of a Streams application."""
+        role = role_of(self.host)
+        instances = tuple(host for group in known.streams for host in known.members_of(group))
+        of_another = role is not None and role[1] not in known.streams
+        if of_another or (self.host in known.members and self.host not in instances):
+            table.problem("host", f"{self.host} is no instance of a Streams application")
 
     def apply(self, stage: Stage) -> Outcome:
         return stage.cluster.deployments.keep_instance(self.host)

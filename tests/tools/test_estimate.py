@@ -1,0 +1,136 @@
+"""The cost of runs is estimated before the start, and a command asks before it spends much."""
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from kemu.emulator.scenario.files import load_scenario, preset_names, with_actions, with_values
+from kemu.tools import estimate
+from kemu.tools.cli import kemu
+from kemu.tools.errors import BadInput
+from kemu.tools.estimate import MOST_BYTES, MOST_S, ask_before, cost_of, span_text
+
+LONG = ("steady-group", "--set", "members=10", "--set", "duration=168h")
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("preset", "settings", "measured_s"),
+    [
+        ("steady-group", ("rate=100000/s", "duration=10s", "partitions=100"), 0.84),
+        ("steady-group", ("duration=1h",), 30.7),
+        ("steady-group", ("partitions=5000", "duration=5s"), 0.95),
+        ("steady-group", ("members=1000", "partitions=1000", "duration=2s"), 10.6),
+        ("steady-group", ("brokers.count=30", "partitions=300", "brokers.replication.factor=3", "duration=5s"), 4.4),
+        ("steady-group", ("brokers.replication.factor=3", "duration=300s", "rate=1000/s"), 25.1),
+        ("cooperative-rolling-restart", (), 0.71),
+        ("streams-scale-out", (), 2.5),
+        ("move-to-new-brokers", (), 1.6),
+    ],
+)
+def test_the_estimate_is_near_the_measured_cpu_time(preset: str, settings: tuple[str, ...], measured_s: float) -> None:
+    """Measured once, on a busy core; the estimate must have the right order."""
+    estimated_s = cost_of(with_values(load_scenario(preset), settings)).cpu_s
+
+    assert measured_s / 2 <= estimated_s <= 3 * measured_s
+
+
+def test_a_rolling_restart_of_a_large_group_costs_its_rebalances() -> None:
+    """50 members with 500 partitions took 95 s."""
+    large = with_values(load_scenario("steady-group"), ["members=50", "partitions=500"])
+    restarted = with_actions(large, ["rolling-restart every=20s down=8s"])
+
+    assert 45 <= cost_of(restarted).cpu_s <= 200
+
+
+def test_no_preset_costs_so_much_that_kemu_asks() -> None:
+    for name in preset_names():
+        cost = cost_of(load_scenario(name))
+        assert cost.cpu_s < MOST_S / 10, name
+        assert cost.memory_bytes < MOST_BYTES / 4, name
+
+
+def test_no_command_of_the_pages_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands of README and docs, up to the point where a command would ask."""
+    asked: list[str] = []
+
+    class Estimated(Exception):
+        """The command does not ask."""
+
+    def ask(*arguments: object, **options: object) -> None:
+        ask_before(*arguments, **options)  # type: ignore[arg-type]
+        raise Estimated
+
+    for module in ("run", "compare", "swarm", "explore", "shrink", "coverage", "bugs"):
+        monkeypatch.setattr(f"kemu.tools.commands.{module}.ask_before", ask)
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for page in pages:
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        for line in re.findall(r"^\$ kemu ((?:run|compare|swarm|explore|coverage|bugs) .*)$", text, re.MULTILINE):
+            words = shlex.split(line.partition(" | ")[0], comments=True)
+            outcome = CliRunner().invoke(kemu, words)
+            asked += [line] if "--yes" in outcome.output else []
+
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", *LONG),
+        ("run", "steady-group", "--seeds", "1:100000"),
+        ("compare", "steady-group", "--seeds", "1:100000"),
+        ("scale", "streams-scale-out", "--add", "1", "--set", "duration=168h"),
+        ("swarm", "--seeds", "1:100000"),
+        ("explore", "steady-group", "--runs", "1000000"),
+        ("shrink", "KAFKA-7152", "--runs", "1000000"),
+        ("bugs", "--find", "--seeds", "1:100000"),
+        ("coverage", "steady-group", "--seeds", "1:900000"),
+        ("campaign", "steady-group", "--seeds", "1:900000", "--out", "made"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_command_without_a_terminal_refuses_much_work(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    outcome = CliRunner().invoke(kemu, list(words))
+
+    assert outcome.exit_code == 2, outcome.output
+    assert re.fullmatch(
+        r"error: this takes (at most )?about [\d,]+ (min|h|days) and \d+\.\d GB; --yes runs it\n", outcome.stderr
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_terminal_is_asked_and_yes_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    questions: list[str] = []
+
+    def confirm(question: str, err: bool) -> bool:
+        questions.append(question)
+        return len(questions) > 1
+
+    monkeypatch.setattr("click.confirm", confirm)
+    long = with_values(load_scenario("steady-group"), ["duration=168h", "members=10"])
+
+    with pytest.raises(BadInput, match="not run"):
+        ask_before([(long, 1)], 1)
+    ask_before([(long, 1)], 1)
+    with click.Context(kemu) as context:
+        context.meta[estimate.YES] = True
+        ask_before([(long, 1_000_000)], 1)
+
+    assert len(questions) == 2
+    assert re.fullmatch(r"This takes about \d+ min and \d\.\d GB\. Run it\?", questions[0])
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(1_800, "30 min"), (7_000, "117 min"), (7_200, "2 h"), (1e6, "12 days")])
+def test_a_long_time_has_one_unit(seconds: float, text: str) -> None:
+    assert span_text(seconds) == text
