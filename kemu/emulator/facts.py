@@ -145,6 +145,20 @@ class RunStarted:
 
 
 @value
+class LogRecord:
+    """The event of a step of a trace that ``kemu import-log`` made: a record of a log.
+
+    ``line`` is the first line of the record, ``kind`` its kind in ``kemu import-log --format events``. The notes of the
+    step are facts of this record. ``inferred`` names the notes that the record does not state itself.
+    """
+
+    file: str
+    line: int
+    kind: str
+    inferred: tuple[str, ...] = ()
+
+
+@value
 class MemberHostAdded:
     """A group gets a member on this host. The member did not exist at the start of the run."""
 

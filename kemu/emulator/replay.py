@@ -121,6 +121,11 @@ def _same_code(
 ) -> None:
     """Refuse a trace whose listeners, applications or random choices are missing; a trace contains none of these."""
     header = trace.header
+    if header.source == "log":
+        raise TraceError(
+            f"{trace.path}: these are facts of logs, not of machines; nothing can be repeated: kemu explain and "
+            f"kemu report show them"
+        )
     if header.steered:
         raise TraceError(
             f"{trace.path}: the choices of this run were its caller's, not the seed's, and are not in the trace: it "

@@ -65,12 +65,18 @@ CHECKERS: Mapping[str, type[Checker]] = {
 """Name of a checker -> class. A new checker needs only a file with a subclass of ``Checker`` in this folder."""
 
 
-def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]:
+OF_LOGS = ("one-owner",)
+"""Names of checkers whose facts the logs of brokers and clients state (``kemu import-log``)."""
+
+
+def checkers_for(scenario: "Scenario", profile: str = "", source: str = "run") -> tuple[Checker, ...]:
     """New objects of all checkers, with the bounds and subscriptions of a scenario.
 
     Args:
         scenario: the scenario of the run.
         profile: the release of the run; "" for the scenario's release.
+        source: "log" for facts of logs, which only the checkers ``OF_LOGS`` can judge.
     """
     settings = Settings(scenario, profile or scenario.profile or DEFAULT_PROFILE)
-    return tuple(checker.for_run(settings) for checker in CHECKERS.values())
+    names = OF_LOGS if source == "log" else CHECKERS
+    return tuple(CHECKERS[name].for_run(settings) for name in names)

@@ -72,6 +72,9 @@ class Header:
     driven: bool = False
     """Whether code outside of the plan, such as a test, acted on the run. Such a run can be replayed but not run
     again."""
+    source: str = "run"
+    """"run", or "log" for facts that ``kemu import-log`` read: each step is a ``LogRecord``. The facts of logs cannot be
+    repeated."""
     vocabulary: str = ""
     """``vocabulary()`` of the kemu that wrote the trace; "" in old traces."""
     trace_version: int = TRACE_VERSION

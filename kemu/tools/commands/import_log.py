@@ -1,18 +1,23 @@
 """``kemu import-log`` reads logs of brokers and clients: events, a timeline of generations, or a trace."""
 
 import json
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
+from kemu.emulator.runner import package_version
 from kemu.emulator.text.tables import printable
+from kemu.tools.commands.run import writable
 from kemu.tools.errors import BadInput
 from kemu.tools.logs.account import account_lines
 from kemu.tools.logs.clocks import clock_offsets
 from kemu.tools.logs.dialects import DIALECTS
+from kemu.tools.logs.facts import LogFacts, facts_of_events
 from kemu.tools.logs.generations import generation_lines
 from kemu.tools.logs.reading import LogSummary, read_events
+from kemu.tools.logs.recorded import write_log_trace
 from kemu.tools.logs.wrappers.times import ZoneOffset, utc, zone_offset
 
 
@@ -26,23 +31,33 @@ from kemu.tools.logs.wrappers.times import ZoneOffset, utc, zone_offset
     "--zone", "zones", multiple=True, metavar="[FILE=]ZONE",
     help="Time zone of times without one: +02:00 or Europe/Berlin; with FILE= of this file only (default: UTC).",
 )  # fmt: skip
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the facts as a trace, for kemu explain and kemu report.",
+)  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["text", "events"]), default="text", show_default=True)
-def import_log(files: tuple[Path, ...], kinds: tuple[str, ...], zones: tuple[str, ...], form: str) -> None:
+def import_log(
+    files: tuple[Path, ...], kinds: tuple[str, ...], zones: tuple[str, ...], out: Path | None, form: str
+) -> None:
     """Read logs of brokers and clients of Kafka; FILE may be - (standard input) or packed with gzip.
 
     \b
     kemu import-log server.log consumer-1.log consumer-2.log
     kemu import-log server.log --format events > events.jsonl
+    kemu import-log *.log --out incident.kemu && kemu report incident.kemu
 
     The text is a table of the generations of each group, and an account of each file. The account states the programs
     that wrote the file, the releases that its words allow, and the messages that kemu did not understand.
 
-    With ``--format events``, the account is on standard error, and standard output has one JSON object for each understood record.
+    With ``--format events``, the account is on standard error. Standard output has one JSON object for each understood
+    record.
     """  # noqa: D301 (click's own mark)
     chosen = tuple(kind for kind in kinds if kind != "auto")
     for path in files:
         if str(path) != "-" and not path.is_file():
             raise BadInput(f"{path}: no such file")
+    if out is not None and out.exists() and any(path.is_file() and out.samefile(path) for path in files):
+        raise BadInput(f"{out}: it is an input of this command: name another file")
     events, summaries = read_events(files, chosen, _zones(zones, files))
     offsets = clock_offsets(events)
     if form == "events":
@@ -53,8 +68,23 @@ def import_log(files: tuple[Path, ...], kinds: tuple[str, ...], zones: tuple[str
             click.echo(printable(line))
     for line in _account(summaries, [offset.text for offset in offsets]):
         click.echo(printable(line), err=form == "events")
+    if out is not None and events:
+        _write(out, facts_of_events(events, offsets), summaries, form)
     if not events:
         raise BadInput("no record is of a known wording: --format text lists the shapes of the messages")
+
+
+def _write(out: Path, facts: LogFacts, summaries: Sequence[LogSummary], form: str) -> None:
+    with writable(out, "--out"):
+        recorded = write_log_trace(out, facts, summaries, package_version())
+    lines = [f"{host} is {client}" for host, client in facts.clients.items()]
+    judged = f"{', '.join(recorded.judged)} ({recorded.judgement.verdict})" if recorded.judged else "nothing"
+    lines.append(f"judged: {judged}")
+    lines.append("unjudged, because logs do not state their facts:")
+    lines += textwrap.wrap(", ".join(recorded.unjudged), 100, initial_indent="  ", subsequent_indent="  ")
+    lines.append(f"trace: {out}")
+    for line in lines:
+        click.echo(printable(line), err=form == "events")
 
 
 def _account(summaries: Sequence[LogSummary], clocks: Sequence[str]) -> Iterator[str]:

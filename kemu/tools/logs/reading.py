@@ -1,6 +1,7 @@
 """Reading of logs: lines become records, records become events, in one pass and with flat memory."""
 
 import collections
+import functools
 import gzip
 import itertools
 import re
@@ -79,27 +80,33 @@ def shape(text: str) -> str:
     return _SHAPE.sub("#", text.strip())[:100]
 
 
-def _rows_by_word() -> dict[str, list[tuple[str, Wording]]]:
+def _rows_by_word() -> dict[str, list[tuple[frozenset[str], str, Wording]]]:
     """Rows by the rarest word that each of them needs; rows without such a word below ""."""
-    rows = [(dialect.name, row) for dialect in DIALECTS.values() for row in dialect.rows]
-    count = collections.Counter(word for _, row in rows for word in row.words)
-    result: dict[str, list[tuple[str, Wording]]] = {"": []}
-    for name, row in rows:
-        rarest = min(row.words, key=lambda word: (count[word], word), default="")
-        result.setdefault(rarest, []).append((name, row))
+    rows = [(words, name, row) for name, dialect in DIALECTS.items() for row in dialect.rows for words in row.words]
+    count = collections.Counter(word for words, _, _ in rows for word in words)
+    result: dict[str, list[tuple[frozenset[str], str, Wording]]] = {"": []}
+    for words, name, row in rows:
+        rarest = min(words, key=lambda word: (count[word], word), default="")
+        result.setdefault(rarest, []).append((words, name, row))
     return result
 
 
 _ROWS = _rows_by_word()
+_VOCABULARY = frozenset(word for rows in _ROWS.values() for words, _, _ in rows for word in words)
 _WORD = re.compile(r"[A-Za-z]{2,}")
 
 
-def _candidates(text: str) -> Iterator[tuple[str, Wording]]:
-    words = frozenset(_WORD.findall(text))
-    for word in ("", *words):
-        for name, row in _ROWS.get(word, ()):
-            if row.words <= words:
-                yield name, row
+def _candidates(text: str) -> tuple[tuple[str, Wording], ...]:
+    return _candidates_of(_VOCABULARY.intersection(_WORD.findall(text)))
+
+
+@functools.lru_cache(maxsize=20_000)
+def _candidates_of(words: frozenset[str]) -> tuple[tuple[str, Wording], ...]:
+    """Rows whose words are all there, by dialect and place."""
+    found = {
+        (name, row.number): row for word in ("", *words) for needed, name, row in _ROWS.get(word, ()) if needed <= words
+    }
+    return tuple((name, found[name, number]) for name, number in sorted(found))
 
 
 @attrs.frozen
@@ -115,16 +122,18 @@ class Recognised:
 
 def recognised(record: Opened, text: str, order: Sequence[str]) -> Recognised | None:
     """The first row of the dialects ``order`` that knows a record; dialects with a mark in the record are first."""
+    logger = record.logger or ""
     candidates = [
         (name, row)
         for name, row in _candidates(text)
-        if name in order and (not row.logger or re.search(row.logger, record.logger or ""))
+        if name in order and (not row.logger or row.logger_pattern.search(logger))
     ]
     if not candidates:
         return None
-    mark = f"{record.logger} {record.thread} {text[:80]}"
-    places = {name: (_rank(DIALECTS[name], mark), order.index(name)) for name in {name for name, _ in candidates}}
-    candidates.sort(key=lambda candidate: (places[candidate[0]], candidate[1].number))
+    if candidates[0][0] != candidates[-1][0]:
+        mark = f"{record.logger} {record.thread} {text[:80]}"
+        places = {name: (_rank(DIALECTS[name], mark), order.index(name)) for name in {name for name, _ in candidates}}
+        candidates.sort(key=lambda candidate: (places[candidate[0]], candidate[1].number))
     for read in (fields_of, torn_fields_of):
         for name, row in candidates:
             found = read(row, record, text)
@@ -259,7 +268,7 @@ class LogReader:
                 if found is not None:
                     return found, whole, len(record.raw)
         if open_end and now.text.rstrip()[-1:] not in ".)]}":
-            now = attrs.evolve(now, closed=False)
+            now = now._replace(closed=False)
         if not record.continued or now.closed is False:
             return recognised(now, now.text, self._order), now, 1
         text = "\n".join((now.text, *record.continued))

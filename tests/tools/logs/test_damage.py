@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kemu.tools.logs.facts import facts_of_events
 from kemu.tools.logs.reading import LogReader
 from tests.tools.logs.excerpts import NAMES, lines, truth
 
@@ -91,3 +93,17 @@ def test_wrapped_lines_are_joined_or_left(name: str, width: int) -> None:
 
 def _key(event: dict[str, Any]) -> tuple[str, int | None]:
     return event["kind"], event.get("generation")
+
+
+@pytest.mark.parametrize("name", ["broker-2.3.0-join-loop", "broker-4x-java-scale-up"])
+def test_newest_first_and_doubled_lines_give_the_same_facts(name: str) -> None:
+    """A log in the order of a web console, and a log with every line twice, tell the same story."""
+    straight = _story(lines(name))
+
+    assert _story(list(reversed(lines(name)))) == straight
+    assert _story([line for line in lines(name) for _ in range(2)]) == straight
+
+
+def _story(text: Sequence[str]) -> list[tuple[int, str, tuple[Any, ...]]]:
+    facts = facts_of_events(list(LogReader("x").events(text)))
+    return [(step.at_us, step.actor, step.notes) for step in facts.steps]

@@ -69,8 +69,8 @@ group-loaded 0.9..3.9 | {Finished loading|Scheduling loading of|Loading|Started 
     from <offsets_partition>{ in <ms> milliseconds}{ for epoch <epoch>}
 group-unloaded 0.9..3.9 | {Scheduling unloading of|Unloading|Finished unloading|Started unloading} {offsets and group
     metadata {from|for} |}<offsets_partition>
-group-loaded 2.8..3.9 | Elected as the group coordinator for partition <_:\d+> in epoch <epoch>
-group-unloaded 2.8..3.9 | Resigned as the group coordinator for partition <_:\d+> in epoch <epoch>
+group-loaded 2.8..3.9 | Elected as the group coordinator for partition <_:\d+> in epoch {Some(|}<epoch>
+group-unloaded 2.8..3.9 | Resigned as the group coordinator for partition <_:\d+> in epoch {Some(|}<epoch>
 coordinator-stops logger=GroupCoordinator | Shutting down
 coordinator-stops logger=GroupCoordinator | Shutdown complete
 - logger=GroupCoordinator | Starting up

@@ -14,7 +14,7 @@ leader-and-isr-sent 2.6.. | Sending LeaderAndIsr request to broker <node:\d+> wi
     <followers> become-follower partitions
 leader-and-isr-sent 0.11.. | Sending become-{leader|follower} LeaderAndIsr request <_> to broker <node:\d+> for
     partition <partition>
-update-metadata-sent | Sending UpdateMetadata request to broker
+update-metadata-sent | Sending UpdateMetadata request to broker{s|}
 update-metadata-sent | Sending UpdateMetadata request <_> to broker{s|}
 leader-and-isr-received 2.6.. | Handling LeaderAndIsr request correlationId <_:\d+> from controller <_:\d+>
 leader-and-isr-received | Received LeaderAndIsr request <_> for partition <partition>

@@ -2,8 +2,8 @@
 
 A wording is a text with ``<field>`` for a value, ``<_>`` for anything, ``{a|b}`` for alternatives and ``{a}`` for an
 optional part. A backslash takes the next character as it is. A space stands for white space within a line,
-``⏎`` for the end of a line. ``…`` marks a place where a torn record may end: the text before a mark is enough to know the
-record.
+``⏎`` for the end of a line. ``…`` marks a place where a torn record may end: the text before a mark is enough to know
+the record.
 """
 
 import functools
@@ -78,16 +78,19 @@ class Wording:
     whole: bool = False
 
     @functools.cached_property
-    def words(self) -> frozenset[str]:
-        """Words of letters that every complete record of this row contains."""
-        text = "\1" + self.text.partition("…")[0] + "\1"
-        text = re.sub(r"<(?:[^<>\\]|\\.|<[^<>]*>)*>", "\1", text.replace("\\<", "("))
-        while "{" in text.replace("\\{", ""):
-            inner = re.sub(r"(?<!\\)\{(?:[^{}\\]|\\.)*(?<!\\)\}", "\1", text)
-            if inner == text:
-                break
-            text = inner
-        return frozenset(re.findall(r"(?<![A-Za-z\1])[A-Za-z]{2,}(?![A-Za-z\1])", text))
+    def words(self) -> tuple[frozenset[str], ...]:
+        """Words of letters that a complete record of this row contains: one set for each of the first alternatives."""
+        text = re.sub(r"<(?:[^<>\\]|\\.|<[^<>]*>)*>", "\1", self.text.partition("…")[0].replace("\\<", "("))
+        first = re.search(r"(?<!\\)\{([^{}]*\|[^{}]*)(?<!\\)\}", text)
+        texts = [text]
+        if first is not None:
+            texts = [text[: first.start()] + each + text[first.end() :] for each in first[1].split("|")]
+        return tuple(frozenset(_WORD_OF_LETTERS.findall(_without_options(each))) for each in texts)
+
+    @functools.cached_property
+    def logger_pattern(self) -> re.Pattern[str]:
+        """The pattern of the logger."""
+        return re.compile(self.logger)
 
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -105,6 +108,18 @@ class Wording:
         )
 
 
+_WORD_OF_LETTERS = re.compile(r"(?<![A-Za-z\1])[A-Za-z]{2,}(?![A-Za-z\1])")
+
+
+def _without_options(text: str) -> str:
+    """The text without braces and all within."""
+    while True:
+        inner = re.sub(r"(?<!\\)\{(?:[^{}\\]|\\.)*(?<!\\)\}", "\1", text)
+        if inner == text:
+            return text
+        text = inner
+
+
 def _compiled(wording: str, end: bool = True) -> str:
     tokens = _TOKEN.findall(wording)
     result: list[str] = []
@@ -113,7 +128,7 @@ def _compiled(wording: str, end: bool = True) -> str:
         depth += (sign == "{") - (sign == "}")
         if field:
             pattern = kind or _TYPES.get(field, _ANY)
-            if index == len(tokens) - 1:
+            if all(later[3] == "}" for later in tokens[index + 1 :]):
                 pattern = _GREEDY.get(pattern, pattern)
             if depth == 0:
                 lazy_end = pattern.endswith("?")

@@ -7,6 +7,7 @@ applies. A message keeps anything that no wrapper knows, so dialects search thei
 import json
 import re
 from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -18,8 +19,7 @@ _LEVELS = (
 )
 
 
-@attrs.frozen
-class Opened:
+class Opened(NamedTuple):
     """A line without its wrappers.
 
     ``closed`` tells how the line ends: True if a closing part of the layout is there, False if that part is torn, None
@@ -32,7 +32,7 @@ class Opened:
     logger: str | None = None
     thread: str | None = None
     process: int | None = None
-    fields: Mapping[str, object] = attrs.field(factory=dict)
+    fields: Mapping[str, object] = {}
     closed: bool | None = None
     wrappers: tuple[str, ...] = ()
 
@@ -57,7 +57,7 @@ class Wrapper:
         if match is None:
             return None
         parts = match.groupdict()
-        changes: dict[str, object] = {"text": text[match.end() :] if self.head else text[: match.start()]}
+        changes: dict[str, Any] = {"text": text[match.end() :] if self.head else text[: match.start()]}
         stated = parts.get("time")
         if stated:
             time = read_time(stated, zone)
@@ -72,7 +72,7 @@ class Wrapper:
         if self.name == "logger-last":
             changes["closed"] = parts.get("torn") is None
         names = opened.wrappers if self.name in opened.wrappers[-1:] else (*opened.wrappers, self.name)
-        return attrs.evolve(opened, wrappers=names, **changes)  # type: ignore[arg-type]
+        return opened._replace(wrappers=names, **changes)
 
 
 def _wrapper(name: str, pattern: str) -> Wrapper:
@@ -142,6 +142,7 @@ _BEGIN = re.compile(
 """The group ``w<index>`` names the wrapper at the begin of a text."""
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\(B|\ufeff|\r$")
+_LOGGER_LAST = re.compile(r" \((?P<logger>(?:kafka|org|io|state|com)\.[\w.$-]+(?::\d+)?)\)")
 _ORDINARY_ENDS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789."
 _ANSI_WITHOUT_ESCAPE = re.compile(r"\[(?:\d{1,3};)*\d{1,3}m")
 
@@ -188,13 +189,16 @@ def opened(line: str, zone: ZoneOffset = utc) -> Opened:
         names = ("ansi",) if "\x1b" in line or plain != text else ()
         text = plain
     result = Opened(text, wrappers=names)
-    if text.rstrip()[-1:] not in _ORDINARY_ENDS or " (" in text:
+    last = _LOGGER_LAST.fullmatch(text, max(text.rfind(" ("), 0))
+    if last is not None:
+        result = Opened(text[: last.start()], logger=last["logger"], closed=True, wrappers=(*names, "logger-last"))
+    elif text.rstrip()[-1:] not in _ORDINARY_ENDS or " (" in text:
         for wrapper in _AFTER:
             result = wrapper(result, zone) or result
     for _ in range(12):
         stripped = result.text.lstrip()
         if stripped[:1] == "{":
-            inner = _open_json(attrs.evolve(result, text=stripped), zone)
+            inner = _open_json(result._replace(text=stripped), zone)
             if inner is not None:
                 return inner
         begin = _BEGIN.match(result.text)
@@ -210,7 +214,7 @@ def opened(line: str, zone: ZoneOffset = utc) -> Opened:
             break
     if not result.starts_record and (inside := _INSIDE.match(result.text)):
         result = opened(inside["rest"], zone)
-        return attrs.evolve(result, wrappers=("glued", *result.wrappers))
+        return result._replace(wrappers=("glued", *result.wrappers))
     if result.text.startswith(("level=", "time=", "ts=", "msg=")) or " msg=" in result.text[:200]:
         return _open_logfmt(result, zone) or result
     return result
@@ -251,8 +255,7 @@ def _open_row(outer: Opened, row: Mapping[str, object], name: str, zone: ZoneOff
         opened(message.rstrip("\n"), zone) if "\n" not in message.rstrip("\n") else Opened(message.rstrip("\n"))
     )
     pid = row.get("pid")
-    return attrs.evolve(
-        inner_line,
+    return inner_line._replace(
         time=inner_line.time or time,
         level=inner_line.level or _text(_first(row, _LEVEL_KEYS)) or outer.level,
         logger=inner_line.logger or _text(_first(row, _LOGGER_KEYS)) or outer.logger,

@@ -1,0 +1,82 @@
+"""Layouts of loggers, collectors and people around one message, alone and composed."""
+
+import json
+
+import pytest
+
+from kemu.tools.logs.reading import LogReader
+from kemu.tools.logs.wrappers.wrappers import opened
+
+MESSAGE = "[GroupCoordinator 1]: Stabilized group g generation 14 (__consumer_offsets-25) with 2 members"
+KAFKA = f"[2024-05-06 07:08:09,123] INFO {MESSAGE} (kafka.coordinator.group.GroupCoordinator)"
+AT = "2024-05-06T07:08:09.123"
+CLIENT = "[Consumer clientId=c, groupId=g] Successfully joined group with generation 14"
+SPRING = (
+    f"2024-05-06 07:08:09.123  INFO 41 --- [app] [ntainer#0-0-C-1] o.a.k.c.c.internals.AbstractCoordinator  : {CLIENT}"
+)
+
+LINES = {
+    "log4j": (KAFKA, AT),
+    "without brackets": (KAFKA.replace("[2024", "2024", 1).replace("123]", "123", 1), AT),
+    "docker compose": (f"kafka-1  | {KAFKA}", AT),
+    "docker compose with a service": (f"broker          | {KAFKA}", AT),
+    "docker's json": (json.dumps({"log": KAFKA + "\n", "stream": "stdout", "time": "2024-05-06T09:08:09.2Z"}), AT),
+    "kubernetes": (f"2024-05-06T09:08:10.123456789Z stdout F {KAFKA}", AT),
+    "kubectl --timestamps": (f"2024-05-06T09:08:10.123456789Z {KAFKA}", AT),
+    "kubectl --prefix": (f"[pod/kafka-0/kafka] {KAFKA}", AT),
+    "syslog": (f"May  6 07:08:09 host-1 kafka[123]: {KAFKA}", AT),
+    "syslog of RFC 5424": (f"<14>1 2024-05-06T07:08:10.1Z host kafka 12 - - {KAFKA}", AT),
+    "journal": (f"May 06 07:08:09 host-1 kafka-server-start.sh[123]: {KAFKA}", AT),
+    "strimzi": (KAFKA.replace("[2024", "2024", 1).replace("123]", "123", 1) + " [executor-Rebalance]", AT),
+    "grep": (f"server.log:17:{KAFKA}", AT),
+    "grep -n": (f"17:{KAFKA}", AT),
+    "cat -n": (f"    17\t{KAFKA}", AT),
+    "a quotation": (f"> {KAFKA}", AT),
+    "bold": (f"**{KAFKA}**", AT),
+    "code": (f"`{KAFKA}`", AT),
+    "a comment": (f"  // {KAFKA}", AT),
+    "a comment of Java": (f"   * {KAFKA}", AT),
+    "a comment of SQL": (f"-- {KAFKA}", AT),
+    "ANSI": (f"\x1b[36m{KAFKA.replace('INFO', chr(27) + '[32mINFO' + chr(27) + '[0m', 1)}\x1b[0m", AT),
+    "ANSI without escapes": (f"[32m{KAFKA}[0m", AT),
+    "a box": (f"│ {KAFKA}      │", AT),
+    "fields behind": (f"{KAFKA} - app=kafka, clusterId=c", AT),
+    "zone": (KAFKA.replace("09,123", "09,123+0200"), AT + "+02:00"),
+    "spring boot 3": (SPRING, AT),
+    "spring boot with ISO time": (SPRING.replace("2024-05-06 07:08:09.123 ", "2024-05-06T07:08:09.123Z"), AT + "Z"),
+    "logback": (f"07:08:09.123 [main] INFO  o.a.k.c.c.i.AbstractCoordinator - {CLIENT}", "07:08:09.123"),
+    "log4j 1": (f"INFO  [2024-05-06 07:08:09,123] org.apache.kafka.AbstractCoordinator: {CLIENT}", AT),
+    "quarkus": (f"2024-05-06 07:08:09,123 INFO  [org.apa.kaf.int.AbstractCoordinator] (vert.x-1) {CLIENT}", AT),
+    "wildfly": (f"07:08:09,123 INFO  [org.apache.kafka.AbstractCoordinator] (pool-1) {CLIENT}", "07:08:09.123"),
+    "flink": (f"2024-05-06 07:08:09,123 INFO  org.apache.kafka.AbstractCoordinator  [] - {CLIENT}", AT),
+    "logstash": (json.dumps({"@timestamp": f"{AT}Z", "level": "INFO", "message": CLIENT}), f"{AT}Z"),
+    "ecs": (json.dumps({"@timestamp": f"{AT}Z", "log.level": "INFO", "message": CLIENT, "ecs": "1.2"}), f"{AT}Z"),
+    "log4j's json": (json.dumps({"timeMillis": 1714979289123, "level": "INFO", "message": CLIENT}), f"{AT}Z"),
+    "elasticsearch": (json.dumps({"_source": {"@timestamp": f"{AT}Z", "message": CLIENT}}), f"{AT}Z"),
+    "logfmt": (f'time={AT}Z level=info msg="{CLIENT}"', f"{AT}Z"),
+    "kibana": (f"May 6, 2024 @ 07:08:09.123\t{CLIENT}", AT),
+    "compose and spring": (f"app_1  | {SPRING}", AT),
+    "kubernetes and json": (
+        "2024-05-06T09:00:00.1Z stdout F " + json.dumps({"@timestamp": f"{AT}Z", "message": CLIENT}), f"{AT}Z",
+    ),
+    "grep, compose and ANSI": (f"3:kafka | \x1b[0m{KAFKA}", AT),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LINES)
+def test_a_message_is_read_in_any_layout(layout: str) -> None:
+    """The group, the generation and the time of the innermost layout are read."""
+    line, time = LINES[layout]
+    (event,) = LogReader("x").events([line + "\n"])
+
+    assert event.kind in ("rebalance-completes", "assignment-synced")
+    assert (event.group, event.generation, event.time) == ("g", 14, time)
+
+
+def test_parts_of_a_layout_are_told() -> None:
+    """Level, logger, thread and process of a line of Spring Boot."""
+    line = opened(SPRING)
+    assert (line.level, line.process, line.thread) == ("INFO", 41, "ntainer#0-0-C-1")
+    assert line.logger == "o.a.k.c.c.internals.AbstractCoordinator"
+    assert line.text == CLIENT
+    assert line.wrappers == ("time", "spring")
