@@ -8,7 +8,7 @@ c1, c2, ...
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from kemu.actors.consumer.application import Application, ApplicationFactory, Calls, IllegalState, PollLoop
 from kemu.actors.consumer.listener import Listener, Raised, Took
@@ -72,6 +72,11 @@ from kemu.tools.testkit.cluster import (
     rebalancing,
     stable,
 )
+
+if TYPE_CHECKING:
+    from kemu.tools.diagnosis.advice import Advice
+    from kemu.tools.diagnosis.diagnose import Diagnosis
+    from kemu.tools.diagnosis.reproduce import Reproduction
 
 __all__ = [
     "Application",
@@ -143,7 +148,9 @@ __all__ = [
     "Violated",
     "Violation",
     "When",
+    "advise",
     "check",
+    "diagnose",
     "duration_us",
     "empty",
     "explore",
@@ -152,6 +159,7 @@ __all__ = [
     "python_of",
     "rebalancing",
     "replay",
+    "reproduce",
     "rightful_owners",
     "run",
     "shrink",
@@ -406,3 +414,77 @@ def replay(
         OSError: The file cannot be read.
     """
     return _replay(read_trace(trace), profile=profile, listeners=listeners, applications=applications)
+
+
+def diagnose(*files: str | Path) -> "Diagnosis":
+    """Return the ranked causes of an incident.
+
+    Args:
+        files: Logs of brokers and clients, and traces of kemu, all of one incident.
+
+    Raises:
+        TraceError: A trace is damaged.
+        BadInput: A log cannot be read.
+    """
+    from kemu.tools.diagnosis.diagnose import diagnose as diagnosed
+    from kemu.tools.incident.sources import read_incident
+
+    return diagnosed(read_incident(files).events)
+
+
+def reproduce(*files: str | Path, group: str = "") -> "Reproduction":
+    """Return a scenario that repeats an incident, with the basis of each part.
+
+    Args:
+        files: Logs of brokers and clients, and traces of kemu, all of one incident.
+        group: The group to repeat; "" for the group with the most lines.
+
+    Raises:
+        TraceError: A trace is damaged.
+        BadInput: A log cannot be read, or no line names the group, a member and a time.
+    """
+    from kemu.tools.diagnosis.reproduce import reproduce as reproduced
+    from kemu.tools.incident.incident import Incident
+    from kemu.tools.incident.sources import read_incident
+
+    return reproduced(Incident(read_incident(files).events), group)
+
+
+def advise(
+    scenario: Scenario | str | Path,
+    *,
+    by: str = "downtime",
+    changes: Iterable[str] = (),
+    seeds: Iterable[int] = range(1, 13),
+    profile: str | None = None,
+    jobs: int | None = None,
+) -> "Advice":
+    """Return the changes that would have helped in a scenario, ranked.
+
+    Args:
+        scenario: A scenario, a preset's name or a file.
+        by: "downtime", "service-lost", "delay" or "duplicates".
+        changes: Settings joined with "+", as of ``kemu advise --try``; () for kemu's own table of changes.
+        seeds: The seeds of the runs.
+        profile: The release of brokers and clients; None: the scenario's own.
+        jobs: Number of processes; None for all cores.
+
+    Raises:
+        ScenarioError: An unknown preset, or a change that the scenario does not allow.
+        ValueError: An unknown ``by``, or fewer seeds than a difference needs.
+    """
+    from kemu.protocol.profiles import DEFAULT_PROFILE
+    from kemu.tools.commands.advise import run_changes, tried_changes
+    from kemu.tools.diagnosis.advice import RANKED_BY, confidence_for, judge
+    from kemu.tools.intervals import fewest
+
+    scenario, chosen = _loaded(scenario), tuple(seeds)
+    if by not in RANKED_BY:
+        raise ValueError(f'by is "{by}"; it must be one of {", ".join(RANKED_BY)}')
+    release = profile or scenario.profile or DEFAULT_PROFILE
+    fit, _ = tried_changes(scenario, release, tuple(changes))
+    least = fewest(confidence_for(len(fit)))
+    if len(chosen) < least:
+        raise ValueError(f"{len(chosen)} seeds are too few: {len(fit)} changes need {least}")
+    rows = run_changes(scenario, release, fit, chosen, jobs)
+    return judge(rows[0], list(zip([change for change, _ in fit], rows[1:], strict=True)), RANKED_BY[by])

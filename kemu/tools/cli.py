@@ -51,6 +51,7 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
         "explain": Row("explain:explain", "Print a trace as text, one line for each step."),
         "replay": Row("replay:replay", "Feed recorded events to today's machines; stop at the first difference."),
         "diagnose": Row("diagnose:diagnose_command", "Name the causes that a trace or logs show."),
+        "reproduce": Row("reproduce:reproduce_command", "Make a scenario that repeats the incident of logs."),
         "history": Row("history:history", "Name the anomalies in a run's history, as Jepsen's Kafka tests do."),
         "coverage": Row("coverage:coverage", "List the states, messages and rare events that runs reached.", True),
     },

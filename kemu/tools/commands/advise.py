@@ -82,11 +82,7 @@ def advise(
     scenario = with_values(scenario, settings)
     if actions:
         scenario = with_actions(scenario, actions)
-    unfit: list[Unfit] = []
-    if tried:
-        fit = [(change, with_values(scenario, change.settings)) for change in map(tried_change, tried)]
-    else:
-        fit, unfit = fitting(scenario, changes_for(scenario, profile))
+    fit, unfit = tried_changes(scenario, profile, tried)
     chosen = seed_range(seeds)
     if len(chosen) < fewest(confidence_for(len(fit))):
         least = fewest(confidence_for(len(fit)))
@@ -133,9 +129,18 @@ def read_source(source: str) -> tuple[Scenario, str]:
     return scenario, scenario.profile or DEFAULT_PROFILE
 
 
-def tried_change(text: str) -> ProposedChange:
-    """A change of ``--try``: settings joined with "+"."""
-    return ProposedChange(name=text, settings=tuple(text.split("+")))
+def tried_changes(
+    scenario: Scenario, profile: str, tried: Sequence[str]
+) -> tuple[list[tuple[ProposedChange, Scenario]], list[Unfit]]:
+    """The changes of ``--try`` (settings joined with "+"), or those of the table, and the changed scenarios.
+
+    Raises:
+        ScenarioError: the scenario does not allow a change of ``--try``.
+    """
+    if not tried:
+        return fitting(scenario, changes_for(scenario, profile))
+    changes = [ProposedChange(name=text, settings=tuple(text.split("+"))) for text in tried]
+    return [(change, with_values(scenario, change.settings)) for change in changes], []
 
 
 def run_changes(

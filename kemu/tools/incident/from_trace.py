@@ -44,6 +44,7 @@ class _Reader:
             notes.GroupLoaded: self._loaded,
             notes.GroupUnloaded: self._unloaded,
             notes.GroupRecordWritten: self._record_written,
+            notes.GroupRequestRead: self._request_read,
             notes.RequestRefused: self._refused,
             notes.CommitAnswered: self._commit_answered,
             notes.MemberBecame: self._member_became,
@@ -106,7 +107,14 @@ class _Reader:
             yield self.event(seen, "group-empty", group=fact.group, generation=fact.generation)
 
     def _member_added(self, seen: Seen, fact: notes.MemberAdded) -> Iterator[Event]:
-        yield self.event(seen, "member-joins", group=fact.group, member=fact.member_id, instance=fact.instance_id)
+        yield self.event(
+            seen,
+            "member-joins",
+            group=fact.group,
+            member=fact.member_id,
+            instance=fact.instance_id,
+            client=fact.client_id,
+        )
 
     def _member_removed(self, seen: Seen, fact: notes.MemberRemoved) -> Iterator[Event]:
         why = fact.removal
@@ -136,6 +144,17 @@ class _Reader:
     def _record_written(self, seen: Seen, fact: notes.GroupRecordWritten) -> Iterator[Event]:
         if fact.error not in (ErrorCode.NONE, ErrorCode.RECORD_LIST_TOO_LARGE):
             yield self.event(seen, "append-refused", partition="__consumer_offsets", error=fact.error.name)
+
+    def _request_read(self, seen: Seen, fact: notes.GroupRequestRead) -> Iterator[Event]:
+        if fact.api == "Heartbeat" and fact.ids:
+            yield self.event(
+                seen,
+                "heartbeat-sent",
+                group=fact.group,
+                member=fact.ids[0][0],
+                client=host_of(fact.client),
+                generation=fact.generation,
+            )
 
     def _refused(self, seen: Seen, fact: notes.RequestRefused) -> Iterator[Event]:
         """An answer with an error: the member's log states the answer."""

@@ -20,6 +20,8 @@ MANY_BEATS = 5
 an excerpt may lack lines."""
 SILENT_US = 8 * SECOND
 SILENT_BEATS = 4
+_NEW_LIFE = ("coordinator-lookup", "coordinator-found", "join-sent", "member-id-issued", "join-failed")
+"""First lines of a process: a silence before them is the time between two processes of one client id."""
 _ANSWERED = ("join-answered", "join-failed", "assignment-synced", "sync-failed", "partitions-assigned")
 _UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
 _MASK = re.compile(r"^[*.x]+$")
@@ -266,7 +268,7 @@ class Incident:
     @cached_property
     def silences(self) -> tuple[tuple[Event, Event | None, int, int], ...]:
         """Times in which a member's log has no line at all, though it had many heartbeats: (last line, next line or
-        None at the end, time in us, usual time between heartbeats in us). Members that closed are silent for good.
+        None if the process ended, time in us, usual time between heartbeats in us). Members that closed do not count.
         """
         own: dict[tuple[object, ...], list[Event]] = {}
         for event in self.events:
@@ -289,7 +291,8 @@ class Incident:
                 until_us = end_us if following is None else following.at_us or 0
                 silent_us = until_us - (event.at_us or 0)
                 if silent_us >= max(SILENT_US, SILENT_BEATS * usual_us) and not joins and not _is_last(event):
-                    found.append((event, following, silent_us, usual_us))
+                    restarted = following is None or following.kind in _NEW_LIFE
+                    found.append((event, None if restarted else following, silent_us, usual_us))
         return tuple(found)
 
     def silence_before_us(self, event: Event) -> tuple[Event, int, int] | None:

@@ -84,7 +84,9 @@ class _Timeline:
             case "rebalance-begins":
                 self._begins(group, event)
             case "rebalance-completes" if event.generation is not None:
-                self.row(group, event.generation).state(event, completes=event.time, members=event.members)
+                self.row(group, event.generation).state(
+                    event, completes=event.time, members=event.members, leader=event.leader
+                )
             case "assignment-received" if event.generation is not None:
                 self.row(group, event.generation).state(
                     event, assignment_received=event.time, leader=event.leader, members=event.members

@@ -112,7 +112,7 @@ def partitions_of_bytes(encoded: str) -> tuple[str, ...] | None:
     """Partitions of an assignment of the consumer protocol in base64; empty for no bytes, None for other bytes."""
     try:
         data = base64.b64decode(encoded, validate=True)
-        return tuple(map(str, decode_assignment(data).partitions)) if data else ()
+        return tuple(f"{topic}-{number}" for topic, number in decode_assignment(data).partitions) if data else ()
     except (ValueError, Malformed):
         return None
 

@@ -1,0 +1,78 @@
+"""``kemu reproduce`` makes a scenario that repeats the incident of logs or of a trace."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from kemu.emulator.text.tables import printable
+from kemu.tools.diagnosis.reproduce import Reproduction, RowDifference, reproduce, run_reproduction
+from kemu.tools.files import check_out, write_text
+from kemu.tools.incident.incident import Incident
+from kemu.tools.incident.sources import read_incident
+from kemu.tools.report.layout import print_lines
+
+
+@click.command("reproduce")
+@click.argument("files", metavar="TRACE|LOG...", nargs=-1, required=True)
+@click.option("--group", default="", help="The group to repeat (default: the group with the most lines).")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the scenario to this file.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def reproduce_command(files: tuple[str, ...], group: str, out: Path | None, form: str) -> None:
+    """Make a scenario that repeats the incident of LOGs or of a TRACE, run the scenario, and list the differences.
+
+    Each member, topic, setting and external event is read (a line states it), inferred or assumed.
+    The command compares the generations of the run with those of the lines: reasons, members, counts and durations.
+    """
+    if out is not None:
+        check_out(out, files)
+    incident = Incident(read_incident(files).events)
+    found = reproduce(incident, group)
+    equal, differences = run_reproduction(found, incident.generations)
+    if out is not None:
+        write_text(out, found.toml)
+    if form == "json":
+        click.echo(json.dumps(as_json(found, equal, differences), indent=2, default=str))
+        return
+    print_lines(printable(line) for line in as_text(found, equal, differences))
+    if out is not None:
+        click.echo(f"scenario: {out}")
+
+
+def as_json(found: Reproduction, equal: int, differences: Sequence[RowDifference]) -> dict[str, object]:
+    """The scenario and the comparison as data."""
+    return {
+        "group": found.group,
+        "scenario": found.toml,
+        "parts": [
+            {
+                "what": part.what,
+                "value": part.value,
+                "basis": part.basis,
+                "evidence": [{"file": event.file, "line": event.line} for event in part.evidence],
+                "note": part.note,
+            }
+            for part in found.parts
+        ],
+        "names": dict(found.names),
+        "equal": equal,
+        "differences": [
+            {"generation": each.generation, "field": each.field, "log": each.log, "run": each.run}
+            for each in differences
+        ],
+        "not_repeated": list(found.unmatched),
+    }
+
+
+def as_text(found: Reproduction, equal: int, differences: Sequence[RowDifference]) -> Iterator[str]:
+    """The lines of the text form."""
+    yield f"group {found.group}: {len(set(dict(found.names).values()))} members"
+    for part in found.parts:
+        yield f"  {part.text}"
+    for text in found.unmatched:
+        yield f"  not repeated: {text}"
+    yield ""
+    yield f"The run repeats {equal} facts of the log's generations; {len(differences)} differ"
+    for each in differences:
+        yield f"  {each.text}"

@@ -1,0 +1,671 @@
+"""A scenario that repeats an incident: members, topics, settings and external events, inferred from events.
+
+Each part of the scenario is *read* (an event states it), *inferred* (computed from events) or *assumed* (no event
+tells; the value is Kafka's default, or a plain choice). Only one group is repeated, with classic rebalances.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from attrs import Factory, define
+
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import scenario_from_toml
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.toml_text import toml_key, toml_value
+from kemu.emulator.text.units import duration_text
+from kemu.emulator.trace.traces import read_trace
+from kemu.protocol.assign.registry import ASSIGNORS
+from kemu.protocol.frozen import frozen
+from kemu.tools.errors import BadInput
+from kemu.tools.incident.from_trace import events_of_trace
+from kemu.tools.incident.incident import SECOND, Departure, How, Incident, apart_us, client_of
+from kemu.tools.incident.timeline import StatedGeneration
+from kemu.tools.logs.events import Event
+
+Basis = Literal["read", "inferred", "assumed"]
+
+LEAD_US = 15 * SECOND
+"""Time in which a group forms that the events show only in the middle of its life."""
+START_US = SECOND
+TAIL_US = 5 * SECOND
+SESSIONS_MS = (6_000, 10_000, 15_000, 20_000, 30_000, 45_000, 60_000, 90_000, 120_000, 180_000, 300_000)
+"""Usual values of session.timeout.ms; an inferred session is the nearest of them."""
+NEAR_SHARE = 0.15
+RESTART_US = 5 * SECOND
+SILENT = "no line in its log"
+METADATA_MS = 1_000
+"""metadata.max.age.ms of a group whose topic grows."""
+PARTITIONS, RATE = 6, "10/s"
+_STARTS = ("member-id-issued", "member-joins", "rebalance-begins", "join-sent", "join-answered", "assignment-synced")
+_TOPIC = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<number>\d{1,6})")
+
+
+@frozen
+class Inferred:
+    """One part of the scenario, with its basis and evidence."""
+
+    what: str
+    value: str
+    basis: Basis
+    evidence: tuple[Event, ...] = ()
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        """The part in one line."""
+        places = ", ".join(f"{event.file}:{event.line}" for event in self.evidence[:3])
+        rest = "; ".join(part for part in (self.note, places) if part)
+        return f"{self.basis}: {self.what} {self.value}{f' ({rest})' if rest else ''}"
+
+
+@define
+class Membership:
+    """A member id from its first to its last sign. ``started``: the event of its JoinGroup; None: before the log."""
+
+    member: str
+    client: str
+    first: Event
+    started: Event | None = None
+    gone: Departure | None = None
+    closed: Event | None = None
+    """The end of a static member, which sends no LeaveGroup."""
+    instance: str | None = None
+
+    @property
+    def end(self) -> Event | None:
+        """The event that ends the membership."""
+        return self.gone.events[0] if self.gone is not None else self.closed
+
+
+@define
+class ReproducedHost:
+    """One process: its memberships in order."""
+
+    name: str
+    client: str
+    lives: list[Membership] = Factory(list)
+
+
+@frozen
+class PlanLine:
+    """An external event of the plan."""
+
+    at_us: int
+    action: str
+    host: str
+    keys: tuple[tuple[str, object], ...]
+    source: Inferred
+
+
+@frozen
+class Reproduction:
+    """The scenario with its parts, and the names of its members in the log."""
+
+    group: str
+    toml: str
+    scenario: Scenario
+    parts: tuple[Inferred, ...]
+    names: tuple[tuple[str, str], ...]
+    """(member id in the log, host in the scenario)."""
+    first_generation: int
+    """The generation in the log that is generation 1 in the scenario."""
+    at_us: int
+    """The time of the log at which the scenario begins."""
+    unmatched: tuple[str, ...]
+    """Facts of the log that the scenario cannot repeat, with the reason."""
+
+
+def reproduce(incident: Incident, group: str = "") -> Reproduction:
+    """The scenario of an incident.
+
+    Args:
+        incident: the events.
+        group: the group to repeat; "" for the group with the most events.
+
+    Raises:
+        BadInput: no event names a classic group with a time and a member.
+    """
+    counts = Counter(event.group for event in incident.events if event.group and event.kind != "client-internal")
+    if not counts:
+        raise BadInput("no line names a group: a scenario needs at least one")
+    if group and group not in counts:
+        raise BadInput(f'no line names the group "{group}"; the lines name {", ".join(sorted(map(str, counts)))}')
+    chosen = group or max(sorted(map(str, counts)), key=lambda name: counts[name])
+    return _Reproducing(incident, chosen).result()
+
+
+class _Reproducing:
+    def __init__(self, incident: Incident, group: str) -> None:
+        self.incident = incident
+        self.group = group
+        self.name = group if re.fullmatch(r"[A-Za-z0-9._-]{1,249}", group) else "g"
+        self.own = [event for event in incident.events if event.group == group and event.at_us is not None]
+        if not self.own:
+            raise BadInput(f'no line of the group "{group}" has a time: a plan needs times')
+        self.parts: list[Inferred] = []
+        self.unmatched: list[str] = []
+        self.grown: list[tuple[str, int, Event]] = []
+        self.members = self._memberships()
+        self.hosts = self._hosts()
+        if not self.hosts:
+            raise BadInput(f'no line names a member of the group "{group}"')
+        rows = [row for row in incident.generations if row.group == group]
+        self.rows = sorted(rows, key=lambda row: row.generation)
+        first = self.rows[0].generation if self.rows else 1
+        self.from_empty = self._from_empty(first)
+        self.first_generation = first if self.from_empty else max(1, first - 1 if self._begun(first) else first)
+        lead_us = START_US if self.from_empty else LEAD_US
+        self.at_us = (self.own[0].at_us or 0) - lead_us
+        self.session_ms = 45_000
+
+    # --- who -------------------------------------------------------------------------------------------------------
+
+    def _memberships(self) -> list[Membership]:
+        clients = {event.member: event.client for event in self.own if event.member and event.client}
+        found: dict[str, Membership] = {}
+        last: dict[tuple[object, ...], str] = {}
+        by_process = self._members_of_processes()
+        for event in self.own:
+            key = (event.file, event.process, event.client)
+            names = [_unmasked(event.member)] if event.member and not _is_cut(event) else []
+            if event.kind in ("assignment-computed", "target-computed") and event.assignment:
+                names += list(event.assignment)
+            if event.kind == "assignment-received" and event.leader:
+                names.append(_unmasked(event.leader))
+            if not names and event.client and event.kind in ("join-answered", "assignment-synced"):
+                names = [last.get(key) or by_process.get(key) or f"{event.client}@{event.process or event.file}"]
+            stated = _unmasked(event.member) if event.member else None
+            for name in names:
+                if name not in found:
+                    client = clients.get(name) or client_of(name) or name
+                    found[name] = Membership(name, client, event, instance=event.instance)
+                each = found[name]
+                joins = event.kind in _STARTS and (event.kind != "rebalance-begins" or event.cause == "join")
+                if each.started is None and joins and name == stated and each.first is event:
+                    each.started = event
+                each.instance = each.instance or (event.instance if name == stated else None)
+            if stated and event.client and event.kind not in ("member-leaves", "member-expires"):
+                last[key] = stated
+            if event.client and "pro-actively leaving" in (event.reason or "") and last.get(key) in found:
+                found[last[key]].closed = found[last[key]].closed or event
+        for gone in self.incident.departures:
+            left = found.get(_unmasked(gone.member)) if gone.member and gone.group == self.group else None
+            if left is not None and left.gone is None:
+                left.gone = gone
+        return list(found.values())
+
+    def _members_of_processes(self) -> dict[tuple[object, ...], str]:
+        """A process whose log states no member id is the member to which the leader gave the same partitions."""
+        given: dict[tuple[int | None, frozenset[str]], str] = {}
+        for event in self.own:
+            if event.kind == "assignment-computed":
+                for member, names in (event.assignment or {}).items():
+                    if isinstance(names, tuple) and names:
+                        given[event.generation, frozenset(names)] = member
+        found: dict[tuple[object, ...], str] = {}
+        generations: dict[tuple[object, ...], int | None] = {}
+        for event in self.own:
+            key = (event.file, event.process, event.client)
+            if event.kind in ("assignment-synced", "join-answered"):
+                generations[key] = event.generation
+            elif event.kind == "partitions-assigned" and event.partitions and key in generations:
+                owner = given.get((generations[key], frozenset(event.partitions)))
+                if owner is not None:
+                    found.setdefault(key, owner)
+        return found
+
+    def _hosts(self) -> list[ReproducedHost]:
+        """Memberships of one client id that do not overlap are lives of one process."""
+        hosts: list[ReproducedHost] = []
+        for each in self.members:
+            free = None
+            for host in hosts:
+                end = host.lives[-1].end
+                follows = end is not None and self.incident.comes_after(end, each.first)
+                replaced = each.instance and host.lives[-1].instance == each.instance
+                if host.client == each.client and (follows or replaced):
+                    free = host
+                    break
+            if free is None:
+                free = ReproducedHost(f"c{len(hosts) + 1}", each.client)
+                hosts.append(free)
+            free.lives.append(each)
+        return hosts
+
+    # --- when ------------------------------------------------------------------------------------------------------
+
+    def _begun(self, generation: int) -> bool:
+        return any(row.generation == generation and row.begins for row in self.rows)
+
+    def _from_empty(self, first: int) -> bool:
+        states = [event.state for event in self.own[:6] if event.state]
+        return first == 1 or (bool(states) and states[0] == "Empty")
+
+    def _us(self, event: Event) -> int:
+        return max(0, (event.at_us or 0) - self.at_us)
+
+    # --- settings --------------------------------------------------------------------------------------------------
+
+    def _session(self) -> Inferred:
+        spans = []
+        for each in self.members:
+            if each.gone is None or each.gone.how is not How.EXPIRED:
+                continue
+            end = each.gone.events[0]
+            signs = [
+                event
+                for event in self.incident.before(end, "heartbeat-ok", "heartbeat-sent", "commit-ok", group=self.group)
+                if each.member == event.member or (event.client and event.client == each.client)
+            ]
+            done = self.incident.before(end, "rebalance-completes", group=self.group)
+            if (signs and (us := apart_us(signs[-1], end)) is not None) or (
+                done and len(self.hosts) == 1 and (us := apart_us(done[-1], end)) is not None
+            ):
+                spans.append((us, end))
+        for us, end in spans:
+            near = min(SESSIONS_MS, key=lambda ms: abs(ms * 1000 - us))
+            if abs(near * 1000 - us) <= NEAR_SHARE * near * 1000 + 200_000:
+                return Inferred(
+                    "session.timeout.ms", str(near), "inferred", (end,), f"{us / SECOND:.1f} s without a sign"
+                )
+        old = any(
+            "group instance" not in (event.reason or "") and event.kind == "rebalance-begins" for event in self.own
+        )
+        default = 10_000 if old and not any("client reason" in (event.reason or "") for event in self.own) else 45_000
+        return Inferred("session.timeout.ms", str(default), "assumed", (), "the default of the release")
+
+    def _heartbeat(self) -> Inferred | None:
+        by_client: dict[object, list[Event]] = {}
+        for event in self.own:
+            if event.kind == "heartbeat-sent" or (event.kind == "heartbeat-ok" and event.dialect == "request-log"):
+                by_client.setdefault((event.file, event.process, event.client), []).append(event)
+        gaps = sorted(
+            gap
+            for events in by_client.values()
+            for a, b in pairwise(events)
+            if (gap := apart_us(a, b)) and gap < 60 * SECOND
+        )
+        if len(gaps) < 3:
+            return None
+        ms = max(100, round(gaps[len(gaps) // 2] / 100_000) * 100)
+        return Inferred("heartbeat.interval.ms", str(ms), "inferred", (), f"the median of {len(gaps)} gaps")
+
+    def _poll_interval(self) -> Inferred | None:
+        gone = [each for each in self.members if each.gone is not None and each.gone.how is How.POLL_TIMEOUT]
+        if not gone:
+            return None
+        spans = []
+        for each in gone:
+            assert each.gone is not None
+            end = each.gone.events[0]
+            own = self.incident.before(end, "partitions-assigned", "assignment-received", group=self.group)
+            if own and (us := apart_us(own[-1], end)):
+                spans.append(us)
+        if not spans or min(spans) >= 300 * SECOND:
+            return Inferred("max.poll.interval.ms", "300000", "assumed", (), "the default")
+        ms = max(1000, min(spans) // (2 * SECOND) * 1000)
+        note = f"at most {min(spans) / SECOND:.1f} s: from an assignment to the departure; half of it is taken"
+        return Inferred("max.poll.interval.ms", str(ms), "assumed", (), note)
+
+    def _delay(self) -> Inferred:
+        if self.from_empty:
+            for begin, us in self.incident.spans(self.group):
+                if us < SECOND // 2:
+                    return Inferred("group.initial.rebalance.delay.ms", "0", "inferred", (begin,))
+                if us >= 2_900_000:
+                    return Inferred("group.initial.rebalance.delay.ms", "3000", "inferred", (begin,))
+                break
+        return Inferred("group.initial.rebalance.delay.ms", "3000", "assumed", (), "the default")
+
+    def _assignor(self) -> Inferred:
+        named = [event for event in self.own if (event.assignor or event.protocol) in ASSIGNORS]
+        if named:
+            return Inferred("assignors", str(named[0].assignor or named[0].protocol), "read", (named[0],))
+        return Inferred("assignors", "range", "assumed", (), "the default until 2.4, and preferred since")
+
+    def _topics(self) -> list[tuple[str, int, Inferred]]:
+        """(topic, partitions at the first assignment, its basis) of all topics."""
+        most: dict[str, int] = {}
+        first: dict[str, int] = {}
+        shown: dict[str, Event] = {}
+        for event in self.own:
+            if event.kind not in ("assignment-computed", "assignment-synced", "partitions-assigned"):
+                continue
+            now: dict[str, int] = {}
+            for name in (*(event.partitions or ()), *(name for names in _tuples(event) for name in names)):
+                found = _TOPIC.fullmatch(name)
+                if found is not None and found["topic"] != "__consumer_offsets":
+                    now[found["topic"]] = max(now.get(found["topic"], 0), int(found["number"]) + 1)
+            for topic, count in now.items():
+                shown.setdefault(topic, event)
+                whole = event.kind == "assignment-computed"
+                if topic in first and whole and count > most[topic]:
+                    self.grown.append((topic, count, event))
+                most[topic] = max(most.get(topic, 0), count)
+                if whole:
+                    first.setdefault(topic, most[topic])
+        if not most:
+            return [("orders", PARTITIONS, Inferred("topic", f"orders with {PARTITIONS} partitions", "assumed"))]
+        note = "at least: the highest partition in an assignment"
+        return [
+            (topic, count, Inferred("topic", f"{topic} with {count} partitions", "inferred", (shown[topic],), note))
+            for topic, count in sorted((most | first).items())
+        ]
+
+    # --- external events ---------------------------------------------------------------------------------------------
+
+    def _plan(self) -> Iterator[PlanLine]:
+        for host in self.hosts:
+            for number, life in enumerate(host.lives):
+                yield from self._start(host, number, life)
+                yield from self._end(host, number, life)
+        yield from self._pauses()
+        yield from self._growth()
+        yield from self._brokers()
+
+    def _pauses(self) -> Iterator[PlanLine]:
+        """Processes whose logs have no line for several heartbeats, and then continue."""
+        for last, following, silent_us, _ in self.incident.silences:
+            host = next((host for host in self.hosts if host.client == last.client), None)
+            if following is None or host is None or last.group != self.group:
+                continue
+            source = Inferred("pause of", host.name, "inferred", (last, following), SILENT)
+            yield PlanLine(self._us(last) + 1_000, "pause", host.name, (("for", duration_text(silent_us)),), source)
+
+    def _is_repeated(self, line: PlanLine, plan: Sequence[PlanLine]) -> bool:
+        """Whether a pause from a silent log is also the pause or crash from the coordinator's view."""
+        near_us = 2_000 * self.beat_ms
+        others = [other for other in plan if other is not line and other.host == line.host]
+        return line.source.note == SILENT and any(
+            other.action in ("pause", "crash", "stop-polling") and abs(other.at_us - line.at_us) <= near_us
+            for other in others
+        )
+
+    def _growth(self) -> Iterator[PlanLine]:
+        """Topics that get partitions: the first assignment with higher partitions follows the growth."""
+        for topic, count, event in self.grown:
+            begins = self.incident.before(event, "rebalance-begins", "join-sent", group=self.group)
+            at = begins[-1] if begins else event
+            source = Inferred("growth of", f"{topic} to {count} partitions", "inferred", (at, event))
+            keys = (("topic", topic), ("partitions", count))
+            yield PlanLine(max(0, self._us(at) - METADATA_MS * 500), "grow-topic", "", keys, source)
+
+    def _start(self, host: ReproducedHost, number: int, life: Membership) -> Iterator[PlanLine]:
+        if number:
+            before = host.lives[number - 1].gone
+            if before is not None and before.how in (How.POLL_TIMEOUT, How.UNKNOWN, How.NOT_REJOINED):
+                return  # the same process rejoins
+            if before is not None and before.how is How.EXPIRED:
+                return  # the crash ends
+        basis: Basis = "read" if life.started is not None else "assumed"
+        at_us = START_US if life.started is None else self._us(life.started)
+        note = "" if life.started is not None else "a member before the first line"
+        evidence = (life.started or life.first,)
+        source = Inferred("start of", f"{host.name} ({life.client})", basis, evidence, note)
+        yield PlanLine(at_us, "start-host", host.name, (), source)
+
+    def _end(self, host: ReproducedHost, number: int, life: Membership) -> Iterator[PlanLine]:
+        gone, following = life.gone, host.lives[number + 1] if number + 1 < len(host.lives) else None
+        if gone is None:
+            if life.closed is not None:
+                source = Inferred("end of", host.name, "read", (life.closed,), "a static member closes")
+                yield PlanLine(self._us(life.closed), "close-host", host.name, (), source)
+            elif following is not None and following.started is not None:
+                at_us = max(0, self._us(following.started) - RESTART_US)
+                source = Inferred("end of", host.name, "assumed", (following.started,), "replaced by a new member id")
+                yield PlanLine(at_us, "close-host", host.name, (), source)
+            return
+        end_us = self._us(gone.events[0])
+        back_us = self._us(following.started or following.first) if following is not None else None
+        match gone.how:
+            case How.LEFT:
+                yield PlanLine(
+                    end_us, "close-host", host.name, (), Inferred("close of", host.name, "read", gone.events)
+                )
+            case How.POLL_TIMEOUT | How.NOT_REJOINED:
+                interval_us = 1000 * int(self.poll_ms)
+                at_us = max(0, end_us - interval_us)
+                for_us = (back_us if back_us is not None else end_us + 4 * interval_us) - at_us
+                basis: Basis = "inferred" if back_us is not None else "assumed"
+                source = Inferred(
+                    "stop of polling of", host.name, basis, gone.events, "it ends with the member's return"
+                )
+                yield PlanLine(at_us, "stop-polling", host.name, (("for", duration_text(for_us)),), source)
+            case How.EXPIRED:
+                told = [
+                    each
+                    for each in self.incident.departures_by(How.UNKNOWN)
+                    if each.member == life.member and self.incident.comes_after(gone.events[0], each.events[0])
+                ]
+                at_us = max(0, end_us - 1000 * self.session_ms + self.beat_ms * 500)
+                if told:
+                    for_us = self._us(told[0].events[0]) - at_us
+                    source = Inferred("pause of", host.name, "inferred", (*gone.events, *told[0].events),
+                                      "expired, and later told so")  # fmt: skip
+                    yield PlanLine(at_us, "pause", host.name, (("for", duration_text(for_us)),), source)
+                else:
+                    for_us = 0 if back_us is None else max(0, back_us - at_us)
+                    source = Inferred("crash of", host.name, "inferred", gone.events, "a session before its expiry")
+                    keys = (("mode", "process"), ("for", duration_text(for_us)))
+                    yield PlanLine(at_us, "crash", host.name, keys, source)
+            case How.UNKNOWN:
+                last = self.incident.silence_before_us(gone.events[0])
+                at_us = self._us(last[0]) if last is not None else max(0, end_us - 2000 * self.session_ms)
+                source = Inferred("pause of", host.name, "inferred" if last else "assumed", gone.events)
+                yield PlanLine(at_us + 1, "pause", host.name, (("for", duration_text(end_us - at_us)),), source)
+
+    def _brokers(self) -> Iterator[PlanLine]:
+        ids = self._broker_ids()
+        stops = self.incident.of("broker-stops", "controlled-shutdown", "coordinator-stops")
+        last: dict[str, int] = {}
+        for event in (event for event in self.incident.events if event in stops or event.kind == "broker-started"):
+            if event.at_us is None:
+                continue
+            key = str(event.broker if event.broker is not None else event.node or "")
+            host = f"b{ids.index(key)}" if key in ids else "b0"
+            action = "start-host" if event.kind == "broker-started" else "close-host"
+            if action == "close-host" and host in last:
+                continue  # several lines state one stop
+            if action == "start-host" and host not in last:
+                continue  # the start of the cluster
+            if self._us(event) <= 0:
+                continue
+            last = {**last, host: 0} if action == "close-host" else {name: 0 for name in last if name != host}
+            yield PlanLine(self._us(event), action, host, (), Inferred("broker", f"{action} {host}", "read", (event,)))
+
+    def _broker_ids(self) -> list[str]:
+        kinds = ("broker-stops", "controlled-shutdown", "coordinator-stops", "broker-started", "rebalance-begins")
+        named = [
+            str(event.broker if event.broker is not None else event.node)
+            for event in self.incident.events
+            if event.kind in kinds and (event.broker is not None or event.node)
+        ]
+        return sorted(set(named))
+
+    # --- the file ----------------------------------------------------------------------------------------------------
+
+    def result(self) -> Reproduction:
+        session, beat, poll = self._session(), self._heartbeat(), self._poll_interval()
+        self.session_ms = int(session.value)
+        self.beat_ms = int(beat.value) if beat is not None else min(3_000, self.session_ms // 3)
+        self.poll_ms = poll.value if poll is not None else "300000"
+        topics = self._topics()
+        settings = [session, *([beat] if beat else []), *([poll] if poll else [])]
+        if self.grown:
+            note = "so that members soon see the new partitions"
+            settings.append(Inferred("metadata.max.age.ms", str(METADATA_MS), "assumed", (), note))
+        delay, assignor = self._delay(), self._assignor()
+        plan = sorted(self._plan(), key=lambda line: (line.at_us, line.host))
+        plan = [line for line in plan if not self._is_repeated(line, plan)]
+        end_us = max((self._us(event) for event in self.own), default=0) + TAIL_US
+        count = max(1, len(self._broker_ids()))
+        brokers = Inferred("brokers", str(count), "read" if count > 1 else "assumed")
+        self.parts += [brokers, delay, *(topic[2] for topic in topics), assignor, *settings]
+        self.parts += [line.source for line in plan]
+        static = [host for host in self.hosts if any(life.instance for life in host.lives)]
+        late = any(event.cause in ("leader-rejoin", "metadata-change", "other", "store-error") for event in self.own)
+        if late:
+            self.unmatched.append("rebalances for the leader's rejoin, for new metadata or for another reason")
+        if any(event.kind in ("target-computed", "member-reconciled") for event in self.own):
+            self.unmatched.append("the consumer protocol (KIP-848): the scenario has classic rebalances")
+        lines = [f"# {part.text}" for part in self.parts]
+        lines += [f"# not repeated: {each}" for each in self.unmatched]
+        lines += [
+            f"summary = {toml_value(f'Group {self.group}, repeated from a log')}",
+            f"duration = {toml_value(duration_text(end_us))}",
+            *("", "[draws]", 'set = "calm"', 'identity = "uuid"'),
+            *("", "[brokers]", f"count = {count}", f"config.{delay.what} = {delay.value}"),
+        ]
+        for topic, partitions, _ in topics:
+            lines += ["", f"[topics.{toml_key(topic)}]", f"partitions = {partitions}", f'rate = "{RATE}"']
+        group = toml_key(self.name)
+        lines += [
+            *("", f"[groups.{group}]", f"topics = {toml_value([topic for topic, *_ in topics])}"),
+            f"members = {len(self.hosts)}",
+            f"assignors = {toml_value([assignor.value])}",
+            f"labels = {toml_value([host.client[:40] for host in self.hosts])}",
+            *(f"config.{setting.what} = {setting.value}" for setting in settings),
+        ]
+        for host in self.hosts:
+            lines += ["", f"[groups.{group}.overrides.{host.name}]", "start_later = true"]
+            if host in static:
+                instance = next(life.instance for life in host.lives if life.instance)
+                lines.append(f"instance = {toml_value(instance)}")
+        for line in plan:
+            lines += ["", "[[plan]]", f"at = {toml_value(duration_text(line.at_us))}", f'do = "{line.action}"']
+            lines += [
+                *([f'host = "{line.host}"'] if line.host else []),
+                *(f"{key} = {toml_value(value)}" for key, value in line.keys),
+            ]
+        toml = "\n".join(lines) + "\n"
+        names = tuple((life.member, host.name) for host in self.hosts for life in host.lives)
+        return Reproduction(
+            self.group, toml, scenario_from_toml(toml), tuple(self.parts), names, self.first_generation, self.at_us,
+            tuple(self.unmatched),
+        )  # fmt: skip
+
+
+def _unmasked(member: str) -> str:
+    """The member id; one name for all names that somebody masked."""
+    return member if client_of(member) else "*"
+
+
+def _is_cut(event: Event) -> bool:
+    """Whether the member's name may be torn: the reason of a rebalance ends with the name."""
+    return bool(event.truncated) and event.kind == "rebalance-begins"
+
+
+def _tuples(event: Event) -> Iterable[Sequence[str]]:
+    return [names for names in (event.assignment or {}).values() if isinstance(names, tuple)]
+
+
+@frozen
+class RowDifference:
+    """A fact of one generation in which the scenario's run differs from the log."""
+
+    generation: int
+    field: str
+    log: object
+    run: object
+
+    @property
+    def text(self) -> str:
+        """The difference in one line."""
+        return f"generation {self.generation}: {self.field} {self.run} instead of {self.log}"
+
+
+TOOK = "seconds from begin to completion"
+COMPARED = ("cause", "member", "members", "empty", TOOK)
+FOLLOWS = ("leader-rejoin", "metadata-change")
+"""Causes of a rebalance for a member that rejoins. Chance decides which member rejoins first."""
+
+
+def compare(
+    found: Reproduction, log: Sequence[StatedGeneration], made_run: Incident, run_group: str
+) -> tuple[int, list[RowDifference]]:
+    """The number of facts of the log's generations that a run repeats, and the differences.
+
+    Only facts that the log states are compared. A member is its host. Generations are aligned by cause and member, so
+    a generation that is missing in the run counts once.
+    """
+    names = dict(found.names)
+    hosts = {event.member: event.client for event in made_run.of("member-joins", group=run_group) if event.member}
+    wanted = [
+        _facts(row, lambda member: names.get(_unmasked(member)))
+        for row in sorted((row for row in log if row.group == found.group), key=lambda row: row.generation)
+        if row.generation >= found.first_generation
+    ]
+    offset = found.first_generation - 1
+    rows = sorted((row for row in made_run.generations if row.group == run_group), key=lambda row: row.generation)
+    first = wanted[0]["generation"] if wanted else 0
+    made = [_facts(row, hosts.get) for row in rows if row.generation + offset >= first]
+    equal, differences = 0, []
+    for i1, i2, j1, j2 in _aligned(wanted, made):
+        for at in range(max(i2 - i1, j2 - j1)):
+            want = wanted[i1 + at] if i1 + at < i2 else None
+            got = made[j1 + at] if j1 + at < j2 else None
+            if want is None and got is not None:
+                if i1 < len(wanted):  # after its last line, the log determines nothing
+                    differences.append(RowDifference(got["generation"] + offset, "a generation", "none", _name(got)))
+            elif want is not None and got is None:
+                differences.append(RowDifference(want["generation"], "the generation", _name(want), "missing"))
+            elif want is not None and got is not None:
+                fields = [field for field in COMPARED if field in want]
+                apart = [field for field in fields if not _is_equal(field, want[field], got.get(field))]
+                equal += 1 + len(fields) - len(apart)
+                differences += [RowDifference(want["generation"], each, want[each], got.get(each)) for each in apart]
+    return equal, differences
+
+
+def _name(facts: Mapping[str, Any]) -> str:
+    return f"one for {facts.get('cause') or 'a cause that is not stated'}"
+
+
+def _is_equal(field: str, want: Any, got: Any) -> bool:
+    """Whether two facts are equal; durations within 20 % or 100 ms."""
+    if field != TOOK or got is None:
+        return bool(want == got)
+    return bool(abs(want - got) <= max(0.1, 0.2 * want))
+
+
+def _facts(row: StatedGeneration, host_of: Callable[[str], str | None]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"generation": row.generation}
+    if row.cause is not None:
+        facts["cause"] = "rejoin" if row.cause in FOLLOWS else row.cause
+    if row.member is not None and row.cause not in FOLLOWS and (host := host_of(row.member)) is not None:
+        facts["member"] = host
+    if row.members is not None:
+        facts["members"] = row.members
+    if row.empty is not None:
+        facts["empty"] = True
+    begun = [event for event in row.events if event.kind == "rebalance-begins"]
+    done = [event for event in row.events if event.kind == "rebalance-completes"]
+    if begun and done and (us := apart_us(begun[0], done[0])) is not None:
+        facts[TOOK] = round(us / SECOND, 3)
+    return facts
+
+
+def _aligned(wanted: Sequence[Mapping[str, Any]], made: Sequence[Mapping[str, Any]]) -> list[tuple[int, int, int, int]]:
+    """Blocks of generations of the log and of the run that belong together: (from, to) in the log and in the run."""
+    log, run = ([f"{row.get('cause')} {row.get('members')}" for row in rows] for rows in (wanted, made))
+    if len(log) == len(run) or "None None" in log:
+        return [(0, len(log), 0, len(run))]
+    return [block for _, *block in SequenceMatcher(None, log, run, autojunk=False).get_opcodes()]  # type: ignore[misc]
+
+
+def run_reproduction(
+    found: Reproduction, log: Sequence[StatedGeneration], seed: int = 1
+) -> tuple[int, list[RowDifference]]:
+    """Run the scenario, and compare its generations with those of the log (``compare``)."""
+    with TemporaryDirectory() as folder:
+        trace = Path(folder) / "run.kemu"
+        run(found.scenario, seed=seed, loop="bare", trace=trace)
+        made = Incident(events_of_trace(read_trace(trace)))
+    return compare(found, log, made, next(iter(found.scenario.groups)))
