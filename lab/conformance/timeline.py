@@ -8,7 +8,7 @@ members and actions into rows of text, which a recording keeps (``plan.md``):
 | first start of a member, start-host, add-members | start c1 group=g topics=orders,orders-b KEY=VALUE |
 | close-host, rolling-restart | close c1; SIGTERM to broker 0 (clean shutdown) |
 | crash | kill -9 of the process of c1; kill -9 broker 0 |
-| pause | c1 stands still (SIGSTOP), c1 goes on (SIGCONT) |
+| pause | ``c1 stands still (SIGSTOP)``, ``c1 goes on (SIGCONT)`` |
 | stop-polling | c1 does not poll for 20000 ms |
 | subscribe | c1 subscribes to orders,orders-b |
 | grow-topic | topic grows from 6 to 12 partitions |
