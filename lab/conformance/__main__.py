@@ -4,6 +4,7 @@ Exit codes: 0 no row differs, 1 a row differs, 2 bad input. ``lab.conformance.co
 a changed emulator call ``lab.conformance.plans.differences``, or this command with ``--most-times 1``.
 """
 
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from kemu.emulator.runner import package_version
 from kemu.emulator.text.tables import ScenarioError, nearest
 from kemu.protocol.profiles import PROFILES
 from lab.conformance import plans, tables
@@ -24,6 +26,18 @@ from lab.conformance.recordings import RecordingError, read_recording, recorded_
 
 FORMATS = {"text": tables.as_text, "markdown": tables.as_markdown, "json": tables.as_json}
 DIFFERS = 1
+PREFACE = """\
+# The emulator beside Apache Kafka 3.4.1
+
+Real brokers and clients ran each of these plans once, on loopback, on a loaded machine with two cores. The emulator
+runs the same plan as a scenario with many seeds. Times that the emulator draws were measured in these runs, so the page
+is in-sample evidence. [Comparison with a real Kafka](conformance.md) has the rules, and evidence from other runs.
+
+The tables list the rows that vary with the seed, and rows that differ. *Kafka's outcome in* is the number of seeds with
+exactly Kafka's outcome. *rank* is the share of seeds below Kafka's value, where an equal value counts half.
+
+Made by `{command}` on the emulator of {made_of}.
+"""
 
 
 @click.command()
@@ -74,6 +88,7 @@ DIFFERS = 1
 @click.option("--jobs", type=click.IntRange(1), show_default="all cores", help="Number of processes.")
 @click.option("--profile", type=click.Choice(list(PROFILES)), show_default="that of Kafka's release")
 @click.option("--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True)
+@click.option("--write-docs", is_flag=True, help="Also write the rows of all recorded plans into docs/.")
 @click.option("--write-facts", is_flag=True, help="Extract the facts of the recordings, store them, and exit.")
 def main(
     recordings: Path | None,
@@ -87,6 +102,7 @@ def main(
     jobs: int | None,
     profile: str | None,
     form: str,
+    write_docs: bool,
     write_facts: bool,
 ) -> None:
     """Compare the emulator with recorded runs of a real Kafka, plan by plan."""
@@ -94,8 +110,10 @@ def main(
         if write_facts:
             _write_facts(recordings, folder)
             return
+        if write_docs and (wanted, recordings, folder) != ("all", None, plans.KEPT):
+            raise click.UsageError("--write-docs is about all recorded plans: leave --plans, --recordings, --facts out")
         live = (release, distribution) != (None, None)
-        if None not in (release, distribution) or (live and recordings is not None):
+        if None not in (release, distribution) or (live and (recordings is not None or write_docs)):
             raise click.UsageError("--maven and --kafka run the plans now: give one of them, and no --recordings")
         if record is not None and not live:
             raise click.UsageError("--record is about a run that is made now: say --maven VERSION or --kafka DIR, too")
@@ -116,6 +134,11 @@ def main(
     except (RecordingError, RealKafkaError, plans.FactsError, ScenarioError) as error:
         raise click.UsageError(str(error)) from None
     click.echo(FORMATS[form](compared))
+    if write_docs:
+        given = " ".join(sys.argv[1:])
+        page = PREFACE.format(command=f"python -m lab.conformance {given}", made_of=_made_of())
+        plans.DOCUMENT.write_text(f"{page}\n{tables.as_markdown(compared)}\n", encoding="utf-8")
+        click.echo(f"wrote {plans.DOCUMENT}", err=True)
     sys.exit(DIFFERS if differing(compared) else 0)
 
 
@@ -179,6 +202,15 @@ def _write_facts(recordings: Path | None, folder: Path) -> None:
         path = folder / f"{name}.json"
         path.write_text(course_to_json(read_recording(recordings / name)), encoding="utf-8")
         click.echo(f"wrote {path}", err=True)
+
+
+def _made_of() -> str:
+    """Commit and day of the checkout; the version for an installed package."""
+    asked = ["git", "-C", str(plans.REPOSITORY), "log", "-1", "--format=commit %h of %cs"]
+    try:
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return f"version {package_version()}"
 
 
 if __name__ == "__main__":

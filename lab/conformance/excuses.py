@@ -53,4 +53,55 @@ class Excuse:
         return 0 < off <= self.bound(course)
 
 
-EXCUSES: tuple[Excuse, ...] = ()
+def _restarts(course: Course) -> bool:
+    """Whether the only broker restarted."""
+    return bool(course.windows_ms)
+
+
+def _several_brokers(course: Course) -> bool:
+    """Whether the plan stops or starts one of several brokers."""
+    return any("broker 1" in row for _, row in course.timeline)
+
+
+def _retries(course: Course) -> float:
+    """Retries of one client while a starting broker keeps it waiting, with retry.backoff.ms of 100."""
+    return LONGEST_WAIT_MS / BACKOFF_MS * len(course.windows_ms)
+
+
+LONGEST_WAIT_MS, BACKOFF_MS = 900, 100
+"""Longest time for which the recorded starting broker read no request of some connections; Kafka's retry.backoff.ms."""
+FRESH_S = 0.6
+"""The first join took 0.3 s longer than its two delays, and the leader's SyncGroup 0.25 s."""
+
+EXCUSES: tuple[Excuse, ...] = (
+    Excuse(
+        "busy-broker-fewer",
+        "a restarted broker reads some connections late while it loads its partitions, so clients retry less often",
+        "SocketServer.Processor.run, KafkaApis.handleLeaderAndIsrRequest (3.4.1)",
+        ("c? Heartbeat", "c? OffsetCommit", "c? Metadata", "* NOT_COORDINATOR", "Metadata UNKNOWN_TOPIC_OR_PARTITION"),
+        _restarts,
+        Direction.FEWER,
+        _retries,
+        is_a_fault=True,
+    ),
+    Excuse(
+        "busy-broker-more",
+        "the other connections retry while this broker loads groups, at most once per retry.backoff.ms",
+        "SocketServer.Processor.run, GroupMetadataManager.loadGroupsAndOffsets (3.4.1)",
+        ("c? JoinGroup", "c? coordinator, between", "JoinGroup COORDINATOR_LOAD_IN_PROGRESS"),
+        _restarts,
+        Direction.MORE,
+        _retries,
+        is_a_fault=True,
+    ),
+    Excuse(
+        "fresh-brokers",
+        "three brokers that have just started complete the first join late",
+        "DelayedOperationPurgatory.ExpiredOperationReaper (3.4.1)",
+        ("rebalance 1",),
+        _several_brokers,
+        Direction.MORE,
+        lambda _: FRESH_S,
+        is_a_fault=True,
+    ),
+)

@@ -32,6 +32,7 @@ KEPT = DATA / "kafka-3.4.1"
 """Folder of the recordings' facts. Only a checkout or a source distribution has this folder."""
 NEW = DATA / "plans"
 """Folder of further plans, whose recordings are out-of-sample."""
+DOCUMENT = REPOSITORY / "docs" / "explanation" / "beside-kafka-3.4.1.md"
 SEEDS = 40
 MOST_TIMES = 5
 """Largest number of runs of an undecided plan, as a multiple of the requested seeds."""

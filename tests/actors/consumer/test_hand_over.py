@@ -87,6 +87,15 @@ def test_the_first_join_of_a_process_takes_longer_also_for_a_follower() -> None:
         assert spans_of(rejoined(harness)) == [7 * MS, 7 * MS, 3 * MS if leader else 7 * MS, 7 * MS]
 
 
+def test_a_process_needs_a_time_of_its_own_for_its_second_join() -> None:
+    """From MEMBER_ID_REQUIRED to the JoinGroup with the id, as recorded; later joins take the time of a hand-over."""
+    harness = member({DrawName.HAND_OVER: 7 * MS, DrawName.FIRST_ID: 40 * MS})
+
+    first, second = (at_us for at_us, _, message in harness.sent if isinstance(message, JoinGroup))
+    assert second - first - 2 * LATENCY_US == 40 * MS
+    assert spans_of(rejoined(harness)) == [7 * MS] * 4
+
+
 def test_records_are_polled_while_a_hand_over_waits() -> None:
     """The thread that comes late to the rebalance may still return from poll() with records."""
     harness = member({DrawName.HAND_OVER: 500 * MS})
