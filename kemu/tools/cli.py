@@ -142,9 +142,9 @@ class _LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an interrupt is one line and an exit code, a trace that cannot be read is bad input."""
-        from kemu.emulator.text.allowed_code import Code, code_allowed
-
         try:
+            from kemu.emulator.text.allowed_code import Code, code_allowed
+
             with code_allowed(Code.INSTALLED):
                 return super().invoke(ctx)
         except (KeyboardInterrupt, BaseExceptionGroup) as error:
