@@ -9,7 +9,6 @@ import click
 
 from kemu.emulator.runner import package_version
 from kemu.emulator.text.tables import printable
-from kemu.tools.commands.run import writable
 from kemu.tools.errors import BadInput
 from kemu.tools.logs.account import account_lines
 from kemu.tools.logs.clocks import clock_offsets
@@ -75,8 +74,7 @@ def import_log(
 
 
 def _write(out: Path, facts: LogFacts, summaries: Sequence[LogSummary], form: str) -> None:
-    with writable(out, "--out"):
-        recorded = write_log_trace(out, facts, summaries, package_version())
+    recorded = write_log_trace(out, facts, summaries, package_version())
     lines = [f"{host} is {client}" for host, client in facts.clients.items()]
     judged = f"{', '.join(recorded.judged)} ({recorded.judgement.verdict})" if recorded.judged else "nothing"
     lines.append(f"judged: {judged}")
