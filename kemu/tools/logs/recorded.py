@@ -10,6 +10,7 @@ from kemu.emulator.checkers import CHECKERS, OF_LOGS
 from kemu.emulator.facts import HostStarted, RunStarted, Seen
 from kemu.emulator.judging import Judgement, judge
 from kemu.emulator.scenario.reading import scenario_from_dict
+from kemu.emulator.trace.files import written_beside
 from kemu.emulator.trace.rows import NOTE, TOLD
 from kemu.emulator.trace.traces import Header, TraceWriter
 from kemu.protocol.notes.groups import AssignmentReceived, JoinPhaseCompleted
@@ -36,7 +37,7 @@ def write_log_trace(path: Path, facts: LogFacts, summaries: Sequence[LogSummary]
     kinds = {type(note) for step in facts.steps for note in step.notes}
     judged = OF_LOGS if kinds.issuperset(_NEEDED) else ()
     judgement = judge(seen_of(facts), ended_us=facts.ended_us, checkers=[CHECKERS[name]() for name in judged])
-    with path.open("wb") as sink:
+    with written_beside(path) as sink:
         writer = TraceWriter(sink, _header(facts, summaries, package))
         for seq, fact in enumerate(_world(facts)):
             writer.fact(seq, 0, fact)
