@@ -86,6 +86,11 @@ LINES: Mapping[str, tuple[str, ...]] = {
 }
 """Row of the table -> a short command line. Spark's commands are in tests/tools/pipeline/test_soak.py."""
 ON_SPARK = {"campaign", "analyze", "query"}
+TRIED = (
+    *("run", "run --seeds", "run --live", "compare", "scale"),
+    *("import", "scenarios", "swarm", "swarm --seed", "explore"),
+)
+"""Rows whose signals have passed; the other rows, and the tests of pipes and disks, are in the soak set."""
 WHEN = (
     *((signal.SIGINT, moment) for moment in ("start", "middle", "end", "output")),
     (signal.SIGTERM, "middle"),
@@ -218,7 +223,7 @@ def send_at(row: str, moment: str, number: signal.Signals) -> tuple[int, bool]:
 
 
 @pytest.mark.parametrize(("number", "moment"), WHEN, ids=lambda each: getattr(each, "name", each))
-@pytest.mark.parametrize("row", LINES)
+@pytest.mark.parametrize("row", [row if row in TRIED else pytest.param(row, marks=pytest.mark.soak) for row in LINES])
 def test_a_signal_ends_a_command_as_the_table_says(
     row: str, number: signal.Signals, moment: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -278,6 +283,7 @@ def stdout_is(descriptor: int) -> Iterator[None]:
         os.close(descriptor)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("row", LINES)
 def test_a_closed_pipe_is_no_error(row: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code is that of the results."""
@@ -294,6 +300,7 @@ def test_a_closed_pipe_is_no_error(row: str, place: Path, capsys: pytest.Capture
     assert "rror" not in capsys.readouterr().err
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("row", LINES)
 def test_a_full_disk_of_standard_output_is_one_line(row: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with stdout_is(os.open("/dev/full", os.O_WRONLY)):
@@ -311,6 +318,7 @@ WITHOUT_OUTPUT = {"import", "schema"}
 WRITING = [row for row in LINES if "made" in " ".join(LINES[row])]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("row", WRITING)
 def test_a_full_disk_of_a_file_is_one_line_and_the_earlier_file_stays(
     row: str, place: Path, capsys: pytest.CaptureFixture[str]
