@@ -266,6 +266,9 @@ class _Reproducing:
                 if each.member == event.member or (event.client and event.client == each.client)
             ]
             done = self.incident.before(end, "rebalance-completes", group=self.group)
+            bound_us = apart_us(done[-1], end) if done else None
+            if bound_us is not None:
+                bounds.append((bound_us, end))
             if (signs and (us := apart_us(signs[-1], end)) is not None) or (
                 done and len(self.hosts) == 1 and (us := apart_us(done[-1], end)) is not None
             ):
