@@ -66,7 +66,7 @@ class Inferred:
 
 
 @define
-class Membership:
+class LoggedMembership:
     """A member id from its first to its last sign. ``started``: the event of its JoinGroup; None: before the log."""
 
     member: str
@@ -90,7 +90,7 @@ class ReproducedHost:
 
     name: str
     client: str
-    lives: list[Membership] = Factory(list)
+    lives: list[LoggedMembership] = Factory(list)
 
 
 @frozen
@@ -167,9 +167,9 @@ class _Reproducing:
 
     # --- who -------------------------------------------------------------------------------------------------------
 
-    def _memberships(self) -> list[Membership]:
+    def _memberships(self) -> list[LoggedMembership]:
         clients = {event.member: event.client for event in self.own if event.member and event.client}
-        found: dict[str, Membership] = {}
+        found: dict[str, LoggedMembership] = {}
         last: dict[tuple[object, ...], str] = {}
         by_process = self._members_of_processes()
         for event in self.own:
@@ -185,7 +185,7 @@ class _Reproducing:
             for name in names:
                 if name not in found:
                     client = clients.get(name) or client_of(name) or name
-                    found[name] = Membership(name, client, event, instance=event.instance)
+                    found[name] = LoggedMembership(name, client, event, instance=event.instance)
                 each = found[name]
                 joins = event.kind in _STARTS and (event.kind != "rebalance-begins" or event.cause == "join")
                 if each.started is None and joins and name == stated and each.first is event:
@@ -254,7 +254,8 @@ class _Reproducing:
     # --- settings --------------------------------------------------------------------------------------------------
 
     def _session(self) -> Inferred:
-        spans = []
+        spans: list[tuple[int, Event]] = []
+        bounds: list[tuple[int, Event]] = []
         for each in self.members:
             if each.gone is None or each.gone.how is not How.EXPIRED:
                 continue
@@ -265,6 +266,9 @@ class _Reproducing:
                 if each.member == event.member or (event.client and event.client == each.client)
             ]
             done = self.incident.before(end, "rebalance-completes", group=self.group)
+            bound_us = apart_us(done[-1], end) if done else None
+            if bound_us is not None:
+                bounds.append((bound_us, end))
             if (signs and (us := apart_us(signs[-1], end)) is not None) or (
                 done and len(self.hosts) == 1 and (us := apart_us(done[-1], end)) is not None
             ):
@@ -279,6 +283,11 @@ class _Reproducing:
             "group instance" not in (event.reason or "") and event.kind == "rebalance-begins" for event in self.own
         )
         default = 10_000 if old and not any("client reason" in (event.reason or "") for event in self.own) else 45_000
+        most_us = min((us for us, _ in bounds), default=default * 1000)
+        if most_us < default * 1000:
+            near = max((ms for ms in SESSIONS_MS if ms * 1000 <= most_us), default=SESSIONS_MS[0])
+            note = f"at most {most_us / SECOND:.1f} s: from a completed rebalance to the expiry"
+            return Inferred("session.timeout.ms", str(near), "assumed", (bounds[0][1],), note)
         return Inferred("session.timeout.ms", str(default), "assumed", (), "the default of the release")
 
     def _heartbeat(self) -> Inferred | None:
@@ -397,7 +406,7 @@ class _Reproducing:
             keys = (("topic", topic), ("partitions", count))
             yield PlanLine(max(0, self._us(at) - METADATA_MS * 500), "grow-topic", "", keys, source)
 
-    def _start(self, host: ReproducedHost, number: int, life: Membership) -> Iterator[PlanLine]:
+    def _start(self, host: ReproducedHost, number: int, life: LoggedMembership) -> Iterator[PlanLine]:
         if number:
             before = host.lives[number - 1].gone
             if before is not None and before.how in (How.POLL_TIMEOUT, How.UNKNOWN, How.NOT_REJOINED):
@@ -411,7 +420,7 @@ class _Reproducing:
         source = Inferred("start of", f"{host.name} ({life.client})", basis, evidence, note)
         yield PlanLine(at_us, "start-host", host.name, (), source)
 
-    def _end(self, host: ReproducedHost, number: int, life: Membership) -> Iterator[PlanLine]:
+    def _end(self, host: ReproducedHost, number: int, life: LoggedMembership) -> Iterator[PlanLine]:
         gone, following = life.gone, host.lives[number + 1] if number + 1 < len(host.lives) else None
         if gone is None:
             if life.closed is not None:

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kemu.emulator.replay import scenario_of
-from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.trace.blocks import MAGIC
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.frozen import frozen
@@ -24,8 +22,6 @@ class IncidentFiles:
 
     paths: tuple[Path, ...]
     events: tuple[Event, ...]
-    scenarios: tuple[Scenario, ...] = ()
-    """The scenarios of the traces."""
 
     def texts_of(self, events: Iterable[Event]) -> Texts:
         """The lines of these events, read again from the logs; not for the standard input and for traces."""
@@ -59,13 +55,10 @@ def read_incident(sources: Sequence[str | Path]) -> IncidentFiles:
     """
     paths = tuple(Path(source) for source in sources)
     events: list[Event] = []
-    scenarios: list[Scenario] = []
     logs: list[Path] = []
     for path in paths:
         if is_trace(path):
-            trace = read_trace(path)
-            scenarios.append(scenario_of(trace.header))
-            events += events_of_trace(trace)
+            events += events_of_trace(read_trace(path))
         else:
             logs.append(path)
     for path in logs:
@@ -73,4 +66,4 @@ def read_incident(sources: Sequence[str | Path]) -> IncidentFiles:
             events += read_events([path])[0]
         except OSError as error:
             raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
-    return IncidentFiles(paths, tuple(events), tuple(scenarios))
+    return IncidentFiles(paths, tuple(events))

@@ -45,7 +45,7 @@ def call(*arguments: str | Path) -> Result:
 
 @pytest.mark.parametrize("text", [PAUSED, SLOW, ROLLING, CRASH])
 def test_a_run_of_kemu_is_repeated_from_its_events_alone(text: str, tmp_path: Path) -> None:
-    """Reasons, members and counts of generations are equal; durations vary with the phases of heartbeats."""
+    """Round trip: reasons, members and counts of generations are equal; durations vary with heartbeats."""
     trace = tmp_path / "run.kemu"
     run(scenario_from_toml(f'draws = "calm"\n{text}'), seed=3, loop="bare", trace=trace)
     incident = Incident(read_incident([trace]).events)
