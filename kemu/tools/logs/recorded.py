@@ -19,6 +19,8 @@ from kemu.protocol.wire.values import to_row
 from kemu.tools.logs.facts import LogFacts
 from kemu.tools.logs.reading import LogSummary
 
+_LONGEST_US = 168 * 3_600_000_000
+"""The longest duration of a scenario; a log may be longer."""
 _NEEDED = (JoinPhaseCompleted, AssignmentReceived)
 """Facts without which no checker of ``OF_LOGS`` judges anything."""
 
@@ -37,8 +39,14 @@ def write_log_trace(path: Path, facts: LogFacts, summaries: Sequence[LogSummary]
     kinds = {type(note) for step in facts.steps for note in step.notes}
     judged = OF_LOGS if kinds.issuperset(_NEEDED) else ()
     judgement = judge(seen_of(facts), ended_us=facts.ended_us, checkers=[CHECKERS[name]() for name in judged])
+<<<<<<< HEAD
     with written_beside(path) as sink:
         writer = TraceWriter(sink, _header(facts, summaries, package))
+=======
+    header = _header(facts, summaries, package)
+    with path.open("wb") as sink:
+        writer = TraceWriter(sink, header)
+>>>>>>> ready-l37
         for seq, fact in enumerate(_world(facts)):
             writer.fact(seq, 0, fact)
         violations = list(judgement.violations)
@@ -79,7 +87,7 @@ def _header(facts: LogFacts, summaries: Sequence[LogSummary], package: str) -> H
     scenario = {
         "name": "logs",
         "summary": "Facts of the logs " + ", ".join(summary.file for summary in summaries),
-        "duration": f"{max(facts.ended_us, 1)}us",
+        "duration": f"{min(max(facts.ended_us, 1), _LONGEST_US)}us",
         "brokers": {"count": max((int(host[1:]) + 1 for host in facts.brokers), default=1)},
         "topics": {topic: {"partitions": partitions} for topic, partitions in topics.items()},
         "groups": {

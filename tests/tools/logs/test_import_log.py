@@ -88,3 +88,10 @@ def test_bad_input_is_one_message(arguments: list[str], message: str) -> None:
     result = _call(*arguments)
     assert result.exit_code == 2
     assert message in result.output
+
+
+def test_a_log_of_a_year_is_written_as_a_trace(tmp_path: Path) -> None:
+    """The time of a log may be longer than the longest run of a scenario."""
+    out = tmp_path / "x.kemu"
+    result = _call(str(FOLDER / "sarama-1.30-debug.log"), "--out", str(out))
+    assert (result.exit_code, out.is_file()) == (0, True)
