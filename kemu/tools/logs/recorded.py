@@ -39,14 +39,8 @@ def write_log_trace(path: Path, facts: LogFacts, summaries: Sequence[LogSummary]
     kinds = {type(note) for step in facts.steps for note in step.notes}
     judged = OF_LOGS if kinds.issuperset(_NEEDED) else ()
     judgement = judge(seen_of(facts), ended_us=facts.ended_us, checkers=[CHECKERS[name]() for name in judged])
-<<<<<<< HEAD
     with written_beside(path) as sink:
         writer = TraceWriter(sink, _header(facts, summaries, package))
-=======
-    header = _header(facts, summaries, package)
-    with path.open("wb") as sink:
-        writer = TraceWriter(sink, header)
->>>>>>> ready-l37
         for seq, fact in enumerate(_world(facts)):
             writer.fact(seq, 0, fact)
         violations = list(judgement.violations)
