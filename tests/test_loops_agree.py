@@ -77,4 +77,4 @@ def digests_under(hash_seed: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def test_different_seeds_give_different_traces() -> None:
-    assert len({preset_run("steady-group", seed).digest for seed in range(1, 4)}) == 3
+    assert len({preset_run("slow-consumer", seed).digest for seed in range(1, 4)}) == 3

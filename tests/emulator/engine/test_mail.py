@@ -73,7 +73,7 @@ def test_a_version_that_drops_a_field_does_not_decode_to_an_equal_message() -> N
     assert not decodes_to_equal(OffsetCommit, 8)  # drops retention_time_ms
 
 
-@pytest.mark.parametrize("name", ["rolling-restart-dynamic", "coordinator-crash-replicated"])
+@pytest.mark.parametrize("name", ["coordinator-failover-stable", "coordinator-crash-replicated"])
 def test_a_run_with_decoded_messages_has_the_digest_of_a_run_with_sent_ones(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
