@@ -96,6 +96,7 @@ OTHER_LOADS = {
     "custom-assignor-with-generation": "calm: an application takes no time",
     "custom-assignor-without-generation": "calm: an application takes no time",
     "cooperative-scale-out-ten-at-once": "two members have what three brokers send at once: fewer polls",
+    "reassign-forty-partitions": "few records on forty partitions that move, so that it runs in seconds",
     "streams-scale-up": "its instances' tasks do the work, not the loop around the consumer",
     "slow-consumer": "members that are overloaded are what it is about",
     "thundering-herd-100": "a hundred members that rarely fetch, so that it runs in seconds",
