@@ -207,9 +207,8 @@ class Run:
         self.scenario = scenario
         self.writer = TraceWriter(sink, header)
         written: Recorder = LiveWriter(self.writer) if live else self.writer
-        network = scenario.network
+        network, draws = scenario.network, scenario.draws
         choices = Seeded(seed) if choices is None else choices
-        draws = scenario.draws
         resends, of_network = draws.of(DrawName.NETWORK_RETRANSMIT) is not None, Drawn(choices, draws, "network")
         wakes = draws.of(DrawName.THREAD_WAKE) is not None
         self.world = World(

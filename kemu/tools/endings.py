@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 
-class Kept(Enum):
+class KeptResult(Enum):
     """The results that remain when a signal ends a command."""
 
     NOTHING = "nothing was made; the line on standard error names the command to repeat"
@@ -16,36 +16,40 @@ class Kept(Enum):
     TABLES = "the tables of earlier analyses; the command to repeat adds the other runs"
 
 
-KEPT: Mapping[str, Kept] = {
-    "run": Kept.PART,
-    "run --seeds": Kept.RUNS,
-    "run --live": Kept.PART,
-    "compare": Kept.RUNS,
-    "scale": Kept.PART,
-    "import": Kept.FILE,
-    "scenarios": Kept.NOTHING,
-    "swarm": Kept.RUNS,
-    "swarm --seed": Kept.FILE,
-    "explore": Kept.RUNS,
-    "shrink": Kept.SMALLEST,
-    "bugs": Kept.NOTHING,
-    "bugs ID": Kept.PART,
-    "bugs --find": Kept.RUNS,
-    "report": Kept.FILE,
-    "explain": Kept.NOTHING,
-    "replay": Kept.NOTHING,
-    "history": Kept.NOTHING,
-    "coverage": Kept.RUNS,
-    "assign": Kept.NOTHING,
-    "compare-assignors": Kept.NOTHING,
-    "assign-tasks": Kept.NOTHING,
-    "plan-reassignment": Kept.FILE,
-    "campaign": Kept.CHUNKS,
-    "analyze": Kept.TABLES,
-    "query": Kept.NOTHING,
-    "help": Kept.NOTHING,
-    "describe": Kept.NOTHING,
-    "schema": Kept.FILE,
+KEPT: Mapping[str, KeptResult] = {
+    "run": KeptResult.PART,
+    "run --seeds": KeptResult.RUNS,
+    "run --live": KeptResult.PART,
+    "compare": KeptResult.RUNS,
+    "scale": KeptResult.PART,
+    "advise": KeptResult.RUNS,
+    "import": KeptResult.FILE,
+    "import-log": KeptResult.FILE,
+    "scenarios": KeptResult.NOTHING,
+    "swarm": KeptResult.RUNS,
+    "swarm --seed": KeptResult.FILE,
+    "explore": KeptResult.RUNS,
+    "shrink": KeptResult.SMALLEST,
+    "bugs": KeptResult.NOTHING,
+    "bugs ID": KeptResult.PART,
+    "bugs --find": KeptResult.RUNS,
+    "report": KeptResult.FILE,
+    "explain": KeptResult.NOTHING,
+    "replay": KeptResult.NOTHING,
+    "diagnose": KeptResult.NOTHING,
+    "reproduce": KeptResult.FILE,
+    "history": KeptResult.NOTHING,
+    "coverage": KeptResult.RUNS,
+    "assign": KeptResult.NOTHING,
+    "compare-assignors": KeptResult.NOTHING,
+    "assign-tasks": KeptResult.NOTHING,
+    "plan-reassignment": KeptResult.FILE,
+    "campaign": KeptResult.CHUNKS,
+    "analyze": KeptResult.TABLES,
+    "query": KeptResult.NOTHING,
+    "help": KeptResult.NOTHING,
+    "describe": KeptResult.NOTHING,
+    "schema": KeptResult.FILE,
 }
 """Command, with the option that makes a difference -> what the command keeps."""
 

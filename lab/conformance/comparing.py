@@ -45,7 +45,7 @@ TOO_UNLIKELY = 0.01
 """A number of outliers with a lower probability is not due to chance."""
 
 
-class Standing(StrEnum):
+class RowMark(StrEnum):
     """The result of comparing a row."""
 
     AGREES = "agrees"
@@ -56,7 +56,7 @@ class Standing(StrEnum):
     NOT_COMPARED = "not compared"
 
 
-class Kind(StrEnum):
+class RowKind(StrEnum):
     """The kind of a row."""
 
     HOLDS = "holds"
@@ -72,10 +72,10 @@ class Kind(StrEnum):
     DOWNTIME = "downtime"
 
 
-OUTCOMES = (Kind.HOLDS, Kind.GENERATIONS, Kind.MEMBERS, Kind.LEADER, Kind.OWNERS, Kind.ORDER)
+OUTCOMES = (RowKind.HOLDS, RowKind.GENERATIONS, RowKind.MEMBERS, RowKind.LEADER, RowKind.OWNERS, RowKind.ORDER)
 """Kinds whose values are equal or not."""
-COUNTS = (Kind.TOTAL, Kind.ERROR)
-DURATIONS = (Kind.REBALANCE, Kind.DOWNTIME)
+COUNTS = (RowKind.TOTAL, RowKind.ERROR)
+DURATIONS = (RowKind.REBALANCE, RowKind.DOWNTIME)
 """Kinds whose values are seconds."""
 
 
@@ -91,7 +91,7 @@ class SeedRange:
 
 
 @frozen
-class Row:
+class ComparedRow:
     """A compared row.
 
     ``kafka``: Kafka's value; None for an outcome. ``runs``: number of the emulator's runs that are compared;
@@ -101,14 +101,14 @@ class Row:
 
     plan: str
     name: str
-    kind: Kind
+    kind: RowKind
     kafka: float | None
     emulated: SeedRange | None
     runs_like_it: int
     runs: int
     values: int
     rank: float | None
-    standing: Standing
+    standing: RowMark
     why: str = ""
     """Name of the excuse, or the first difference of an order."""
 
@@ -141,12 +141,12 @@ class Comparison:
     fitted: bool
     runs: int
     held: int
-    rows: tuple[Row, ...]
+    rows: tuple[ComparedRow, ...]
 
     @property
     def is_undecided(self) -> bool:
         """Whether a row differs or could not be compared, so that more runs may help."""
-        doubtful = (Standing.DIFFERS, Standing.NOT_COMPARED)
+        doubtful = (RowMark.DIFFERS, RowMark.NOT_COMPARED)
         return self.held == self.runs and any(row.standing in doubtful for row in self.rows)
 
 
@@ -167,13 +167,13 @@ def compare(kafka: Course, emulated: Sequence[Course], *, excuses: Sequence[Excu
     """Compare a run of Kafka with one or more runs of the emulator."""
     rows = _Rows(kafka, emulated, excuses)
     rows.holds()
-    rows.outcome("generations", Kind.GENERATIONS, lambda course: len(course.rebalances), emulated)
-    rows.outcome("members of all generations", Kind.MEMBERS, _members, emulated)
+    rows.outcome("generations", RowKind.GENERATIONS, lambda course: len(course.rebalances), emulated)
+    rows.outcome("members of all generations", RowKind.MEMBERS, _members, emulated)
     for place in range(len(kafka.rebalances)):
         rows.generation(place)
     alike = [course for course in emulated if _members(course) == _members(kafka)]
-    rows.measured("downtime, sum", Kind.DOWNTIME, lambda course: course.downtime_sum_ms / 1000, alike)
-    rows.measured("downtime, longest", Kind.DOWNTIME, lambda course: course.downtime_longest_ms / 1000, alike)
+    rows.measured("downtime, sum", RowKind.DOWNTIME, lambda course: course.downtime_sum_ms / 1000, alike)
+    rows.measured("downtime, longest", RowKind.DOWNTIME, lambda course: course.downtime_longest_ms / 1000, alike)
     if kafka.exchanges:
         rows.totals()
         rows.errors()
@@ -186,7 +186,7 @@ class _Rows:
     """Collects the rows of one run of Kafka."""
 
     def __init__(self, kafka: Course, emulated: Sequence[Course], excuses: Sequence[Excuse]) -> None:
-        self.found: list[Row] = []
+        self.found: list[ComparedRow] = []
         self._kafka = kafka
         self._emulated = emulated
         self._excuses = [each for each in excuses if each.condition(kafka)]
@@ -195,24 +195,24 @@ class _Rows:
         """Add the verdicts of the runs."""
         held = sum(course.verdict == "holds" for course in self._emulated)
         broken = Counter(course.verdict for course in self._emulated if course.verdict != "holds")
-        standing = Standing.AGREES if held == len(self._emulated) else Standing.DIFFERS
+        standing = RowMark.AGREES if held == len(self._emulated) else RowMark.DIFFERS
         why = ", ".join(f"{count} {verdict}" for verdict, count in sorted(broken.items()))
         values = len(broken) + (held > 0)
-        self._add("runs that hold", Kind.HOLDS, None, None, held, len(self._emulated), values, None, standing, why)
+        self._add("runs that hold", RowKind.HOLDS, None, None, held, len(self._emulated), values, None, standing, why)
 
-    def outcome(self, name: str, kind: Kind, of: Callable[[Course], object], runs: Sequence[Course]) -> None:
+    def outcome(self, name: str, kind: RowKind, of: Callable[[Course], object], runs: Sequence[Course]) -> None:
         """Add a row that is equal or not."""
         theirs, ours = of(self._kafka), [of(course) for course in runs]
         equal, values = sum(each == theirs for each in ours), len({repr(each) for each in ours})
         if len(runs) < min(FEWEST_RUNS, len(self._emulated)):
-            standing, why = Standing.NOT_COMPARED, ""
+            standing, why = RowMark.NOT_COMPARED, ""
         elif equal > RARE * len(runs):
-            standing, why = Standing.AGREES, ""
+            standing, why = RowMark.AGREES, ""
         else:
             standing, why = self._excused(name, None, None)
         self._add(name, kind, None, None, equal, len(runs), values, None, standing, why)
 
-    def measured(self, name: str, kind: Kind, of: Callable[[Course], float | None], runs: Sequence[Course]) -> None:
+    def measured(self, name: str, kind: RowKind, of: Callable[[Course], float | None], runs: Sequence[Course]) -> None:
         """Add a number that must lie within the range of the runs. Runs without the figure are left out."""
         theirs, ours = of(self._kafka), [value for course in runs if (value := of(course)) is not None]
         if theirs is not None:
@@ -223,27 +223,27 @@ class _Rows:
         seen, so_far = self._kafka.rebalances[place], _members(self._kafka)[: place + 1]
         alike = [course for course in self._emulated if _members(course)[: place + 1] == so_far]
         if seen.leader:
-            self.outcome(f"leader {seen.generation}", Kind.LEADER, lambda it: it.rebalances[place].leader, alike)
-        self.outcome(f"owners {seen.generation}", Kind.OWNERS, lambda it: it.rebalances[place].owners, alike)
+            self.outcome(f"leader {seen.generation}", RowKind.LEADER, lambda it: it.rebalances[place].leader, alike)
+        self.outcome(f"owners {seen.generation}", RowKind.OWNERS, lambda it: it.rebalances[place].owners, alike)
 
         def took_s(course: Course) -> float | None:
             took_ms = course.rebalances[place].took_ms
             return None if took_ms is None else took_ms / 1000
 
-        self.measured(f"rebalance {seen.generation}", Kind.REBALANCE, took_s, alike)
+        self.measured(f"rebalance {seen.generation}", RowKind.REBALANCE, took_s, alike)
 
     def totals(self) -> None:
         """Add the number of responses to each member by API."""
         theirs, ours = totals_by_member(self._kafka), [totals_by_member(course) for course in self._emulated]
         for member, api in sorted({name for each in (theirs, *ours) for name in each}, key=_by_member):
             counts = [each.get((member, api), 0) for each in ours]
-            self._number(f"{member} {api}", Kind.TOTAL, theirs.get((member, api), 0), counts)
+            self._number(f"{member} {api}", RowKind.TOTAL, theirs.get((member, api), 0), counts)
 
     def errors(self) -> None:
         """Add the number of responses to members with each error, by API."""
         for name in sorted({name for course in (self._kafka, *self._emulated) for name in course.errors}):
             counts = [course.errors.get(name, 0) for course in self._emulated]
-            self._number(name, Kind.ERROR, self._kafka.errors.get(name, 0), counts)
+            self._number(name, RowKind.ERROR, self._kafka.errors.get(name, 0), counts)
 
     def connections(self) -> None:
         """Add the order of the responses on each connection, and the periodic responses in this order."""
@@ -255,16 +255,16 @@ class _Rows:
             alike = [each for each in ours if each.order == theirs.order]
             if any((*theirs.gaps, *(gap for each in alike for gap in each.gaps))):
                 off = _distances(theirs, alike)
-                self._number(f"{place}, between", Kind.BETWEEN, off[0], off[1:])
+                self._number(f"{place}, between", RowKind.BETWEEN, off[0], off[1:])
 
     def _order(self, name: str, theirs: "_InOrder", ours: Sequence["_InOrder"]) -> None:
         alike, values = list(ours), len({each.order for each in ours})
         equal = sum(each.order == theirs.order for each in ours)
-        standing, why = Standing.AGREES, ""
+        standing, why = RowMark.AGREES, ""
         for at, step in enumerate([*theirs.order, END] if equal <= RARE * len(ours) else ()):
             if len(alike) < min(FEWEST_RUNS, len(ours)):
                 why = f"compared until response {at} of {len(theirs.order)}"
-                standing = Standing.NOT_COMPARED
+                standing = RowMark.NOT_COMPARED
                 break
             here = [(*each.order, END)[at] for each in alike]
             if here.count(step) <= RARE * len(alike):
@@ -273,18 +273,18 @@ class _Rows:
                 standing, why = self._excused(name, None, None, difference)
                 break
             alike = [each for each, its in zip(alike, here, strict=True) if its == step]
-        self._add(name, Kind.ORDER, None, None, equal, len(ours), values, None, standing, why)
+        self._add(name, RowKind.ORDER, None, None, equal, len(ours), values, None, standing, why)
 
-    def _number(self, name: str, kind: Kind, theirs: float, ours: Sequence[float]) -> None:
+    def _number(self, name: str, kind: RowKind, theirs: float, ours: Sequence[float]) -> None:
         values = len(set(ours))
         exactly = kind in COUNTS and values <= WIDE
         if not exactly and len(ours) < FEWEST_RUNS:
-            self._add(name, kind, theirs, None, 0, len(ours), values, None, Standing.NOT_COMPARED)
+            self._add(name, kind, theirs, None, 0, len(ours), values, None, RowMark.NOT_COMPARED)
             return
         spread, equal = range_of(ours), ours.count(theirs)
-        least = theirs if kind is Kind.BETWEEN else spread.least
+        least = theirs if kind is RowKind.BETWEEN else spread.least
         if equal > RARE * len(ours) if exactly else least <= theirs <= spread.most:
-            standing, why = Standing.AGREES, ""
+            standing, why = RowMark.AGREES, ""
         else:
             standing, why = self._excused(name, theirs, spread)
         rank = rank_of(theirs, ours)
@@ -292,29 +292,29 @@ class _Rows:
 
     def _excused(
         self, name: str, theirs: float | None, ours: SeedRange | None, otherwise: str = ""
-    ) -> tuple[Standing, str]:
+    ) -> tuple[RowMark, str]:
         """The standing of a row that does not agree, with the excuse that allows the difference."""
         for each in self._excuses:
             between = (ours.least, ours.most) if ours is not None else None
             if each.allows(self._kafka, name, theirs, between):
-                return (Standing.KNOWN if each.is_a_fault else Standing.RACE), each.name
-        return Standing.DIFFERS, otherwise
+                return (RowMark.KNOWN if each.is_a_fault else RowMark.RACE), each.name
+        return RowMark.DIFFERS, otherwise
 
     def _add(
         self,
         name: str,
-        kind: Kind,
+        kind: RowKind,
         kafka: float | None,
         emulated: SeedRange | None,
         like_it: int,
         runs: int,
         values: int,
         rank: float | None,
-        standing: Standing,
+        standing: RowMark,
         why: str = "",
     ) -> None:
         plan = self._kafka.plan
-        self.found.append(Row(plan, name, kind, kafka, emulated, like_it, runs, values, rank, standing, why))
+        self.found.append(ComparedRow(plan, name, kind, kafka, emulated, like_it, runs, values, rank, standing, why))
 
 
 END = "nothing more"
@@ -378,14 +378,14 @@ def allow_for_chance(compared: Sequence[Comparison]) -> list[Comparison]:
     return [
         attrs.evolve(
             plan,
-            rows=tuple(attrs.evolve(row, standing=Standing.CHANCE) if _is_outlier(row) else row for row in plan.rows),
+            rows=tuple(attrs.evolve(row, standing=RowMark.CHANCE) if _is_outlier(row) else row for row in plan.rows),
         )
         for plan in compared
     ]
 
 
-def _is_outlier(row: Row) -> bool:
-    if row.standing is not Standing.DIFFERS or row.emulated is None or row.kafka is None or row.values <= WIDE:
+def _is_outlier(row: ComparedRow) -> bool:
+    if row.standing is not RowMark.DIFFERS or row.emulated is None or row.kafka is None or row.values <= WIDE:
         return False
     ours = row.emulated
     width = ours.most - ours.least
@@ -402,23 +402,23 @@ def most_by_chance(rows: int, expected: float) -> int:
     return rows
 
 
-def differing(compared: Iterable[Comparison]) -> list[Row]:
+def differing(compared: Iterable[Comparison]) -> list[ComparedRow]:
     """Every row whose result is "differs"."""
-    return [row for plan in compared for row in plan.rows if row.standing is Standing.DIFFERS]
+    return [row for plan in compared for row in plan.rows if row.standing is RowMark.DIFFERS]
 
 
-def evidence(rows: Iterable[Row]) -> list[Row]:
+def evidence(rows: Iterable[ComparedRow]) -> list[ComparedRow]:
     """The rows that are compared and no constants that agree."""
     return [
         row
         for row in rows
-        if row.standing is not Standing.NOT_COMPARED and not (row.is_constant and row.standing is Standing.AGREES)
+        if row.standing is not RowMark.NOT_COMPARED and not (row.is_constant and row.standing is RowMark.AGREES)
     ]
 
 
 def uses(compared: Iterable[Comparison], *, excuses: Sequence[Excuse] = EXCUSES) -> dict[str, int]:
     """Name of an excuse -> number of rows that the excuse allowed. An unused excuse has the number 0."""
     by_name = Counter(
-        row.why for plan in compared for row in plan.rows if row.standing in (Standing.RACE, Standing.KNOWN)
+        row.why for plan in compared for row in plan.rows if row.standing in (RowMark.RACE, RowMark.KNOWN)
     )
     return {each.name: by_name[each.name] for each in excuses}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from attrs import frozen
 from scipy.stats import kstest
 
-from lab.conformance.comparing import DURATIONS, Comparison, Row, Standing, evidence
+from lab.conformance.comparing import DURATIONS, ComparedRow, Comparison, RowMark, evidence
 
 LEAST_RUNS = 3
 """Least number of runs of Kafka for a test of one row."""
@@ -31,13 +31,13 @@ def uniformity(ranks: Sequence[float]) -> float:
     return float(kstest(ranks, "uniform").pvalue) if ranks else 1.0
 
 
-def measured(compared: Iterable[Comparison]) -> list[Row]:
+def measured(compared: Iterable[Comparison]) -> list[ComparedRow]:
     """The durations that are evidence and have a rank."""
     rows = evidence(row for plan in compared for row in plan.rows)
     return [row for row in rows if row.kind in DURATIONS and row.rank is not None]
 
 
-def inside(rows: Sequence[Row]) -> int:
+def inside(rows: Sequence[ComparedRow]) -> int:
     """Number of rows whose value lies in the 5-95 % range."""
     return sum(row.is_inside for row in rows)
 
@@ -47,7 +47,7 @@ def over_several_runs(compared: Sequence[Comparison]) -> list[RowTest]:
     ranks: dict[tuple[str, str], list[float]] = {}
     for plan in compared:
         for row in plan.rows:
-            if row.rank is not None and row.values > 1 and row.standing is not Standing.NOT_COMPARED:
+            if row.rank is not None and row.values > 1 and row.standing is not RowMark.NOT_COMPARED:
                 ranks.setdefault((plan.plan, row.name), []).append(row.rank)
     tests = [
         RowTest(plan, name, len(found), uniformity(found))

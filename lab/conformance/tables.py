@@ -8,10 +8,10 @@ import attrs
 from lab.conformance.comparing import (
     DURATIONS,
     OUTCOMES,
+    ComparedRow,
     Comparison,
-    Kind,
-    Row,
-    Standing,
+    RowKind,
+    RowMark,
     differing,
     evidence,
     uses,
@@ -82,9 +82,9 @@ def _of_sample(sample: str, plans: Sequence[Comparison]) -> list[str]:
     rows = [row for plan in plans for row in plan.rows]
     counted, durations = evidence(rows), measured(plans)
     outcomes = [row for row in counted if row.kind in OUTCOMES]
-    agree = sum(row.standing is Standing.AGREES for row in counted)
-    constants = sum(row.is_constant and row.standing is Standing.AGREES for row in rows)
-    missing = sum(row.standing is Standing.NOT_COMPARED for row in rows)
+    agree = sum(row.standing is RowMark.AGREES for row in counted)
+    constants = sum(row.is_constant and row.standing is RowMark.AGREES for row in rows)
+    missing = sum(row.standing is RowMark.NOT_COMPARED for row in rows)
     lines = [
         f"- {sample}, {len(plans)} runs of Kafka: {agree} of {len(counted)} rows agree, {len(differing(plans))} differ;"
         f" {constants} constants agree and are no evidence, {missing} rows are not compared",
@@ -106,27 +106,27 @@ def _heading(plan: Comparison) -> str:
     return f"{plan.plan}  ({sample}; {plan.held} of {plan.runs} runs hold)"
 
 
-def _shown(plan: Comparison) -> list[Row]:
+def _shown(plan: Comparison) -> list[ComparedRow]:
     """The rows without the constants that agree."""
-    return [row for row in plan.rows if not (row.is_constant and row.standing is Standing.AGREES)]
+    return [row for row in plan.rows if not (row.is_constant and row.standing is RowMark.AGREES)]
 
 
 def _constants(plan: Comparison) -> str:
     return f"{len(plan.rows) - len(_shown(plan))} constants agree"
 
 
-def _share(row: Row) -> str:
+def _share(row: ComparedRow) -> str:
     return f"{row.runs_like_it} of {row.runs} seeds, {row.probability:.1%}"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    mark = "" if row.standing is Standing.AGREES else "DIFFERS" if row.standing is Standing.DIFFERS else row.standing
+def _cells(row: ComparedRow) -> tuple[str, ...]:
+    mark = "" if row.standing is RowMark.AGREES else "DIFFERS" if row.standing is RowMark.DIFFERS else row.standing
     ours = row.emulated
     spread = ""
     if ours is not None:
         least, low, high, most = (_number(row, each) for each in (ours.least, ours.low, ours.high, ours.most))
         spread = f"{least}, {low} - {high}, {most}"
-    like_it = _share(row) if row.kind not in DURATIONS and row.kind is not Kind.BETWEEN else f"{row.runs} seeds"
+    like_it = _share(row) if row.kind not in DURATIONS and row.kind is not RowKind.BETWEEN else f"{row.runs} seeds"
     kafka = "" if row.kafka is None else _number(row, row.kafka)
     return (row.name, kafka, spread, like_it, "" if row.rank is None else f"{row.rank:.3f}", mark, row.why)
 
@@ -145,7 +145,7 @@ def _overview(plan: Comparison) -> tuple[str, ...]:
     )
 
 
-def _number(row: Row, value: float) -> str:
+def _number(row: ComparedRow, value: float) -> str:
     return f"{value:.3f}" if row.kind in DURATIONS else f"{value:g}"
 
 

@@ -21,7 +21,7 @@ from kemu.emulator.trace.blocks import MAGIC
 from kemu.tools import exits, interrupt
 from kemu.tools.cli import COMMANDS, main
 from kemu.tools.determinism.watch import SweepWatch
-from kemu.tools.endings import KEPT, Kept
+from kemu.tools.endings import KEPT, KeptResult
 
 TINY = 'duration = "1s"\n[topics.orders]\npartitions = 1\n[groups.g]\nmembers = 1\ntopics = ["orders"]\n'
 STREAMS = """\
@@ -44,6 +44,13 @@ OFFSETS = (
     "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID\n"
     "g     orders 0        10             15             5   c-1-aaaa    /h   c-1\n"
 )
+LOG = (
+    "[2023-02-01 12:00:00,100] INFO [GroupCoordinator 1]: Preparing to rebalance group g in state PreparingRebalance "
+    "with old generation 12 (__consumer_offsets-22) (reason: Adding new member c-1-aaaa with group instance id None) "
+    "(kafka.coordinator.group.GroupCoordinator)\n"
+    "[2023-02-01 12:00:03,100] INFO [GroupCoordinator 1]: Stabilized group g generation 13 (__consumer_offsets-22) "
+    "with 1 members (kafka.coordinator.group.GroupCoordinator)\n"
+)
 LINES: Mapping[str, tuple[str, ...]] = {
     "run": ("run", "tiny.toml", "--trace", "made.kemu", "--report", "made.html"),
     "run --seeds": ("run", "tiny.toml", "--seeds", "1:3", "--jobs", "1"),
@@ -59,6 +66,19 @@ LINES: Mapping[str, tuple[str, ...]] = {
         "1",
     ),
     "scale": ("scale", "app.toml", "--add", "1", "--at", "1s", "--trace", "made.kemu"),
+    "advise": (
+        "advise",
+        "tiny.toml",
+        "--try",
+        "groups.g.config.session.timeout.ms=20000",
+        "--seeds",
+        "1:11",
+        "--jobs",
+        "1",
+    ),
+    "import-log": ("import-log", "broker.log", "--out", "made.kemu"),
+    "diagnose": ("diagnose", "small.kemu"),
+    "reproduce": ("reproduce", "broker.log", "--out", "made.toml"),
     "import": ("import", "offsets.txt", "--out", "made.toml"),
     "scenarios": ("scenarios",),
     "swarm": ("swarm", "tiny.toml", "--seeds", "1:2", "--jobs", "1"),
@@ -123,6 +143,7 @@ def place(tmp_path: Path, small: bytes, monkeypatch: pytest.MonkeyPatch) -> Iter
         "tiny.toml": TINY.encode(),
         "app.toml": STREAMS.encode(),
         "offsets.txt": OFFSETS.encode(),
+        "broker.log": LOG.encode(),
         "group.json": GROUP.encode(),
         "tasks.json": TASKS.encode(),
         "a.json": (ASSIGNMENT % "1").encode(),
@@ -243,20 +264,20 @@ def test_a_signal_ends_a_command_as_the_table_says(
     check_kept(KEPT[row], place, said.out + said.err)
 
 
-def check_kept(kept: Kept, place: Path, said: str) -> None:
+def check_kept(kept: KeptResult, place: Path, said: str) -> None:
     """The files of the folder, and the printed lines, are what the table says."""
     for made in place.glob("made*"):
         if made.suffix == ".part":
-            assert kept is Kept.PART
+            assert kept is KeptResult.PART
             assert f"the trace so far is in {made.name}" in said
         elif made.suffix == ".kemu":
             content = made.read_bytes()
-            assert content == MAGIC or (kept is Kept.PART and whole_trace(made))
+            assert content == MAGIC or (kept is KeptResult.PART and whole_trace(made))
         elif made.is_file():
             assert made.read_text(encoding="utf-8").endswith(("\n", "}", "</html>"))
-    if kept is Kept.RUNS and "interrupted: " in said:
+    if kept is KeptResult.RUNS and "interrupted: " in said:
         assert " finished; " in said
-    if kept is Kept.SMALLEST:
+    if kept is KeptResult.SMALLEST:
         assert {path.name for path in place.glob("*made*")} in (
             {"made.kemu"},
             {"made.kemu", "made.toml", "test_made.py"},

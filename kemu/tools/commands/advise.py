@@ -50,9 +50,7 @@ UNCHANGED = "unchanged"
 @click.option("--by", type=click.Choice(list(RANKED_BY)), default="downtime", show_default=True,
               help="Rank the changes by this figure.")  # fmt: skip
 @click.option("--try", "tried", metavar="CHANGE", multiple=True, help="Try only this change; repeatable.")
-@click.option(
-    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="ProposedChange a key of the scenario; repeatable."
-)
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
 @click.option("--seeds", metavar="A:B", default=SEEDS, show_default=True, help="Run the seeds A to B, both included.")
 @jobs_option

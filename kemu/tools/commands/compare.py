@@ -131,10 +131,9 @@ def compare(
     if report is not None:
         check_out(report, [scenario])
     loaded = with_values(load_scenario(scenario), settings)
-    if actions:
-        loaded = with_actions(loaded, actions)
+    loaded = with_actions(loaded, actions) if actions else loaded
     variants = variants_of(profiles, assignors, loaded.profile)
-    chosen = seed_range(seeds)
+    chosen, changes = seed_range(seeds), (settings, actions, random_faults)
     if not loaded.groups and any(variant.assignors for variant in variants):
         raise BadInput(f"{scenario} has no group, and the variants have assignors: give --profiles alone")
     scenarios = [variant.of(loaded) for variant in variants]
@@ -158,7 +157,7 @@ def compare(
                 with interrupt.deferred():
                     runs.append(run)
                     drawn = with_random_faults(mine, seed, random_faults) if random_faults else mine
-                    command = _command(scenario, variant, seed, settings, actions, random_faults)
+                    command = _command(scenario, variant, seed, *changes)
                     watch.saw(SweptRun(drawn, seed, variant.profile, command), run.digest)
         done = len(runs) // len(variants)
         if interrupt.happened and not done:
@@ -170,9 +169,7 @@ def compare(
         ]
         for variant, row in zip(variants, rows, strict=True):
             for each in row["failing"]:
-                each["command"] = _command_of_run(
-                    scenario, loaded, variant, each["seed"], settings, actions, random_faults
-                )
+                each["command"] = _command_of_run(scenario, loaded, variant, each["seed"], *changes)
         with_differences(rows)
         if report is not None:
             compared = ComparisonReport(

@@ -225,8 +225,6 @@ def _colours(entry: Entry) -> Iterator[str | None]:
         yield from repeat(COLOURS.get(kind))
 
 
-def _by_number(actor: str) -> tuple[str, int, str]:
+def _by_number(actor: str) -> tuple[str, ...]:
     """Sort key of actors that puts c2 before c10."""
-    host, _, part = actor.partition("/")
-    letters = host.rstrip("0123456789")
-    return letters, int(host[len(letters) :] or 0), part
+    return tuple(piece.zfill(20) if piece.isdigit() else piece for piece in re.split(r"(\d+)", actor))

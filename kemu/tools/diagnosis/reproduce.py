@@ -23,6 +23,7 @@ from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.frozen import frozen
+from kemu.protocol.names import broker_host, consumer_host
 from kemu.tools.errors import BadInput
 from kemu.tools.incident.from_trace import events_of_trace
 from kemu.tools.incident.incident import SECOND, Departure, How, Incident, apart_us, client_of
@@ -234,7 +235,7 @@ class _Reproducing:
                     free = host
                     break
             if free is None:
-                free = ReproducedHost(f"c{len(hosts) + 1}", each.client)
+                free = ReproducedHost(consumer_host(len(hosts) + 1), each.client)
                 hosts.append(free)
             free.lives.append(each)
         return hosts
@@ -478,7 +479,7 @@ class _Reproducing:
             if event.at_us is None:
                 continue
             key = str(event.broker if event.broker is not None else event.node or "")
-            host = f"b{ids.index(key)}" if key in ids else "b0"
+            host = broker_host(ids.index(key) if key in ids else 0)
             action = "start-host" if event.kind == "broker-started" else "close-host"
             if action == "close-host" and host in last:
                 continue  # several lines state one stop

@@ -45,3 +45,8 @@ def error_of(event: Event) -> str:
         if code.lower() in said or any(word in said for word in words):
             return code
     return ""
+
+
+def plural(number: int, noun: str) -> str:
+    """A number with its noun: "1 member", "2 members"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

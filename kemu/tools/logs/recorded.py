@@ -13,6 +13,7 @@ from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.trace.files import written_beside
 from kemu.emulator.trace.rows import NOTE, TOLD
 from kemu.emulator.trace.traces import Header, TraceWriter
+from kemu.protocol.names import broker_of
 from kemu.protocol.notes.groups import AssignmentReceived, JoinPhaseCompleted
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.protocol.wire.values import to_row
@@ -82,7 +83,7 @@ def _header(facts: LogFacts, summaries: Sequence[LogSummary], package: str) -> H
         "name": "logs",
         "summary": "Facts of the logs " + ", ".join(summary.file for summary in summaries),
         "duration": f"{min(max(facts.ended_us, 1), _LONGEST_US)}us",
-        "brokers": {"count": max((int(host[1:]) + 1 for host in facts.brokers), default=1)},
+        "brokers": {"count": max((broker_of(host) + 1 for host in facts.brokers), default=1)},
         "topics": {topic: {"partitions": partitions} for topic, partitions in topics.items()},
         "groups": {
             group: {"topics": list(topics), "members": len(hosts)} for group, hosts in facts.groups.items() if hosts

@@ -44,7 +44,7 @@ FIRST = ("error", "generation", "member_id", "instance_id", "leader")
 """Fields of a message that are printed before the other fields."""
 
 
-class Limits(NamedTuple):
+class TextLimits(NamedTuple):
     """The longest values that are printed whole."""
 
     items: int
@@ -55,8 +55,8 @@ class Limits(NamedTuple):
     """Characters of a message with its fields."""
 
 
-SHORT = Limits(items=8, value=60, message=72)
-WHOLE = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
+SHORT = TextLimits(items=8, value=60, message=72)
+WHOLE = TextLimits(sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 @frozen
@@ -71,7 +71,7 @@ class Entry:
 
 
 def entries_of(
-    trace: Trace, windows: Sequence[Window] | None = None, actors: Collection[str] = (), limits: Limits = SHORT
+    trace: Trace, windows: Sequence[Window] | None = None, actors: Collection[str] = (), limits: TextLimits = SHORT
 ) -> Iterator[Entry]:
     """Yield entries of a run in order, with its header and its end.
 
@@ -93,7 +93,9 @@ def entries_of(
 class _Reading:
     """Makes the wanted entries of a run from its records."""
 
-    def __init__(self, trace: Trace, windows: Sequence[Window] | None, actors: Collection[str], limits: Limits) -> None:
+    def __init__(
+        self, trace: Trace, windows: Sequence[Window] | None, actors: Collection[str], limits: TextLimits
+    ) -> None:
         self._limits = limits
         self._actors = frozenset(actors)
         self._windows = None if windows is None else deque(windows)
@@ -170,7 +172,7 @@ _NO_FATE = PacketRecord(0, 0, "", "", 0, "", 0, "", -1)
 # --- steps ---------------------------------------------------------------------------------------------------------
 
 
-def _step(step: Step, fates: dict[int, PacketRecord], packets: Packets, limits: Limits) -> Entry:
+def _step(step: Step, fates: dict[int, PacketRecord], packets: Packets, limits: TextLimits) -> Entry:
     event_text, event_data = _event(step.event, packets, limits)
     packets.sent(step.actor, step.effects)
     effects = [_effect(row, fates, step.at_us, limits) for row in step.effects]
@@ -209,7 +211,7 @@ def _place(step: Step | Broken) -> str:
     return f"{clock(step.at_us)} {step.seq:<7} {step.actor + life:16}"
 
 
-def _event(row: Row, packets: Packets, limits: Limits) -> tuple[str, dict[str, Any]]:
+def _event(row: Row, packets: Packets, limits: TextLimits) -> tuple[str, dict[str, Any]]:
     data: dict[str, Any] = {"name": rows.EVENT_NAMES[row[0]]}
     match row:
         case (rows.RECEIVED, packet_id):
@@ -234,7 +236,7 @@ def _event(row: Row, packets: Packets, limits: Limits) -> tuple[str, dict[str, A
             raise Malformed(f"{row!r:.80} is no row of an event")
 
 
-def _effect(row: Row, fates: dict[int, PacketRecord], at_us: int, limits: Limits) -> tuple[str, dict[str, Any]]:
+def _effect(row: Row, fates: dict[int, PacketRecord], at_us: int, limits: TextLimits) -> tuple[str, dict[str, Any]]:
     data: dict[str, Any] = {"name": rows.EFFECT_NAMES[row[0]]}
     match row:
         case (rows.SEND, packet_id, *_):
@@ -270,7 +272,7 @@ def effect_data(row: Row) -> dict[str, Any]:
     return _effect(row, {}, 0, SHORT)[1]
 
 
-def _sent(row: Row, fate: PacketRecord, at_us: int, limits: Limits) -> tuple[str, dict[str, Any]]:
+def _sent(row: Row, fate: PacketRecord, at_us: int, limits: TextLimits) -> tuple[str, dict[str, Any]]:
     _, packet_id, to, _, request_id, sealed = row
     text, message = _message(sealed, limits)
     said = f"(+{(fate.due_us - at_us) / 1000:.3f})" if fate.due_us >= 0 else f"({fate.verdict or 'no verdict'})"
@@ -281,7 +283,7 @@ def _sent(row: Row, fate: PacketRecord, at_us: int, limits: Limits) -> tuple[str
 # --- other records -------------------------------------------------------------------------------------------------
 
 
-def _other(record: Record, packets: Packets, limits: Limits) -> Entry:
+def _other(record: Record, packets: Packets, limits: TextLimits) -> Entry:
     match record:
         case PacketRecord():
             if record.verdict not in (SENT, "queued", "held", "released"):
@@ -332,7 +334,7 @@ def clock(at_us: int) -> str:
     return f"{minutes:02}:{rest // 1_000_000:02}.{rest % 1_000_000:06}"
 
 
-def _message(sealed: bytes, limits: Limits) -> tuple[str, dict[str, Any]]:
+def _message(sealed: bytes, limits: TextLimits) -> tuple[str, dict[str, Any]]:
     try:
         message, version = unseal(sealed)
     except CodecError as error:
@@ -347,12 +349,12 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def brief(value: object, limits: Limits = SHORT) -> str:
+def brief(value: object, limits: TextLimits = SHORT) -> str:
     """One line with the name of a note, fact or command, and the fields that differ from their defaults."""
     return f"{type(value).__name__}{_fields(value, limits)}"
 
 
-def _fields(value: Any, limits: Limits, first: tuple[str, ...] = ()) -> str:
+def _fields(value: Any, limits: TextLimits, first: tuple[str, ...] = ()) -> str:
     shown = []
     for field in sorted(attrs.fields(type(value)), key=lambda field: field.name not in first):
         item = getattr(value, field.name)
@@ -361,7 +363,7 @@ def _fields(value: Any, limits: Limits, first: tuple[str, ...] = ()) -> str:
     return " " + " ".join(shown) if shown else ""
 
 
-def _short(item: Any, limits: Limits) -> str:
+def _short(item: Any, limits: TextLimits) -> str:
     if isinstance(item, ErrorCode):
         return item.name
     if isinstance(item, bytes):

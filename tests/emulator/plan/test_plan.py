@@ -128,6 +128,8 @@ def test_every_kind_can_be_written_and_read(kind: str) -> None:
     if kind == "scale-down":
         row["to"] = "80%"
         known = attrs.evolve(known, streams=("g",))
+    if kind == "keep-instance":
+        known = attrs.evolve(known, streams=("g",), in_groups=(("c1", "g"),))
     for _ in samples:
         try:
             (entry,) = plan_from_dicts([row], known)

@@ -225,7 +225,7 @@ def test_every_command_names_a_damaged_index(command: str, recorded: tuple[Path,
     done = call(name, damaged, *options)
 
     assert done.exit_code == 2, done.output
-    assert f"Error: {damaged}: damaged block at byte {at} (the block's checksum is wrong)" in done.stderr
+    assert f"error: {damaged}: damaged block at byte {at} (the block's checksum is wrong)" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from kemu.emulator.scenario.scenario import Scenario
 from lab.conformance import plans
 from lab.conformance.__main__ import main
-from lab.conformance.comparing import COUNTS, Kind, compare, differing
+from lab.conformance.comparing import COUNTS, RowKind, compare, differing
 from lab.conformance.course import Course
 from lab.conformance.emulated import emulate
 from lab.conformance.timing import timed
@@ -150,7 +150,7 @@ def test_more_runs_are_made_before_a_row_is_said_to_differ(
 
     assert made == list(range(1, runs + 1))
     assert compared.runs == runs
-    assert {row.standing for row in compared.rows if row.kind is Kind.REBALANCE} == {standing}
+    assert {row.standing for row in compared.rows if row.kind is RowKind.REBALANCE} == {standing}
 
 
 def test_changes_of_the_emulator_in_this_process_are_in_force_in_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,10 @@ import attrs
 import pytest
 
 from lab.conformance.comparing import (
+    ComparedRow,
     Comparison,
-    Kind,
-    Row,
-    Standing,
+    RowKind,
+    RowMark,
     allow_for_chance,
     compare,
     differing,
@@ -50,7 +50,7 @@ def course(
     )
 
 
-def row(kafka: Course, emulated: Sequence[Course], name: str, *excuses: Excuse) -> Row:
+def row(kafka: Course, emulated: Sequence[Course], name: str, *excuses: Excuse) -> ComparedRow:
     """One row of the comparison."""
     return next(each for each in compare(kafka, emulated, excuses=excuses).rows if each.name == name)
 
@@ -75,9 +75,9 @@ def test_an_outcome_agrees_if_more_than_one_run_in_fifty_has_it(name: str, other
 
     agrees, seldom = (row(kafka, [kafka] * times + [other] * (50 - times), name) for times in (2, 1))
 
-    assert (agrees.standing, agrees.runs_like_it, agrees.runs) == (Standing.AGREES, 2, 50)
+    assert (agrees.standing, agrees.runs_like_it, agrees.runs) == (RowMark.AGREES, 2, 50)
     assert agrees.probability == 0.04
-    assert (seldom.standing, seldom.runs_like_it) == (Standing.DIFFERS, 1)
+    assert (seldom.standing, seldom.runs_like_it) == (RowMark.DIFFERS, 1)
 
 
 def test_a_run_that_does_not_hold_is_a_difference() -> None:
@@ -97,24 +97,24 @@ def test_totals_of_each_member_and_api_are_exact(commits: int) -> None:
 
     differs = row(theirs, [ours] * 40, "c1 OffsetCommit")
 
-    assert (differs.standing, differs.kafka, differs.runs_like_it) == (Standing.DIFFERS, commits, 0)
-    assert row(ours, [ours] * 40, "c1 OffsetCommit").standing is Standing.AGREES
+    assert (differs.standing, differs.kafka, differs.runs_like_it) == (RowMark.DIFFERS, commits, 0)
+    assert row(ours, [ours] * 40, "c1 OffsetCommit").standing is RowMark.AGREES
 
 
 def test_errors_of_an_api_are_exact_whichever_side_has_them() -> None:
     quiet, loud = course(1_000), course(1_000, errors={"Heartbeat UNKNOWN_MEMBER_ID": 1})
 
-    assert row(quiet, [loud] * 3, "Heartbeat UNKNOWN_MEMBER_ID").standing is Standing.DIFFERS
-    assert row(loud, [quiet] * 3, "Heartbeat UNKNOWN_MEMBER_ID").standing is Standing.DIFFERS
-    assert row(loud, [loud] * 3, "Heartbeat UNKNOWN_MEMBER_ID").standing is Standing.AGREES
+    assert row(quiet, [loud] * 3, "Heartbeat UNKNOWN_MEMBER_ID").standing is RowMark.DIFFERS
+    assert row(loud, [quiet] * 3, "Heartbeat UNKNOWN_MEMBER_ID").standing is RowMark.DIFFERS
+    assert row(loud, [loud] * 3, "Heartbeat UNKNOWN_MEMBER_ID").standing is RowMark.AGREES
 
 
 def test_a_value_between_two_values_that_alone_occur_differs() -> None:
     """A count with few values has no range."""
     runs = [course(1_000, told=[("Heartbeat", beats)]) for beats in (8, 16)] * 20
 
-    assert row(course(1_000, told=[("Heartbeat", 12)]), runs, "c1 Heartbeat").standing is Standing.DIFFERS
-    assert row(course(1_000, told=[("Heartbeat", 16)]), runs, "c1 Heartbeat").standing is Standing.AGREES
+    assert row(course(1_000, told=[("Heartbeat", 12)]), runs, "c1 Heartbeat").standing is RowMark.DIFFERS
+    assert row(course(1_000, told=[("Heartbeat", 16)]), runs, "c1 Heartbeat").standing is RowMark.AGREES
 
 
 def test_a_count_with_many_values_must_lie_among_them() -> None:
@@ -122,14 +122,14 @@ def test_a_count_with_many_values_must_lie_among_them() -> None:
 
     standing = [row(course(1_000, told=[("Metadata", n)]), runs, "c1 Metadata").standing for n in (99, 101, 138, 139)]
 
-    assert standing == [Standing.DIFFERS, Standing.AGREES, Standing.AGREES, Standing.DIFFERS]
+    assert standing == [RowMark.DIFFERS, RowMark.AGREES, RowMark.AGREES, RowMark.DIFFERS]
 
 
 @pytest.mark.parametrize(("took_ms", "agrees"), [(999, False), (1_000, True), (3_000, True), (3_001, False)])
 def test_a_duration_must_lie_between_the_least_and_the_most_without_tolerance(took_ms: int, agrees: bool) -> None:
     runs = [course(1_000 + 100 * step) for step in range(21)]
 
-    assert (row(course(took_ms), runs, "rebalance 1").standing is Standing.AGREES) is agrees
+    assert (row(course(took_ms), runs, "rebalance 1").standing is RowMark.AGREES) is agrees
 
 
 def test_a_generation_is_compared_with_runs_of_the_same_members_until_then() -> None:
@@ -137,7 +137,7 @@ def test_a_generation_is_compared_with_runs_of_the_same_members_until_then() -> 
     kafka, other = course(1_000, 2_000), course(9_000)
 
     assert row(kafka, [kafka] * 10 + [other] * 10, "rebalance 2").runs == 10
-    assert row(kafka, [kafka] * 9 + [other] * 11, "rebalance 2").standing is Standing.NOT_COMPARED
+    assert row(kafka, [kafka] * 9 + [other] * 11, "rebalance 2").standing is RowMark.NOT_COMPARED
 
 
 def test_each_response_of_an_order_is_compared_with_runs_of_the_same_order_before() -> None:
@@ -148,8 +148,8 @@ def test_each_response_of_an_order_is_compared_with_runs_of_the_same_order_befor
     differs = row(kafka, [like] * 12 + [other] * 88, "c1 coordinator, order")
     too_few = row(kafka, [like] * 9 + [other] * 91, "c1 coordinator, order")
 
-    assert (differs.standing, differs.why) == (Standing.DIFFERS, "after 1 responses: B, emulated C")
-    assert (too_few.standing, too_few.why) == (Standing.NOT_COMPARED, "compared until response 1 of 2")
+    assert (differs.standing, differs.why) == (RowMark.DIFFERS, "after 1 responses: B, emulated C")
+    assert (too_few.standing, too_few.why) == (RowMark.NOT_COMPARED, "compared until response 1 of 2")
     longer = row(kafka, [course(1_000, told=[("A", 1), ("B", 1), ("C", 1)])] * 20, "c1 coordinator, order")
     assert longer.why == "after 2 responses: nothing more, emulated C"
 
@@ -159,9 +159,9 @@ def test_a_member_that_only_one_side_answers_differs() -> None:
     silent = attrs.evolve(kafka, exchanges={})
     others = attrs.evolve(kafka, exchanges={**kafka.exchanges, "c2 coordinator": (("SyncGroup", 1),)})
 
-    assert row(others, [kafka] * 20, "c2 coordinator, order").standing is Standing.DIFFERS
-    assert row(kafka, [others] * 20, "c2 coordinator, order").standing is Standing.DIFFERS
-    assert row(attrs.evolve(kafka), [silent] * 20, "c1 SyncGroup").standing is Standing.DIFFERS
+    assert row(others, [kafka] * 20, "c2 coordinator, order").standing is RowMark.DIFFERS
+    assert row(kafka, [others] * 20, "c2 coordinator, order").standing is RowMark.DIFFERS
+    assert row(attrs.evolve(kafka), [silent] * 20, "c1 SyncGroup").standing is RowMark.DIFFERS
 
 
 def test_periodic_responses_at_other_places_differ_although_the_totals_agree() -> None:
@@ -169,9 +169,9 @@ def test_periodic_responses_at_other_places_differ_although_the_totals_agree() -
     runs = [course(1_000, told=[("Heartbeat", n), ("SyncGroup", 1), ("Heartbeat", 10 - n)]) for n in (1, 2)] * 10
     moved = course(1_000, told=[("Heartbeat", 9), ("SyncGroup", 1), ("Heartbeat", 1)])
 
-    assert row(moved, runs, "c1 Heartbeat").standing is Standing.AGREES
-    assert row(moved, runs, "c1 coordinator, between").standing is Standing.DIFFERS
-    assert row(runs[0], runs, "c1 coordinator, between").standing is Standing.AGREES
+    assert row(moved, runs, "c1 Heartbeat").standing is RowMark.AGREES
+    assert row(moved, runs, "c1 coordinator, between").standing is RowMark.DIFFERS
+    assert row(runs[0], runs, "c1 coordinator, between").standing is RowMark.AGREES
 
 
 def test_constants_that_agree_are_no_evidence_and_constants_that_differ_are() -> None:
@@ -197,7 +197,7 @@ def test_an_excuse_has_a_direction_and_a_bound(direction: Direction, bound: floa
 
     found = row(kafka, [ours] * 20, "c1 OffsetCommit", named)
 
-    assert (found.standing, found.why) == ((Standing.RACE, "why") if excused else (Standing.DIFFERS, ""))
+    assert (found.standing, found.why) == ((RowMark.RACE, "why") if excused else (RowMark.DIFFERS, ""))
 
 
 def test_an_excuse_has_a_condition_and_rows_and_is_counted() -> None:
@@ -207,7 +207,7 @@ def test_an_excuse_has_a_condition_and_rows_and_is_counted() -> None:
 
     compared = compare(kafka, [ours] * 20, excuses=(*useless, fault))
 
-    assert {each.name: each.standing for each in compared.rows if each.why} == {"c1 OffsetCommit": Standing.KNOWN}
+    assert {each.name: each.standing for each in compared.rows if each.why} == {"c1 OffsetCommit": RowMark.KNOWN}
     assert uses([compared], excuses=(*useless[:1], fault)) == {"why": 0, "fault": 1}
 
 
@@ -221,14 +221,14 @@ def test_an_outlier_is_chance_within_a_bound_and_if_there_are_few() -> None:
     """Three rows outside of 400 runs are too many for equal systems; one far outside is no chance at all."""
     runs = [course(1_000 + 5 * step, down_ms=5 * step + 500) for step in range(400)]
 
-    def standing(kafka: Course) -> dict[str, Standing]:
+    def standing(kafka: Course) -> dict[str, RowMark]:
         (compared,) = allow_for_chance([compare(kafka, runs, excuses=())])
         return {each.name: each.standing for each in compared.rows if each.rank is not None and each.values > 1}
 
     one, far, three = course(3_100, down_ms=600), course(6_000, down_ms=600), course(3_100, down_ms=2_600)
-    assert standing(one)["rebalance 1"] is Standing.CHANCE
-    assert standing(far)["rebalance 1"] is Standing.DIFFERS
-    assert set(standing(three).values()) == {Standing.DIFFERS}
+    assert standing(one)["rebalance 1"] is RowMark.CHANCE
+    assert standing(far)["rebalance 1"] is RowMark.DIFFERS
+    assert set(standing(three).values()) == {RowMark.DIFFERS}
 
 
 @pytest.mark.parametrize(("rows", "expected", "most"), [(0, 0.0, 0), (3, 0.015, 1), (100, 1.0, 4), (70, 7.0, 13)])
@@ -277,4 +277,4 @@ def test_the_recordings_in_which_times_were_measured_are_in_sample() -> None:
     recorded, live = (attrs.evolve(kafka, source=f"{source}: p") for source in (RECORDED, "Kafka 3.9.1, run live"))
 
     assert [compare(each, runs, excuses=()).fitted for each in (recorded, live)] == [True, False]
-    assert [each.kind for each in measured([compare(live, runs, excuses=())])] == [Kind.REBALANCE]
+    assert [each.kind for each in measured([compare(live, runs, excuses=())])] == [RowKind.REBALANCE]

@@ -27,7 +27,7 @@ from kemu.emulator.plan.links import install_on, link_words, on_link
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.units import duration_text
 
-MOST_CHANGES = 10_000
+_MOST_CHANGES = 10_000
 """Largest number of changes of priorities; each change is drawn in advance."""
 
 _Order = Annotated[int, Bounds(0)]
@@ -197,7 +197,7 @@ class LinkPriorities:
     order: _Order
     of: Annotated[str, OneOf("links", "hosts")] = "links"
     within_us: int
-    changes: Annotated[int, Bounds(0, MOST_CHANGES)] = 0
+    changes: Annotated[int, Bounds(0, _MOST_CHANGES)] = 0
     messages: Count = 1_000
     for_us: int = 0
 

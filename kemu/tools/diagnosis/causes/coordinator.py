@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
 from kemu.tools.incident.incident import SECOND, Incident, apart_us
-from kemu.tools.incident.words import LOADING, NOT_AVAILABLE, NOT_COORDINATOR
+from kemu.tools.incident.words import LOADING, NOT_AVAILABLE, NOT_COORDINATOR, plural
 from kemu.tools.logs.events import Event
 
 _HELPED = ("join-answered", "assignment-synced", "partitions-assigned", "heartbeat-ok", "session-begins", "commit-ok")
@@ -62,7 +62,7 @@ class CoordinatorLoading(KnownCause):
         if not answers:
             return None
         return Finding(
-            says=f"{len(answers)} request(s) were answered by a broker that did not serve the group",
+            says=f"{plural(len(answers), 'request')} answered by a broker that did not serve the group",
             confidence=0.8 if len(answers) > 1 else 0.6,
             evidence=tuple(answers),
         )
@@ -87,7 +87,8 @@ class CoordinatorMoved(KnownCause):
         if not named and (not unloaded or incident.of("coordinator-stops", "broker-stops", "controlled-shutdown")):
             return None
         return Finding(
-            says=f"the coordinator changed: {len(named) // 2} change(s) of its broker, {len(unloaded)} unload(s)",
+            says=f"the coordinator changed: {plural(len(named) // 2, 'change')} of its broker, "
+            f"{plural(len(unloaded), 'unload')}",
             confidence=0.8 if named else 0.6,
             evidence=tuple(dict.fromkeys((*unloaded, *named))),
             against=() if named else ("the log of the new coordinator is missing",),

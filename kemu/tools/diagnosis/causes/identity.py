@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
 from kemu.tools.incident.incident import Incident
-from kemu.tools.incident.words import FENCED, FULL, NO_COMMON_PROTOCOL, NOT_ALLOWED
+from kemu.tools.incident.words import FENCED, FULL, NO_COMMON_PROTOCOL, NOT_ALLOWED, plural
 
 
 class StaticIdUsedTwice(KnownCause):
@@ -27,7 +27,8 @@ class StaticIdUsedTwice(KnownCause):
         if not fenced and not often:
             return None
         return Finding(
-            says=f"{len(fenced)} request(s) of fenced members, {len(often)} instance(s) replaced several times",
+            says=f"{plural(len(fenced), 'request')} of fenced members, "
+            f"{plural(len(often), 'instance')} replaced several times",
             confidence=0.9 if fenced else 0.5,
             evidence=tuple(dict.fromkeys((*fenced, *replaced))),
             against=() if fenced else ("a process that restarts is replaced, too",),
@@ -44,7 +45,7 @@ class _Refused(KnownCause):
         told = incident.with_error(self.code)
         if not told:
             return None
-        return Finding(says=f"{len(told)} answer(s) {self.code}", confidence=0.95, evidence=tuple(told))
+        return Finding(says=f"{plural(len(told), 'answer')} {self.code}", confidence=0.95, evidence=tuple(told))
 
 
 class AssignorMismatch(_Refused):

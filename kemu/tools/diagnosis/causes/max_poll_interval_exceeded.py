@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
 from kemu.tools.incident.incident import SECOND, Departure, How, Incident, apart_us
+from kemu.tools.incident.words import plural
 
 SHOWN = 3
 """Most members whose work is estimated in the text."""
@@ -29,7 +30,7 @@ class MaxPollIntervalExceeded(KnownCause):
             stated = [each for each in gone if each.how is How.POLL_TIMEOUT]
             work = "; ".join([text for each in gone if (text := self._work(incident, each))][:SHOWN])
             return Finding(
-                says=f"{len(gone)} member(s) did not poll in time{': ' + work if work else ''}",
+                says=f"{plural(len(gone), 'member')} did not poll in time{': ' + work if work else ''}",
                 confidence=0.95 if stated else 0.7,
                 evidence=tuple(event for each in gone for event in each.events),
                 against=() if stated else ("the rebalance timeout is max.poll.interval.ms only for Java consumers",),
@@ -42,7 +43,7 @@ class MaxPollIntervalExceeded(KnownCause):
         if not failed:
             return None
         return Finding(
-            says=f"{len(failed)} commit(s) failed because the member was no longer in its group",
+            says=f"{plural(len(failed), 'commit')} failed because the member was no longer in its group",
             confidence=0.5,
             evidence=tuple(failed),
             against=("the text of the error guesses at the poll interval; no line says that the member left",),

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
 from kemu.tools.incident.incident import Incident
+from kemu.tools.incident.words import plural
 
 
 class OffsetsPartitionUnderMinIsr(KnownCause):
@@ -37,7 +38,7 @@ class OffsetsPartitionUnderMinIsr(KnownCause):
             return None
         both = bool(stores and appends)
         return Finding(
-            says=f"{len(stores)} assignment(s) could not be stored, {len(appends)} append(s) were refused",
+            says=f"not stored: {plural(len(stores), 'assignment')}; refused: {plural(len(appends), 'append')}",
             confidence=0.95 if both else 0.6,
             evidence=(*appends, *stores),
             against=() if both else ("only one of the two signs: a failed store, and a refused append",),

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
 from kemu.tools.incident.incident import SECOND, Departure, How, Incident, apart_us
+from kemu.tools.incident.words import plural
 
 TOGETHER_US = 5 * SECOND
 """Sessions that end within this time may have one reason."""
@@ -88,7 +89,7 @@ class SessionExpired(KnownCause):
         gone = expiries(incident, static=False)
         if gone:
             return Finding(
-                says=f"{len(gone)} session(s) expired ({scope(gone)}): {_named(gone)}",
+                says=f"{plural(len(gone), 'session')} expired ({scope(gone)}): {_named(gone)}",
                 confidence=0.9,
                 evidence=tuple(event for each in gone for event in each.events),
                 against=self._missing(incident, gone),
@@ -148,7 +149,7 @@ class StaticMemberSessionExpired(KnownCause):
             return None
         stated = any(event.instance for each in gone for event in each.events)
         return Finding(
-            says=f"{len(gone)} static session(s) expired ({scope(gone)}): {_named(gone)}",
+            says=f"{plural(len(gone), 'static session')} expired ({scope(gone)}): {_named(gone)}",
             confidence=0.9 if stated else 0.8,
             evidence=tuple(event for each in gone for event in each.events),
             against=() if stated else ("the member counts as static because all members of its group are static",),

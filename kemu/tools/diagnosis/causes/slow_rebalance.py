@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
 from kemu.tools.incident.incident import SECOND, Incident
+from kemu.tools.incident.words import plural
 from kemu.tools.logs.events import Event
 
 SLOW_US = 10 * SECOND
@@ -35,7 +36,8 @@ class RebalanceWaits(KnownCause):
         whole_us = sum(us for _, us in slow)
         share = f", {100 * whole_us / incident.span_us:.0f} % of the log's time" if incident.span_us else ""
         return Finding(
-            says=f"{len(slow)} rebalance(s) of {SLOW_US // SECOND} s or more, {whole_us / SECOND:.0f} s in all{share}",
+            says=f"{plural(len(slow), 'rebalance')} of {SLOW_US // SECOND} s or more, "
+            f"{whole_us / SECOND:.0f} s in all{share}",
             confidence=0.5,
             evidence=tuple(event for event, _ in slow),
         )
@@ -94,7 +96,7 @@ class ReplicaOutOfSync(KnownCause):
         if not shrunk:
             return None
         return Finding(
-            says=f"{len(shrunk)} ISR(s) shrank",
+            says=f"{plural(len(shrunk), 'ISR')} shrank",
             confidence=0.6,
             evidence=tuple(shrunk),
             against=("no line says why the follower was late",),

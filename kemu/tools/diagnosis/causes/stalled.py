@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
 from kemu.tools.incident.incident import SECOND, How, Incident
-from kemu.tools.incident.words import UNKNOWN_MEMBER, error_of
+from kemu.tools.incident.words import UNKNOWN_MEMBER, error_of, plural
 from kemu.tools.logs.events import Event
 
 SILENT_US = 6 * SECOND
@@ -93,7 +93,7 @@ class NetworkHiccup(KnownCause):
         if not timeouts or any(error_of(event) == UNKNOWN_MEMBER for event in incident.events):
             return None
         return Finding(
-            says=f"{len(timeouts)} time(s) no heartbeat was answered within the session",
+            says=f"no heartbeat was answered within the session, {plural(len(timeouts), 'time')}",
             confidence=0.5,
             evidence=tuple(timeouts),
             against=("the log shows no consequence for the membership",),

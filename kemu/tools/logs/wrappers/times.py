@@ -134,5 +134,5 @@ def _time(parts: dict[str, str | None], zone: ZoneOffset) -> Time | None:
 def _offset_us(zone: str) -> int:
     if zone.upper() in ("Z", "UTC", "GMT"):
         return 0
-    sign = -1 if zone[0] == "-" else 1
-    return sign * (int(zone[1:3]) * 60 + int(zone[-2:])) * 60_000_000
+    sign, hours, minutes = zone[0], zone[1:3], zone[-2:]
+    return (-1 if sign == "-" else 1) * (int(hours) * 60 + int(minutes)) * 60_000_000

@@ -140,6 +140,7 @@ _BEGIN = re.compile(
     re.DOTALL,
 )
 """The group ``w<index>`` names the wrapper at the begin of a text."""
+_PLACES = {f"w{place}": place for place in range(len(_BEFORE))}
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\(B|\ufeff|\r$")
 _LOGGER_LAST = re.compile(r" \((?P<logger>(?:kafka|org|io|state|com)\.[\w.$-]+(?::\d+)?)\)")
@@ -205,7 +206,7 @@ def opened(line: str, zone: ZoneOffset = utc) -> Opened:
         if begin is None:
             break
         assert begin.lastgroup is not None
-        for wrapper in _BEFORE[int(begin.lastgroup[1:]) :]:
+        for wrapper in _BEFORE[_PLACES[begin.lastgroup] :]:
             inner = wrapper(result, zone)
             if inner is not None and inner.text != result.text:
                 result = inner
