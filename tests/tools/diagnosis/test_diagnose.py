@@ -87,3 +87,9 @@ def test_a_member_that_hears_of_a_rebalance_is_no_cause() -> None:
 def test_a_client_id_is_the_member_id_without_its_uuid() -> None:
     assert client_of("consumer-g2-1-7955b336-1002-4215-9d3d-086df8379af4") == "consumer-g2-1"
     assert client_of("****") == client_of(None) == ""
+
+
+def test_a_poll_timeout_counts_though_its_line_names_no_group() -> None:
+    """librdkafka's MAXPOLL names the handle, not the group."""
+    event = Event(file="a.log", line=1, kind="poll-timeout", ms=255)
+    assert diagnose([event]).causes == ("max-poll-interval-exceeded",)

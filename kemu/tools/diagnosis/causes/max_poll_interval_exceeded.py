@@ -24,7 +24,10 @@ class MaxPollIntervalExceeded(KnownCause):
     )
 
     def find(self, incident: Incident) -> Finding | None:
-        """Members that left after their poll timeout, or that did not rejoin within the rebalance timeout."""
+        """Members that left after their poll timeout, or that did not rejoin within the rebalance timeout.
+
+        Lines of some clients do not name the group, such as librdkafka's MAXPOLL.
+        """
         gone = incident.departures_by(How.POLL_TIMEOUT, How.NOT_REJOINED)
         if gone:
             stated = [each for each in gone if each.how is How.POLL_TIMEOUT]
@@ -34,6 +37,13 @@ class MaxPollIntervalExceeded(KnownCause):
                 confidence=0.95 if stated else 0.7,
                 evidence=tuple(event for each in gone for event in each.events),
                 against=() if stated else ("the rebalance timeout is max.poll.interval.ms only for Java consumers",),
+            )
+        nameless = [event for event in incident.of("poll-timeout") if event.group is None]
+        if nameless:
+            return Finding(
+                says=f"{plural(len(nameless), 'member')} of an unnamed group did not poll in time",
+                confidence=0.9,
+                evidence=tuple(nameless),
             )
         failed = [
             event
