@@ -288,7 +288,8 @@ def results_of(breaks: Sequence[Break], seeds: int, jobs: int, *, first_only: bo
 def _hash_of_sources() -> str:
     """Hash of all sources that a comparison executes, and of the recordings."""
     digest = hashlib.sha256(tree_hash().encode())
-    for path in sorted([*(ROOT / "lab" / "conformance").rglob("*.py"), *plans.KEPT.iterdir()]):
+    recordings = [*plans.KEPT.glob("*.json"), *plans.KEPT.glob("*.toml")]
+    for path in sorted([*(ROOT / "lab" / "conformance").rglob("*.py"), *recordings]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 

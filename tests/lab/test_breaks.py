@@ -15,6 +15,7 @@ from lab.breaks import (
     in_forks,
     is_enough,
     main,
+    results_of,
     summary,
 )
 from lab.operators import ROOT
@@ -90,3 +91,9 @@ def test_a_name_that_is_no_break_is_refused(arguments, said):
 
     assert result.exit_code == 2
     assert said in result.output
+
+
+def test_a_table_of_no_breaks_runs_nothing(monkeypatch, tmp_path):
+    """Results are kept by the hash of sources and recordings; folders beside the recordings do not matter."""
+    monkeypatch.setattr("lab.breaks.RUNS", tmp_path)
+    assert results_of([], 1, 1, first_only=True) == []
