@@ -123,7 +123,7 @@ class Stage:
         self.told.append((self.clock.now, who, what))
 
     def run(self, plan: str, folder: Path, facts: Path = plans.KEPT) -> list[tuple[int, str, str]]:
-        """What a plan made them do, from its first start on (rounded to s), but for the load."""
+        """The commands of the plan from the first start on, at whole seconds. Commands about load are left out."""
         course = plans.planned_course(facts, plan)
         LivePlan("3.9.1", folder, folder, course, facts, folder).run(lambda _: None)
         began = next(at for at, _, what in self.told if what.startswith("start c"))
