@@ -12,6 +12,7 @@ from typing import IO
 
 import attrs
 
+from kemu.tools.errors import BadInput
 from kemu.tools.logs.dialects import DIALECTS
 from kemu.tools.logs.events import KINDS, Event
 from kemu.tools.logs.wordings.releases import ReleaseSpan
@@ -148,7 +149,7 @@ def _rank(dialect: Dialect, mark: str) -> int:
 
 
 @attrs.frozen
-class Layout:
+class LogLayout:
     """The layout of a log, learned from its first lines.
 
     ``closes``: the logger ends a record. ``width``: lines were wrapped at this width, 0 if not. ``dialects``: names of
@@ -160,7 +161,7 @@ class Layout:
     dialects: tuple[str, ...] = tuple(DIALECTS)
 
     @classmethod
-    def of(cls, sample: Sequence[str], kinds: Sequence[str] = (), zone: ZoneOffset = utc) -> "Layout":
+    def of(cls, sample: Sequence[str], kinds: Sequence[str] = (), zone: ZoneOffset = utc) -> "LogLayout":
         """The layout of a log that begins with ``sample``, read with the dialects ``kinds`` (empty: all)."""
         kinds = tuple(kinds) or tuple(DIALECTS)
         started, closed = 0, 0
@@ -208,13 +209,13 @@ class LogReader:
     """
 
     def __init__(
-        self, file: str, kinds: Sequence[str] = (), zone: ZoneOffset = utc, layout: Layout | None = None
+        self, file: str, kinds: Sequence[str] = (), zone: ZoneOffset = utc, layout: LogLayout | None = None
     ) -> None:
         self.summary = LogSummary(file)
         self._kinds = tuple(kinds)
         self._zone = zone
         self._given = layout
-        self._layout = layout or Layout()
+        self._layout = layout or LogLayout()
         self._memory: dict[str, Fields] = {}
         self._held: list[Event] = []
         self._held_records = 0
@@ -223,7 +224,7 @@ class LogReader:
         """Events of the lines of the log, in the order of lines."""
         iterator = iter(lines)
         sample = list(itertools.islice(iterator, SAMPLE))
-        self._layout = self._given or Layout.of(sample, self._kinds, self._zone)
+        self._layout = self._given or LogLayout.of(sample, self._kinds, self._zone)
         record: _Record | None = None
         for number, line in enumerate(itertools.chain(sample, iterator), 1):
             text = line.rstrip("\r\n")
@@ -393,16 +394,28 @@ def open_log(path: Path) -> IO[str]:
     return path.open(encoding="utf-8", errors="replace")
 
 
+def names_of(paths: Sequence[Path]) -> dict[Path, str]:
+    """The name that events state for each file: the last part of the path, or the path where two files share a name."""
+    count = collections.Counter(path.name for path in paths)
+    return {path: path.name if count[path.name] == 1 else str(path) for path in paths}
+
+
 def read_events(
     paths: Sequence[Path], kinds: Sequence[str] = (), zones: Mapping[str, ZoneOffset] | None = None
 ) -> tuple[list[Event], list[LogSummary]]:
-    """Events of several logs, file by file, and the account of each file; ``zones``: zone of times by name of file."""
+    """Events of several logs, file by file, and the account of each file; ``zones``: zone of times by name of file.
+
+    Raises:
+        BadInput: a file cannot be read.
+    """
     events: list[Event] = []
     summaries = []
-    names = collections.Counter(path.name for path in paths)
-    for path in paths:
-        reader = LogReader(path.name if names[path.name] == 1 else str(path), kinds, (zones or {}).get(path.name, utc))
-        with open_log(path) as lines:
-            events += reader.events(lines)
+    for path, name in names_of(paths).items():
+        reader = LogReader(name, kinds, (zones or {}).get(path.name, utc))
+        try:
+            with open_log(path) as lines:
+                events += reader.events(lines)
+        except (OSError, EOFError) as error:
+            raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
         summaries.append(reader.summary)
     return events, summaries

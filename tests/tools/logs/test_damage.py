@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kemu.tools.logs.facts import facts_of_events
-from kemu.tools.logs.reading import Layout, LogReader
+from kemu.tools.logs.reading import LogLayout, LogReader
 from tests.tools.logs.excerpts import NAMES, lines, truth
 
 CLOSED = tuple(name for name in NAMES if name.startswith("broker") and "spring" not in name and "strimzi" not in name)
@@ -82,7 +82,7 @@ def _assert_torn_invents_nothing(name: str, place: int, whole: dict[str, Any]) -
     """Read the line with its neighbours, in the layout of the whole log. The begin of a member's id is a member."""
     text = [line.rstrip("\n") for line in lines(name)]
     first = max(0, place - 2)
-    layout = Layout.of(text)
+    layout = LogLayout.of(text)
     for cut in range(len(text[place])):
         torn = text[place][:cut]
         around = [*text[first:place], torn, *text[place + 1 : place + 3]]
