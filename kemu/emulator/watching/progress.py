@@ -65,6 +65,8 @@ class Records:
 
     def add(self, first: int, last: int, term: Term) -> int:
         """Add records ``first .. last - 1``; return the number of records that were in the set already."""
+        if first >= last:
+            return 0
         ranges = self.by_term.get(term)
         if ranges is None:
             ranges = self.by_term[term] = Ranges()
@@ -294,10 +296,10 @@ class WatchedProgress:
 
     def of(self, group: GroupId, at: TopicPartition) -> GroupProgress:
         """The progress of a group on a partition."""
-        groups = self.all.setdefault(at, {})
-        progress = groups.get(group)
+        groups = self.all.get(at)
+        progress = None if groups is None else groups.get(group)
         if progress is None:
-            progress = groups[group] = GroupProgress(lambda: self._committed(group, at))
+            progress = self.all.setdefault(at, {})[group] = GroupProgress(lambda: self._committed(group, at))
         return progress
 
     def __iter__(self) -> Iterator[tuple[GroupId, TopicPartition, GroupProgress]]:
@@ -488,7 +490,9 @@ class WatchedProgress:
 
     def _acknowledges(self, seen: Seen, fact: RecordsAcknowledged) -> None:
         at, last = (fact.topic, fact.partition), fact.base_offset + fact.count
-        records, log = self._acknowledged.setdefault(at, Records()), self._logs.of(at).records
+        records, log = self._acknowledged.get(at), self._logs.of(at).records
+        if records is None:
+            records = self._acknowledged[at] = Records()
         for piece in pieces_of(log, fact.base_offset, last):
             records.add(*piece)
         records.add(max(fact.base_offset, log.end), last, ANY)

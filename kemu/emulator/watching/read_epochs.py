@@ -25,9 +25,14 @@ class ReadEpochs:
 
     def pieces(self, reader: ActorName, at: TopicPartition, first: int, last: int) -> list[Run]:
         """Records ``first .. last - 1`` by term, without records of an unknown term."""
+        runs = self._runs.get((reader, at), ())
+        if runs and first < last:
+            start, term = runs[-1]
+            if start <= first:
+                return [(first, last, term)] if term[0] >= 0 else []
         found: list[Run] = []
         upto = last
-        for start, term in reversed(self._runs.get((reader, at), ())):
+        for start, term in reversed(runs):
             begin = max(start, first)
             if begin < upto:
                 if term[0] >= 0:
