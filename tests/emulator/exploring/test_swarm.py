@@ -34,6 +34,7 @@ from kemu.emulator.plan.actions import (
 from kemu.emulator.plan.entries import At
 from kemu.emulator.scenario.away import WAYS
 from kemu.emulator.scenario.expectations import Expectation
+from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.protocol.profiles import PROFILES
 
@@ -122,6 +123,17 @@ def test_of_a_scenario_only_faults_are_drawn() -> None:
 
     assert attrs.evolve(case.scenario, plan=own.plan, expect=own.expect) == own
     assert case.scenario.plan[: len(own.plan)] == own.plan
+
+
+@pytest.mark.parametrize("duration", ["1us", "1s", "1500ms", "2s"])
+def test_the_faults_of_a_short_scenario_begin_before_its_end(duration: str) -> None:
+    """A line of a plan after the end of the run is refused."""
+    short: dict[str, object] = {"duration": duration, "topics": {"t": {"partitions": 1}}, "groups": {"g": {"topics": ["t"], "members": 1}}}
+    given = scenario_from_dict(short)
+
+    for seed in SEEDS[:20]:
+        assert swarm_case(seed, given).scenario.runs_us == given.runs_us
+        assert len(with_random_faults(given, seed, 5).plan) == 5
 
 
 def test_in_about_half_of_the_seeds_a_core_alone_is_healed() -> None:
