@@ -65,6 +65,13 @@ class EpochLog:
         if end > self.end:
             self.append(self.end, end - self.end, term)
 
+    def term_of(self, first: int, last: int) -> Term:
+        """The latest term, if it appended all of ``first .. last - 1`` and none is deleted; else ``NO_TERM``."""
+        starts = self.starts
+        if starts and starts[-1] <= first < last <= self.end and self.start <= first:
+            return self.terms[-1]
+        return NO_TERM
+
     def term_at(self, offset: int) -> Term:
         """The term of the record at this offset; ``NO_TERM`` if the log lacks the record."""
         if not self.start <= offset < self.end:

@@ -23,16 +23,16 @@ class ReadEpochs:
             runs.pop()
         runs.append((offset, term))
 
+    def term(self, reader: ActorName, at: TopicPartition, first: int) -> Term:
+        """The term of all records that the reader reads from this offset on; ``NO_TERM`` if unknown or several."""
+        runs = self._runs.get((reader, at))
+        return runs[-1][1] if runs and runs[-1][0] <= first else NO_TERM
+
     def pieces(self, reader: ActorName, at: TopicPartition, first: int, last: int) -> list[Run]:
         """Records ``first .. last - 1`` by term, without records of an unknown term."""
-        runs = self._runs.get((reader, at), ())
-        if runs and first < last:
-            start, term = runs[-1]
-            if start <= first:
-                return [(first, last, term)] if term[0] >= 0 else []
         found: list[Run] = []
         upto = last
-        for start, term in reversed(runs):
+        for start, term in reversed(self._runs.get((reader, at), ())):
             begin = max(start, first)
             if begin < upto:
                 if term[0] >= 0:
