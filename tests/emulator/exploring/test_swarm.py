@@ -128,7 +128,11 @@ def test_of_a_scenario_only_faults_are_drawn() -> None:
 @pytest.mark.parametrize("duration", ["1us", "1s", "1500ms", "2s"])
 def test_the_faults_of_a_short_scenario_begin_before_its_end(duration: str) -> None:
     """A line of a plan after the end of the run is refused."""
-    short: dict[str, object] = {"duration": duration, "topics": {"t": {"partitions": 1}}, "groups": {"g": {"topics": ["t"], "members": 1}}}
+    short: dict[str, object] = {
+        "duration": duration,
+        "topics": {"t": {"partitions": 1}},
+        "groups": {"g": {"topics": ["t"], "members": 1}},
+    }
     given = scenario_from_dict(short)
 
     for seed in SEEDS[:20]:
