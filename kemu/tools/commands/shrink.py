@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +40,8 @@ from kemu.tools.report.shrunk_report import shrunk_text
 if TYPE_CHECKING:
     from kemu.tools.jobs import PoolJob, Workers
 
+WORTH_S = 0.2
+"""CPU time of a run from which the start of worker processes pays, without ``--jobs``."""
 SMALLER = 4
 """The cost of the given scenario, divided by the mean cost of the scenarios that shrinking runs."""
 
@@ -152,7 +155,7 @@ def _shrink(
         shrinker = Shrinker(
             attrs.evolve(scenario, profile=profile),
             seed,
-            Trials(profile=profile) if workers.jobs == 1 else _TrialsAhead(workers, profile),
+            Trials(profile=profile) if workers.jobs == 1 else _TrialsAhead(workers, profile, at_once=jobs is not None),
             keep=keep,
             runs=runs,
             tries=tries,
@@ -173,11 +176,16 @@ class _TrialsAhead(Trials):
     """Makes runs in worker processes, and starts the probable next runs at the same time.
 
     A run depends only on scenario, seed and release, so the number of workers does not change the result.
+
+    Args:
+        workers: the processes.
+        profile: the release.
+        at_once: whether to use the processes if the failing run is short, too.
     """
 
-    def __init__(self, workers: "Workers", profile: str) -> None:
+    def __init__(self, workers: "Workers", profile: str, *, at_once: bool) -> None:
         super().__init__(profile=profile)
-        self.ahead = workers.jobs
+        self.ahead = workers.jobs if at_once else 0
         self._workers = workers
         self._release = profile
         self._jobs: dict[tuple[str, int], PoolJob[Tried]] = {}
@@ -204,8 +212,12 @@ class _TrialsAhead(Trials):
         sent: SentMessages | None = None,
     ) -> Tried:
         """Run once; see ``Trials.run``."""
-        if until is None or recorder is not None or sent is not None:
-            return super().run(scenario, seed, until, recorder=recorder, sent=sent)
+        if until is None or recorder is not None or sent is not None or not self.ahead:
+            began_s = time.process_time()
+            tried = super().run(scenario, seed, until, recorder=recorder, sent=sent)
+            if time.process_time() - began_s > WORTH_S:
+                self.ahead = self._workers.jobs
+            return tried
         self.runs += 1
         key = _key(scenario, seed)
         if key not in self._jobs:
