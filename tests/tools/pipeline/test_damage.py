@@ -149,6 +149,18 @@ def test_a_damaged_summary_names_the_place(restored: Campaign, content: bytes, s
         load(restored.out).lines()
 
 
+def test_cells_without_equal_axes_are_damage(restored: Campaign) -> None:
+    """``kemu report`` derives the command of the campaign from the settings of all cells."""
+    path = restored.out / "campaign.json"
+    content = json.loads(path.read_text())
+    (cell,) = content["spec"]["cells"]
+    for cells in ([], [cell, {**cell, "settings": ["members=2"]}]):
+        path.write_text(json.dumps({**content, "spec": {**content["spec"], "cells": cells}}))
+
+        with pytest.raises(CampaignError, match=r"spec\.cells must be one or more, with equally many settings"):
+            load(restored.out)
+
+
 def test_names_that_are_no_chunks_are_none(finished: Campaign) -> None:
     """Python calls "²" and "१" digits."""
     for name in ("²", "१", "1", "999999", "000001.old"):
