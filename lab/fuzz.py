@@ -36,8 +36,9 @@ from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.plan.entries import entry_to_dict
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import Run, run
-from kemu.emulator.scenario.files import load_scenario, preset_names, scenario_from_toml, with_actions, with_values
+from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_actions, with_values
 from kemu.emulator.scenario.json_schema import scenario_schema
+from kemu.emulator.scenario.presets import preset_names
 from kemu.emulator.scenario.random_faults import random_faults
 from kemu.emulator.scenario.scenario import Scenario, known_names
 from kemu.emulator.text.kafka_keys import fields_of

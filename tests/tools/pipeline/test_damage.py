@@ -18,7 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 from kemu.emulator.runner import run
-from kemu.emulator.scenario.files import load_scenario, preset_names
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.presets import preset_names
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.text import custom_assignors
 from kemu.emulator.text.allowed_code import Code, code_allowed
