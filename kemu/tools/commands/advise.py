@@ -209,7 +209,8 @@ def as_text(scenario: Scenario, advice: Advice, unfit: Sequence[Unfit]) -> Itera
     before = advice.base["figures"].get(advice.by, {}).get("median")
     now = "" if before is None else f"; unchanged: {_number(advice.by, before)}"
     yield (
-        f"{plural(len(advice.judged), 'change')} over {advice.seeds} seeds, paired by seed, ranked by {_figure(advice.by)}{now}"
+        f"{plural(len(advice.judged), 'change')} over {advice.seeds} seeds, paired by seed, "
+        f"ranked by {_figure(advice.by)}{now}"
     )
     yield f"median difference [{100 * advice.confidence:.2f} % interval]"
     titles: Mapping[Says, str] = {
