@@ -152,7 +152,8 @@ def _with_its_start(entry: Entry, course: Course) -> Entry:
     """The entry; a subscription that follows a start of the member at once takes effect with this start."""
     if not isinstance(entry, At) or not isinstance(entry.action, ChangeSubscription):
         return entry
-    host, at_ms = entry.action.host, entry.at_us // 1000
+    host, said = entry.action.host, entry.action.words()
+    at_ms = next((at for at, row in course.timeline if row == said.replace(", ", ",")), entry.at_us // 1000)
     starts = [at for at, row in course.timeline if row.split()[:2] == ["start", host] and at <= at_ms < at + AT_ONCE_MS]
     joins = [at for at, row in course.took_effect if row == f"{Effect.JOINS} {host}" and starts and at >= starts[0]]
     return At(at_us=(joins[0] - LEAD_MS) * 1000 + 1, action=entry.action) if joins else entry

@@ -99,10 +99,9 @@ class Discovery:
     """The lookup of a member's coordinator.
 
     Both threads of a member look for the coordinator: the polling thread, and the heartbeat thread in the background
-    (KIP-62). Each thread has its own backoff and ignores the other thread's lookup.
-    Source: ``AbstractCoordinator.ensureCoordinatorReady`` and its ``HeartbeatThread``, which does not wait for the
-    other's answer (KAFKA-10793). Measured with 3.4.1 without a coordinator: 19 to 47 lookups a second by members with a
-    running heartbeat thread. A new member made 7 to 20. On a busier computer the members made fewer lookups.
+    (KIP-62). The polling thread takes over a lookup of the heartbeat thread. While the polling thread looks for a
+    coordinator, it holds the monitor, so the heartbeat thread waits.
+    Source: ``AbstractCoordinator.ensureCoordinatorReady``, ``lookupCoordinator`` and ``HeartbeatThread`` (3.4.1).
 
     A found coordinator is unavailable during the reconnect backoff of its host. The next lookup may find another
     coordinator before that backoff ends. Source: ``checkAndGetCoordinator``.
@@ -135,6 +134,8 @@ class Discovery:
         self._finding = False
         self._finding_in_background = False
         """Whether the heartbeat thread's lookup is in flight."""
+        self._found_unavailable = False
+        """Whether the heartbeat thread's last lookup found an unavailable host, and no thread has noticed."""
         self._sleeps = config.retry_backoff_max_ms > 0
         """Whether the member waits after a failed lookup before it requests metadata: since KIP-580."""
         self._asleep = self._awaits_metadata = False
@@ -154,14 +155,19 @@ class Discovery:
         if self.coordinator is not None or self._finding:
             return
         self._finding = True
-        self._lookups.look_up(self._group, self._found, self._not_found, self._refused)
+        if self._found_unavailable:
+            self._found_unavailable = False
+            self._find_later(None)
+        elif not self._finding_in_background:
+            self._lookups.look_up(self._group, self._found, self._not_found, self._refused)
 
     def find_in_background(self) -> None:
-        """Look up the coordinator for the heartbeat thread, unless the thread's lookup is in flight.
+        """Look up the coordinator for the heartbeat thread, unless a lookup of a thread is in progress.
 
         The thread repeats a failed lookup.
         """
-        if self.coordinator is not None or self._finding_in_background:
+        self._found_unavailable = False
+        if self.coordinator is not None or self._finding or self._finding_in_background:
             return
         self._finding_in_background = True
         self._lookups.look_up(self._group, self._found_in_background, self._not_found_in_background, self._refused)
@@ -221,11 +227,17 @@ class Discovery:
 
     def _found_in_background(self, host: ActorName, context: None) -> None:
         self._finding_in_background = False
-        if not self._is_unavailable(host):
+        if self._finding:
+            self._found(host, context)
+        elif self._is_unavailable(host):
+            self._found_unavailable = self.coordinator is None
+        else:
             self._learned(host)
 
     def _not_found_in_background(self, context: None) -> None:
         self._finding_in_background = False
+        if self._finding:
+            self._not_found(context)
 
     def _not_found(self, context: None) -> None:
         self._poll_ends_us = self._watcher.poll_span_us[1]

@@ -340,7 +340,7 @@ def test_a_new_leader_excuses_work_on_its_partition_alone(story, number, since_s
 
 @pytest.mark.parametrize(("error", "excused"), [(None, True), (NOT_LEADER, True), (ErrorCode.NONE, False)])
 def test_a_position_is_not_committed_until_the_leader_has_validated_it(story, error, excused):
-    """``SubscriptionState.allConsumed`` (3.4.1): AWAIT_VALIDATION is no valid position, however long the leader takes."""
+    """``SubscriptionState.allConsumed`` (3.4.1): a position in AWAIT_VALIDATION is not valid."""
     question = EpochQuestion(topic=TOPIC, partition=0, leader_epoch=0)
     story.by("c1", Send("b0", 0, 7, 4, OffsetForLeaderEpoch(questions=(question,))))
     if error is not None:
