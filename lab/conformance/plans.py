@@ -77,6 +77,15 @@ def scenarios_in(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
+def next_file(folder: Path, plan: str) -> Path:
+    """The file for the next course of a plan: PLAN.json, then PLAN.2.json, and so on."""
+    path, number = folder / f"{plan}.json", 1
+    while path.exists():
+        number += 1
+        path = folder / f"{plan}.{number}.json"
+    return path
+
+
 def planned_course(folder: Path, plan: str) -> Course:
     """The recorded course of a plan; for a plan without a recording, a course that has only a timeline.
 

@@ -84,7 +84,7 @@ _ROWS: tuple[tuple[Effect, re.Pattern[str]], ...] = (
     (Effect.RESUMED, re.compile(r"(\w+) goes on")),
     (Effect.GROWS, re.compile(r"topic grows from \d+ to (\d+) partitions")),
     (Effect.BROKER_IS_KILLED, re.compile(r"kill -9 broker (\d+)")),
-    (Effect.BROKER_CLOSES, re.compile(r"SIGTERM (?:to the )?broker ?(\d*)")),
+    (Effect.BROKER_CLOSES, re.compile(r"SIGTERM (?:to )?(?:the )?broker ?(\d*)")),
     (Effect.BROKER_STARTS, re.compile(r"(?:the )?broker ?(\d*) has started")),
 )
 _REPLACED = (RollingRestart, RollingUpgrade, AddMembers, RemoveMembers, CloseHost, StartHost, Crash, Pause, GrowTopic)

@@ -88,6 +88,19 @@ def test_the_heartbeat_thread_waits_while_the_polling_thread_looks_for_the_coord
     assert all(57 <= count <= 61 for count in counts), counts
 
 
+def test_an_unanswered_lookup_is_sent_again_by_the_next_poll_if_the_heartbeat_thread_runs() -> None:
+    """HeartbeatThread forgets the lookup (KAFKA-10793). A member of 3.9.1 sent four behind a waiting Fetch."""
+    harness = Harness().stable()
+    harness.hold("FindCoordinator")
+    harness.forget()
+    harness.disconnect("b0/coordinator")
+    harness.run(450_000)
+
+    asked = times(harness, FindCoordinator)
+    assert 3 <= len(asked) <= 5
+    assert all(90_000 <= later - earlier <= 210_000 for earlier, later in pairwise(asked))
+
+
 def test_another_broker_is_asked_after_a_failure() -> None:
     """Bootstrap rotation: the next node in turn; one in reconnect backoff is passed over."""
     harness = Harness()
