@@ -41,10 +41,10 @@ from kemu.emulator.scenario.brokers import BrokerSpec, BrokersSpec
 from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.expectations import Expectation
 from kemu.emulator.scenario.files import load_scenario
-from kemu.emulator.scenario.files import presets as _presets
 from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.network import LinkSpec, NetworkSpec
+from kemu.emulator.scenario.presets import presets as _presets
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.scenario.streams import StreamsSpec

@@ -11,7 +11,8 @@ from kemu.emulator.exploring.swarm import swarm_case
 from kemu.emulator.past_bugs.registry import PAST_BUGS, scenario_text
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.expectations import UNMET, split
-from kemu.emulator.scenario.files import load_scenario, presets, scenario_from_toml
+from kemu.emulator.scenario.files import load_scenario, scenario_from_toml
+from kemu.emulator.scenario.presets import presets
 from kemu.emulator.scenario.scenario import Scenario
 from lab.applications import APPLICATIONS
 

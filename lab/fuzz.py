@@ -2,18 +2,23 @@
 
 An input must be accepted, or refused in one message that names the file and the place. Everything else is printed with
 the number that repeats it (``--first NUMBER --count 1``).
+
+``python -m lab.fuzz all --count 1000000 --counts FILE`` divides the inputs among all surfaces. The file keeps the
+counts, so that the same command continues after an interrupt.
 """
 
+import gc
 import hashlib
 import json
 import resource
 import shlex
 import struct
+import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -30,8 +35,9 @@ from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.plan.entries import entry_to_dict
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import Run, run
-from kemu.emulator.scenario.files import load_scenario, preset_names, scenario_from_toml, with_actions, with_values
+from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_actions, with_values
 from kemu.emulator.scenario.json_schema import scenario_schema
+from kemu.emulator.scenario.presets import preset_names
 from kemu.emulator.scenario.random_faults import random_faults
 from kemu.emulator.scenario.scenario import Scenario, known_names
 from kemu.emulator.text.kafka_keys import fields_of
@@ -43,6 +49,7 @@ from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STE
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.reassign.moves import UNLIMITED, Limits
 from kemu.protocol.wire.values import from_row
+from kemu.tools.cli import YOUNG_OBJECTS
 from kemu.tools.commands.history import history_of
 from kemu.tools.commands.import_ import import_text
 from kemu.tools.commands.plan_reassignment import planned
@@ -51,8 +58,14 @@ from kemu.tools.kafka_files.kafka_properties import KINDS
 from kemu.tools.report.transcript import entries_of
 from lab.from_schema import ODD, SchemaValues
 
+IN_MEMORY = Path("/dev/shm")
+"""A folder without a disk; a slow disk would decide the rate."""
 SLOW_S = 10.0
-"""An input that takes longer is a failure."""
+"""An input that takes more CPU time is a failure."""
+MOST_MB = 500.0
+"""A process that needs more memory is a failure."""
+BATCH = 200
+"""Number of inputs after which the counts are written."""
 BASES = (
     "steady-group",
     "rolling-restart-static",
@@ -487,32 +500,38 @@ class Fuzzer:
 
         out = self._folder / "campaign"
         cells = make_cells(["steady-group"], ["kafka-3.4"], ["duration=3s"])
-        made = begin(out, Spec(cells, 1, 2, "none", fingerprint()), {0: 4.0}, 1)
+        self._spec = Spec(cells, 1, 2, "none", fingerprint())
+        made = begin(out, self._spec, {0: 4.0}, 1)
         for chunk in made.chunks:
             run_chunk(str(out), made.id, chunk, cells[0], "none", fingerprint())
         return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*.json"))}
 
     def campaign(self, draws: Random) -> None:
         """A campaign's folder with a damaged description or summary."""
-        from kemu.tools.pipeline.campaign import load, table_of_cells
+        from kemu.tools.pipeline.campaign import load, resume, table_of_cells
+        from kemu.tools.pipeline.drawing import command_of
         from kemu.tools.pipeline.errors import CampaignError
 
-        content = dict(self._campaign)
+        content, out = self._campaign, self._folder / "campaign"
+        for each, data in self._damaged.items():
+            (out / each).write_bytes(data)
         name = draws.choice(sorted(content))
         if draws.random() < 0.5:
-            content[name] = damaged_text(content[name].decode(), draws).encode(errors="replace")
+            damaged = damaged_text(content[name].decode(), draws).encode(errors="replace")
         else:
-            content[name] = json.dumps(_changed_json(json.loads(content[name]), draws)).encode()
-        out = self._folder / "campaign"
-        for each, data in content.items():
-            (out / each).write_bytes(data)
+            damaged = json.dumps(_changed_json(json.loads(content[name]), draws)).encode()
+        (out / name).write_bytes(damaged)
+        self._damaged = {name: content[name]}
         try:
             found = load(out)
             table_of_cells(found.spec.cells, found.lines())
+            command_of(found.spec, out)
+            resume(out, self._spec)
         except CampaignError as error:  # as the commands do
             raise BadInput(str(error)) from None
-        for cell in found.spec.cells:
-            cell.build()
+
+    _damaged: Mapping[str, bytes] = {}
+    """Name of a file of the campaign that the last input damaged -> its good content."""
 
 
 def _changed_json(value: Any, draws: Random) -> Any:
@@ -549,43 +568,123 @@ Messages of ``kemu import`` are about "the input" or "the imported scenario".
 """
 
 
+SHARES: Mapping[str, int] = {
+    "trace-bytes": 2, "trace-index": 1, "trace-values": 2, "scenario": 10, "set": 18, "do": 15, "control": 8,
+    "describe": 18, "properties": 14, "reassignment": 8, "campaign": 4,
+}  # fmt: skip
+"""Surface -> its share of the inputs of ``all``, in percent: fewer where an input costs more time."""
+
+
+@dataclass
+class Counts:
+    """The outcomes of the inputs of one surface."""
+
+    following: int = 1
+    """Number of the next input."""
+    accepted: int = 0
+    refused: int = 0
+    failed: list[int] = field(default_factory=list)
+    cpu_s: float = 0.0
+    slowest_s: float = 0.0
+    most_mb: float = 0.0
+
+    @property
+    def tried(self) -> int:
+        """Number of tried inputs."""
+        return self.accepted + self.refused + len(self.failed)
+
+    def text(self) -> str:
+        """The counts as one line."""
+        said = f"{self.accepted} accepted, {self.refused} refused, {len(self.failed)} failed"
+        rate = self.tried / (self.cpu_s or 1)
+        return (
+            f"{said} in {self.cpu_s:.0f} s of CPU time ({rate:.0f}/s, "
+            f"the slowest {self.slowest_s:.1f} s), at most {self.most_mb:.0f} MB"
+        )
+
+
 def try_one(fuzzer: Fuzzer, surface: str, number: int) -> tuple[str, str]:
     """Try one input; return "accepted", "refused" or "failed", and the message or the traceback."""
     tries, word = SURFACES[surface]
-    began_s = time.perf_counter()
+    outcome, text = "accepted", ""
+    began_s = time.process_time()
     try:
         tries(fuzzer, Random(f"{surface} {number}"))
     except Exception as error:
-        text = bad_input_text(error)
-        if text is None:
+        refused = bad_input_text(error)
+        if refused is None:
             return "failed", traceback.format_exc()
-        if word not in text or "\x1b" in text:
-            return "failed", f"the message names no place, or has control characters: {text!r}"
-        return "refused", text
-    if time.perf_counter() - began_s > SLOW_S:
+        if word not in refused or "\x1b" in refused:
+            return "failed", f"the message names no place, or has control characters: {refused!r}"
+        outcome, text = "refused", refused
+    if time.process_time() - began_s > SLOW_S:
         return "failed", f"more than {SLOW_S:.0f} s"
-    return "accepted", ""
+    return outcome, text
+
+
+def try_batch(fuzzer: Fuzzer, surface: str, counts: Counts, count: int) -> None:
+    """Try the next inputs of a surface, add their outcomes to the counts, and print failures."""
+    for number in range(counts.following, counts.following + count):
+        began_s = time.process_time()
+        outcome, text = try_one(fuzzer, surface, number)
+        spent_s = time.process_time() - began_s
+        counts.cpu_s += spent_s
+        counts.slowest_s = max(counts.slowest_s, spent_s)
+        mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        if mb > MOST_MB >= counts.most_mb:
+            outcome, text = "failed", f"the process needs {mb:.0f} MB"
+        counts.most_mb = max(counts.most_mb, mb)
+        if outcome == "failed":
+            counts.failed.append(number)
+            click.echo(f"{surface} {number}: {text}")
+        elif outcome == "accepted":
+            counts.accepted += 1
+        else:
+            counts.refused += 1
+    counts.following += count
 
 
 @click.command()
-@click.argument("surface", type=click.Choice(list(SURFACES)))
+@click.argument("surface", type=click.Choice([*SURFACES, "all"]))
 @click.option("--count", default=1_000, show_default=True, help="Number of inputs.")
-@click.option("--first", default=1, show_default=True, help="Number of the first input.")
-def main(surface: str, count: int, first: int) -> None:
-    """Try inputs; exit with 1 if one fails."""
-    outcomes: Counter[str] = Counter()
-    began_s = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="kemu-fuzz-") as folder:
+@click.option("--first", type=int, help="Number of the first input (default: 1, or the next one of --counts).")
+@click.option("--counts", "file", type=click.Path(path_type=Path), help="Add the counts to this file, and continue it.")
+def main(surface: str, count: int, first: int | None, file: Path | None) -> None:
+    """Try inputs; exit with 1 if one fails.
+
+    With --counts, the inputs of earlier calls count, if the code of kemu is the same.
+    """
+    from kemu.tools.pipeline.shipping import fingerprint
+
+    code, known = fingerprint(), json.loads(file.read_text()) if file is not None and file.exists() else {}
+    all_counts = {name: Counts(**each) for name, each in known.get(code, {}).items()}
+    wanted = {name: count * share // 100 for name, share in SHARES.items()} if surface == "all" else {surface: count}
+    gc.set_threshold(YOUNG_OBJECTS)
+    with tempfile.TemporaryDirectory(prefix="kemu-fuzz-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as folder:
         fuzzer = Fuzzer(Path(folder))
-        for number in range(first, first + count):
-            outcome, text = try_one(fuzzer, surface, number)
-            outcomes[outcome] += 1
-            if outcome == "failed":
-                click.echo(f"{surface} {number}: {text}")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    said = ", ".join(f"{outcomes[each]} {each}" for each in ("accepted", "refused", "failed"))
-    click.echo(f"{surface}: {said} in {time.perf_counter() - began_s:.0f} s, at most {peak:.0f} MB")
-    raise SystemExit(1 if outcomes["failed"] else 0)
+        targets: dict[str, int] = {}
+        for name, more in wanted.items():
+            counts = all_counts.setdefault(name, Counts(following=_next_number(known, name)))
+            counts.following = counts.following if first is None else first
+            targets[name] = more if surface == "all" else counts.tried + more
+        while left := {name: most - all_counts[name].tried for name, most in targets.items()}:
+            targets = {name: targets[name] for name, rest in left.items() if rest > 0}
+            for name in targets:
+                batch = SHARES[name] * BATCH // 10 if surface == "all" else BATCH
+                try_batch(fuzzer, name, all_counts[name], min(batch, left[name]))
+                if file is not None:
+                    known[code] = {each: asdict(counts) for each, counts in all_counts.items()}
+                    file.write_text(json.dumps(known, indent=1))
+    for name in wanted:
+        click.echo(f"{name}: {all_counts[name].text()}")
+    if surface == "all":
+        click.echo(f"{sum(all_counts[name].tried for name in wanted)} inputs of the code {code}")
+    sys.exit(1 if any(all_counts[name].failed for name in wanted) else 0)
+
+
+def _next_number(known: Mapping[str, Any], surface: str) -> int:
+    """The number after all inputs of a surface, also of other code: another code tries other inputs."""
+    return max((each[surface]["following"] for each in known.values() if surface in each), default=1)
 
 
 if __name__ == "__main__":

@@ -23,12 +23,17 @@ class CannotPatch(Exception):
 
 
 def live_functions() -> LiveFunctions:
-    """All functions of the package by file, first line and qualified name."""
+    """All functions of the package by file, first line and qualified name.
+
+    All objects are frozen afterwards: a garbage collection of a forked child would copy the pages of every object.
+    """
     found: LiveFunctions = {}
+    gc.unfreeze()  # ``get_objects`` leaves frozen objects out
     for each in gc.get_objects():
         if isinstance(each, FunctionType) and (each.__module__ or "").startswith("kemu."):
             code = each.__code__
             found.setdefault((_place(code.co_filename), code.co_firstlineno, code.co_qualname), []).append(each)
+    gc.freeze()
     return found
 
 

@@ -17,7 +17,8 @@ from attrs import frozen
 from kemu.emulator.facts import HostDown, Seen
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.expectations import split
-from kemu.emulator.scenario.files import load_scenario, presets
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.presets import presets
 from kemu.protocol.names import host_of
 from kemu.protocol.nodes import CONTROLLER_EPOCH
 from kemu.protocol.notes.replication import LogDirFailed, NodeWritten, SessionEnded

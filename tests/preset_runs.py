@@ -6,7 +6,8 @@ from typing import NamedTuple
 import pytest
 
 from kemu.emulator.runner import run
-from kemu.emulator.scenario.files import load_scenario, presets
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.presets import presets
 from tests.soaking import said
 
 PRESETS = tuple(sorted([each.name for each in presets()]))

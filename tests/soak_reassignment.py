@@ -20,7 +20,8 @@ from kemu.emulator.chance import Seeded
 from kemu.emulator.facts import Seen
 from kemu.emulator.plan.actions import Crash, PartitionsReassignment
 from kemu.emulator.plan.entries import At, Noted, When
-from kemu.emulator.scenario.files import load_scenario, presets, with_values
+from kemu.emulator.scenario.files import load_scenario, with_values
+from kemu.emulator.scenario.presets import presets
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.notes.replication import (
     BecameController,

@@ -13,7 +13,8 @@ import attrs
 from kemu.emulator.chance import Seeded
 from kemu.emulator.runner import RunResult
 from kemu.emulator.scenario.checks import ChecksSpec
-from kemu.emulator.scenario.files import load_scenario, presets, with_values
+from kemu.emulator.scenario.files import load_scenario, with_values
+from kemu.emulator.scenario.presets import presets
 from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.scenario import Scenario
 from tests.soaking import made, report, said, seeds_of, standing, sweep

@@ -9,7 +9,7 @@ import pytest
 
 import bootstrap
 from lab import check
-from tests.conftest import costly, promoted
+from tests.conftest import COSTLY, costly, lines_of, promoted
 
 ROOT = Path(bootstrap.ROOT)
 
@@ -213,6 +213,8 @@ def test_the_lists_of_tests_name_tests_that_exist() -> None:
         file, _, name = nodeid.partition("::")
         function = name.rpartition("::")[2].partition("[")[0]
         assert f"def {function}(" in (ROOT / file).read_text("utf-8"), nodeid
+    rows = [line.split()[-1] for line in lines_of(COSTLY)]
+    assert len(rows) == len(set(rows)), "a function stands twice"
 
 
 def test_the_check_reports_the_first_failure(

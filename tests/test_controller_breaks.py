@@ -14,7 +14,8 @@ import pytest
 from kemu.actors.controller import brokers
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.expectations import split
-from kemu.emulator.scenario.files import load_scenario, presets, with_actions
+from kemu.emulator.scenario.files import load_scenario, with_actions
+from kemu.emulator.scenario.presets import presets
 from kemu.emulator.scenario.scenario import Scenario
 
 BREAKS = {

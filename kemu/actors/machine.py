@@ -66,7 +66,7 @@ class TimerFired(NamedTuple):
 class Appended(NamedTuple):
     """The end of an append or write with this token: done (error NONE) or failed.
 
-    A done append is durable. ``base_offset`` is the first record's offset.
+    A done append is durable. ``base_offset`` is the offset of the first record, in the log that was appended last.
     """
 
     token: int
@@ -123,7 +123,10 @@ class StopTimer(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Append records to a log and flush the log. ``Appended(token, ...)`` follows when all records are on disk."""
+    """Append records to a log and flush the log. ``Appended(token, ...)`` follows when all records are on disk.
+
+    Appends of one step to several logs may have the same token; one ``Appended`` follows the last of these appends.
+    """
 
     log: str
     records: tuple[Record, ...]

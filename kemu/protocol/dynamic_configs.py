@@ -55,7 +55,7 @@ def _whole(least: int, kind: str) -> _Check:
 
     def check(text: str) -> str:
         digits = text.removeprefix("-")
-        fits = digits.isascii() and digits.isdigit() and least <= int(text) <= most
+        fits = digits.isascii() and digits.isdigit() and len(digits) < 20 and least <= int(text) <= most
         return "" if fits else f"must be a whole number of at least {least}"
 
     return check

@@ -54,6 +54,12 @@ STORE = HostName("zk")
 ADMIN = HostName("admin")
 
 
+def is_legal_name(topic: str) -> bool:
+    """Whether the name of a topic is legal. Source: Kafka's ``Topic.validate``."""
+    legal = all(char.isascii() and (char.isalnum() or char in "._-") for char in topic)
+    return legal and 0 < len(topic) <= 249 and topic not in (".", "..")
+
+
 def host_of(actor: ActorName) -> HostName:
     """The host of an actor: the part of the actor's name before the slash."""
     return HostName(actor.partition(SEPARATOR)[0])

@@ -38,7 +38,7 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
         "scale": Row("scale:scale", "Scale a Streams application up or down, in a scenario or in a live run."),
         "import": Row("import_:import_", "Make a scenario from the output of Kafka's tools."),
         "import-log": Row("import_log:import_log", "Read logs of brokers and clients: events, generations, releases."),
-        "scenarios": Row("describe:scenarios", "List the scenarios that come with the package."),
+        "scenarios": Row("scenarios:scenarios", "List the scenarios that come with the package."),
     },
     "Test and explore": {
         "swarm": Row("swarm:swarm", "Draw clusters, loads and faults from seeds, and check every run.", progress=True),

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from kemu.emulator.scenario.keys import declared
-from kemu.emulator.scenario.scenario import Scenario
 from kemu.tools.errors import BadInput
 
 PERFETTO = b"\n\x04P\x01h\x01"
@@ -75,6 +73,9 @@ def _is_ours(path: Path) -> bool:
             return path.read_bytes()[: len(PERFETTO)] in (b"", PERFETTO)
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".toml":
+            from kemu.emulator.scenario.keys import declared
+            from kemu.emulator.scenario.scenario import Scenario
+
             known = {each.name for each in declared(Scenario)}
             return not (tomllib.loads(text).keys() - known)
     except (OSError, ValueError, RecursionError):

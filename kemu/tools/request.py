@@ -2,10 +2,13 @@
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.frozen import frozen
 from kemu.tools.interrupt import code_words
+
+if TYPE_CHECKING:
+    from kemu.emulator.scenario.scenario import Scenario
 
 
 @frozen
@@ -14,7 +17,7 @@ class Request:
 
     source: str
     """A preset's name or a file, as the user gave it."""
-    scenario: Scenario
+    scenario: "Scenario"
     seeds: tuple[int, ...]
     profile: str
     settings: tuple[str, ...]

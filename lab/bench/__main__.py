@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 AREAS: Mapping[str, str] = {
+    "cases": "runs by load, size and loop, presets, starts of commands; --against COMMIT compares interleaved",
     "engine": "steps of both loops compared with raw Trio and a bare heap; cost by group size",
     "assign": "the assignors compared with other Python clients' assignors, and their growth",
     "replication": "failovers of 20 brokers with 2,000 partitions, cost per step compared with a small cluster",
@@ -22,10 +23,14 @@ AREAS: Mapping[str, str] = {
 @click.argument("area", type=click.Choice(list(AREAS)))
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--quick", is_flag=True, help="Use smaller sizes and fewer repetitions: a trial of the benchmark.")
-def main(area: str, form: str, quick: bool) -> None:
+@click.option("--against", metavar="COMMIT", default="", help="cases: measure this commit, too, in turns.")
+@click.option("--pairs", metavar="N", default=3, show_default=True, help="cases: number of measurements of a case.")
+@click.option("--only", metavar="PART", multiple=True, help="cases: the cases and presets with this part; repeatable.")
+def main(area: str, form: str, quick: bool, against: str, pairs: int, only: tuple[str, ...]) -> None:
     """Measure an AREA."""
     module = importlib.import_module(f"lab.bench.{area}")
-    result: dict[str, Any] = module.measure(lambda text: click.echo(text, err=True), quick=quick)
+    more = {"against": against, "pairs": pairs, "only": only} if area == "cases" else {}
+    result: dict[str, Any] = module.measure(lambda text: click.echo(text, err=True), quick=quick, **more)
     if form == "json":
         click.echo(json.dumps(result, indent=2))
         return

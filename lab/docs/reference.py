@@ -15,7 +15,8 @@ from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.actions import ACTIONS
-from kemu.emulator.scenario.files import load_scenario, presets
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.presets import presets
 from kemu.emulator.text.kafka_keys import SET_BY_SCENARIO, fields_of
 from kemu.protocol.config import source_of
 from kemu.protocol.draws import DRAWS

@@ -100,9 +100,9 @@ MUTATIONS = [
     # --- data path and world ---
     Mutation(
         "kemu/actors/broker/arranged.py",
-        "            self.append(hosted.log_name, hosted.records(), self._last_token)\n",
-        "            self.append(hosted.log_name, hosted.records(), self._last_token)\n"
-        "            self._appended(hosted, ErrorCode.NONE)\n",
+        "                self.append(hosted.log_name, hosted.records(), token)\n",
+        "                self.append(hosted.log_name, hosted.records(), token)\n"
+        "                self._decide(hosted, ErrorCode.NONE)\n",
         "no-lost-record",  # records are acknowledged before they are durable
         ("broker_power_cuts.toml:6",),
     ),

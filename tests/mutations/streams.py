@@ -78,7 +78,7 @@ MUTATIONS = [
         "TaskRules(restores_after_missed_generations=True)",
         "TaskRules(restores_after_missed_generations=False)",
         "tasks/runs-without-state",
-        ("streams-100-instances:1",),
+        ("streams_missed.toml:1",),
     ),
     Mutation(  # a copy begins as if a checkpoint lay on a disk that has none
         "kemu/actors/streams/task_manager.py",

@@ -19,7 +19,8 @@ from kemu.emulator.findings import Violation, kinds_by_checker
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.runner import RunResult
-from kemu.emulator.scenario.files import load_scenario, presets, with_values
+from kemu.emulator.scenario.files import load_scenario, with_values
+from kemu.emulator.scenario.presets import presets
 from kemu.emulator.text.kafka_keys import SET_BY_SCENARIO, fields_of
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ReplicaConfig

@@ -8,7 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kemu.emulator.scenario.files import load_scenario, preset_names, with_actions, with_values
+from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
+from kemu.emulator.scenario.presets import preset_names
 from kemu.tools import estimate
 from kemu.tools.cli import kemu
 from kemu.tools.errors import BadInput

@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from kemu.emulator.runner import run
-from kemu.emulator.scenario.files import load_scenario, presets
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.presets import presets
 from kemu.tools.cli import kemu
 from kemu.tools.commands.query import as_table
 from kemu.tools.report.collecting import Collector

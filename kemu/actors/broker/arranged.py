@@ -8,7 +8,7 @@ The cost of a step depends only on its partitions. Each partition refers to its 
 is built once per view of the cluster.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from kemu.actors.broker.answers import ClusterAnswers
 from kemu.actors.broker.consumer_fetches import ConsumerFetches
@@ -92,8 +92,8 @@ class Broker(Machine):
         self._requests = ProduceRequests(
             self._calls, self.injections, self.partitions, fault=self._fault, append=self._queue
         )
-        self._appends: dict[int, HostedPartition] = {}
-        """Token of an append in progress -> its partition."""
+        self._appends: dict[int, list[HostedPartition]] = {}
+        """Token of the appends of one step that are in progress -> their partitions."""
         self._last_token = 0
         self._settings: dict[str, dict[str, str]] = {}
         """Topic -> its own settings."""
@@ -117,9 +117,8 @@ class Broker(Machine):
                 if not self._connections.keeps(event):
                     self._asked[type(message)](event)
             case Appended(token=token, error=error):
-                hosted = self._appends.pop(token, None)
-                if hosted is not None:  # otherwise the write recorded a log's start
-                    self._appended(hosted, error)
+                if (appended := self._appends.pop(token, None)) is not None:  # else the write of a log's start
+                    self._appended(appended, error)
             case TimerFired(key=(BrokerTimer.FETCH, number)):
                 self._fetches.time_is_over(int(number))
             case Told(command=ClusterView() as view):
@@ -187,8 +186,7 @@ class Broker(Machine):
 
     def _produce(self, event: Received) -> None:
         _, touched = self._requests.asked(event)
-        for hosted in touched:
-            self._append_next(hosted)
+        self._append_next(touched)
 
     def _fault(self, batch: ProduceBatch, hosted: HostedPartition | None, acks: int) -> ErrorCode:
         return self.absent(batch.topic, batch.partition) if hosted is None else fault_of(batch)
@@ -197,17 +195,38 @@ class Broker(Machine):
         hosted.queue.append(_new(QueuedBatch, (batch, call, row)))
         return True
 
-    def _append_next(self, hosted: HostedPartition) -> None:
-        if hosted.appending or not hosted.queue:
-            return
-        for queued, row in hosted.next_append(self.now_us // 1000):
-            self._calls.decide(queued.call, queued.row, row)
-        if hosted.appending:
-            self._last_token += 1
-            self._appends[self._last_token] = hosted
-            self.append(hosted.log_name, hosted.records(), self._last_token)
+    def _append_next(self, partitions: Iterable[HostedPartition]) -> None:
+        """Append the queued batches of these partitions. One token, because one thread of a broker appends a request
+        to all its partitions before it answers (``ReplicaManager.appendToLocalLog`` 3.4).
+        """
+        began: list[HostedPartition] = []
+        token = self._last_token + 1
+        for hosted in partitions:
+            if hosted.appending or not hosted.queue:
+                continue
+            for queued, row in hosted.next_append(self.now_us // 1000):
+                self._calls.decide(queued.call, queued.row, row)
+            if hosted.appending:
+                began.append(hosted)
+                self.append(hosted.log_name, hosted.records(), token)
+        if began:
+            self._last_token = token
+            self._appends[token] = began
 
-    def _appended(self, hosted: HostedPartition, error: ErrorCode) -> None:
+    def _appended(self, partitions: list[HostedPartition], error: ErrorCode) -> None:
+        """Decide the batches of a finished append, then answer delayed fetches: a fetch reads all its partitions.
+
+        Source: ``KafkaApis.handle``, which calls ``ReplicaManager.tryCompleteActions`` after the request (3.4).
+        """
+        for hosted in partitions:
+            self._decide(hosted, error)
+        if error is _NONE:
+            for hosted in partitions:
+                if hosted.waiters:
+                    self._fetches.grown(hosted)
+        self._append_next(partitions)
+
+    def _decide(self, hosted: HostedPartition, error: ErrorCode) -> None:
         batches, hosted.appending = hosted.appending, []
         topic, number = hosted.topic, hosted.number
         for logged, (batch, call, index) in batches:
@@ -229,9 +248,6 @@ class Broker(Machine):
             else:
                 row = produced(batch, error)
             self._calls.decide(call, index, row)
-        if error is _NONE and hosted.waiters:
-            self._fetches.grown(hosted)
-        self._append_next(hosted)
 
     # --- retention ---------------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ from kemu.protocol.messages.control import (
     TopicOutcome,
 )
 from kemu.protocol.messages.store import OpResult, StoreCode, WatchEventKind
-from kemu.protocol.names import TopicPartition
+from kemu.protocol.names import TopicPartition, is_legal_name
 from kemu.protocol.nodes import (
     DELETE_TOPICS,
     TOPICS,
@@ -415,12 +415,6 @@ class TopicChanges:
         if election_type == PREFERRED_ELECTION:
             return leader != self._machine.context.replicas(at)[0]
         return leader not in self._machine.context.live
-
-
-def is_legal_name(topic: str) -> bool:
-    """Whether the name of a topic is legal. Source: Kafka's ``Topic.validate``."""
-    legal = all(char.isascii() and (char.isalnum() or char in "._-") for char in topic)
-    return legal and 0 < len(topic) <= 249 and topic not in (".", "..")
 
 
 def _metric_name(topic: str) -> str:

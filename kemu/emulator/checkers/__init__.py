@@ -36,12 +36,11 @@ between requests, and fields. ``answers`` judges whether errors are true,
 KIP-333's mode. ``emulator.findings`` lists the losses that are allowed.
 """
 
-import importlib
-import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kemu.emulator.checkers.base import Checker
+from kemu.emulator.package_modules import subclasses_in
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.profiles import DEFAULT_PROFILE
 
@@ -49,17 +48,9 @@ if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
 
 
-def _checkers_of_this_package() -> Iterator[type[Checker]]:
-    for found in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{found.name}")
-        for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Checker) and value.__module__ == module.__name__:
-                yield value
-
-
 CHECKERS: Mapping[str, type[Checker]] = {
     checker.name: checker
-    for checker in sorted(_checkers_of_this_package(), key=lambda checker: checker.name)
+    for checker in sorted(subclasses_in(__name__, Checker), key=lambda checker: checker.name)
     if checker is not Checker
 }
 """Name of a checker -> class. A new checker needs only a file with a subclass of ``Checker`` in this folder."""

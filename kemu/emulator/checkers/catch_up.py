@@ -165,6 +165,8 @@ class CatchUpChecker(Checker):
                 self._say(seen, "not-jumped", fact.group, at, f"{text} {logs.primary} was committed")
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
+        if fact.group not in self.panel.ranges.groups:  # no member has a second consumer
+            return
         at = (fact.topic, fact.partition)
         owned = self._ownership(seen, at)
         if owned is not None:

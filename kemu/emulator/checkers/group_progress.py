@@ -217,8 +217,9 @@ class GroupDuties(Checker):
         self._reached[fact.group, at] = fact.last, seen.at_us
         self._idle.pop((fact.group, at), None)
         self._worked_us[seen.actor] = seen.at_us
-        uncommitted = self._uncommitted[at].get(seen.actor)
-        self._uncommitted[at][seen.actor] = (
+        members = self._uncommitted[at]
+        uncommitted = members.get(seen.actor)
+        members[seen.actor] = (
             (seen.at_us, fact.last, fact.last) if uncommitted is None else (*uncommitted[:2], fact.last)
         )
 

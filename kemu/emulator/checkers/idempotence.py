@@ -35,7 +35,11 @@ class Idempotence(Checker):
         if fact.producer_id < 0 or not self.panel.logs.appended_to_log:
             return  # The leader does not know that it is deposed, or that the topic is deleted.
         at, log, end = (fact.topic, fact.partition), self.panel.logs.appended_to.records, fact.base_offset + fact.count
-        batches = self._batches.setdefault(at, {}).setdefault((fact.producer_id, fact.producer_epoch), {})
+        producer = (fact.producer_id, fact.producer_epoch)
+        producers = self._batches.get(at)
+        batches = None if producers is None else producers.get(producer)
+        if batches is None:
+            batches = self._batches.setdefault(at, {})[producer] = {}
         before = batches.pop(fact.sequence, None)
         if before is not None and before[0] != fact.base_offset and not lacking([before], log):
             name = f"{fact.topic}-{fact.partition}"

@@ -133,7 +133,11 @@ class Lifecycle(Checker):
         self.violation(seen, kind, (seen.actor,), f"{seen.actor} {text}")
 
     def _work_of(self, seen: Seen) -> _Work:
-        return self._work.setdefault((seen.actor, seen.life), _Work())
+        life = (seen.actor, seen.life)
+        work = self._work.get(life)
+        if work is None:
+            work = self._work[life] = _Work()
+        return work
 
     # --- lives -------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ compares the racks of replicas). Streams groups start rebalances themselves
 Source: Kafka's ``ConsumerCoordinator.rejoinNeededOrPending``.
 """
 
-from collections import deque
 from collections.abc import Collection
 from typing import Self
 
@@ -36,8 +35,10 @@ Content = tuple[object, ...]
 class _Sender:
     """The JoinGroups of one member id."""
 
+    __slots__ = ("connection", "content", "rejoins")
+
     def __init__(self) -> None:
-        self.rejoins: deque[int] = deque()
+        self.rejoins: list[int] = []
         self.connection = -1
         self.content: Content | None = None
         """The content of the last JoinGroup; None if the next JoinGroup has a cause."""
@@ -110,7 +111,7 @@ class UselessWork(Checker):
             sender.rejoins.append(seen.at_us)
         sender.content, sender.connection = content, fact.connection
         while sender.rejoins and sender.rejoins[0] < seen.at_us - WINDOW_US:
-            sender.rejoins.popleft()
+            del sender.rejoins[0]
         if len(sender.rejoins) > REJOINS:
             within = f"{(seen.at_us - sender.rejoins[0]) / 1e6:.1f} s"
             self._say(

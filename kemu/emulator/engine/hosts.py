@@ -47,7 +47,7 @@ class Timer:
 class Actor:
     """One machine on one host, for one life."""
 
-    __slots__ = ("host", "life", "links", "machine", "name", "timers")
+    __slots__ = ("appends", "host", "life", "links", "machine", "name", "timers")
 
     def __init__(self, name: str, host: "Host", machine: Machine) -> None:
         self.name = name
@@ -55,6 +55,8 @@ class Actor:
         self.life = host.life
         self.machine = machine
         self.timers: dict[TimerKey, Timer] = {}
+        self.appends: dict[int, int] = {}
+        """Token -> number of unfinished appends with this token."""
         self.links: dict[str, Any] = {}
 
 

@@ -447,7 +447,9 @@ class World:
 
     def _append(self, actor: Actor, effect: Append | WriteOnly) -> None:
         disk = actor.host.disk
-        write = disk.issue(actor, effect.log, effect.records, effect.token)
+        token = effect.token
+        write = disk.issue(actor, effect.log, effect.records, token)
+        actor.appends[token] = actor.appends.get(token, 0) + 1
         took_us = self.append_us if self.append_of is None else self.append_of(actor.host.name, effect.log)
         speed = actor.host.disk_speed
         if speed is not None and speed.bytes_per_s:
@@ -481,7 +483,12 @@ class World:
         disk = actor.host.disk
         if disk.pending.get(write.number) is not write:
             return None
-        return self._deliver(actor, _new(Appended, (write.token, _NO_ERROR, disk.finish(write))))
+        base, token = disk.finish(write), write.token
+        actor.appends[token] -= 1
+        if actor.appends[token]:
+            return None
+        del actor.appends[token]
+        return self._deliver(actor, _new(Appended, (token, _NO_ERROR, base)))
 
     def _flush(self, actor: Actor, log: str) -> None:
         disk = actor.host.disk
@@ -505,6 +512,7 @@ class World:
     def fail_writes(self, host: Host, log: str, error: ErrorCode) -> None:
         """Fail the unfinished writes of a log, and inform their actors."""
         for write in host.disk.fail(log):
+            assert write.actor.appends.pop(write.token) == 1, "other appends of this token do not fail"
             self.agenda.push_in_order(self.now_us, self._event_due, (write.actor, Appended(write.token, error, -1)))
 
     # --- events from outside -----------------------------------------------------------------------------------

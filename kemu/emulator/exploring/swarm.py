@@ -39,6 +39,7 @@ from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.away import WAYS, AwaySpec
 from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.expectations import of_kafkas_own
+from kemu.emulator.scenario.random_faults import fault_times_us
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import settings_dict
@@ -240,10 +241,10 @@ def drawn_plan(scenario: Scenario, chance: Stream, families: Sequence[str], *, a
         groups=tuple(scenario.groups),
     )
     replicated = scenario.brokers.replication is not None
-    latest_us = max(2 * SECOND, scenario.heal_at_us - SECOND)
+    earliest_us, latest_us = fault_times_us(scenario)
     entries = []
     for _ in range(chance.between(0, at_most)):
-        at_ms = chance.between(1_000, latest_us // 1_000)
+        at_ms = chance.between(earliest_us // 1_000, latest_us // 1_000)
         forms = _forms(ACTIONS[families[chance.below(len(families))]], replicated)
         entries.append(At(at_us=at_ms * 1_000, action=forms[chance.below(len(forms))](draw)))
     return tuple(sorted(entries, key=lambda entry: entry.at_us))

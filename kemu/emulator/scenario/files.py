@@ -4,8 +4,6 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from kemu.emulator.past_bugs.registry import PAST_BUGS, scenario_text
 from kemu.emulator.plan.actions import ACTIONS, Heal
 from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.keys import declared
+from kemu.emulator.scenario.presets import preset_names, preset_text
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import Scenario
@@ -29,33 +28,7 @@ from kemu.protocol.config import (
     ReplicaConfig,
     StreamsConfig,
 )
-from kemu.protocol.frozen import frozen
 from kemu.protocol.wire.schema import STRUCTS
-
-
-@frozen
-class Preset:
-    """A scenario that the package contains."""
-
-    name: str
-    summary: str
-
-
-def preset_names() -> tuple[str, ...]:
-    """The names of all presets, sorted."""
-    found = [item.name for item in (files("kemu.emulator") / "presets").iterdir() if item.name.endswith(".toml")]
-    return tuple([name.removesuffix(".toml") for name in sorted(found)])
-
-
-@cache
-def presets() -> tuple[Preset, ...]:
-    """Return all presets, sorted by name."""
-    folder = files("kemu.emulator") / "presets"
-    listed = []
-    for name in preset_names():
-        data = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
-        listed.append(Preset(name, str(data["summary"])))
-    return tuple(listed)
 
 
 def load_scenario(name: str | Path) -> Scenario:
@@ -82,8 +55,7 @@ def load_scenario(name: str | Path) -> Scenario:
     if given not in names:
         hint = nearest(given, names) or "; kemu scenarios lists them"
         raise ScenarioError([Problem((), f'"{given}" is no preset{hint} (a file needs its .toml)')])
-    text = (files("kemu.emulator") / "presets" / f"{given}.toml").read_text(encoding="utf-8")
-    return scenario_from_toml(text, source=f"{given}.toml", name=given)
+    return scenario_from_toml(preset_text(given), source=f"{given}.toml", name=given)
 
 
 def scenario_from_toml(text: str, *, source: str = "", name: str = "") -> Scenario:

@@ -35,13 +35,19 @@ def random_faults(scenario: Scenario, seed: int, count: int) -> Plan:
         brokers=scenario.broker_names(),
         groups=tuple(scenario.groups),
     )
-    latest_us = max(2 * SECOND, scenario.heal_at_us - SECOND)
+    earliest_us, latest_us = fault_times_us(scenario)
     forms = swarm(scenario.brokers.replication is not None)
     entries = []
     for _ in range(count):
-        at_us = draw.chance.between(SECOND, latest_us)
+        at_us = draw.chance.between(earliest_us, latest_us)
         entries.append(At(at_us=at_us, action=forms[draw.chance.below(len(forms))](draw)))
     return tuple(sorted(entries, key=lambda entry: entry.at_us))
+
+
+def fault_times_us(scenario: Scenario) -> tuple[int, int]:
+    """Return the earliest and the latest time of a random fault, in us: after the groups' start, before the heal."""
+    ends_us = min(scenario.heal_at_us, scenario.runs_us)
+    return min(SECOND, ends_us // 2), min(ends_us, max(2 * SECOND, scenario.heal_at_us - SECOND))
 
 
 def with_random_faults(scenario: Scenario, seed: int, count: int) -> Scenario:

@@ -122,7 +122,10 @@ def _next_whole_block(file: BinaryIO, damaged: int, size: int) -> int | None:
     start = damaged + 1
     file.seek(start)
     window = file.read(min(SEARCH_BYTES, size - start))
+    highest = MOST_BLOCK_BYTES >> 24
     for index in range(len(window) - _HEAD.size + 1):
+        if window[index] > highest:  # a longer block than any: most bytes are no head
+            continue
         head = window[index : index + _LENGTH_AND_CRC.size]
         if zlib.crc32(head).to_bytes(4, "big") == window[index + _LENGTH_AND_CRC.size : index + _HEAD.size]:
             file.seek(start + index)

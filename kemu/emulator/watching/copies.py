@@ -97,6 +97,8 @@ class Copies:
     def __init__(self) -> None:
         self.taken: dict[TopicPartition, list[Taken]] = {}
         """Records that faults removed from disks, as found at the next start."""
+        self.appended_to = Copy()
+        """The copy of the last append."""
         self._copies: dict[TopicPartition, dict[str, Copy]] = {}
         self._faults: dict[tuple[str, TopicPartition], str] = {}
         """(host, partition) -> fault that hit the log since the host went down."""
@@ -156,7 +158,7 @@ class Copies:
         copy.epoch, copy.following = fact.leader_epoch, broker_host(fact.leader)
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        copy = self._copy(seen, fact)
+        copy = self.appended_to = self._copy(seen, fact)
         copy.append(fact.base_offset, fact.count, (max(copy.epoch, 0), seen.life))
 
     def _replicated(self, seen: Seen, fact: RecordsReplicated) -> None:

@@ -65,10 +65,19 @@ class EpochLog:
         if end > self.end:
             self.append(self.end, end - self.end, term)
 
+    def term_of(self, first: int, last: int) -> Term:
+        """The latest term, if it appended all of ``first .. last - 1`` and none is deleted; else ``NO_TERM``."""
+        starts = self.starts
+        if starts and starts[-1] <= first < last <= self.end and self.start <= first:
+            return self.terms[-1]
+        return NO_TERM
+
     def term_at(self, offset: int) -> Term:
         """The term of the record at this offset; ``NO_TERM`` if the log lacks the record."""
         if not self.start <= offset < self.end:
             return NO_TERM
+        if self.starts[-1] <= offset:
+            return self.terms[-1]
         return self.terms[bisect_right(self.starts, offset) - 1]
 
     def restore(self, start: int, end: int, runs: Iterable[tuple[int, Term]]) -> None:
@@ -79,7 +88,10 @@ class EpochLog:
 
     def span_of(self, term: Term) -> tuple[int, int]:
         """The records of a term: (first, last + 1); (0, 0) without such records."""
-        if term not in self.terms:
+        terms = self.terms
+        if terms and terms[-1] == term:
+            return max(self.starts[-1], self.start), self.end
+        if term not in terms:
             return 0, 0
         index = self.terms.index(term)
         first = max(self.starts[index], self.start)
@@ -90,6 +102,8 @@ class EpochLog:
         since = max(offset, self.start)
         if since >= self.end:
             return []
+        if self.starts[-1] <= since:
+            return [(since, self.end, self.terms[-1])]
         index = bisect_right(self.starts, since) - 1
         starts, terms = self.starts[index:], self.terms[index:]
         starts[0] = since

@@ -21,7 +21,7 @@ A checker's rule bounds each wait:
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, Protocol
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
@@ -173,6 +173,24 @@ class StageLog:
         return self.times[bisect_right(self.times, from_us) : bisect_left(self.times, until_us)]
 
 
+class _Joined:
+    """The first members of a group that have joined, so that a join phase does not look at them again at each join."""
+
+    __slots__ = ("count", "group", "names")
+
+    def __init__(self, group: CoordinatorsGroup) -> None:
+        self.group = group
+        self.count = 0
+        self.names: dict[str, None] = {}
+        """Actors and member ids of these members."""
+
+    def keeps(self, seen: Seen, fact: Any) -> bool:
+        """Whether all these members still count as joined: the fact only adds another member, or lets it join."""
+        if type(fact) is MemberAdded:
+            return fact.client_id not in self.names and fact.member_id not in self.names
+        return type(fact) is MemberBecame and fact.new == JOINING and seen.actor not in self.names
+
+
 _NOTHING = StageLog()
 _NOW = 1 << 62
 
@@ -198,6 +216,8 @@ class Interruptions:
         """Partition -> the broker that serves it, if brokers do not replicate."""
         self._leaderless: dict[TopicPartition, None] = {}
         self._callbacks: dict[ActorName, list[tuple[int, int]]] = {}
+        self._joined: dict[GroupId, _Joined] = {}
+        """Group in a join phase -> its first members that have joined."""
         self.led_changed: list[TopicPartition] = []
         """Partitions that gained or lost a running leader with the last fact."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
@@ -384,9 +404,16 @@ class Interruptions:
         self._group_changed(seen, fact)
 
     def _group_changed(self, seen: Seen, fact: Any) -> None:
-        self._look_at_group(seen.at_us, fact.group)
+        joined = self._joined.get(fact.group)
+        if joined is None or not joined.keeps(seen, fact):
+            self._joined.pop(fact.group, None)
+        self._put_group(seen.at_us, fact.group)
 
     def _look_at_group(self, at_us: int, name: GroupId) -> None:
+        self._joined.pop(name, None)
+        self._put_group(at_us, name)
+
+    def _put_group(self, at_us: int, name: GroupId) -> None:
         watched = self._panel.groups.get(name)
         if watched is not None:
             self._history(self.groups, name).put(at_us, self._group_stage(name, watched))
@@ -402,7 +429,7 @@ class Interruptions:
             return (Cause.COORDINATOR, coordinator)
         group = panel.memberships.groups.get(name)
         if watched.state == "PreparingRebalance":
-            return (Cause.JOIN_COMPLETION, "") if group is None else self._join_stage(group)
+            return (Cause.JOIN_COMPLETION, "") if group is None else self._join_stage(name, group)
         if watched.state == "CompletingRebalance" and group is not None:
             entry = group.entries.get(group.leader)
             leader = group.leader if entry is None else entry.actor or group.leader
@@ -410,16 +437,20 @@ class Interruptions:
             return (Cause.SESSION if dead else Cause.SYNC, leader)
         return (STABLE, "")
 
-    def _join_stage(self, group: CoordinatorsGroup) -> Stage:
+    def _join_stage(self, name: GroupId, group: CoordinatorsGroup) -> Stage:
         """The stage of a join phase, decided by the first member that has not joined."""
-        memberships = self._panel.memberships
-        for member_id, entry in group.entries.items():
+        memberships, joined = self._panel.memberships, self._joined.get(name)
+        if joined is None or joined.group is not group:
+            joined = self._joined[name] = _Joined(group)
+        for member_id, entry in islice(group.entries.items(), joined.count, None):
             actor = entry.actor or member_id
             if memberships.is_over(member_id, entry):
                 return (Cause.SESSION, actor)
             progress = memberships.members.get(actor)
             if progress is None or progress.state != JOINING:
                 return (Cause.PAUSED if self._panel.is_paused(host_of(actor)) else Cause.JOIN, actor)
+            joined.count += 1
+            joined.names[actor] = joined.names[member_id] = None
         return (Cause.JOIN_COMPLETION, "")
 
     # --- owners ------------------------------------------------------------------------------------------------

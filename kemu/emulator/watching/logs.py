@@ -134,7 +134,7 @@ class WatchedLogs:
         log = self.appended_to = self.of(at)
         self.appended_to_log = log.is_led_by(seen.actor) and not self._former.has(seen.actor, at)
         if self.appended_to_log:
-            log.records = self._copies.on_host(host_of(seen.actor), at).log
+            log.records = self._copies.appended_to.log
 
     def _positioned(self, seen: Seen, fact: PositionSet | RangePositionSet) -> None:
         self.reads.positioned(seen.actor, (fact.topic, fact.partition), fact.offset)

@@ -132,9 +132,12 @@ class Memberships:
     def has(self, group: GroupId, actor: ActorName) -> bool:
         """Whether the coordinator has an id of the member's present life."""
         known, life = self.groups.get(group), self._lives.get(host_of(actor), 0)
-        return known is not None and any(
-            entry.actor == actor and entry.life == life for entry in known.entries.values()
-        )
+        if known is None:
+            return False
+        progress = self.members.get(actor)
+        own = None if progress is None else known.entries.get(progress.member_id)
+        entries = known.entries.values() if own is None or (own.actor, own.life) != (actor, life) else (own,)
+        return any(entry.actor == actor and entry.life == life for entry in entries)
 
     def ended_us(self, entry: MemberEntry) -> int | None:
         """Time at which the life with this id ended, in us; None for a life that has not ended, or an unknown life."""

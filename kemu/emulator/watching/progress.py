@@ -65,6 +65,8 @@ class Records:
 
     def add(self, first: int, last: int, term: Term) -> int:
         """Add records ``first .. last - 1``; return the number of records that were in the set already."""
+        if first >= last:
+            return 0
         ranges = self.by_term.get(term)
         if ranges is None:
             ranges = self.by_term[term] = Ranges()
@@ -132,7 +134,9 @@ class GroupProgress:
 
     __slots__ = (
         *(
-            "_committed",
+            "_commits",
+            "_key",
+            "_ranges",
             "began",
             "truncated_at",
             "done",
@@ -146,8 +150,10 @@ class GroupProgress:
         "was_truncated",
     )
 
-    def __init__(self, committed: Callable[[], int | None]) -> None:
-        self._committed = committed
+    def __init__(self, group: GroupId, at: TopicPartition, commits: GroupCommits, ranges: WatchedRanges) -> None:
+        self._key = group, at
+        self._commits = commits
+        self._ranges = ranges
         self.done = Records()
         self.skipped: dict[str, Records] = {}
         """Skipped records, by reason."""
@@ -170,7 +176,10 @@ class GroupProgress:
     @property
     def committed(self) -> int | None:
         """The committed offset; for a group with two commit logs (KIP-333), the answer of ``committed()``."""
-        return self._committed()
+        if self._key[0] in self._ranges.groups:
+            return self._ranges.of(*self._key).committed
+        committed = self._commits.committed.get(self._key, NOTHING)
+        return None if committed == NOTHING else committed
 
     @property
     def committed_in_log(self) -> int:
@@ -294,10 +303,10 @@ class WatchedProgress:
 
     def of(self, group: GroupId, at: TopicPartition) -> GroupProgress:
         """The progress of a group on a partition."""
-        groups = self.all.setdefault(at, {})
-        progress = groups.get(group)
+        groups = self.all.get(at)
+        progress = None if groups is None else groups.get(group)
         if progress is None:
-            progress = groups[group] = GroupProgress(lambda: self._committed(group, at))
+            progress = self.all.setdefault(at, {})[group] = GroupProgress(group, at, self._commits, self._ranges)
         return progress
 
     def __iter__(self) -> Iterator[tuple[GroupId, TopicPartition, GroupProgress]]:
@@ -347,19 +356,18 @@ class WatchedProgress:
             progress.done, progress.skipped, progress.undetected, progress.truncated_at = Records(), {}, Records(), None
             progress.skip(0, max([held.offset for held in progress.held.values()], default=0), RECREATED, EpochLog())
 
-    def _committed(self, group: GroupId, at: TopicPartition) -> int | None:
-        if self._ranges.uses(group):
-            return self._ranges.of(group, at).committed
-        committed = self._commits.of(group, at)
-        return None if committed == NOTHING else committed
-
     # --- work --------------------------------------------------------------------------------------------------
 
     def _processed(self, seen: Seen, fact: Processed | RangeProcessed) -> None:
         at = (fact.topic, fact.partition)
-        log = self._logs.of(at).records
+        first, last, log, progress = fact.first, fact.last, self._logs.of(at).records, self.of(fact.group, at)
+        term = self._logs.reads.term(reader_of(seen), at, first)
+        if term != NO_TERM and log.term_of(first, last) == term:  # the usual case
+            self.reprocessed, self.in_log = progress.done.add(first, last, term), [(first, last)]
+            if type(fact) is Processed:
+                self._holds(progress, seen, last, term)
+            return
         pieces = self._identified(seen, fact, at, log)
-        progress = self.of(fact.group, at)
         self.reprocessed, self.in_log = 0, []
         for first, last, term in pieces:
             self.reprocessed += progress.done.add(first, last, term)
@@ -488,7 +496,13 @@ class WatchedProgress:
 
     def _acknowledges(self, seen: Seen, fact: RecordsAcknowledged) -> None:
         at, last = (fact.topic, fact.partition), fact.base_offset + fact.count
-        records, log = self._acknowledged.setdefault(at, Records()), self._logs.of(at).records
+        records, log = self._acknowledged.get(at), self._logs.of(at).records
+        if records is None:
+            records = self._acknowledged[at] = Records()
+        term = log.term_of(fact.base_offset, last)
+        if term != NO_TERM:  # the usual case
+            records.add(fact.base_offset, last, term)
+            return
         for piece in pieces_of(log, fact.base_offset, last):
             records.add(*piece)
         records.add(max(fact.base_offset, log.end), last, ANY)

@@ -23,6 +23,11 @@ class ReadEpochs:
             runs.pop()
         runs.append((offset, term))
 
+    def term(self, reader: ActorName, at: TopicPartition, first: int) -> Term:
+        """The term of all records that the reader reads from this offset on; ``NO_TERM`` if unknown or several."""
+        runs = self._runs.get((reader, at))
+        return runs[-1][1] if runs and runs[-1][0] <= first else NO_TERM
+
     def pieces(self, reader: ActorName, at: TopicPartition, first: int, last: int) -> list[Run]:
         """Records ``first .. last - 1`` by term, without records of an unknown term."""
         found: list[Run] = []

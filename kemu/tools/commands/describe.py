@@ -1,4 +1,4 @@
-"""``kemu describe`` and ``kemu scenarios`` print reference texts from the declarations in the code."""
+"""``kemu describe`` prints reference texts from the declarations in the code."""
 
 import difflib
 import inspect
@@ -12,7 +12,6 @@ from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.action import HostNames, Key, NameOf, OneOf, keys_of
 from kemu.emulator.plan.actions import ACTIONS
-from kemu.emulator.scenario.files import presets
 from kemu.emulator.scenario.groups import EARLIEST
 from kemu.emulator.scenario.keys import Declared, walk
 from kemu.emulator.scenario.kinds import CountKey, PlanKey, SettingsKey, TablesKey
@@ -67,18 +66,6 @@ def _written(each: Declared) -> str:
 
 SCENARIO_KEYS: Mapping[str, str] = {name: _meaning(each) for name, each in walk(Scenario)}
 """Every key of a scenario file, with its meaning."""
-
-
-@click.command()
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def scenarios(form: str) -> None:
-    """List the scenarios that come with the package; "kemu run NAME" runs a scenario."""
-    listed = presets()
-    if form == "json":
-        click.echo(json.dumps([{"name": preset.name, "summary": preset.summary} for preset in listed], indent=2))
-        return
-    rows = [(click.style(preset.name, bold=True), preset.summary) for preset in listed]
-    print_lines(table((TableColumn(), TableColumn(wraps=True)), rows, indent=0))
 
 
 @click.command()

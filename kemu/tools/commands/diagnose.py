@@ -8,6 +8,7 @@ import click
 from kemu.emulator.text.tables import printable
 from kemu.tools.diagnosis.diagnose import NONE, UNKNOWN, Diagnosis, RankedCause, diagnose
 from kemu.tools.incident.sources import Texts, read_incident
+from kemu.tools.logs.folders import skipped_lines
 from kemu.tools.report.layout import print_lines
 
 SHOWN = 6
@@ -15,7 +16,7 @@ SHOWN = 6
 
 
 @click.command("diagnose")
-@click.argument("files", metavar="TRACE|LOG...", nargs=-1, required=True)
+@click.argument("files", metavar="TRACE|LOG|FOLDER...", nargs=-1, required=True)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def diagnose_command(files: tuple[str, ...], form: str) -> None:
     """Name the causes of an incident: a ranked list with evidence, what speaks against, and what addresses each cause.
@@ -25,6 +26,8 @@ def diagnose_command(files: tuple[str, ...], form: str) -> None:
     "kemu import-log" prints the generations of the groups.
     """
     incident = read_incident(files)
+    for line in skipped_lines(incident.skipped):
+        click.echo(printable(line), err=True)
     found = diagnose(incident.events)
     texts = incident.texts_of(found.evidence)
     if form == "json":

@@ -17,7 +17,7 @@ from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 from kemu.tools.errors import BadInput
 from kemu.tools.pager import Printer, paged
-from kemu.tools.report.layout import TableColumn, fold, print_lines, table, terminal_width
+from kemu.tools.report.layout import TableColumn, fold, natural, print_lines, table, terminal_width
 from kemu.tools.report.transcript import FRAME, LEGEND, SHORT, WHOLE, Entry, entries_of
 
 CONTEXT = 10
@@ -183,7 +183,7 @@ def _steps_of(trace: Path) -> dict[str, int]:
         with run.interpreted():
             for actor, steps in run.survey().steps_of.items():
                 total[actor] = total.get(actor, 0) + steps
-    return dict(sorted(total.items(), key=lambda row: _by_number(row[0])))
+    return dict(sorted(total.items(), key=lambda row: natural(row[0])))
 
 
 def _print_actors(steps_of: dict[str, int], form: str) -> None:
@@ -197,7 +197,7 @@ def _print_actors(steps_of: dict[str, int], form: str) -> None:
 
 def _check_actors(trace: Path, actors: tuple[str, ...], steps_of: dict[str, int]) -> None:
     """Refuse an actor that the trace does not have."""
-    hosts = sorted({host_of(actor) for actor in steps_of}, key=_by_number)
+    hosts = sorted({host_of(actor) for actor in steps_of}, key=natural)
     missing = [actor for actor in actors if actor not in steps_of and actor not in hosts]
     if missing:
         more = '; "--actor" without a name lists all actors'
@@ -223,8 +223,3 @@ def _colours(entry: Entry) -> Iterator[str | None]:
         yield "green" if entry.data["verdict"] == "holds" else "red"
     else:
         yield from repeat(COLOURS.get(kind))
-
-
-def _by_number(actor: str) -> tuple[str, ...]:
-    """Sort key of actors that puts c2 before c10."""
-    return tuple(piece.zfill(20) if piece.isdigit() else piece for piece in re.split(r"(\d+)", actor))

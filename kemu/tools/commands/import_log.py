@@ -10,18 +10,21 @@ import click
 from kemu.emulator.runner import package_version
 from kemu.emulator.text.tables import printable
 from kemu.tools.errors import BadInput
+from kemu.tools.files import check_out
+from kemu.tools.incident.incident import Incident
+from kemu.tools.incident.timeline import timeline_lines
 from kemu.tools.logs.account import account_lines
 from kemu.tools.logs.clocks import clock_offsets
 from kemu.tools.logs.dialects import DIALECTS
 from kemu.tools.logs.facts import LogFacts, facts_of_events
-from kemu.tools.logs.generations import generation_lines
+from kemu.tools.logs.folders import log_files, skipped_lines
 from kemu.tools.logs.reading import LogSummary, read_events
 from kemu.tools.logs.recorded import write_log_trace
 from kemu.tools.logs.wrappers.times import ZoneOffset, utc, zone_offset
 
 
 @click.command("import-log")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE|FOLDER...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--kind", "kinds", multiple=True, type=click.Choice(["auto", *DIALECTS]), default=("auto",), show_default=True,
     help="Look only for the wordings of this program; repeatable.",
@@ -40,6 +43,8 @@ def import_log(
 ) -> None:
     """Read logs of brokers and clients of Kafka; FILE may be - (standard input) or packed with gzip.
 
+    Of a FOLDER, the command reads each file with lines that have a time or a level, and lists the other files.
+
     \b
     kemu import-log server.log consumer-1.log consumer-2.log
     kemu import-log server.log --format events > events.jsonl
@@ -52,20 +57,18 @@ def import_log(
     record.
     """  # noqa: D301 (click's own mark)
     chosen = tuple(kind for kind in kinds if kind != "auto")
-    for path in files:
-        if str(path) != "-" and not path.is_file():
-            raise BadInput(f"{path}: no such file")
-    if out is not None and out.exists() and any(path.is_file() and out.samefile(path) for path in files):
-        raise BadInput(f"{out}: it is an input of this command: name another file")
-    events, summaries = read_events(files, chosen, _zones(zones, files))
+    paths, skipped = log_files(files)
+    if out is not None:
+        check_out(out, paths)
+    events, summaries = read_events(paths, chosen, _zones(zones, paths))
     offsets = clock_offsets(events)
     if form == "events":
         for event in events:
             click.echo(json.dumps(event.as_json(), ensure_ascii=False))
     else:
-        for line in generation_lines(events):
+        for line in timeline_lines(Incident(events).generations):
             click.echo(printable(line))
-    for line in _account(summaries, [offset.text for offset in offsets]):
+    for line in [*_account(summaries, [offset.text for offset in offsets]), *skipped_lines(skipped)]:
         click.echo(printable(line), err=form == "events")
     if out is not None and events:
         _write(out, facts_of_events(events, offsets), summaries, form)

@@ -201,7 +201,8 @@ def command_of(header: "Header", trace: Path) -> str:
 
 
 def _is_preset(scenario: "Scenario") -> bool:
-    from kemu.emulator.scenario.files import load_scenario, presets
+    from kemu.emulator.scenario.files import load_scenario
+    from kemu.emulator.scenario.presets import presets
 
     names = [each.name for each in presets()]
     return scenario.name in names and load_scenario(scenario.name).to_dict() == scenario.to_dict()

@@ -11,11 +11,12 @@ from kemu.tools.diagnosis.reproduce import Reproduction, RowDifference, reproduc
 from kemu.tools.files import check_out, write_text
 from kemu.tools.incident.incident import Incident
 from kemu.tools.incident.sources import read_incident
+from kemu.tools.logs.folders import skipped_lines
 from kemu.tools.report.layout import print_lines
 
 
 @click.command("reproduce")
-@click.argument("files", metavar="TRACE|LOG...", nargs=-1, required=True)
+@click.argument("files", metavar="TRACE|LOG|FOLDER...", nargs=-1, required=True)
 @click.option("--group", default="", help="The group to repeat (default: the group with the most lines).")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the scenario to this file.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -27,7 +28,10 @@ def reproduce_command(files: tuple[str, ...], group: str, out: Path | None, form
     """
     if out is not None:
         check_out(out, files)
-    incident = Incident(read_incident(files).events)
+    read = read_incident(files)
+    for line in skipped_lines(read.skipped):
+        click.echo(printable(line), err=True)
+    incident = Incident(read.events)
     found = reproduce(incident, group)
     equal, differences = run_reproduction(found, incident.generations)
     if out is not None:

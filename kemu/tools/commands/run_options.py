@@ -9,8 +9,6 @@ from typing import Any
 import attrs
 import click
 
-from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
-from kemu.emulator.scenario.scenario import LARGEST_SEED
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.protocol.frozen import frozen
 from kemu.tools.request import Request
@@ -92,6 +90,7 @@ def request_of(
         UsageError: the options contradict each other.
         ScenarioError: lists all errors of the scenario.
     """
+    from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
     from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
     seed, seeds, profile, trace = options.seed, options.seeds, options.profile, options.trace
@@ -137,6 +136,8 @@ def refuse_missing_trace(source: str) -> None:
 
 def seed_range(text: str) -> range:
     """Read "1:50" as a range that includes both ends."""
+    from kemu.emulator.scenario.scenario import LARGEST_SEED
+
     first, _, last = text.partition(":")
     if not re.fullmatch("[0-9]{1,30}:[0-9]{1,30}", text) or int(last) < int(first):
         raise click.UsageError(f'--seeds "{text}" must be A:B with A not above B, such as 1:50')

@@ -3,14 +3,17 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from attrs import evolve
+
 from kemu.emulator.trace.blocks import MAGIC
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.frozen import frozen
-from kemu.tools.errors import BadInput
 from kemu.tools.incident.from_trace import events_of_trace
 from kemu.tools.kafka_files.input_files import STDIN
+from kemu.tools.logs.clocks import clock_offsets
 from kemu.tools.logs.events import Event
-from kemu.tools.logs.reading import open_log, read_events
+from kemu.tools.logs.folders import SkippedFile, log_files
+from kemu.tools.logs.reading import names_of, open_log, read_events
 
 Texts = Mapping[tuple[str, int], str]
 """(file, line) -> the text of a line of a log."""
@@ -20,8 +23,10 @@ Texts = Mapping[tuple[str, int], str]
 class IncidentFiles:
     """The events of several files."""
 
-    paths: tuple[Path, ...]
+    names: Mapping[Path, str]
+    """The logs with the names that events state."""
     events: tuple[Event, ...]
+    skipped: tuple[SkippedFile, ...] = ()
 
     def texts_of(self, events: Iterable[Event]) -> Texts:
         """The lines of these events, read again from the logs; not for the standard input and for traces."""
@@ -29,11 +34,11 @@ class IncidentFiles:
         for event in events:
             wanted.setdefault(event.file, set()).add(event.line)
         found: dict[tuple[str, int], str] = {}
-        for path in self.paths:
-            lines = wanted.get(path.name)
-            if lines and str(path) != STDIN and not is_trace(path):
+        for path, name in self.names.items():
+            lines = wanted.get(name)
+            if lines and str(path) != STDIN:
                 with open_log(path) as log:
-                    found |= {(path.name, at): line.rstrip() for at, line in enumerate(log, 1) if at in lines}
+                    found |= {(name, at): line.rstrip() for at, line in enumerate(log, 1) if at in lines}
         return found
 
 
@@ -47,23 +52,21 @@ def is_trace(path: str | Path) -> bool:
 
 
 def read_incident(sources: Sequence[str | Path]) -> IncidentFiles:
-    """The events of logs and traces. Of a trace with several runs, the first run counts.
+    """The events of logs and traces, and of those in folders, by the clock of one log.
+
+    Of a trace with several runs, the first run counts.
 
     Raises:
         TraceError: a trace is damaged.
         BadInput: a file cannot be read.
     """
-    paths = tuple(Path(source) for source in sources)
-    events: list[Event] = []
-    logs: list[Path] = []
-    for path in paths:
-        if is_trace(path):
-            events += events_of_trace(read_trace(path))
-        else:
-            logs.append(path)
-    for path in logs:
-        try:
-            events += read_events([path])[0]
-        except OSError as error:
-            raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
-    return IncidentFiles(paths, tuple(events))
+    paths, skipped = log_files([Path(source) for source in sources], also=is_trace)
+    traces = [path for path in paths if is_trace(path)]
+    logs = [path for path in paths if path not in traces]
+    events = [event for path in traces for event in events_of_trace(read_trace(path))]
+    read, _ = read_events(logs)
+    ahead_us = {offset.file: offset.offset_us for offset in clock_offsets(read)}
+    for event in read:
+        late_us = ahead_us.get(event.file, 0)
+        events.append(event if event.at_us is None or not late_us else evolve(event, at_us=event.at_us - late_us))
+    return IncidentFiles(names_of(logs), tuple(events), tuple(skipped))

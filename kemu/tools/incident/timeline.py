@@ -4,13 +4,15 @@ A field that no event states stays None. Only broker events state ``begins``, ``
 events state ``refused``, ``synced``, ``revoked`` and ``assigned``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import Factory, define, field
 
 from kemu.protocol.frozen import frozen
 from kemu.tools.incident.words import REBALANCING, error_of
 from kemu.tools.logs.events import Event
+
+_ENDS = ("assignment-received", "rebalance-completes", "group-empty", "group-dead")
 
 
 @frozen(kw_only=True)
@@ -41,6 +43,14 @@ class StatedGeneration:
         """The stated fields."""
         names = [name for name in StatedGeneration.__annotations__ if name != "events"]
         return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    @property
+    def takes_us(self) -> int | None:
+        """Time from the begin of the rebalance to the leader's assignment, or to an earlier end; None if not stated."""
+        times = {event.kind: event.at_us for event in reversed(self.events)}
+        begin = times.get("rebalance-begins")
+        end = next((times[kind] for kind in _ENDS if times.get(kind) is not None), None)
+        return None if begin is None or end is None else end - begin
 
 
 @define
@@ -175,3 +185,20 @@ def timeline_of(events: Iterable[Event]) -> tuple[StatedGeneration, ...]:
         StatedGeneration(group=group, generation=generation, events=tuple(row.events), **row.fields)  # type: ignore[arg-type]
         for (group, generation), row in timeline.rows.items()
     )
+
+
+def timeline_lines(rows: Sequence[StatedGeneration]) -> Iterator[str]:
+    """The generations as a table, group by group."""
+    for group in dict.fromkeys(row.group for row in rows):
+        yield f"group {group}"
+        yield "  generation  begins                   cause            takes      members  by"
+        for row in (row for row in rows if row.group == group):
+            times = (row.begins, row.refused, row.completes, row.synced, row.empty, row.dead, row.target_computed)
+            begins = next(filter(None, times), "")
+            cause = row.cause or ("becomes empty" if row.empty or row.dead else "")
+            takes = "" if row.takes_us is None else f"{row.takes_us / 1e6:.3f} s"
+            members = "" if row.members is None else row.members
+            yield (
+                f"  {row.generation:>10}  {begins:23}  {cause:15}  {takes:9}  {members:>7}  {row.member or ''}"
+            ).rstrip()
+        yield ""

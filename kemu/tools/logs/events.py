@@ -118,6 +118,11 @@ class Event:
         """The class of the kind."""
         return KINDS[self.kind]
 
+    @property
+    def of_broker(self) -> bool:
+        """Whether a log of a broker or controller states the event."""
+        return self.dialect.startswith(("broker-", "controller-", "state-change", "request-log"))
+
     def as_json(self) -> dict[str, object]:
         """The JSON object of ``--format events``: stated fields only, ``class`` from the kind."""
         row: dict[str, object] = {}

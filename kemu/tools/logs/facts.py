@@ -30,9 +30,8 @@ from kemu.protocol.notes.groups import (
 )
 from kemu.tools.logs.clocks import ClockOffset
 from kemu.tools.logs.events import Event
-from kemu.tools.logs.wordings.values import Names, expanded, split
+from kemu.tools.logs.wordings.values import Names, broker_id, expanded, split
 
-_OF_BROKERS = ("broker-", "controller-", "state-change", "request-log")
 _HALF_DAY_US = 43_200_000_000
 _DAY_US = 86_400_000_000
 
@@ -186,7 +185,7 @@ class _Reading:
     # --- places -----------------------------------------------------------------------------------------------------
 
     def _actor(self, event: Event) -> str:
-        if event.dialect.startswith(_OF_BROKERS):
+        if event.of_broker:
             host = broker_host(event.broker or 0)
             if host not in self._facts.brokers:
                 self._facts.brokers.append(host)
@@ -284,7 +283,7 @@ class _Reading:
         yield MemberRemoved(group=self._group(event), member_id=member, client_id=client, why=why)
 
     def _member_leaves(self, event: Event) -> Iterator[Any]:
-        if not event.dialect.startswith(_OF_BROKERS):
+        if not event.of_broker:
             yield from self._became(event, "CLOSED" if "clos" in (event.reason or "") else "UNJOINED")
         elif event.member:
             yield from self._removed(event, event.member, Removal.LEFT)
@@ -385,7 +384,7 @@ class _Reading:
         yield PartitionsLost(group=self._group(event), member_id=member.member_id, lost=lost)
 
     def _coordinator(self, event: Event) -> Iterator[Any]:
-        if not event.dialect.startswith(_OF_BROKERS):
+        if not event.of_broker:
             found = _broker_of_node(event.node or "") if event.kind == "coordinator-found" else ""
             yield CoordinatorKnown(group=self._group(event), host=found, why=event.reason or "")
 
@@ -396,16 +395,9 @@ def _is_request(event: Event) -> bool:
 
 
 def _broker_of_node(node: str) -> str:
-    """The host of ``x:9092 (id: 2147483646 rack: null)``, ``node 1``, ``1`` or ``x:9092 id 1``; else the text.
-
-    A Java client gives the connection to a coordinator the id 2147483647 minus the broker's id.
-    Source: Kafka 3.9 ``AbstractCoordinator``.
-    """
-    match = re.search(r"(?:id:? |node )?(\d+)(?: rack|\)|$)", node)
-    if match is None or (":" in node and "id" not in node):
-        return node
-    number = int(match[1])
-    return broker_host(2**31 - 1 - number if number > 2**30 else number)
+    """The host of a broker; the text if the text names no id."""
+    number = broker_id(node)
+    return node if number is None else broker_host(number)
 
 
 def _client_of(member: str) -> str:

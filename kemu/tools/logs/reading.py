@@ -12,6 +12,7 @@ from typing import IO
 
 import attrs
 
+from kemu.tools.errors import BadInput
 from kemu.tools.logs.dialects import DIALECTS
 from kemu.tools.logs.events import KINDS, Event
 from kemu.tools.logs.wordings.releases import ReleaseSpan
@@ -26,7 +27,7 @@ _MOST_LINES = 60
 """Lines of a record at most; further lines without a time are records."""
 
 _WRAPPED = 3
-"""Lines of the greatest width in a file that was wrapped at this width."""
+"""Different lines of the greatest width in a file that was wrapped at this width."""
 
 _HELD = 20
 """Records after which the second half of an event is no longer expected."""
@@ -130,20 +131,58 @@ def recognised(record: Opened, text: str, order: Sequence[str]) -> Recognised | 
     ]
     if not candidates:
         return None
-    if candidates[0][0] != candidates[-1][0]:
-        mark = f"{record.logger} {record.thread} {text[:80]}"
-        places = {name: (_rank(DIALECTS[name], mark), order.index(name)) for name in {name for name, _ in candidates}}
-        candidates.sort(key=lambda candidate: (places[candidate[0]], candidate[1].number))
-    for read in (fields_of, torn_fields_of):
-        for name, row in candidates:
-            found = read(row, record, text)
-            if found is not None:
-                return Recognised(DIALECTS[name], row, *found)
+    mark = f"{record.logger} {record.thread} {text[:80]}"
+    ranks = {name: _rank(DIALECTS[name], mark) for name in {name for name, _ in candidates}}
+    for rank in sorted(set(ranks.values())):
+        rows = [(name, row) for name, row in candidates if ranks[name] == rank]
+        rows.sort(key=lambda candidate: order.index(candidate[0]))
+        for read in (fields_of, torn_fields_of):
+            for name, row in rows:
+                found = read(row, record, text)
+                if found is not None:
+                    return Recognised(DIALECTS[name], row, *found)
     return None
 
 
 def _rank(dialect: Dialect, mark: str) -> int:
     return 1 if dialect.marks is None else 0 if dialect.marks.search(mark) else 2
+
+
+@attrs.frozen
+class LogLayout:
+    """The layout of a log, learned from its first lines.
+
+    ``closes``: the logger ends a record. ``width``: lines were wrapped at this width, 0 if not. ``dialects``: names of
+    the dialects, the most frequent first.
+    """
+
+    closes: bool = False
+    width: int = 0
+    dialects: tuple[str, ...] = tuple(DIALECTS)
+
+    @classmethod
+    def of(cls, sample: Sequence[str], kinds: Sequence[str] = (), zone: ZoneOffset = utc) -> "LogLayout":
+        """The layout of a log that begins with ``sample``, read with the dialects ``kinds`` (empty: all)."""
+        kinds = tuple(kinds) or tuple(DIALECTS)
+        started, closed = 0, 0
+        votes: collections.Counter[str] = collections.Counter()
+        for line in sample:
+            record = opened(line.rstrip("\r\n"), zone)
+            started += record.starts_record
+            closed += record.closed is True and "logger-last" in record.wrappers
+            if _ABOUT_GROUPS.search(record.text):
+                names = {
+                    name for name, row in _candidates(record.text) if name in kinds and row.pattern.search(record.text)
+                }
+                if len(names) == 1:
+                    votes.update(names)
+        widths = collections.Counter(map(len, {line.rstrip("\r\n") for line in sample}))
+        widest = max(widths, default=0)
+        return cls(
+            closed * 2 > started,
+            widest if widths[widest] >= _WRAPPED else 0,
+            tuple(sorted(kinds, key=lambda name: (-votes[name], kinds.index(name)))),
+        )
 
 
 @attrs.define
@@ -166,15 +205,17 @@ class LogReader:
         file: the name that events state.
         kinds: dialects to look for; empty for all.
         zone: the zone of times without a zone.
+        layout: the layout, if the lines are a part of a log; None to learn the layout from the first lines.
     """
 
-    def __init__(self, file: str, kinds: Sequence[str] = (), zone: ZoneOffset = utc) -> None:
+    def __init__(
+        self, file: str, kinds: Sequence[str] = (), zone: ZoneOffset = utc, layout: LogLayout | None = None
+    ) -> None:
         self.summary = LogSummary(file)
-        self._kinds = tuple(kinds) or tuple(DIALECTS)
+        self._kinds = tuple(kinds)
         self._zone = zone
-        self._order: Sequence[str] = self._kinds
-        self._closes = False
-        self._width = 0
+        self._given = layout
+        self._layout = layout or LogLayout()
         self._memory: dict[str, Fields] = {}
         self._held: list[Event] = []
         self._held_records = 0
@@ -183,7 +224,7 @@ class LogReader:
         """Events of the lines of the log, in the order of lines."""
         iterator = iter(lines)
         sample = list(itertools.islice(iterator, SAMPLE))
-        self._learn(sample)
+        self._layout = self._given or LogLayout.of(sample, self._kinds, self._zone)
         record: _Record | None = None
         for number, line in enumerate(itertools.chain(sample, iterator), 1):
             text = line.rstrip("\r\n")
@@ -204,37 +245,16 @@ class LogReader:
             yield from self._finish(record)
         yield from self._release()
 
-    def _learn(self, sample: Sequence[str]) -> None:
-        started, closed = 0, 0
-        votes: collections.Counter[str] = collections.Counter()
-        for line in sample:
-            record = opened(line.rstrip("\r\n"), self._zone)
-            started += record.starts_record
-            closed += record.closed is True and "logger-last" in record.wrappers
-            if _ABOUT_GROUPS.search(record.text):
-                names = {
-                    name
-                    for name, row in _candidates(record.text)
-                    if name in self._kinds and row.pattern.search(record.text)
-                }
-                if len(names) == 1:
-                    votes.update(names)
-        self._closes = closed * 2 > started
-        widths = collections.Counter(len(line.rstrip("\r\n")) for line in sample)
-        widest = max(widths, default=0)
-        self._width = widest if widths[widest] >= _WRAPPED else 0
-        self._order = sorted(self._kinds, key=lambda name: (-votes[name], self._kinds.index(name)))
-
     def _continues(self, record: _Record, line: Opened) -> bool:
         if line.starts_record or len(record.continued) >= _MOST_LINES:
             return False
-        if len(record.raw[-1]) == self._width:
+        if len(record.raw[-1]) == self._layout.width:
             return True
         if record.is_open_json:
             return record.raw[-1].strip() not in ("}", "},")
         if not line.text[:1].isspace() and not record.opened.starts_record:
             return False
-        found = recognised(line, line.text, self._order)
+        found = recognised(line, line.text, self._layout.dialects)
         return found is None or found.row.kind is None
 
     def _finish(self, record: _Record) -> Iterator[Event]:
@@ -251,8 +271,9 @@ class LogReader:
             return
         summary.understood += 1
         summary.dialects[found.dialect.name] += 1
+        whole = now.closed is not False and not found.fields.get("truncated")
         for releases in (found.row.releases, found.fields.get("_releases")):
-            if releases:
+            if releases and whole:
                 summary.releases.setdefault(found.dialect.product, ReleaseSpan()).add(str(releases))
         event = self._event(record, now, found, used)
         if event is not None:
@@ -260,25 +281,29 @@ class LogReader:
 
     def _found(self, record: _Record) -> tuple[Recognised | None, Opened, int]:
         now = record.opened
-        open_end = self._closes and now.closed is None and now.starts_record
-        if record.continued and (open_end or record.is_open_json or len(record.raw[0]) == self._width):
+        open_end = self._layout.closes and now.closed is None and now.starts_record
+        if record.continued and (open_end or record.is_open_json or len(record.raw[0]) == self._layout.width):
             for joined in ("".join(record.raw), " ".join(record.raw)):
                 whole = opened(joined, self._zone)
-                found = recognised(whole, whole.text, self._order) if whole.closed or not self._closes else None
+                found = (
+                    recognised(whole, whole.text, self._layout.dialects)
+                    if whole.closed or not self._layout.closes
+                    else None
+                )
                 if found is not None:
                     return found, whole, len(record.raw)
-        if open_end and now.text.rstrip()[-1:] not in ".)]}":
+        if open_end:
             now = now._replace(closed=False)
         if not record.continued or now.closed is False:
-            return recognised(now, now.text, self._order), now, 1
+            return recognised(now, now.text, self._layout.dialects), now, 1
         text = "\n".join((now.text, *record.continued))
-        found = recognised(now, text, self._order)
+        found = recognised(now, text, self._layout.dialects)
         if found is not None and found.start <= len(now.text):
             return found, now, 1 + text.count("\n", 0, found.end)
-        if self._closes or _TRACE.match(record.continued[0]):
+        if self._layout.closes or _TRACE.match(record.continued[0]):
             return None, now, 1
         for joined in ("".join((now.text, *record.continued)), " ".join((now.text, *record.continued))):
-            found = recognised(now, joined, self._order)
+            found = recognised(now, joined, self._layout.dialects)
             if found is not None:
                 return found, now, len(record.raw)
         return None, now, 1
@@ -369,16 +394,28 @@ def open_log(path: Path) -> IO[str]:
     return path.open(encoding="utf-8", errors="replace")
 
 
+def names_of(paths: Sequence[Path]) -> dict[Path, str]:
+    """The name that events state for each file: the last part of the path, or the path where two files share a name."""
+    count = collections.Counter(path.name for path in paths)
+    return {path: path.name if count[path.name] == 1 else str(path) for path in paths}
+
+
 def read_events(
     paths: Sequence[Path], kinds: Sequence[str] = (), zones: Mapping[str, ZoneOffset] | None = None
 ) -> tuple[list[Event], list[LogSummary]]:
-    """Events of several logs, file by file, and the account of each file; ``zones``: zone of times by name of file."""
+    """Events of several logs, file by file, and the account of each file; ``zones``: zone of times by name of file.
+
+    Raises:
+        BadInput: a file cannot be read.
+    """
     events: list[Event] = []
     summaries = []
-    names = collections.Counter(path.name for path in paths)
-    for path in paths:
-        reader = LogReader(path.name if names[path.name] == 1 else str(path), kinds, (zones or {}).get(path.name, utc))
-        with open_log(path) as lines:
-            events += reader.events(lines)
+    for path, name in names_of(paths).items():
+        reader = LogReader(name, kinds, (zones or {}).get(path.name, utc))
+        try:
+            with open_log(path) as lines:
+                events += reader.events(lines)
+        except (OSError, EOFError) as error:
+            raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
         summaries.append(reader.summary)
     return events, summaries

@@ -158,6 +158,8 @@ def load(out: Path) -> Campaign:
     spec, chunks = file.spec, tuple(Chunk(*chunk) for chunk in file.chunks)
     if not _ID.fullmatch(file.id) or spec.keep_traces not in KEEP:
         raise damaged(path, "id must be a name, and spec.keep_traces one of " + ", ".join(KEEP))
+    if not spec.cells or len({len(cell.settings) for cell in spec.cells}) > 1:
+        raise damaged(path, "spec.cells must be one or more, with equally many settings")
     for index, chunk in enumerate(chunks):
         inside = spec.first_seed <= chunk.first <= chunk.last <= spec.last_seed
         if chunk.number != index or not inside or not 0 <= chunk.cell < len(spec.cells):

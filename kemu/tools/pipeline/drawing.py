@@ -226,7 +226,8 @@ def _cut(row: Mapping[str, Any]) -> dict[str, Any]:
 def _number(run_id: str) -> tuple[int, str]:
     """The number of a run's cell in its campaign, for the order of cells."""
     parts = run_id.split("/")
-    return (int(parts[1]) if len(parts) == 3 and parts[1].isdigit() else 1 << 30, run_id if len(parts) != 3 else "")
+    number = int(parts[1]) if len(parts) == 3 and parts[1].isdecimal() and len(parts[1]) < 10 else 1 << 30
+    return (number, run_id if len(parts) != 3 else "")
 
 
 def _first_line(text: str) -> str:

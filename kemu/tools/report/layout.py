@@ -234,3 +234,8 @@ def without_zeros(
         at for at in range(len(columns)) if at < keys or any(not ZERO.fullmatch(click.unstyle(row[at])) for row in rows)
     ]
     return [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]
+
+
+def natural(name: str) -> tuple[str, ...]:
+    """A sort key of names that puts c2 before c10."""
+    return tuple(part.zfill(20) if part.isdigit() else part for part in re.split(r"(\d+)", name))

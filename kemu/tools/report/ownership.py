@@ -183,8 +183,8 @@ def _ruler(step_us: int, width: int) -> str:
 
 
 def _numbered(owner: ActorName) -> tuple[int, str]:
-    digits = "".join(character for character in host_of(owner) if character.isdigit())
-    return (int(digits) if digits else 0, owner)
+    digits = "".join(character for character in host_of(owner) if character.isdecimal())
+    return (int(digits[:18]) if digits else 0, owner)
 
 
 def _wrapped(items: Sequence[str], width: int) -> list[str]:

@@ -6,7 +6,6 @@ waiting max    █▃▃▁▂▂▂▂▂                 52
 c1            jjjj222222______1222
 """
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -14,6 +13,7 @@ from kemu.actors.consumer.state import MemberState
 from kemu.protocol.names import host_of
 from kemu.tools.report.collecting import RunReport
 from kemu.tools.report.frames import FROM, UNTIL, Frame
+from kemu.tools.report.layout import natural
 
 MOST_WIDTH = 100
 MOST_MEMBERS = 12
@@ -171,8 +171,3 @@ def _cells(stable: Spans, outs: Mapping[str, Spans], owned: Spans, columns: Colu
             state = str(count) if count < 10 else MANY
         text += state
     return text
-
-
-def natural(name: str) -> list[tuple[int, str]]:
-    """A key that sorts c2 before c10."""
-    return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", name)]

@@ -12,7 +12,8 @@ from kemu.actors.consumer.state import MemberState
 from kemu.protocol.names import host_of
 from kemu.tools.report.collecting import RunReport
 from kemu.tools.report.frames import FROM, UNTIL, Frame, Row
-from kemu.tools.report.strip import Columns, natural
+from kemu.tools.report.layout import natural
+from kemu.tools.report.strip import Columns
 
 WIDTH, GUTTER, RIGHT = 760, 116, 12
 ROW, BAR, STRIP = 13, 10, 30

@@ -193,10 +193,13 @@ def test_a_produce_is_answered_when_all_its_batches_are_durable(acks):
     assert [first.log, second.log] == ["t-1", "t-0"]
     assert from_record(second.records[0]) == LoggedBatch(0, 3, 1_000, LEADER_EPOCH)
 
-    effects = bench.step(Appended(second.token, NONE, 0), after_us=500)
-    assert effects == [Note(RecordsAppended(topic="t", partition=0, base_offset=0, count=3))]
-    effects = bench.step(Appended(first.token, NONE, 0), after_us=500)
+    assert first.token == second.token, "one Appended follows all appends of a request"
+    effects = bench.step(Appended(first.token, NONE, 0), after_us=1_000)
 
+    assert [effect.fact for effect in _kind(effects, Note)] == [
+        RecordsAppended(topic="t", partition=1, base_offset=0, count=4),
+        RecordsAppended(topic="t", partition=0, base_offset=0, count=3),
+    ]
     (send,) = _kind(effects, Send)
     assert [(row.partition, row.error, row.base_offset, row.append_time_ms) for row in send.message.batches] == [
         (1, NONE, 0, 1_000),

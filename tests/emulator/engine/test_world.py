@@ -2,7 +2,7 @@
 
 import pytest
 
-from kemu.actors.machine import Event, Loaded, Machine, TimerFired, Told
+from kemu.actors.machine import Appended, Event, Loaded, Machine, TimerFired, Told
 from kemu.emulator.chance import Seeded
 from kemu.emulator.engine.hosts import Condition
 from kemu.emulator.engine.loop import run_plain, run_trio
@@ -242,6 +242,41 @@ def test_a_dying_process_leaves_its_writes_to_the_system() -> None:
     world.take_down(world.hosts["b0"], Condition.CRASHED)
 
     assert world.hosts["b0"].disk.logs["log"] == [(b"k", b"1000")]
+
+
+class _Writer(Machine):
+    """Appends to three logs with two tokens; remembers the end of each."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.ends: list[tuple[int, int]] = []
+
+    def handle(self, event: Event) -> None:
+        match event:
+            case Told(command=SetRate(records_per_s=token)):
+                for log in ("a", "b"):
+                    self.append(log, ((b"k", b"v"),), token)
+                self.append("c", ((b"k", b"v"),), token + 1)
+            case Appended(token=token):
+                self.ends.append((token, self.now_us))
+            case _:
+                pass
+
+
+def test_one_appended_follows_the_last_append_of_a_token() -> None:
+    """``Append``: the appends of one step to several logs may share a token."""
+    world = World(Seeded(1), TraceWriter(None, HEADER), latency_us=(200, 2_000))
+    world.append_of = lambda host, log: {"a": 700, "b": 300, "c": 500}[log]
+    world.add_host("w", {"w": lambda life: _Writer("w")})
+    world.start(world.hosts["w"])
+    world.tell("w", SetRate(records_per_s=1))
+    run_plain(world, SECOND)
+
+    actor = world.hosts["w"].actors["w"]
+    assert isinstance(actor.machine, _Writer)
+    assert actor.machine.ends == [(2, 500), (1, 700)]
+    assert world.hosts["w"].disk.logs == {name: [(b"k", b"v")] for name in "abc"}
+    assert not actor.appends
 
 
 def test_a_started_host_finds_its_logs_or_an_empty_disk() -> None:

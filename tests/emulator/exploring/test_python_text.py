@@ -6,7 +6,8 @@ import pytest
 
 import kemu
 from kemu.emulator.exploring.python_text import entry_text, python_text
-from kemu.emulator.scenario.files import load_scenario, presets, scenario_from_toml
+from kemu.emulator.scenario.files import load_scenario, scenario_from_toml
+from kemu.emulator.scenario.presets import presets
 from kemu.emulator.text.toml_text import toml_text
 from tests.emulator.exploring.failing import failing
 from tests.emulator.scenario.test_scenario import IN_PYTHON

@@ -1,6 +1,7 @@
 """The swarm: everything is drawn from the seed, half of the fault families are off, and what is drawn is legal."""
 
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import attrs
@@ -13,6 +14,7 @@ from kemu.emulator.exploring.operations import OPERATIONS, forgets_offsets, oper
 from kemu.emulator.exploring.swarm import (
     BATCHES_MS,
     ORDERS,
+    SwarmCase,
     drawn_plan,
     drawn_scenario,
     families_of,
@@ -32,24 +34,36 @@ from kemu.emulator.plan.actions import (
 from kemu.emulator.plan.entries import At
 from kemu.emulator.scenario.away import WAYS
 from kemu.emulator.scenario.expectations import Expectation
+from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.protocol.profiles import PROFILES
 
 SEEDS = range(1, 121)
 SEEDS_OF_BEFORE = Path(__file__).parents[2] / "data" / "swarm"
 """Scenarios that seeds once drew."""
-CASES = [swarm_case(seed) for seed in SEEDS]
+
+
+@cache
+def cases() -> tuple[SwarmCase, ...]:
+    """The cases of ``SEEDS``."""
+    return tuple(map(swarm_case, SEEDS))
+
+
+@cache
+def operated_cases() -> tuple[SwarmCase, ...]:
+    """The cases of ``SEEDS`` in clusters that are operated."""
+    return tuple(swarm_case(seed, operated=True) for seed in SEEDS)
 
 
 def test_a_seed_draws_the_same_each_time_and_another_one_something_else() -> None:
     """No chance but the seed's."""
     assert swarm_case(7) == swarm_case(7)
-    assert len({str(case.scenario.to_dict()) for case in CASES}) == len(CASES)
+    assert len({str(case.scenario.to_dict()) for case in cases()}) == len(cases())
 
 
 def test_families_that_are_off_are_not_in_the_plan() -> None:
     """Groce et al.: what is on in each run is a random subset."""
-    for case in CASES:
+    for case in cases():
         faults = case.scenario.plan[: len(case.scenario.plan) - len(case.orders)]
         assert {kind_of(entry.action) for entry in faults} <= set(case.on)
         assert sorted((*case.on, *case.off)) == sorted((*fault_families(case.scenario), ORDERS))
@@ -59,7 +73,7 @@ def test_families_that_are_off_are_not_in_the_plan() -> None:
 def test_about_half_of_the_families_are_off() -> None:
     """Each as likely as not, over all seeds and for each family."""
     on, off = Counter[str](), Counter[str]()
-    for case in CASES:
+    for case in cases():
         on.update(case.on)
         off.update(case.off)
 
@@ -70,12 +84,12 @@ def test_about_half_of_the_families_are_off() -> None:
 
 def test_every_family_is_drawn_by_some_seed_and_everything_a_cluster_can_be() -> None:
     """Nothing that can be drawn never is."""
-    drawn = {kind_of(entry.action) for case in CASES for entry in case.scenario.plan}
-    scenarios = [case.scenario for case in CASES]
+    drawn = {kind_of(entry.action) for case in cases() for entry in case.scenario.plan}
+    scenarios = [case.scenario for case in cases()]
 
     families = {kind for scenario in scenarios for kind in fault_families(scenario)}
     assert drawn == {*families, "ties", "priorities", "delay"}
-    assert {len(case.scenario.plan) - len(case.orders) for case in CASES} >= {0, 1, 2, 3, 4, 5, 6}
+    assert {len(case.scenario.plan) - len(case.orders) for case in cases()} >= {0, 1, 2, 3, 4, 5, 6}
     assert {str(scenario.producers) for scenario in scenarios} == {
         str((("emulated_batch_interval_ms", batch_ms),)) for batch_ms in BATCHES_MS
     }
@@ -89,7 +103,7 @@ def test_every_family_is_drawn_by_some_seed_and_everything_a_cluster_can_be() ->
 
 def test_what_is_drawn_is_written_down_whole() -> None:
     """A file of it is the same scenario, seed and plan."""
-    for case in CASES:
+    for case in cases():
         assert scenario_from_dict(case.scenario.to_dict()) == case.scenario
         assert case.scenario.seed == case.seed
 
@@ -111,12 +125,27 @@ def test_of_a_scenario_only_faults_are_drawn() -> None:
     assert case.scenario.plan[: len(own.plan)] == own.plan
 
 
+@pytest.mark.parametrize("duration", ["1us", "1s", "1500ms", "2s"])
+def test_the_faults_of_a_short_scenario_begin_before_its_end(duration: str) -> None:
+    """A line of a plan after the end of the run is refused."""
+    short: dict[str, object] = {
+        "duration": duration,
+        "topics": {"t": {"partitions": 1}},
+        "groups": {"g": {"topics": ["t"], "members": 1}},
+    }
+    given = scenario_from_dict(short)
+
+    for seed in SEEDS[:20]:
+        assert swarm_case(seed, given).scenario.runs_us == given.runs_us
+        assert len(with_random_faults(given, seed, 5).plan) == 5
+
+
 def test_in_about_half_of_the_seeds_a_core_alone_is_healed() -> None:
     """In every way, with brokers and with members away, and somebody is left of each group and of what replicates."""
-    with_core = [case.scenario for case in CASES if case.scenario.checks.away is not None]
+    with_core = [case.scenario for case in cases() if case.scenario.checks.away is not None]
     aways = [scenario.checks.away for scenario in with_core if scenario.checks.away is not None]
 
-    assert 0.3 < len(with_core) / len(CASES) < 0.6
+    assert 0.3 < len(with_core) / len(cases()) < 0.6
     assert {away.how for away in aways} == set(WAYS)
     assert {away.recalled for away in aways} == {True, False}
     assert {host[0] for away in aways for host in away.hosts} == {"b", "c"}
@@ -131,7 +160,7 @@ def test_in_about_half_of_the_seeds_a_core_alone_is_healed() -> None:
 
 def test_a_core_changes_no_other_draw_and_is_told() -> None:
     """It comes from a stream of its own; who says itself what is to come about is healed whole."""
-    case = next(case for case in CASES if case.scenario.checks.away is not None)
+    case = next(case for case in cases() if case.scenario.checks.away is not None)
     whole = swarm_case(case.seed, cores=False)
 
     assert attrs.evolve(case.scenario, checks=whole.scenario.checks) == whole.scenario
@@ -143,23 +172,23 @@ def test_a_core_changes_no_other_draw_and_is_told() -> None:
 
 def test_in_about_half_of_the_seeds_what_happens_comes_in_another_order() -> None:
     """Ties, priorities of links and of hosts, single messages of members and between brokers; told as all draws are."""
-    ordered = [case for case in CASES if case.orders]
+    ordered = [case for case in cases() if case.orders]
     lines = [entry.action for case in ordered for entry in case.orders]
     late = [line for line in lines if isinstance(line, LateMessage)]
 
-    assert 0.35 < len(ordered) / len(CASES) < 0.65
+    assert 0.35 < len(ordered) / len(cases()) < 0.65
     assert {type(line) for line in lines} == {TieOrder, LinkPriorities, LateMessage}
     assert {line.of for line in lines if isinstance(line, LinkPriorities)} == {"links", "hosts"}
     assert {(line.sender or line.receiver)[0] for line in late} == {"b", "c"}
     assert {line.api.endswith("Reply") for line in late} == {True, False}
     assert all(entry.at_us == 0 for case in ordered for entry in case.orders)
-    for case in CASES:
+    for case in cases():
         assert (dict(case.drawn())["order"] == "the seed's own") is not bool(case.orders)
 
 
 def test_an_order_changes_no_other_draw() -> None:
     """It comes from a stream of its own, and its lines end the plan."""
-    case = next(case for case in CASES if case.orders)
+    case = next(case for case in cases() if case.orders)
     plain = swarm_case(case.seed, orders=False)
 
     assert (*plain.scenario.plan, *case.orders) == case.scenario.plan
@@ -170,19 +199,16 @@ def test_an_order_changes_no_other_draw() -> None:
 @pytest.mark.parametrize("line", [TieOrder, LinkPriorities, LateMessage])
 def test_a_seed_with_another_order_is_the_same_run_each_time(line: type) -> None:
     """Byte for byte, and not the run that its seed has by itself."""
-    case = next(case for case in CASES if case.orders and type(case.orders[0].action) is line)
+    case = next(case for case in cases() if case.orders and type(case.orders[0].action) is line)
     one, again = (kemu.run(case.scenario, seed=case.seed) for _ in range(2))
 
     assert one.digest == again.digest
     assert one.digest != kemu.run(swarm_case(case.seed, orders=False).scenario, seed=case.seed).digest
 
 
-OPERATED = [swarm_case(seed, operated=True) for seed in SEEDS]
-
-
 def test_that_a_cluster_is_operated_changes_no_other_draw() -> None:
     """What people do and set comes from a stream of its own."""
-    for case, plain in zip(OPERATED, CASES, strict=True):
+    for case, plain in zip(operated_cases(), cases(), strict=True):
         assert list(case.scenario.topics.items())[: len(plain.scenario.topics)] == list(plain.scenario.topics.items())
         assert list(case.scenario.groups)[: len(plain.scenario.groups)] == list(plain.scenario.groups)
         assert (case.on, case.off) == (plain.on, plain.off)
@@ -192,18 +218,18 @@ def test_that_a_cluster_is_operated_changes_no_other_draw() -> None:
 
 def test_what_people_do_and_set_is_drawn_in_every_form() -> None:
     """Each family in about half of these seeds; all of it around the seed's moments, and written down whole."""
-    families = {name for case in OPERATED for name in operation_families(case.scenario)}
-    on = Counter(name for case in OPERATED for name in case.operations if name not in CLIENT_OPERATIONS)
-    brokers = [case.scenario.brokers for case in OPERATED]
+    families = {name for case in operated_cases() for name in operation_families(case.scenario)}
+    on = Counter(name for case in operated_cases() for name in case.operations if name not in CLIENT_OPERATIONS)
+    brokers = [case.scenario.brokers for case in operated_cases()]
 
     assert families == set(OPERATIONS) == set(on)
-    assert all(scenario_from_dict(case.scenario.to_dict()) == case.scenario for case in OPERATED)
+    assert all(scenario_from_dict(case.scenario.to_dict()) == case.scenario for case in operated_cases())
     assert {bool(each.racks) for each in brokers} == {True, False}
     assert {each.replication.unclean for each in brokers if each.replication is not None} == {True, False}
     assert any("offsets_retention_minutes" in dict(each.config) for each in brokers)
-    groups = [group for case in OPERATED for group in case.scenario.groups.values()]
+    groups = [group for case in operated_cases() for group in case.scenario.groups.values()]
     assert {dict(group.config).get("enable_auto_commit", True) for group in groups} == {True, False}
-    for case in OPERATED:
+    for case in operated_cases():
         first = min(case.moments_us) - 3_000_000  # what hangs before partitions move
         times = [each.at_us for each in case.scenario.plan if isinstance(each, At) and each not in case.orders]
         assert all(at_us >= min(first, case.scenario.heal_at_us - 1_000_000) for at_us in times)
@@ -211,12 +237,15 @@ def test_what_people_do_and_set_is_drawn_in_every_form() -> None:
 
 def test_what_applications_and_admin_clients_do_is_drawn_in_every_form() -> None:
     """Consumers seek and subscribe; offsets, groups and records are reset or deleted; leaders are elected."""
-    kinds = Counter(kind_of(entry.action) for case in OPERATED for entry in case.scenario.plan)
+    kinds = Counter(kind_of(entry.action) for case in operated_cases() for entry in case.scenario.plan)
     resets = [
-        entry.action for case in OPERATED for entry in case.scenario.plan if isinstance(entry.action, OffsetsReset)
+        entry.action
+        for case in operated_cases()
+        for entry in case.scenario.plan
+        if isinstance(entry.action, OffsetsReset)
     ]
 
-    assert {name for case in OPERATED for name in case.operations} == {*OPERATIONS, *CLIENT_OPERATIONS}
+    assert {name for case in operated_cases() for name in case.operations} == {*OPERATIONS, *CLIENT_OPERATIONS}
     assert kinds.keys() >= {
         "seek", "reset-offsets", "delete-offsets", "delete-group", "expel-members", "subscribe", "unsubscribe",
         "pause-partitions", "enforce-rebalance", "describe-group", "list-groups", "delete-records", "elect-leaders",
@@ -226,8 +255,8 @@ def test_what_applications_and_admin_clients_do_is_drawn_in_every_form() -> None
 
 def test_some_operated_clusters_limit_their_groups_and_some_have_a_streams_group_whose_network_is_cut() -> None:
     """Not both: threads of Streams that are refused stop for good. Without ``operated`` there is neither."""
-    limited = [case for case in OPERATED if "group_max_size" in dict(case.scenario.brokers.config)]
-    streams = [case for case in OPERATED if STREAMS_GROUP in case.scenario.groups]
+    limited = [case for case in operated_cases() if "group_max_size" in dict(case.scenario.brokers.config)]
+    streams = [case for case in operated_cases() if STREAMS_GROUP in case.scenario.groups]
     instances = {
         (case.seed, host)
         for case in streams
@@ -242,10 +271,10 @@ def test_some_operated_clusters_limit_their_groups_and_some_have_a_streams_group
     ]
 
     fails = Expectation(checker="liveness", kind="member-failed", may=True)
-    assert [case for case in OPERATED if fails in case.scenario.expect] == limited
+    assert [case for case in operated_cases() if fails in case.scenario.expect] == limited
     assert len(limited) >= 5 and len(streams) >= 15 and cut_off
     assert not {case.seed for case in limited} & {case.seed for case in streams}
-    assert all(STREAMS_GROUP not in case.scenario.groups for case in CASES)
+    assert all(STREAMS_GROUP not in case.scenario.groups for case in cases())
     assert all(
         case.scenario.checks.away is None
         or not instances & {(case.seed, host) for host in case.scenario.checks.away.hosts}
@@ -255,7 +284,7 @@ def test_some_operated_clusters_limit_their_groups_and_some_have_a_streams_group
 
 def test_where_offsets_are_kept_for_a_minute_alone_groups_have_nothing_to_commit_for_longer() -> None:
     """Topics fall silent, some groups leave as a whole and come back; who commits by itself is not all there is."""
-    short = [case.scenario for case in OPERATED if forgets_offsets(case.scenario)]
+    short = [case.scenario for case in operated_cases() if forgets_offsets(case.scenario)]
     silent = [
         scenario
         for scenario in short
@@ -263,7 +292,7 @@ def test_where_offsets_are_kept_for_a_minute_alone_groups_have_nothing_to_commit
     ]
     by_hand = [dict(group.config).get("emulated_commit_after_poll") for each in short for group in each.groups.values()]
 
-    assert 5 < len(short) < len(OPERATED) // 4 and all(each.brokers.replication is None for each in short)
+    assert 5 < len(short) < len(operated_cases()) // 4 and all(each.brokers.replication is None for each in short)
     assert len(silent) > len(short) // 2
     assert 3 * by_hand.count(True) > len(by_hand)
     assert all(each.heal_at_us - 60_000_000 > 25_000_000 for each in short)
@@ -273,10 +302,10 @@ def test_where_offsets_are_kept_for_a_minute_alone_groups_have_nothing_to_commit
 
 def test_operations_are_told_with_the_other_draws() -> None:
     """Which are on, around which moments, and what brokers are set to."""
-    told = dict(OPERATED[0].drawn())
+    told = dict(operated_cases()[0].drawn())
 
     assert {"settings", "moments", "operations on"} <= told.keys()
-    assert dict(CASES[2].drawn())["operations on"] == "none"
+    assert dict(cases()[2].drawn())["operations on"] == "none"
 
 
 def test_no_families_no_faults() -> None:

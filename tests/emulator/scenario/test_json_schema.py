@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from kemu.emulator.scenario.files import presets, scenario_from_toml
+from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.scenario.json_schema import scenario_schema
+from kemu.emulator.scenario.presets import presets
 from tests.emulator.scenario.test_scenario import IN_PYTHON, SMALL, WHOLE
 
 VALIDATOR = Draft202012Validator(scenario_schema())

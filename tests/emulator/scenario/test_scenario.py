@@ -12,11 +12,12 @@ from kemu.emulator.plan.entries import At
 from kemu.emulator.scenario.away import AwaySpec
 from kemu.emulator.scenario.brokers import BrokerSpec, BrokersSpec
 from kemu.emulator.scenario.checks import ChecksSpec
-from kemu.emulator.scenario.files import load_scenario, presets, scenario_from_toml, with_values
+from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_values
 from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.keys import declared
 from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.network import LinkSpec, NetworkSpec
+from kemu.emulator.scenario.presets import presets
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import Scenario

@@ -2,8 +2,12 @@
 
 import pytest
 
+from kemu.emulator.watching.copies import Copies
 from kemu.emulator.watching.epoch_log import EpochLog, Term
+from kemu.emulator.watching.group_commits import GroupCommits
+from kemu.emulator.watching.logs import WatchedLogs
 from kemu.emulator.watching.progress import ANY, GroupProgress, Records, count, pieces_of
+from kemu.emulator.watching.ranges_of_groups import WatchedRanges
 
 FIRST, SECOND, THIRD = (0, 1), (2, 1), (3, 1)
 
@@ -16,7 +20,10 @@ def log_of(*runs: tuple[Term, int], end: int) -> EpochLog:
 
 
 def group(committed: int, *done: tuple[int, int, Term]) -> GroupProgress:
-    progress = GroupProgress(lambda: committed)
+    logs = WatchedLogs(Copies())
+    commits = GroupCommits(logs, lambda seen: True, lambda name: None)
+    commits.committed["g", ("t", 0)] = committed
+    progress = GroupProgress("g", ("t", 0), commits, WatchedRanges(logs, commits, lambda seen: True, lambda name: None))
     for piece in done:
         progress.done.add(*piece)
     return progress

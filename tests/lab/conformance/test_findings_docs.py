@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from kemu.emulator.scenario.files import presets
+from kemu.emulator.scenario.presets import presets
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "explanation" / "conformance.md").read_text(encoding="utf-8")

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from kemu.tools.diagnosis.causes import CAUSES
 from kemu.tools.diagnosis.diagnose import MEANS, NONE, UNKNOWN, diagnose
 from kemu.tools.incident.incident import How, Incident, client_of
+from kemu.tools.incident.sources import read_incident
 from kemu.tools.logs.events import Event
 from tests.tools.diagnosis.truth import NAMES, truth
+from tests.tools.logs.excerpts import FOLDER
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -93,3 +95,16 @@ def test_a_poll_timeout_counts_though_its_line_names_no_group() -> None:
     """librdkafka's MAXPOLL names the handle, not the group."""
     event = Event(file="a.log", line=1, kind="poll-timeout", ms=255)
     assert diagnose([event]).causes == ("max-poll-interval-exceeded",)
+
+
+@pytest.mark.parametrize(
+    ("plan", "says"),
+    [
+        ("b-static-rolling", "none"),
+        ("d-sticky-kill", "its own log is silent for 10.0 s before the expiry and ends there: a dead process"),
+    ],
+)
+def test_all_logs_of_a_recording_give_the_cause(plan: str, says: str) -> None:
+    """The request log and the clients name the coordinator differently; the coordinator did not move."""
+    (answer,) = diagnose(read_incident([FOLDER.parent / "kafka-3.4.1" / "logs" / plan]).events).answers
+    assert says in f"{answer.cause}: {answer.finding.says}"

@@ -77,7 +77,7 @@ def test_a_zone_of_one_file_and_the_offset_of_its_clock(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["no.log"], "no.log: no such file"),
+        (["no.log"], "no.log: no such file or folder"),
         ([str(FOLDER / "README.md")], "no record is of a known wording"),
         ([str(FOLDER / "README.md"), "--zone", "Mars"], "no time zone 'Mars'"),
         ([str(FOLDER / "README.md"), "--zone", "b.log=UTC"], "no file b.log"),
@@ -95,3 +95,27 @@ def test_a_log_of_a_year_is_written_as_a_trace(tmp_path: Path) -> None:
     out = tmp_path / "x.kemu"
     result = _call(str(FOLDER / "sarama-1.30-debug.log"), "--out", str(out))
     assert (result.exit_code, out.is_file()) == (0, True)
+
+
+def test_a_folder_is_read_and_other_files_are_listed(tmp_path: Path) -> None:
+    """Logs of a folder and its subfolders are read; files without times and binary files are skipped."""
+    (tmp_path / "a").mkdir()
+    log = FOLDER / "broker-2.2-expiry-markdown.log"
+    (tmp_path / "a" / "server.log").write_bytes(log.read_bytes())
+    (tmp_path / "describe.txt").write_text("GROUP TOPIC\n")
+    (tmp_path / "image.bin").write_bytes(b"\0\1" * 9)
+    result = _call(str(tmp_path))
+
+    assert "server.log: 6 of 6 records understood (100 %)" in result.stdout
+    flat = " ".join(result.stdout.split())
+    assert f"skipped in {tmp_path}, no line with a time or a level: describe.txt" in flat
+    assert f"skipped in {tmp_path}, no text: image.bin" in flat
+    empty = _call(str(tmp_path), "--kind", "sarama")
+    assert (empty.exit_code, "no record is of a known wording" in empty.output) == (2, True)
+
+
+def test_a_folder_without_a_log_is_one_message(tmp_path: Path) -> None:
+    """The message names the folder."""
+    result = _call(str(tmp_path))
+    assert result.exit_code == 2
+    assert f"{tmp_path}: no file of this folder is a log" in result.output

@@ -18,7 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 from kemu.emulator.runner import run
-from kemu.emulator.scenario.files import load_scenario, preset_names
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.presets import preset_names
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.text import custom_assignors
 from kemu.emulator.text.allowed_code import Code, code_allowed
@@ -146,6 +147,18 @@ def test_a_damaged_summary_names_the_place(restored: Campaign, content: bytes, s
 
     with pytest.raises(CampaignError, match=rf"000001/summary\.json is damaged: .*{said}"):
         load(restored.out).lines()
+
+
+def test_cells_without_equal_axes_are_damage(restored: Campaign) -> None:
+    """``kemu report`` derives the command of the campaign from the settings of all cells."""
+    path = restored.out / "campaign.json"
+    content = json.loads(path.read_text())
+    (cell,) = content["spec"]["cells"]
+    for cells in ([], [cell, {**cell, "settings": ["members=2"]}]):
+        path.write_text(json.dumps({**content, "spec": {**content["spec"], "cells": cells}}))
+
+        with pytest.raises(CampaignError, match=r"spec\.cells must be one or more, with equally many settings"):
+            load(restored.out)
 
 
 def test_names_that_are_no_chunks_are_none(finished: Campaign) -> None:

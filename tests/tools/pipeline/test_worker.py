@@ -165,7 +165,7 @@ def test_the_archive_for_executors_works_alone_and_is_the_same_code(tmp_path: Pa
     """The package is shipped as one artefact: presets and all, importable from the archive, same fingerprint."""
     archive = build_archive(tmp_path)
     code = (
-        "from kemu.tools.pipeline.shipping import fingerprint; from kemu.emulator.scenario.files import presets; "
+        "from kemu.tools.pipeline.shipping import fingerprint; from kemu.emulator.scenario.presets import presets; "
         "import kemu; print(fingerprint(), len(presets()) > 10, '.zip' in kemu.__file__)"
     )
 

@@ -155,7 +155,7 @@ def _check_partitions(table: Table, known: Known, partitions: tuple[str, ...]) -
     counts = dict(known.topics)
     for name in partitions:
         topic, _, number = name.rpartition("-")
-        if topic not in counts or not number.isdigit() or int(number) >= counts[topic]:
+        if topic not in counts or not number.isdecimal() or len(number) > 9 or int(number) >= counts[topic]:
             table.problem("partitions", f'"{name}" is no partition; write TOPIC-NUMBER, such as "t-0"')
 
 

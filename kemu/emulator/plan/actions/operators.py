@@ -6,7 +6,6 @@ from typing import Annotated
 
 import attrs
 
-from kemu.actors.controller.topics import is_legal_name
 from kemu.emulator.plan.action import (
     ANYONE,
     NEVER,
@@ -29,7 +28,7 @@ from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.kafka_keys import check_assignors, is_of_streams, member_settings_of
 from kemu.emulator.text.tables import ScenarioError, Table
 from kemu.emulator.text.units import duration_text
-from kemu.protocol.names import OFFSETS_TOPIC, STORE, broker_host, consumer_host, producer_host
+from kemu.protocol.names import OFFSETS_TOPIC, STORE, broker_host, consumer_host, is_legal_name, producer_host
 
 _MOST_PARTITIONS = 100_000
 """Partitions of a topic at most."""

@@ -1,17 +1,16 @@
 """``coordinator-loading``, ``coordinator-moved``, ``coordinator-unreachable``: a coordinator does not serve."""
 
-import re
 from typing import ClassVar
 
 from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
 from kemu.tools.incident.incident import SECOND, Incident, apart_us
 from kemu.tools.incident.words import LOADING, NOT_AVAILABLE, NOT_COORDINATOR, plural
 from kemu.tools.logs.events import Event
+from kemu.tools.logs.wordings.values import broker_id
 
 _HELPED = ("join-answered", "assignment-synced", "partitions-assigned", "heartbeat-ok", "session-begins", "commit-ok")
 FEWEST = 2
 """Fewest failures of one node in a row."""
-_ID = re.compile(r"\bid:? ?(\d+)")
 _ANSWERS = ("join-failed", "sync-failed", "heartbeat-refused", "commit-failed", "coordinator-lost", "rejoin-requested")
 
 
@@ -22,8 +21,9 @@ def refused(incident: Incident) -> list[Event]:
 
 def node_of(event: Event) -> str:
     """The id or address of the coordinator that the event names."""
-    found = _ID.search(event.node or "")
-    return found[1] if found else (event.node or "").strip()
+    node = event.node or ""
+    number = broker_id(node)
+    return node.strip() if number is None else str(number)
 
 
 def moves(incident: Incident) -> list[Event]:

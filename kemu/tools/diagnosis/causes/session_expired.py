@@ -6,6 +6,7 @@ from typing import ClassVar
 from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
 from kemu.tools.incident.incident import SECOND, Departure, How, Incident, apart_us
 from kemu.tools.incident.words import plural
+from kemu.tools.logs.events import Event
 
 TOGETHER_US = 5 * SECOND
 """Sessions that end within this time may have one reason."""
@@ -69,6 +70,33 @@ def _named(gone: Sequence[Departure]) -> str:
     return ", ".join(names[:3]) + more
 
 
+def _own(incident: Incident, each: Departure) -> list[Event]:
+    """The lines of the process that was the member."""
+    own = [event for event in incident.events if event.member == each.member and event.client and not event.of_broker]
+    return [event for event in incident.events if own and _process(event) == _process(own[0])]
+
+
+def _process(event: Event) -> tuple[str, int | None, str | None]:
+    return event.file, event.process, event.client
+
+
+def _last_lines(incident: Incident, gone: Sequence[Departure]) -> list[Event]:
+    """The last line of each member's own log before its expiry."""
+    before = ([event for event in _own(incident, each) if incident.comes_after(event, each.events[0])] for each in gone)
+    return [events[-1] for events in before if events]
+
+
+def _own_logs(incident: Incident, gone: Sequence[Departure]) -> str:
+    """The end of the own log of the only member, in words, or the lines after the expiry; "" for several members."""
+    last = _last_lines(incident, gone)
+    if len(gone) > 1 or not last:
+        return ""
+    silent_us = apart_us(last[0], gone[0].events[0]) or 0
+    goes_on = _own(incident, gone[0])[-1] is not last[0]
+    what = "has later lines: a pause, or the network" if goes_on else "ends there: a dead process"
+    return f"; its own log is silent for {silent_us / SECOND:.1f} s before the expiry and {what}"
+
+
 class SessionExpired(KnownCause):
     """A dynamic member sent no heartbeat for its session timeout."""
 
@@ -89,9 +117,10 @@ class SessionExpired(KnownCause):
         gone = expiries(incident, static=False)
         if gone:
             return Finding(
-                says=f"{plural(len(gone), 'session')} expired ({scope(gone)}): {_named(gone)}",
+                says=f"{plural(len(gone), 'session')} expired ({scope(gone)}): {_named(gone)}"
+                + _own_logs(incident, gone),
                 confidence=0.9,
-                evidence=tuple(event for each in gone for event in each.events),
+                evidence=(*(event for each in gone for event in each.events), *_last_lines(incident, gone)),
                 against=self._missing(incident, gone),
             )
         told = [each for each in incident.departures_by(How.UNKNOWN) if not self._left(incident, each)]
@@ -128,7 +157,8 @@ class SessionExpired(KnownCause):
         again = [each for each in gone if each.client_id and any(
             name != each.member and name.startswith(each.client_id) for name in joined
         )]  # fmt: skip
-        said = ["the member's own log is missing: a dead process and a cut network look alike"]
+        logged = len(_last_lines(incident, gone)) == len(gone)
+        said = [] if logged else ["the member's own log is missing: a dead process and a cut network look alike"]
         return (*said, "a member of the same client id joined") if again else tuple(said)
 
 

@@ -17,18 +17,18 @@ DIALECT = Dialect(
         r"""
 rebalance-begins 3.7.. read=read_reason | Preparing to rebalance group <group> in state <_> with old generation
     <old_generation>… (reason: <reason:[^\n]*>){.}
-rebalance-completes 3.7.. | Stabilized group <group> generation <generation> with <members> members
+rebalance-completes 3.7.. | Stabilized group <group> generation <generation>… with <members> members
 member-leaves 3.7.. | {Static |Dynamic |Pending |}{M|m}ember <member>{ with instance id <instance>} has left group{
     <group>} through explicit `LeaveGroup` request;… client reason: <reason>
-assignment-received 3.7.. | Assignment received from leader <leader:\S+> for group <group> for generation <generation>.
-    The group has <members> members, <static> of which are static
-member-id-issued 3.7.. | Dynamic {M|m}ember with unknown member id joins group <group> in <state> state. Created a new
+assignment-received 3.7.. | Assignment received from leader <leader:\S+> for group <group> for generation <generation>.…
+    The group has <members> members,… <static> of which are static
+member-id-issued 3.7.. | Dynamic {M|m}ember with unknown member id joins group <group> in <state> state.… Created a new
     member id <member> and requesting the member to rejoin with this id
-member-id-issued 3.7.. | Dynamic {M|m}ember with unknown member id joins group <group> in {state |}<state>{ state|}.
+member-id-issued 3.7.. | Dynamic {M|m}ember with unknown member id joins group <group> in {state |}<state>{ state|}.…
     Created a new member id <member> and added the member to the group
 member-joins 3.7.. | Static member with groupInstanceId=<instance> and unknown member id joins group <group> in <state>
-    state. Created a new member id <member> for this member and added to the group
-member-joins 3.7.. | Pending dynamic member with id <member> joins group <group> in <state> state. Adding to the group
+    state.… Created a new member id <member> for this member and added to the group
+member-joins 3.7.. | Pending dynamic member with id <member> joins group <group> in <state> state.… Adding to the group
     now
 static-replaced 3.7.. | Static member with groupInstanceId=<instance> and unknown member id joins group <group> in
     <state> state. Replacing previously mapped member <previous:[^\n]*?> with this groupInstanceId
@@ -44,7 +44,7 @@ member-expires 3.7.. "reason=sync timeout" read=several_members | Group <group> 
 client-internal | Cannot complete join phase of group <group>
 - | Replaying offset commit with key
 - | Committing offsets <_> for partition
-group-empty 3.7.. | Group <group> with generation <generation> is now empty.
+group-empty 3.7.. | Group <group> with generation <generation> is now empty{.}
 group-loaded 3.7.. | Loaded classic group <group> with <members> members
 group-unloaded 3.7.. | Unloading group metadata for generation <generation>
 group-loaded 3.7.. | {Finished|Scheduling} loading of metadata from <offsets_partition> with epoch <epoch>{ in <ms>ms}

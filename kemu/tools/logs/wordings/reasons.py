@@ -2,7 +2,7 @@
 
 import re
 
-from kemu.tools.logs.wordings.wordings import Fields
+from kemu.tools.logs.wordings.wordings import Fields, stated
 from kemu.tools.logs.wrappers.wrappers import Opened
 
 _REASONS = tuple(
@@ -15,11 +15,11 @@ _REASONS = tuple(
             "2.3..2.4",
         ),
         (
-            r"Adding new member (?P<member>.+?) with group instance id (?P<instance>[^;]*?)(?:$|; client)",
+            r"Adding new member (?P<member>.+?) with group instance id (?P<instance>[^;]*)",
             "join",
             "2.5..",
         ),
-        (r"Adding new member (?P<member>.+?)(?:;|$)", "join", ""),
+        (r"Adding new member (?P<member>.+?)(?: w| wi| wit| with.*)?(?:;|$)", "join", ""),
         (r"Member (?P<member>\S+) joining group during", "join", "3.0.."),
         (r"leader (?P<member>\S+) re-joining group", "leader-rejoin", "2.6..2.8"),
         (r"Leader (?P<member>\S+) re-joining group", "leader-rejoin", "3.0.."),
@@ -63,21 +63,29 @@ _REASONS = tuple(
 
 
 def read_reason(fields: Fields, _: Opened) -> None:
-    """Add ``cause`` to the fields of a rebalance that begins, and the member that the reason names."""
+    """Add ``cause`` to the fields of a rebalance that begins, and the member that the reason names.
+
+    A torn reason has no other cause than the cause that its text states. At its end, only a member is read: the begin
+    of an id tells the member.
+    """
     reason = str(fields.get("reason", "")).strip()
-    fields["cause"] = "other" if reason else "not stated"
+    torn = bool(fields.get("truncated"))
+    if not torn:
+        fields["cause"] = "other" if reason else "not stated"
     for pattern, cause, releases in _REASONS:
         match = pattern.match(reason)
         if match:
             fields["cause"] = cause
             fields["_releases"] = "3.2.." if "client reason:" in reason else releases
-            fields.update({name: value for name, value in match.groupdict().items() if value is not None})
+            fields.update(stated(match, len(reason) if torn else None, ("member",)))
             break
 
 
 def several_members(fields: Fields, _: Opened) -> None:
     """``Set(a, b)``: one member is the member."""
-    names = re.sub(r"^\w*\(|\)\.?$", "", str(fields.pop("member", ""))).split(", ")
+    if "member" not in fields:
+        return
+    names = re.sub(r"^\w*\(|\)\.?$", "", str(fields.pop("member"))).split(", ")
     if len(names) == 1 and names[0]:
         fields["member"] = names[0]
     fields["n"] = len(names)

@@ -89,3 +89,19 @@ def assignment(text: str) -> Assignment:
 def numbers(text: str) -> tuple[int, ...]:
     """Broker ids of ``1,2`` or ``[1, 2]``."""
     return tuple(int(number) for number in re.findall(r"-?\d+", text))
+
+
+_NODE = re.compile(r"(?:\bid:? ?|\bnode |^)(\d+)(?: rack|\)|$)")
+
+
+def broker_id(node: str) -> int | None:
+    """The id of ``x:9092 (id: 2147483646 rack: null)``, ``node 1``, ``1`` or ``x:9092 id 1``; None without an id.
+
+    A Java client gives the connection to a coordinator the id 2147483647 minus the broker's id.
+    Source: Kafka 3.9 ``AbstractCoordinator``.
+    """
+    match = _NODE.search(node)
+    if match is None:
+        return None
+    number = int(match[1])
+    return 2**31 - 1 - number if number > 2**30 else number

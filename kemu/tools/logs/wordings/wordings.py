@@ -9,7 +9,7 @@ the record.
 import functools
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
@@ -164,12 +164,10 @@ def fields_of(row: Wording, opened: Opened, text: str) -> tuple[Fields, int, int
     match = row.pattern.search(text)
     if match is None:
         return None
-    fields: Fields = dict(row.fields)
-    for name, value in match.groupdict().items():
-        if value is not None:
-            fields[name] = _CONVERTERS.get(name, str.strip)(value)
-    if opened.closed is False and match.end() == len(text.rstrip()):
-        _drop_torn(fields, match)
+    end = len(text.rstrip()) if opened.closed is False else None
+    fields: Fields = {**row.fields, **stated(match, end)}
+    if end is not None and match.end() >= end:
+        fields["truncated"] = True
     if row.read:
         row.read(fields, opened)
     return fields, match.start(), match.end()
@@ -185,13 +183,7 @@ def torn_fields_of(row: Wording, opened: Opened, text: str) -> tuple[Fields, int
         torn = _torn_value(tail, rest)
         if torn is None:
             continue
-        fields: Fields = dict(row.fields)
-        fields.update({n: _CONVERTERS.get(n, str.strip)(v) for n, v in match.groupdict().items() if v is not None})
-        fields.update(torn)
-        if rest:
-            fields["truncated"] = True
-        else:
-            _drop_torn(fields, match)
+        fields: Fields = {**row.fields, **stated(match, len(text.rstrip())), **torn, "truncated": True}
         if row.read:
             row.read(fields, opened)
         return fields, match.start(), len(text)
@@ -212,11 +204,15 @@ def _torn_value(tail: str, rest: str) -> Fields | None:
     return {field[1]: value} if field[1] in _FREE else {}
 
 
-def _drop_torn(fields: Fields, match: re.Match[str]) -> None:
-    fields["truncated"] = True
-    for name in match.groupdict():
-        if match.end(name) == match.end() and name not in _FREE:
-            fields.pop(name, None)
+def stated(match: re.Match[str], torn_at: int | None = None, free: Sequence[str] = _FREE) -> Fields:
+    """Values of the groups of a match. A value at the end ``torn_at`` of a torn text is no value, unless ``free``."""
+    fields: Fields = {}
+    for name, value in match.groupdict().items():
+        if value is None or (torn_at is not None and match.end(name) >= torn_at and name not in free):
+            continue
+        if name != "assignment" or value.count("{") == value.count("}") > 0:
+            fields[name] = _CONVERTERS.get(name, str.strip)(value)
+    return fields
 
 
 def table(text: str, read: Read | None = None, whole: bool = False, **reads: Read) -> tuple[Wording, ...]:

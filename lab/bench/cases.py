@@ -1,0 +1,219 @@
+"""Runs and commands where users wait, each in a process of its own, compared with another commit.
+
+``python -m lab.bench cases --against COMMIT`` measures each case alternately with the code of both commits. A shared
+machine is then equally slow for both. The figures are CPU seconds, because wall time depends on other processes.
+
+A child process runs this file with one tree of kemu on its path, so this file imports only names of kemu that old
+commits have, too.
+"""
+
+import io
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+SECOND = 1_000_000
+START = "start: kemu "
+"""First words of the names of cases that start a command."""
+PRESET = "preset: "
+"""First word of the names of cases that run a preset."""
+ALIKE = {"cpu_s": "CPU time", "memory_mb": "memory"}
+"""Figures of a case that are compared: the old figure divided by the new."""
+
+
+def _steady(
+    members: int, partitions: int, seconds: int, *, rate: int = 100, from_s: int = 0, loop: str = "bare"
+) -> dict[str, float]:
+    """A stable group of one topic with fixed intervals; CPU time from ``from_s`` on."""
+    from kemu.emulator.engine.loop import run_plain, run_trio
+    from kemu.emulator.runner import Run
+    from kemu.emulator.scenario.brokers import BrokersSpec
+    from kemu.emulator.scenario.checks import ChecksSpec
+    from kemu.emulator.scenario.groups import GroupSpec
+    from kemu.emulator.scenario.scenario import Scenario
+    from kemu.emulator.scenario.topics import TopicSpec
+
+    scenario = Scenario(
+        draws="calm",
+        name=f"steady-{members}",
+        duration_us=seconds * SECOND,
+        brokers=BrokersSpec(count=1),
+        topics={"t": TopicSpec(partitions=partitions, records_per_s=rate)},
+        groups={"g": GroupSpec(topics=("t",), members=members)},
+        checks=ChecksSpec(heal_after_us=seconds * SECOND, stable_within_us=SECOND),
+    )
+    take_turns = run_plain if loop == "bare" else run_trio
+    one = Run(scenario, seed=1, sink=io.BytesIO())
+    began_s, began_steps = time.process_time(), 0
+
+    def turns(world: Any, until_us: int) -> None:
+        nonlocal began_s, began_steps
+        if from_s:
+            take_turns(world, from_s * SECOND)
+            began_s, began_steps = time.process_time(), world.steps
+        take_turns(world, until_us)
+
+    broke = one.run_with(turns)
+    assert not broke, broke
+    return _figures(time.process_time() - began_s, one.world.steps - began_steps, one.world.now_us / SECOND - from_s)
+
+
+def _preset(name: str) -> dict[str, float]:
+    """One run of a preset."""
+    from kemu.emulator.runner import run
+    from kemu.emulator.scenario.files import load_scenario
+
+    scenario = load_scenario(name)
+    began_s = time.process_time()
+    result = run(scenario, seed=1, loop="bare")
+    return _figures(time.process_time() - began_s, result.steps, result.virtual_us / SECOND)
+
+
+def _figures(cpu_s: float, steps: int, virtual_s: float) -> dict[str, float]:
+    return {
+        "cpu_s": cpu_s,
+        "steps": steps,
+        "step_us": cpu_s / steps * 1e6,
+        "virtual_s_per_cpu_s": virtual_s / cpu_s,
+        "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def _start(command: str) -> dict[str, float]:
+    """A command, from the start of its process to its end. A first call writes the bytecode."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "kemu", *command.split()], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"cpu_s": cpu_s, "memory_mb": after.ru_maxrss / 1024}
+
+
+CASES: Mapping[str, Callable[[], dict[str, float]]] = {
+    **{f"{START}{command}": partial(_start, command) for command in ("--help", "run --help", "scenarios")},
+    f"{START}run steady-group": partial(_start, "run steady-group"),
+    **{f"load: 50 x 500, {rate:,} records/s": partial(_steady, 50, 500, 10, rate=rate) for rate in (100, 1_000, 5_000)},
+    **{f"partitions: 10 members x {each:,}": partial(_steady, 10, 10 * each, 20) for each in (10, 100, 1_000)},
+    "loop: bare": partial(_steady, 10, 20, 100, rate=10),
+    "loop: trio": partial(_steady, 10, 20, 100, rate=10, loop="trio"),
+    **{
+        f"growth: {members:,} members at rest": partial(
+            _steady, members, 2 * members, 60 if members > 100 else 600, rate=0, from_s=30
+        )
+        for members in (10, 1_000, 5_000)
+    },
+    "join: 300 x 3,000": partial(_steady, 300, 3_000, 20),
+    "join: 1,000 x 10,000": partial(_steady, 1_000, 10_000, 40),
+    "join: 5,000 x 50,000": partial(_steady, 5_000, 50_000, 60),
+}
+"""Name of a case -> its figures. The names of presets are further cases."""
+LARGE = (
+    "growth: 1,000 members at rest",
+    "growth: 5,000 members at rest",
+    "join: 1,000 x 10,000",
+    "join: 5,000 x 50,000",
+)
+"""Cases of minutes, which run only if they are named."""
+QUICK = ("start: kemu --help", "load: 50 x 500, 100 records/s")
+
+
+def measure(
+    say: Callable[[str], None],
+    *,
+    quick: bool = False,
+    against: str = "",
+    pairs: int = 3,
+    only: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The figures of each case, as medians.
+
+    Args:
+        say: shows progress.
+        quick: measure two cases once.
+        against: a commit to compare with; "" for none.
+        pairs: number of measurements of a case.
+        only: parts of names; a case runs if its name contains one of these parts.
+    """
+    names = QUICK if quick else chosen(only)
+    pairs = 1 if quick else pairs
+    with tempfile.TemporaryDirectory(prefix="kemu-bench-") as folder:
+        trees = {"new": ROOT}
+        if against:
+            trees["old"] = _exported(against, Path(folder))
+        found: dict[str, Any] = {}
+        for name in names:
+            say(name)
+            rounds: dict[str, list[dict[str, float]]] = {tree: [] for tree in trees}
+            if name.startswith(START):
+                for place in trees.values():
+                    _measured(name, place, Path(folder))
+            for number in range(pairs):
+                for tree in reversed(trees) if number % 2 else trees:
+                    rounds[tree].append(_measured(name, trees[tree], Path(folder)))
+            found[name] = together(rounds)
+    return found
+
+
+def chosen(only: Sequence[str]) -> list[str]:
+    """The names of the cases that contain one of these parts; without parts, all cases but ``LARGE`` and presets."""
+    if not only:
+        return [name for name in CASES if name not in LARGE]
+    from kemu.emulator.scenario.presets import preset_names
+
+    every = [*CASES, *(f"{PRESET}{name}" for name in preset_names())]
+    return [name for name in every if any(part in name for part in only)]
+
+
+def together(rounds: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, Any]:
+    """The median of each figure, and the median of the ratios of neighbouring measurements."""
+    new, old = rounds["new"], rounds.get("old", ())
+    figures: dict[str, Any] = {key: _round(statistics.median(each[key] for each in new)) for key in new[0]}
+    for key in ALIKE:
+        pairs = [before[key] / max(after[key], 1e-3) for before, after in zip(old, new, strict=False)]
+        if pairs:
+            figures[f"{key}, old"] = _round(statistics.median(each[key] for each in old))
+            figures[f"{key}, old / new"] = round(statistics.median(pairs), 2)
+    return figures
+
+
+def _round(value: float) -> float:
+    return round(value) if value >= 1_000 else float(f"{value:.4g}")
+
+
+def _exported(commit: str, folder: Path) -> Path:
+    """The files of a commit, in a folder of their own."""
+    done = subprocess.run(["git", "archive", commit, "kemu"], cwd=ROOT, check=True, stdout=subprocess.PIPE)
+    place = folder / "old"
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(place, filter="data")
+    return place
+
+
+def _measured(name: str, tree: Path, folder: Path) -> dict[str, float]:
+    """The figures of one case in a new process, with the kemu of this tree. All processes share their bytecode."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"PYTHONPATH": str(tree), "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
+    done = subprocess.run(
+        [sys.executable, __file__, name], cwd=tree, env=environment, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return dict(json.loads(done.stdout))
+
+
+def main(name: str) -> None:
+    """Print the figures of one case as JSON."""
+    case = partial(_preset, name.removeprefix(PRESET)) if name.startswith(PRESET) else CASES[name]
+    print(json.dumps(case()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
