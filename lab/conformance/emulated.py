@@ -32,7 +32,7 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.wire.codec import unseal
 from kemu.protocol.wire.schema import SPECS, Kind
 from lab.conformance.course import Course, ExchangesSeen, HeldPartitions, RebalanceSeen
-from lab.conformance.recordings import APIS
+from lab.conformance.recordings import APIS, without_uuids
 
 COUNTED = frozenset(APIS.values())
 
@@ -142,7 +142,7 @@ class CourseWatcher:
     def _coordinated(self, at_ms: int, fact: GroupBecame | JoinPhaseCompleted) -> None:
         match fact:
             case GroupBecame(new="PreparingRebalance"):
-                self._began = (at_ms, fact.why)
+                self._began = (at_ms, without_uuids(fact.why))
             case GroupBecame(new="Stable") if self._seen and self._seen[-1].generation == fact.generation:
                 self._seen[-1] = attrs.evolve(self._seen[-1], stable_ms=self._seen[-1].stable_ms or at_ms)
             case JoinPhaseCompleted() if fact.members:

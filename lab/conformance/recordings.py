@@ -341,7 +341,7 @@ class _Reading:
             if self._group not in text:
                 continue
             if (match := _PREPARING.search(text)) and match.group(1) == self._group:
-                began = (at_ms, _UUID.sub("", match.group(2)))
+                began = (at_ms, without_uuids(match.group(2)))
             elif (match := _STABILIZED.search(text)) and match.group(1) == self._group and int(match.group(3)):
                 number = int(match.group(2))
                 known = generations.get((self._life(at_ms), number), _Generation())
@@ -399,6 +399,11 @@ class _Reading:
                     owned.setdefault(self._named(topic), []).append(number)
                 generation.owners[answer.client] = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned)}
         return generations
+
+
+def without_uuids(reason: str) -> str:
+    """A reason with the client id in place of each member id."""
+    return _UUID.sub("", reason)
 
 
 def _hand_overs(answers: Iterable[_Answer]) -> Iterator[int]:
