@@ -19,7 +19,7 @@ from kemu.protocol.profiles import PROFILES
 from lab.conformance import plans, tables
 from lab.conformance.comparing import differing
 from lab.conformance.course import Course, course_to_json
-from lab.conformance.live import LivePlan, compile_members, why_not_live
+from lab.conformance.live import LivePlan, compile_members, too_busy, why_not_live
 from lab.conformance.maven import RealKafkaError
 from lab.conformance.real_broker import profile_of, unpacked
 from lab.conformance.real_cluster import fetch_jars
@@ -210,7 +210,10 @@ def _live_course(release: str, libs: Path, classes: Path, course: Course, facts:
         place.mkdir(parents=True, exist_ok=True)
         try:
             LivePlan(release, libs, classes, course, facts, place).run(lambda text: click.echo(text, err=True))
-            return read_recording(place)
+            course_run = read_recording(place)
+            if busy := too_busy(course_run):
+                raise RealKafkaError(f"the machine was too busy: {busy}")
+            return course_run
         except (RealKafkaError, RecordingError) as error:
             if attempt == ATTEMPTS:
                 raise

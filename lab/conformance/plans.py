@@ -197,9 +197,12 @@ def differences(
     Without a break, the result is empty. The emulator may be changed in this process.
 
     Args:
-        names: recorded courses in ``KEPT``; None for all.
+        names: recorded courses in ``KEPT`` and ``NEW``; None for all in ``KEPT``.
         seeds, most_times, jobs: see ``compare``.
     """
-    courses = [read_course(KEPT, name) for name in names or plans_in(KEPT)]
-    found = compare(courses, KEPT, seeds=seeds, most_times=most_times, jobs=jobs)
+    found = []
+    for folder in (KEPT, NEW):
+        there = plans_in(folder)
+        courses = [read_course(folder, name) for name in names or plans_in(KEPT) if name in there]
+        found += compare(courses, folder, seeds=seeds, most_times=most_times, jobs=jobs)
     return [f"{row.plan}: {row.name}" for row in differing(found)]
