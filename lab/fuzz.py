@@ -18,6 +18,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -188,8 +189,8 @@ def _write_blocks(target: Path, blocks: list[list[Any]], *, keeps_digest: bool, 
             kind: Any = rows[0][0] if rows and type(rows[0]) is tuple and rows[0] else None
             payload = b"".join(map(msgpack.packb, rows))
             if kind == INDEX:
-                if made is not None and not keeps_index:
-                    payload = made.payload()
+                with suppress(struct.error, TypeError):  # changed numbers that no index holds
+                    payload = payload if made is None or keeps_index else made.payload()
                 index, index_at = payload, offset
             elif kind == FOOTER and len(rows[0]) > 6:
                 footer = rows[0][1:7]

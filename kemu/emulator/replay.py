@@ -25,6 +25,7 @@ from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.blocks import TraceError
+from kemu.emulator.trace.index import Window
 from kemu.emulator.trace.rows import Packets, effect_from_row, event_from_row, same_effects
 from kemu.emulator.trace.traces import Broken, Footer, Header, PacketRecord, Step, Torn, Trace, TraceWriter, WorldFact
 from kemu.protocol.frozen import frozen
@@ -89,7 +90,8 @@ def replay(
         trace: the recorded run.
         profile: another release than the recorded release.
         actor: compare only the steps of this actor.
-        until_us: stop at this virtual time and, with ``actor``, report the actor's fields.
+        until_us: stop at this virtual time and, with ``actor``, report the actor's fields. A trace with an index is
+        read, and checked, only up to this time.
         listeners: the listeners of the recorded run.
         applications: the applications of the recorded run.
 
@@ -101,7 +103,7 @@ def replay(
     with trace.interpreted():
         _same_code(trace, listeners, applications)
         player = _Player(trace.header, profile or trace.header.profile, actor, listeners, applications)
-        for record in trace.records():
+        for record in trace.records() if until_us is None else trace.within([Window(to_us=until_us)]):
             if isinstance(record, Torn):
                 torn = record.words
                 break

@@ -111,10 +111,12 @@ def _analysis(say: Say, spark: Any, place: Path, trace: Path, events: int) -> di
     one = make_cells([PRESET], ["kafka-3.4"], [])[0]
     counted = _events_of(one)
     _copies(trace, folder, max(1, round(events / counted)))
+    before = _stages_by_job(spark)
     with _Memory() as memory:
         began_s = time.perf_counter()
         done = analyze(spark, folder, place / f"out-{events}", say=lambda text: None)
         took_s = time.perf_counter() - began_s
+    stages = [count for job, count in _stages_by_job(spark).items() if job not in before]
     rows = sum(done.rows[name] for name in ("steps", "packets", "notes"))
     assert not done.broken, [broken.text() for broken in done.broken]
     say(f"{rows:,} events in {took_s:.1f} s, at most {memory.most_bytes / 2**30:.2f} GiB: {done.seconds}")
@@ -125,9 +127,18 @@ def _analysis(say: Say, spark: Any, place: Path, trace: Path, events: int) -> di
         f"{name}: events": rows,
         f"{name}: s": round(took_s, 1),
         f"{name}: us per event": round(1e6 * took_s / rows, 1),
+        f"{name}: Spark jobs": len(stages),
+        f"{name}: Spark stages": sum(stages),
         f"{name}: memory of all processes (GiB)": round(memory.most_bytes / 2**30, 2),
         f"{name}: s by table": done.seconds,
     }
+
+
+def _stages_by_job(spark: Any) -> dict[int, int]:
+    """Spark's jobs so far, each with its number of stages; Spark keeps the last 1,000 jobs."""
+    tracker = spark.sparkContext.statusTracker()
+    found = {job: tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup()}
+    return {job: len(info.stageIds) for job, info in found.items() if info is not None}
 
 
 class _Counter:

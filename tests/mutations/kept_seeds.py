@@ -15,6 +15,7 @@ WITHOUT_BREAK = (
     "learns-what-a-log-lost",
     "loaded-and-lost",
     "nobody-tells-it",
+    "opened-without-a-word",
     "too-few-for-the-assignment",
     "worked-off-and-then-lost",
     "worked-on-when-the-interval-ends",
@@ -160,13 +161,6 @@ MUTATIONS = [
         "        repeated = self._is_repeated(fact) and before.tokens[-1:] == (OffsetRange(fact.start, fact.end),)",
         "        repeated = False",
         "catch-up/range-misplaced",
-    ),
-    _kept(  # tokens that nobody reported are unknown after a load
-        "opened-without-a-word",
-        f"{_WATCHING}ranges_of_groups.py",
-        "            self._write(seen, fact, tokens=tokens, secondary=secondary)",
-        "            pass",
-        "commits/position-not-committed",
     ),
     _kept(  # a late commit may not be older than the one before
         "read-after-its-client-left",

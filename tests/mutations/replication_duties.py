@@ -22,7 +22,7 @@ MUTATIONS = [
         "follower.end_offset < least and (follower.broker in counted or now_us - follower.caught_up_us <= lag_us):",
         "follower.end_offset < least:",
         "duties/watermark-waits",
-        ("broker-crash-and-return:1",),
+        ("core_alone.toml:1",),
     ),
     Mutation(  # nobody who waits for acks=all is answered when the high watermark rises
         "kemu/actors/broker/high_watermarks.py",

@@ -52,6 +52,20 @@ def test_until_prints_the_state_of_an_actor(trace: Path) -> None:
     assert '"groups"' in result.output
 
 
+def test_until_reads_no_block_after_its_time(trace: Path, tmp_path: Path) -> None:
+    """Damage after that time is found only by a replay of the whole trace."""
+    content = bytearray(trace.read_bytes())
+    content[len(content) * 3 // 4] ^= 1
+    damaged = tmp_path / "damaged.kemu"
+    damaged.write_bytes(content)
+
+    part, sound = replay(damaged, "--until", "5s"), replay(trace, "--until", "5s")
+
+    assert part.exit_code == 0, part.output
+    assert part.output == sound.output
+    assert replay(damaged).exit_code == 2
+
+
 def test_rerun_compares_digests_across_loops(trace: Path) -> None:
     result = replay(trace, "--rerun", "--loop", "trio")
 

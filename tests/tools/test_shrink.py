@@ -56,6 +56,18 @@ def test_a_scenario_with_a_seed_is_shrunk_too(place: Path) -> None:
     assert (place / "test_small.py").exists()
 
 
+def test_several_processes_find_the_same_scenario_in_the_same_number_of_runs(place: Path) -> None:
+    """Workers make the probable next runs ahead; refused scenarios are no runs of theirs."""
+    Path("mine.toml").write_text(toml_text(failing().to_dict()))
+    done = [
+        shrink("mine.toml", "--runs", "30", "--jobs", jobs, "--out", "small", "--format", "json") for jobs in ("1", "2")
+    ]
+
+    assert [each.exit_code for each in done] == [0, 0], done[1].output
+    assert done[0].stdout == done[1].stdout
+    assert done[0].stderr == done[1].stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -419,7 +419,9 @@ class GroupDuties(Checker):
     def _look_at_waits(self, seen: Seen, name: GroupId, coordinator: str, times: GroupTimes) -> None:
         """Judge whether owners adopt their partitions and get a position."""
         interruptions = self.panel.interruptions
-        for key in [key for key in interruptions.services if key[0] == name]:
+        for key, history in interruptions.services.items():
+            if key[0] != name or history.last is None or history.last[0] not in (Cause.TAKE_OVER, Cause.POSITION):
+                continue
             (cause, actor), at = interruptions.now(key), key[1]
             where = f"{at[0]}-{at[1]}"
             if cause == Cause.TAKE_OVER:
@@ -484,14 +486,14 @@ class GroupDuties(Checker):
         batches_us = busy_us + len(holding.owned) * POLLS_OF_A_FETCH * times.records_us
         # restoring tasks, buffered records, ranges of other members
         elsewhere_us = 0 if times.reads else times.rebalance_us
+        commit_bound_us = times.commit_us + times.request_us + 2 * times.poll_us + MARGIN_US
         for at in holding.owned:
             where = f"{at[0]}-{at[1]}"
             uncommitted = self._uncommitted[at].get(holding.actor)
-            if able_us is not None and uncommitted is not None:
+            if able_us is not None and uncommitted is not None and seen.at_us > uncommitted[0] + commit_bound_us:
                 text = f"{holding.actor} did not commit offset {uncommitted[1]} of {where}"
-                bound_us = times.commit_us + times.request_us + 2 * times.poll_us + MARGIN_US
                 begun_us = (uncommitted[0], able_us, since_us)
-                self._is_over(seen, "offsets-uncommitted", (name, where), begun_us, bound_us, text)
+                self._is_over(seen, "offsets-uncommitted", (name, where), begun_us, commit_bound_us, text)
             key = name, at
             serves = key in self._reached and (not times.streams or self.panel.interruptions.is_well(key))
             if not serves or not self._lags(key):

@@ -23,6 +23,7 @@ Source: Kafka 3.4 ``StreamThread.runOnce``, ``StreamThread.maybeCommit``,
 
 from collections.abc import Mapping
 
+from kemu.actors.machine import US_PER_MS
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import (
     FaultApplied,
@@ -230,7 +231,10 @@ class TaskDuties:
         if fact.new != "PreparingRebalance" or not self._checker.panel.is_current(seen):
             return
         decided_us, probing_us = self._decided_us.pop(fact.group, None), self._probing_us(fact.group)
-        if decided_us is not None and Rejoin.PROBING in fact.why and seen.at_us < decided_us + probing_us:
+        if decided_us is None or Rejoin.PROBING not in fact.why:
+            return
+        # the leader's clock counts whole milliseconds (``StreamsPartitionAssignor``: ``time.milliseconds()``, 3.4)
+        if seen.at_us < decided_us // US_PER_MS * US_PER_MS + probing_us:
             text = f"{fact.group} probes for a rebalance {(seen.at_us - decided_us) / 1e6:g} s after its leader decided"
             self._checker.violation(seen, "early-follow-up", (fact.group,), f"{text}, not {probing_us / 1e6:g} s")
 

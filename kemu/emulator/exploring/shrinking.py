@@ -237,6 +237,21 @@ class Shrinker:
                 return True
         return False
 
+    def _expect(self, attempts: Iterable[Data]) -> None:
+        """Announce the next attempts, if each attempt before the next one is refused."""
+        scenarios: list[Scenario] = []
+        for data in attempts if self._trials.ahead else ():
+            try:
+                scenario = scenario_from_dict(data)
+            except ScenarioError:
+                continue
+            if json.dumps(scenario.to_dict()) not in self._known:
+                scenarios.append(scenario)
+            if len(scenarios) == self._trials.ahead:
+                break
+        if scenarios:
+            self._trials.expect(scenarios, self.seed, self.signature)
+
     def _fails_anyway(self, scenario: Scenario, seed: int) -> bool:
         """Whether the scenario shows the violation without its plan."""
         calm = attrs.evolve(scenario, plan=())
@@ -251,33 +266,51 @@ class Shrinker:
         items.
         """
         left, parts = list(items), 2
-        if left and self.works(with_items([])):
+        if not left:
+            return
+        self._expect(with_items(rest) for rest in ([], *_rests(left, parts)))
+        if self.works(with_items([])):
             return
         while len(left) >= 2:
-            size = -(-len(left) // parts)
-            for start in range(0, len(left), size):
-                rest = left[:start] + left[start + size :]
-                if rest and self.works(with_items(rest)):
+            rests = _rests(left, parts)
+            for number, rest in enumerate(rests):
+                self._expect(with_items(each) for each in rests[number:])
+                if self.works(with_items(rest)):
                     left, parts = rest, max(parts - 1, 2)
                     break
             else:
-                if size == 1:
+                if parts >= len(left):
                     return
                 parts = min(2 * parts, len(left))
 
     def lower(self, value: int, least: int, with_value: Callable[[int], Data], unit: int = 1) -> None:
         """Lower a number as far as possible in steps of ``unit``: first try the least value, otherwise bisect."""
-        if value <= least or self.works(with_value(least)):
+        if value <= least:
+            return
+        self._expect(map(with_value, (least, _middle(least, value, unit))))
+        if self.works(with_value(least)):
             return
         low, high = least, value
         while high - low > unit:
-            middle = low + max(unit, (high - low) // 2 // unit * unit)
+            middle = _middle(low, high, unit)
             if middle >= high:
                 return
+            self._expect(map(with_value, (middle, _middle(middle, high, unit), _middle(low, middle, unit))))
             if self.works(with_value(middle)):
                 high = middle
             else:
                 low = middle
+
+
+def _rests(items: Sequence[T], parts: int) -> list[list[T]]:
+    """The items without the first part, without the second part, and so on; no list without items."""
+    size = -(-len(items) // parts)
+    rests = [[*items[:start], *items[start + size :]] for start in range(0, len(items), size)]
+    return [rest for rest in rests if rest]
+
+
+def _middle(low: int, high: int, unit: int) -> int:
+    return low + max(unit, (high - low) // 2 // unit * unit)
 
 
 class _OutOfRuns(Exception):

@@ -7,7 +7,7 @@ partitions.
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from kemu.actors.consumer.application import ApplicationFactory
@@ -103,6 +103,9 @@ class Tried:
 class Trials:
     """Runs scenarios for a search and counts the runs. ``listeners``, ``applications``: as in ``runner.run``."""
 
+    ahead = 0
+    """The number of scenarios that ``expect`` takes; 0: none."""
+
     def __init__(
         self,
         *,
@@ -114,6 +117,9 @@ class Trials:
         self.runs = 0
         self._listeners = listeners
         self._applications = applications
+
+    def expect(self, scenarios: Sequence[Scenario], seed: int, until: Signature) -> None:
+        """Announce the probable next runs, soonest first. A subclass may start these runs."""
 
     def run(
         self,

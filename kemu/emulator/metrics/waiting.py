@@ -27,17 +27,19 @@ from kemu.protocol.notes.groups import JUMPED, PartitionHosted, PositionSet, Pro
 from kemu.protocol.notes.ranges import RangeProcessed, RangeTrimmed
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
-_FORGET = 4096
-"""Batches behind every group's frontier are dropped when their number reaches this value."""
+_FORGET = 128
+"""Batches that no group needs any more are dropped when their number reaches this value."""
 
 
 class _Log:
     """A partition's batches: first offset, end (exclusive) and append time."""
 
-    __slots__ = ("end", "ends", "firsts", "queues", "times")
+    __slots__ = ("end", "ends", "firsts", "kept", "queues", "times")
 
     def __init__(self) -> None:
         self.end = 0
+        self.kept = 0
+        """The number of batches below the highest frontier that ``forget`` kept for other groups."""
         self.firsts: list[int] = []
         self.ends: list[int] = []
         self.times: list[int] = []
@@ -56,11 +58,12 @@ class _Log:
                 queue.behind.truncate(end)
 
     def forget(self) -> None:
-        """Drop the batches behind every group's frontier."""
+        """Drop the batches that no group needs any more."""
         behind = min(queue.first_index() for queue in self.queues)
         del self.firsts[:behind], self.ends[:behind], self.times[:behind]
         for queue in self.queues:
             queue.index -= behind
+        self.kept = max(queue.index for queue in self.queues)
 
 
 class Queue:
@@ -91,9 +94,12 @@ class Queue:
         return max(0, self.log.end - self.frontier) + (0 if self.behind is None else self.behind.total)
 
     def first_index(self) -> int:
-        """Index of the first batch that waits."""
+        """Index of the first batch that waits, or whose time the freshness needs after a skip."""
         first = next(iter(self.behind or ()), None)
-        return self.index if first is None else bisect_left(self.log.ends, first[0] + 1)
+        needed = self.frontier if first is None else first[0]
+        if self.fresh.highest < needed:
+            needed = self.fresh.highest
+        return self.index if needed == self.frontier else bisect_left(self.log.ends, needed + 1)
 
     def time_of(self, offset: int) -> int | None:
         """Append time of the record at this offset, or of the first known record after the offset; None without such a
@@ -319,5 +325,5 @@ class Waiting:
         fresh.advanced(now_us, newest_us, next_us, last)
         if fresh.arrived_us >= 0 or fresh.fresh_since_us >= 0:
             self._freshened(queue, now_us)
-        if index > _FORGET:
+        if index > log.kept + _FORGET:
             log.forget()

@@ -5,7 +5,7 @@ the plain form back to an equal value. Each key is declared once, with its field
 scenario is checked when it is built.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from attrs import field
@@ -281,6 +281,13 @@ class Scenario:
         numbered = [(group, number) for group, spec in self.groups.items() for number in range(spec.members)]
         return tuple((consumer_host(index), group, number) for index, (group, number) in enumerate(numbered, start=1))
 
+    def hosts_of_groups(self) -> dict[str, list[str]]:
+        """Return group -> the hosts of its initial members."""
+        found: dict[str, list[str]] = {name: [] for name in self.groups}
+        for host, group, _ in self.member_names():
+            found[group].append(host)
+        return found
+
     def labels(self) -> dict[str, str]:
         """Return host -> label of every initial member with a label."""
         named = ((host, self.groups[group].labels, number) for host, group, number in self.member_names())
@@ -352,24 +359,24 @@ def _contradictions(scenario: Scenario) -> Iterator[Problem]:
     rows = [entry for entry in scenario.plan if isinstance(entry, Mapping)]
     created = list(scenario.created_topics())
     created += [str(row.get("topic", "")) for row in rows if row.get("do") == "create-topic"]
-    topics = [*scenario.topics, *created]
+    topics = dict.fromkeys((*scenario.topics, *created))
+    hosts_of = scenario.hosts_of_groups()
     for name, group in scenario.groups.items():
         for topic in group.topics:
             path = ("groups", name, "topics") if group.streams is None else ("groups", name, "streams", "subtopologies")
             yield from _unknown(path, topic, topics, "topic")
         yield from _of_streams(("groups", name), group, scenario.topics)
-        hosts = [host for host, of, _ in scenario.member_names() if of == name]
         for host in group.overrides:
-            yield from _unknown(("groups", name, "overrides", host), host, hosts, f"member of {name}")
+            yield from _unknown(("groups", name, "overrides", host), host, hosts_of[name], f"member of {name}")
     counts = [row.get("count", 1) for row in rows if row.get("do") == "add-broker"]
     more = sum(count for count in counts if type(count) is int and 0 < count <= MOST_BROKERS)
     added = (*scenario.added_broker_names(), *(broker_host(scenario.brokers.count + at) for at in range(more)))
     for host in scenario.brokers.overrides:
         yield from _unknown(("brokers", "overrides", host), host, (*scenario.broker_names(), *added), "broker")
-    known = known_names(scenario)
+    hosts = dict.fromkeys(known_names(scenario).hosts())
     for index, link in enumerate(scenario.network.links):
         for side, host in (("a", link.a), ("b", link.b)):
-            yield from _unknown(("network", "links", index, side), host, known.hosts(), "host")
+            yield from _unknown(("network", "links", index, side), host, hosts, "host")
     yield from _refused_sessions(scenario)
     yield from _of_those_away(scenario)
     for index, bug in enumerate(scenario.bugs):
@@ -385,10 +392,9 @@ def _of_those_away(scenario: Scenario) -> Iterator[Problem]:
         return
     path = ("checks", "away", "hosts")
     hosts, brokers = scenario.checks.away.hosts, scenario.broker_names()
+    known = dict.fromkeys((*brokers, *(name for name, _, _ in scenario.member_names())))
     for host in hosts:
-        yield from _unknown(
-            path, host, (*brokers, *(name for name, _, _ in scenario.member_names())), "broker or member"
-        )
+        yield from _unknown(path, host, known, "broker or member")
     away = [host for host in brokers if host in hosts]
     if away and scenario.brokers.replication is None:
         yield Problem(path, f"{away[0]} is a broker, and no other broker has its partitions: add [brokers.replication]")
@@ -421,10 +427,9 @@ def _refused_sessions(scenario: Scenario) -> Iterator[Problem]:
                     yield Problem(("brokers", "config", key_name), text)
 
 
-def _unknown(path: tuple[str | int, ...], name: str, known: Iterable[str], what: str) -> Iterator[Problem]:
-    names = list(known)
-    if name not in names:
-        yield Problem(path, f'"{name}" is no {what}{nearest(name, names)}')
+def _unknown(path: tuple[str | int, ...], name: str, known: Collection[str], what: str) -> Iterator[Problem]:
+    if name not in known:
+        yield Problem(path, f'"{name}" is no {what}{nearest(name, known)}')
 
 
 def _of_streams(path: tuple[str | int, ...], group: GroupSpec, topics: Mapping[str, TopicSpec]) -> Iterator[Problem]:

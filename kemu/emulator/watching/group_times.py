@@ -57,10 +57,9 @@ def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
     poll_us = getattr(scenario.draws.of(DrawName.POLL_WORK), "most", 0)
     record_us = getattr(scenario.draws.of(DrawName.RECORD_WORK), "most", 0)
     found: dict[GroupId, GroupTimes] = {}
+    hosts_of = scenario.hosts_of_groups()
     for name, group in scenario.groups.items():
-        members = {
-            host: group.overrides.get(host, MemberSpec()) for host, of, _ in scenario.member_names() if of == name
-        }
+        members = {host: group.overrides.get(host, MemberSpec()) for host in hosts_of[name]}
         configs = {host: group.consumer(name, host, 0, member=own) for host, own in members.items()}
         later = group.consumer(name, "", 0)
         every = [later, *configs.values()]

@@ -334,7 +334,7 @@ class Interruptions:
         for at, broker in self._hosted.items():
             if broker == host:
                 self._put_leader(seen.at_us, at, (Cause.BROKER_DOWN, host) if panel.is_out(host) else (WELL, host))
-        for name in panel.groups:
+        for name in [name for name, group in panel.groups.items() if host in group.members] or panel.groups:
             self._look_at_group(seen.at_us, name)
 
     @staticmethod

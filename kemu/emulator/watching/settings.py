@@ -30,10 +30,11 @@ class Settings:
         """The release, or KIP page, of every member and broker without a release of its own."""
         self._profile = profile
         self._group_of = {host: group for host, group, _ in scenario.member_names()}
+        hosts_of = scenario.hosts_of_groups()
         self._members = {
             host: group.overrides.get(host, AS_ITS_GROUP)
             for name, group in scenario.groups.items()
-            for host in (*group.overrides, *[host for host, of in self._group_of.items() if of == name])
+            for host in (*group.overrides, *hosts_of[name])
         }
         self._consumers: dict[str, ConsumerConfig] = {}
         self._brokers: dict[str, str] = {}

@@ -33,6 +33,7 @@ from kemu.tools.diagnosis.advice import (
 from kemu.tools.exits import worst
 from kemu.tools.files import check_out
 from kemu.tools.incident.sources import is_trace
+from kemu.tools.incident.words import plural
 from kemu.tools.interrupt import Interrupt
 from kemu.tools.intervals import fewest
 from kemu.tools.progress import progress
@@ -208,7 +209,8 @@ def as_text(scenario: Scenario, advice: Advice, unfit: Sequence[Unfit]) -> Itera
     before = advice.base["figures"].get(advice.by, {}).get("median")
     now = "" if before is None else f"; unchanged: {_number(advice.by, before)}"
     yield (
-        f"{len(advice.judged)} changes over {advice.seeds} seeds, paired by seed, ranked by {_figure(advice.by)}{now}"
+        f"{plural(len(advice.judged), 'change')} over {advice.seeds} seeds, paired by seed, "
+        f"ranked by {_figure(advice.by)}{now}"
     )
     yield f"median difference [{100 * advice.confidence:.2f} % interval]"
     titles: Mapping[Says, str] = {

@@ -1,6 +1,7 @@
 """``kemu diagnose`` names the causes that a trace or logs show, with their evidence."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import click
@@ -9,16 +10,22 @@ from kemu.emulator.text.tables import printable
 from kemu.tools.diagnosis.diagnose import NONE, UNKNOWN, Diagnosis, RankedCause, diagnose
 from kemu.tools.incident.sources import Texts, read_incident
 from kemu.tools.logs.folders import skipped_lines
-from kemu.tools.report.layout import print_lines
+from kemu.tools.report.layout import print_lines, terminal_width
 
 SHOWN = 6
-"""Number of lines of evidence in the text; ``--format json`` has all lines."""
+"""Number of lines of evidence in the text; ``--verbose`` and ``--format json`` have all lines."""
+ROWS = 3
+"""Rows of the terminal for a line of evidence."""
+INDENT = 12
+"""Columns that a row loses at its begin, and at the break of a word."""
+_LOGGER = re.compile(r" \((?:kafka|org)\.[\w.$]+\)$")
 
 
 @click.command("diagnose")
 @click.argument("files", metavar="TRACE|LOG|FOLDER...", nargs=-1, required=True)
+@click.option("--verbose", is_flag=True, help="Print all lines of evidence, and long lines whole.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def diagnose_command(files: tuple[str, ...], form: str) -> None:
+def diagnose_command(files: tuple[str, ...], verbose: bool, form: str) -> None:
     """Name the causes of an incident: a ranked list with evidence, what speaks against, and what addresses each cause.
 
     LOG is a log of a broker or a client, TRACE a trace of "kemu run". Give all files of one incident. "none" means
@@ -33,27 +40,36 @@ def diagnose_command(files: tuple[str, ...], form: str) -> None:
     if form == "json":
         click.echo(json.dumps(found.as_json(texts), indent=2))
         return
-    print_lines(printable(line) for line in as_text(found, texts))
+    print_lines(printable(line) for line in as_text(found, texts, verbose))
 
 
-def as_text(found: Diagnosis, texts: Texts) -> Iterator[str]:
-    """The lines of the text form."""
+def as_text(found: Diagnosis, texts: Texts, verbose: bool = False) -> Iterator[str]:
+    """The lines of the text form. Without ``verbose``, a cause has few lines of evidence, of three rows at most."""
     for place, answer in enumerate(found.answers, start=1):
-        yield from _answer(place, answer, texts)
+        yield from _answer(place, answer, texts, verbose)
 
 
-def _answer(place: int, answer: RankedCause, texts: Texts) -> Iterator[str]:
+def _answer(place: int, answer: RankedCause, texts: Texts, verbose: bool) -> Iterator[str]:
     finding = answer.finding
     sure = "" if answer.cause in (NONE, UNKNOWN) else f" ({100 * finding.confidence:.0f} %)"
     yield f"{place}. {answer.cause}{sure}: {finding.says}"
-    for event in finding.evidence[:SHOWN]:
+    shown = len(finding.evidence) if verbose else SHOWN
+    for event in finding.evidence[:shown]:
         text = texts.get((event.file, event.line)) or " ".join(
             str(value) for value in (event.time, event.kind, event.group, event.member, event.reason) if value
         )
-        yield f"     {event.file}:{event.line}: {text.strip()}"
-    if len(finding.evidence) > SHOWN:
-        yield f"     and {len(finding.evidence) - SHOWN} more lines"
+        line = f"     {event.file}:{event.line}: {text.strip()}"
+        yield line if verbose else _cut(line)
+    if len(finding.evidence) > shown:
+        yield f"     and {len(finding.evidence) - shown} more lines"
     for text in finding.against:
         yield f"   against: {text}"
     for remedy in answer.addressed_by:
         yield f"   {remedy.kind}: {remedy.text} [{remedy.source}]"
+
+
+def _cut(line: str) -> str:
+    """The line without the logger at its end, cut at a word if the line fills more than three rows of the terminal."""
+    line = _LOGGER.sub("", line)
+    most = ROWS * (terminal_width() - INDENT)
+    return line if len(line) <= most else f"{line[: most - 4].rpartition(' ')[0]} ..."

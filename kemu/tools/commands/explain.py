@@ -15,7 +15,10 @@ from kemu.emulator.trace.index import LAST, Window, windows_around
 from kemu.emulator.trace.traces import Trace, read_runs
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
+from kemu.protocol.profiles import PROFILES
 from kemu.tools.errors import BadInput
+from kemu.tools.incident.from_trace import events_of_trace
+from kemu.tools.logs.writing import log_lines, logging_host
 from kemu.tools.pager import Printer, paged
 from kemu.tools.report.layout import TableColumn, fold, natural, print_lines, table, terminal_width
 from kemu.tools.report.transcript import FRAME, LEGEND, SHORT, WHOLE, Entry, entries_of
@@ -78,7 +81,7 @@ class _Pattern(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 @click.option("--verify", is_flag=True, help="Check the whole file, and print only the beginning and end of each run.")
 @click.option("--verbose", is_flag=True, help="Print long values and messages whole.")
 @click.option("--no-pager", is_flag=True, help="Use no pager on a terminal (default: PAGER, or less).")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--format", "form", type=click.Choice(["text", "json", "log"]), default="text", show_default=True)
 def explain(
     trace: Path,
     actors: tuple[str, ...],
@@ -95,6 +98,9 @@ def explain(
 ) -> None:
     """Print TRACE as text: a line for each step, followed by the effects and notes of the step.
 
+    With --format log, the command prints what brokers and Java clients of the run's release log about groups. "kemu
+    import-log" reads these lines. Time 0 is 1970-01-01 UTC. --actor takes hosts.
+
     With --format json, each line is one JSON object. For a torn file, the command prints the complete records
     before the error. Long values are cut, but not with --verbose, --grep or JSON.
 
@@ -109,6 +115,12 @@ def explain(
     is_part = any(each is not None for each in (from_us, to_us, step, around))
     if verify and (is_part or actors or pattern):
         raise click.UsageError("--verify checks the whole file: give no filter")
+    if form == "log":
+        if step is not None or around is not None or verify:
+            raise click.UsageError("--format log has no steps: filter by --actor, --from, --to or --grep")
+        if WHO not in actors:
+            _print_log(trace, actors, range(from_us or 0, LAST if to_us is None else to_us + 1), pattern)
+            return
     if is_part or WHO in actors:
         _say_without_index(trace)
     if actors:
@@ -143,6 +155,21 @@ def explain(
         raise BadInput(f"{trace}: {torn}")
     if not found:
         raise BadInput(f"{trace}: the trace has no {'violation' if step is None else f'step {step}'}")
+
+
+def _print_log(trace: Path, actors: tuple[str, ...], times: range, pattern: "re.Pattern[str] | None") -> None:
+    """Print the records that the hosts of the first run would log."""
+    if actors:
+        _check_actors(trace, actors, _steps_of(trace))
+    hosts = {host_of(actor) for actor in actors}
+    run = next(iter(read_runs(trace)))
+    release = ".".join(map(str, PROFILES[run.header.profile].release))
+    events = (
+        event for event in events_of_trace(run) if event.at_us in times and (not hosts or logging_host(event) in hosts)
+    )
+    for line in log_lines(events, release):
+        if pattern is None or pattern.search(line):
+            click.echo(printable(line))
 
 
 @frozen

@@ -29,7 +29,10 @@ from kemu.tools.exits import NONDETERMINISM, NOT_FOUND_AGAIN
 def replay(
     trace: Path, rerun: bool, actor: str | None, until: str | None, profile: str | None, loop: str | None, form: str
 ) -> None:
-    """Feed the events of TRACE to new machines; stop at the first difference."""
+    """Feed the events of TRACE to new machines; stop at the first difference.
+
+    With --until, the command reads and checks a trace with an index only up to this time.
+    """
     try:
         until_us = duration_us(until) if until is not None else None
     except ValueError as error:

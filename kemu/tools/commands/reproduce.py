@@ -62,7 +62,7 @@ def as_json(found: Reproduction, equal: int, differences: Sequence[RowDifference
         "names": dict(found.names),
         "equal": equal,
         "differences": [
-            {"generation": each.generation, "field": each.field, "log": each.log, "run": each.run}
+            {"generation": each.generation, "field": each.field, "log": each.log, "run": each.run, "why": each.why}
             for each in differences
         ],
         "not_repeated": list(found.unmatched),

@@ -2,13 +2,16 @@
 
 import json
 import shlex
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import click
 
 from kemu.emulator.exploring.pasteable import as_test, as_toml, identifier
+from kemu.emulator.exploring.schedules import SentMessages
 from kemu.emulator.exploring.shrinking import (
     DEFAULT_RUNS,
     NothingToShrink,
@@ -18,13 +21,14 @@ from kemu.emulator.exploring.shrinking import (
     Shrunk,
     size_of,
 )
-from kemu.emulator.exploring.trial import Trials
+from kemu.emulator.exploring.trial import Signature, Trials, Tried
 from kemu.emulator.replay import repeatable
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text
+from kemu.emulator.trace.recorder import Recorder
 from kemu.emulator.trace.traces import read_trace
-from kemu.tools.commands.run_options import RunOptions, refuse_missing_trace, report_option, request_of
+from kemu.tools.commands.run_options import RunOptions, jobs_option, refuse_missing_trace, report_option, request_of
 from kemu.tools.estimate import ask_before
 from kemu.tools.files import check_out, write_text
 from kemu.tools.interrupt import Interrupt
@@ -33,6 +37,11 @@ from kemu.tools.report.drawn_run import draw_run
 from kemu.tools.report.layout import print_lines
 from kemu.tools.report.shrunk_report import shrunk_text
 
+if TYPE_CHECKING:
+    from kemu.tools.jobs import PoolJob, Workers
+
+WORTH_S = 0.2
+"""CPU time of a run from which the start of worker processes pays, without ``--jobs``."""
 SMALLER = 4
 """The cost of the given scenario, divided by the mean cost of the scenarios that shrinking runs."""
 
@@ -61,6 +70,7 @@ SMALLER = 4
     show_default=True,
     help="Number of seeds to run for each smaller scenario.",
 )
+@jobs_option
 @click.option("--out", metavar="NAME", help="Write NAME.toml and test_NAME.py (default: SCENARIO-shrunk).")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @report_option("the pictures of the smallest run")
@@ -73,6 +83,7 @@ def shrink(
     keep: str,
     runs: int,
     tries: int,
+    jobs: int | None,
     out: str | None,
     form: str,
     report: Path | None,
@@ -91,10 +102,10 @@ def shrink(
     toml, test = path.with_name(f"{path.name}.toml"), path.with_name(f"test_{identifier(path.name)}.py")
     for each in (toml, test, *((report,) if report is not None else ())):
         check_out(each, [source])
-    ask_before([(scenario, 1 + runs * tries // SMALLER)], jobs=1, upper=True)
+    ask_before([(scenario, 1 + runs * tries // SMALLER)], jobs, upper=True)
     interrupt = Interrupt()
     try:
-        shrunk = _shrink(scenario, seed, profile, keep, runs, tries, interrupt)
+        shrunk = _shrink(scenario, seed, profile, keep, runs, tries, jobs, interrupt)
     except NothingToShrink as error:
         raise ScenarioError([Problem((), str(error))], source) from None
     write_text(toml, as_toml(shrunk))
@@ -127,15 +138,24 @@ def _source_of(
 
 
 def _shrink(
-    scenario: Scenario, seed: int, profile: str, keep: str, runs: int, tries: int, interrupt: Interrupt
+    scenario: Scenario,
+    seed: int,
+    profile: str,
+    keep: str,
+    runs: int,
+    tries: int,
+    jobs: int | None,
+    interrupt: Interrupt,
 ) -> Shrunk:
     """Shrink a failing run; after an interrupt, return the smallest scenario so far."""
-    with progress("runs", runs) as advance:
+    from kemu.tools.jobs import Workers, jobs_for
+
+    with progress("runs", runs) as advance, Workers(jobs_for(jobs, runs)) as workers:
         reporter = _Reporter(size_of(scenario), advance)
         shrinker = Shrinker(
             attrs.evolve(scenario, profile=profile),
             seed,
-            Trials(profile=profile),
+            Trials(profile=profile) if workers.jobs == 1 else _TrialsAhead(workers, profile, at_once=jobs is not None),
             keep=keep,
             runs=runs,
             tries=tries,
@@ -145,6 +165,71 @@ def _shrink(
         with interrupt:
             return shrinker.shrink()
         return shrinker.shrunk()
+
+
+def tried_in_worker(profile: str, scenario: Scenario, seed: int, until: Signature) -> Tried:
+    """Run a scenario once. Worker processes call this function."""
+    return Trials(profile=profile).run(scenario, seed, until)
+
+
+class _TrialsAhead(Trials):
+    """Makes runs in worker processes, and starts the probable next runs at the same time.
+
+    A run depends only on scenario, seed and release, so the number of workers does not change the result.
+
+    Args:
+        workers: the processes.
+        profile: the release.
+        at_once: whether to use the processes if the failing run is short, too.
+    """
+
+    def __init__(self, workers: "Workers", profile: str, *, at_once: bool) -> None:
+        super().__init__(profile=profile)
+        self.ahead = workers.jobs if at_once else 0
+        self._workers = workers
+        self._release = profile
+        self._jobs: dict[tuple[str, int], PoolJob[Tried]] = {}
+
+    def expect(self, scenarios: Sequence[Scenario], seed: int, until: Signature) -> None:
+        """Start runs, and drop earlier announcements that are not in this list."""
+        wanted = {_key(scenario, seed): scenario for scenario in scenarios}
+        for key, job in [*self._jobs.items()]:
+            if key not in wanted and (job.done or self._workers.drop(job)):
+                del self._jobs[key]
+        for key, scenario in wanted.items():
+            if key not in self._jobs:
+                name = f"a run with seed {seed}"
+                arguments = self._release, scenario, seed, until
+                self._jobs[key] = self._workers.start(name, tried_in_worker, *arguments)
+
+    def run(
+        self,
+        scenario: Scenario,
+        seed: int,
+        until: Signature | None = None,
+        *,
+        recorder: Recorder | None = None,
+        sent: SentMessages | None = None,
+    ) -> Tried:
+        """Run once; see ``Trials.run``."""
+        if until is None or recorder is not None or sent is not None or not self.ahead:
+            began_s = time.process_time()
+            tried = super().run(scenario, seed, until, recorder=recorder, sent=sent)
+            if time.process_time() - began_s > WORTH_S:
+                self.ahead = self._workers.jobs
+            return tried
+        self.runs += 1
+        key = _key(scenario, seed)
+        if key not in self._jobs:
+            self.expect((scenario,), seed, until)
+        job = self._jobs.pop(key)
+        while not job.done:
+            self._workers.wait()
+        return job.take()
+
+
+def _key(scenario: Scenario, seed: int) -> tuple[str, int]:
+    return json.dumps(scenario.to_dict()), seed
 
 
 class _Reporter:

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import scenario_from_toml
@@ -45,6 +45,13 @@ METADATA_MS = 1_000
 """metadata.max.age.ms of a group whose topic grows."""
 PARTITIONS, RATE = 6, "10/s"
 _STARTS = ("member-id-issued", "member-joins", "rebalance-begins", "join-sent", "join-answered", "assignment-synced")
+_BROKER_STOPS = ("broker-stops", "controlled-shutdown", "coordinator-stops")
+_FIRST_US = 50_000
+"""Time by which the first member of a rebalance starts before the others."""
+_REJOIN_US = 5_000
+"""Time from a rejoin to its JoinGroup at the coordinator."""
+_NATURAL = "need to revoke partitions"
+"""Reason of a member that rejoins after a cooperative revocation, as members of the scenario do."""
 _TOPIC = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<number>\d{1,6})")
 
 
@@ -78,6 +85,8 @@ class LoggedMembership:
     closed: Event | None = None
     """The end of a static member, which sends no LeaveGroup."""
     instance: str | None = None
+    forgotten: bool = False
+    """The coordinator stopped before the membership was stored: the same process joins under another id."""
 
     @property
     def end(self) -> Event | None:
@@ -231,6 +240,8 @@ class _Reproducing:
                 end = host.lives[-1].end
                 follows = end is not None and self.incident.comes_after(end, each.first)
                 replaced = each.instance and host.lives[-1].instance == each.instance
+                if host.client == each.client and end is None and self._is_forgotten(host.lives[-1], each):
+                    host.lives[-1].forgotten = replaced = True
                 if host.client == each.client and (follows or replaced):
                     free = host
                     break
@@ -239,6 +250,17 @@ class _Reproducing:
                 hosts.append(free)
             free.lives.append(each)
         return hosts
+
+    def _is_forgotten(self, earlier: LoggedMembership, later: LoggedMembership) -> bool:
+        """Whether a coordinator stopped between two memberships, and no assignment has the earlier one."""
+        stops = self.incident.of(*_BROKER_STOPS, "coordinator-lost")
+        between = [
+            stop
+            for stop in stops
+            if self.incident.comes_after(earlier.first, stop) and self.incident.comes_after(stop, later.first)
+        ]
+        given = (event.assignment or {} for event in self.own if event.kind == "assignment-computed")
+        return bool(between) and not any(earlier.member in members for members in given)
 
     # --- when ------------------------------------------------------------------------------------------------------
 
@@ -378,6 +400,7 @@ class _Reproducing:
                 yield from self._end(host, number, life)
         yield from self._pauses()
         yield from self._growth()
+        yield from self._rejoins()
         yield from self._brokers()
 
     def _pauses(self) -> Iterator[PlanLine]:
@@ -407,7 +430,50 @@ class _Reproducing:
             keys = (("topic", topic), ("partitions", count))
             yield PlanLine(max(0, self._us(at) - METADATA_MS * 500), "grow-topic", "", keys, source)
 
+    def _rejoins(self) -> Iterator[PlanLine]:
+        """Rebalances that a leader starts for a change that the events do not show, such as new metadata."""
+        cooperative = self._assignor().value.startswith("cooperative")
+        grown = [event for _, _, event in self.grown]
+        begun: set[int | None] = set()
+        for event in self.own:
+            again = event.old_generation in begun  # another coordinator begins the same rebalance
+            if event.kind == "rebalance-begins":
+                begun.add(event.old_generation)
+            if event.kind != "rebalance-begins" or again or event.cause not in (*FOLLOWS, "other", "store-error"):
+                continue
+            reason = event.reason or ""
+            near = any(0 <= (apart_us(event, growth) or 0) < 10 * SECOND for growth in grown)
+            if near or _NATURAL in reason or (cooperative and "client reason" not in reason):
+                continue
+            host = next((host for host in self.hosts if any(life.member == event.member for life in host.lives)), None)
+            if event.cause == "leader-rejoin" and host is not None:
+                source = Inferred("rejoin of", host.name, "inferred", (event,), "the leader rejoined")
+                yield PlanLine(max(0, self._us(event) - _REJOIN_US), "enforce-rebalance", host.name, (), source)
+            else:
+                self.unmatched.append(
+                    f"{event.file}:{event.line}: {reason}: the scenario has no event with this effect"
+                )
+
+    def _first_members_start_first(self, plan: Sequence[PlanLine]) -> list[PlanLine]:
+        """The member that a coordinator names for a rebalance joined before others that started at the same time."""
+        lines = list(plan)
+        for event in self.own:
+            if event.kind != "rebalance-begins" or event.cause != "join":
+                continue
+            named = {host.name for host in self.hosts if any(life.member == event.member for life in host.lives)}
+            starts = [
+                line for line in lines if line.action == "start-host" and 0 <= self._us(event) - line.at_us < SECOND
+            ]
+            own = [line for line in starts if line.host in named]
+            others = [line for line in starts if line.host not in named and own and line.at_us <= own[0].at_us]
+            if others:
+                at_us = max(0, min(line.at_us for line in others) - _FIRST_US)
+                lines[lines.index(own[0])] = evolve(own[0], at_us=at_us)
+        return lines
+
     def _start(self, host: ReproducedHost, number: int, life: LoggedMembership) -> Iterator[PlanLine]:
+        if number and host.lives[number - 1].forgotten:
+            return
         if number:
             before = host.lives[number - 1].gone
             if before is not None and before.how in (How.POLL_TIMEOUT, How.UNKNOWN, How.NOT_REJOINED):
@@ -423,6 +489,8 @@ class _Reproducing:
 
     def _end(self, host: ReproducedHost, number: int, life: LoggedMembership) -> Iterator[PlanLine]:
         gone, following = life.gone, host.lives[number + 1] if number + 1 < len(host.lives) else None
+        if life.forgotten:
+            return
         if gone is None:
             if life.closed is not None:
                 source = Inferred("end of", host.name, "read", (life.closed,), "a static member closes")
@@ -473,7 +541,7 @@ class _Reproducing:
 
     def _brokers(self) -> Iterator[PlanLine]:
         ids = self._broker_ids()
-        stops = self.incident.of("broker-stops", "controlled-shutdown", "coordinator-stops")
+        stops = self.incident.of(*_BROKER_STOPS)
         last: dict[str, int] = {}
         for event in (event for event in self.incident.events if event in stops or event.kind == "broker-started"):
             if event.at_us is None:
@@ -512,7 +580,7 @@ class _Reproducing:
             note = "so that members soon see the new partitions"
             settings.append(Inferred("metadata.max.age.ms", str(METADATA_MS), "assumed", (), note))
         delay, assignor = self._delay(), self._assignor()
-        plan = sorted(self._plan(), key=lambda line: (line.at_us, line.host))
+        plan = sorted(self._first_members_start_first(list(self._plan())), key=lambda line: (line.at_us, line.host))
         plan = [line for line in plan if not self._is_repeated(line, plan)]
         end_us = max((self._us(event) for event in self.own), default=0) + TAIL_US
         count = max(1, len(self._broker_ids()))
@@ -520,9 +588,9 @@ class _Reproducing:
         self.parts += [brokers, delay, *(topic[2] for topic in topics), assignor, *settings]
         self.parts += [line.source for line in plan]
         static = [host for host in self.hosts if any(life.instance for life in host.lives)]
-        late = any(event.cause in ("leader-rejoin", "metadata-change", "other", "store-error") for event in self.own)
-        if late:
-            self.unmatched.append("rebalances for the leader's rejoin, for new metadata or for another reason")
+        several = dict.fromkeys(event.assignor for event in self.own if event.assignor in ASSIGNORS)
+        if len(several) > 1:
+            self.unmatched.append(f"the change of assignors ({', '.join(map(str, several))}): all members have one")
         if any(event.kind in ("target-computed", "member-reconciled") for event in self.own):
             self.unmatched.append("the consumer protocol (KIP-848): the scenario has classic rebalances")
         lines = [f"# {part.text}" for part in self.parts]
@@ -584,11 +652,14 @@ class RowDifference:
     field: str
     log: object
     run: object
+    why: str = ""
+    """The reason why a scenario cannot repeat the fact; "" without a known reason."""
 
     @property
     def text(self) -> str:
         """The difference in one line."""
-        return f"generation {self.generation}: {self.field} {self.run} instead of {self.log}"
+        why = f" ({self.why})" if self.why else ""
+        return f"generation {self.generation}: {self.field} {self.run} instead of {self.log}{why}"
 
 
 TOOK = "seconds from begin to completion"
@@ -630,8 +701,21 @@ def compare(
                 fields = [field for field in COMPARED if field in want]
                 apart = [field for field in fields if not _is_equal(field, want[field], got.get(field))]
                 equal += 1 + len(fields) - len(apart)
-                differences += [RowDifference(want["generation"], each, want[each], got.get(each)) for each in apart]
+                differences += [
+                    RowDifference(want["generation"], each, want[each], got.get(each), _why(found, each, want, got))
+                    for each in apart
+                ]
     return equal, differences
+
+
+def _why(found: Reproduction, field: str, want: Mapping[str, Any], got: Mapping[str, Any]) -> str:
+    if field == TOOK and got.get(TOOK) is not None:
+        beat = next((int(part.value) for part in found.parts if part.what == "heartbeat.interval.ms"), 3_000) / 1000
+        if abs(want[TOOK] - got[TOOK]) <= beat:
+            return f"less than a heartbeat interval, {beat:g} s: members learn of a rebalance by a heartbeat"
+    if field == "member" and want.get("cause") == got.get("cause"):
+        return "several members act at once: chance decides which one is first"
+    return ""
 
 
 def _name(facts: Mapping[str, Any]) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 from kemu.emulator.facts import BrokerHostAdded, HostDown, HostStarted, RunStarted, Seen
 from kemu.emulator.trace.traces import Trace, facts_of
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import TopicPartition, host_of
+from kemu.protocol.messages.member import decode_assignment
+from kemu.protocol.names import TopicPartition, broker_of, host_of, is_coordinator
 from kemu.protocol.notes import groups as notes
 from kemu.tools.logs.events import Event
 from kemu.tools.logs.wordings.reasons import read_reason
@@ -32,6 +33,14 @@ class _Reader:
         self.brokers: set[str] = set()
         self.ids: dict[str, tuple[str, str]] = {}
         """Host of a member -> its group and its last member id."""
+        self.states: dict[str, str] = {}
+        self.completed: dict[str, notes.JoinPhaseCompleted] = {}
+        self.static: dict[str, str] = {}
+        """Member id -> static id."""
+        self.coordinators: dict[str, str] = {}
+        """Host of a member -> host of its coordinator."""
+        self.generations: dict[str, int] = {}
+        """Host of a member -> its last generation."""
         self.on: Mapping[type, Callable[[Seen, Any], Iterator[Event]]] = {
             RunStarted: self._run_started,
             BrokerHostAdded: self._broker_added,
@@ -63,12 +72,17 @@ class _Reader:
                 yield from reads(seen, seen.fact)
 
     def event(self, seen: Seen, kind: str, **fields: Any) -> Event:
+        host = host_of(seen.actor)
+        if is_coordinator(seen.actor):
+            fields.setdefault("broker", broker_of(host))
         return Event(file=self.file, line=seen.seq, kind=kind, time=clock(seen.at_us), at_us=seen.at_us, **fields)
 
     def own(self, seen: Seen, kind: str, group: str, member: str, **fields: Any) -> Event:
         """An event of a member's own log."""
         if member:
             self.ids[host_of(seen.actor)] = group, member
+        if "generation" in fields:
+            self.generations[host_of(seen.actor)] = fields["generation"]
         return self.event(seen, kind, group=group, member=member or None, client=host_of(seen.actor), **fields)
 
     def _run_started(self, seen: Seen, fact: RunStarted) -> Iterator[Event]:
@@ -88,6 +102,7 @@ class _Reader:
             yield self.event(seen, "broker-stops", node=fact.host, reason=fact.how)
 
     def _group_became(self, seen: Seen, fact: notes.GroupBecame) -> Iterator[Event]:
+        self.states[fact.group] = fact.new
         if fact.new == _PREPARING:
             fields: dict[str, Any] = {"reason": fact.why}
             read_reason(fields, Opened(fact.why))
@@ -102,11 +117,18 @@ class _Reader:
                 state=fact.old,
             )
         elif fact.new == _STABLE and fact.old not in (_EMPTY, _DEAD):
-            yield self.event(seen, "assignment-received", group=fact.group, generation=fact.generation)
+            done = self.completed.get(fact.group)
+            known: dict[str, Any] = {}
+            if done is not None and done.generation == fact.generation:
+                static = sum(member in self.static for member in done.members)
+                known = {"leader": done.leader, "members": len(done.members), "static": static}
+            yield self.event(seen, "assignment-received", group=fact.group, generation=fact.generation, **known)
         elif fact.new == _EMPTY and fact.old != _DEAD:
             yield self.event(seen, "group-empty", group=fact.group, generation=fact.generation)
 
     def _member_added(self, seen: Seen, fact: notes.MemberAdded) -> Iterator[Event]:
+        if fact.instance_id is not None:
+            self.static[fact.member_id] = fact.instance_id
         yield self.event(
             seen,
             "member-joins",
@@ -114,19 +136,27 @@ class _Reader:
             member=fact.member_id,
             instance=fact.instance_id,
             client=fact.client_id,
+            state=self.states.get(fact.group, _EMPTY),
         )
 
     def _member_removed(self, seen: Seen, fact: notes.MemberRemoved) -> Iterator[Event]:
         why = fact.removal
+        known: dict[str, Any] = {"group": fact.group, "member": fact.member_id, "client": fact.client_id}
+        instance = self.static.pop(fact.member_id, None)
         if why is notes.Removal.LEFT:
-            yield self.event(seen, "member-leaves", group=fact.group, member=fact.member_id)
+            yield self.event(seen, "member-leaves", instance=instance, **known)
         elif why is notes.Removal.REPLACED:
-            yield self.event(seen, "static-replaced", group=fact.group, member=fact.member_id)
+            known["member"] = fact.why.removeprefix(notes.Removal.REPLACED).strip()
+            state = self.states.get(fact.group, _EMPTY)
+            yield self.event(
+                seen, "static-replaced", instance=instance, previous=fact.member_id, state=state, **known
+            )  # fmt: skip
         else:
             missed = "haven't joined" if why is not notes.Removal.SESSION_EXPIRED else fact.why
-            yield self.event(seen, "member-expires", group=fact.group, member=fact.member_id, reason=missed)
+            yield self.event(seen, "member-expires", instance=instance, reason=missed, **known)
 
     def _join_completed(self, seen: Seen, fact: notes.JoinPhaseCompleted) -> Iterator[Event]:
+        self.completed[fact.group] = fact
         yield self.event(
             seen, "rebalance-completes", group=fact.group, generation=fact.generation, members=len(fact.members),
             leader=fact.leader, protocol=fact.protocol,
@@ -154,15 +184,23 @@ class _Reader:
                 member=fact.ids[0][0],
                 client=host_of(fact.client),
                 generation=fact.generation,
+                broker=None,
             )
+        elif fact.api == "SyncGroup" and fact.rows:
+            given = {member: _names(decode_assignment(data).partitions) for member, data in fact.rows}
+            yield self.event(
+                seen, "assignment-computed", group=fact.group, member=fact.ids[0][0], client=host_of(fact.client),
+                generation=fact.generation, assignment=given, broker=None,
+            )  # fmt: skip
 
     def _refused(self, seen: Seen, fact: notes.RequestRefused) -> Iterator[Event]:
         """An answer with an error: the member's log states the answer."""
         host = next((host for host, (_, known) in self.ids.items() if known == fact.member_id), None)
         if fact.api in _REFUSALS and host is not None:
             yield self.event(
-                seen, _REFUSALS[fact.api], group=fact.group, member=fact.member_id, client=host, error=fact.error.name
-            )
+                seen, _REFUSALS[fact.api], group=fact.group, member=fact.member_id, client=host, error=fact.error.name,
+                generation=self.generations.get(host), broker=None,
+            )  # fmt: skip
 
     def _commit_answered(self, seen: Seen, fact: notes.CommitAnswered) -> Iterator[Event]:
         if fact.error is not ErrorCode.NONE:
@@ -172,7 +210,8 @@ class _Reader:
 
     def _member_became(self, seen: Seen, fact: notes.MemberBecame) -> Iterator[Event]:
         if _POLL_TIMEOUT in fact.why and fact.new == "UNJOINED":
-            yield self.own(seen, "member-leaves", fact.group, fact.member_id, reason=fact.why, also=("poll-timeout",))
+            yield self.own(seen, "member-leaves", fact.group, fact.member_id, reason=fact.why, also=("poll-timeout",),
+                           node=self.coordinators.get(host_of(seen.actor)))  # fmt: skip
         elif fact.new == "PREPARING_REBALANCE":
             yield self.own(seen, "join-sent", fact.group, fact.member_id, reason=fact.why)
         elif fact.new == "COMPLETING_REBALANCE":
@@ -182,7 +221,7 @@ class _Reader:
         yield self.own(seen, "assignment-synced", fact.group, fact.member_id, generation=fact.generation)
 
     def _assigned(self, seen: Seen, fact: notes.PartitionsAssigned) -> Iterator[Event]:
-        names = _names(fact.owned)
+        names = _names(fact.added)
         yield self.own(
             seen, "partitions-assigned", fact.group, fact.member_id, generation=fact.generation, partitions=names
         )
@@ -196,11 +235,15 @@ class _Reader:
         yield self.own(seen, "partitions-lost", fact.group, fact.member_id, partitions=names)
 
     def _coordinator(self, seen: Seen, fact: notes.CoordinatorKnown) -> Iterator[Event]:
-        _, member = self.ids.get(host_of(seen.actor), ("", ""))
+        host = host_of(seen.actor)
+        _, member = self.ids.get(host, ("", ""))
         if fact.host:
-            yield self.own(seen, "coordinator-found", fact.group, member, node=fact.host)
+            self.coordinators[host] = host_of(fact.host)
+            yield self.own(seen, "coordinator-found", fact.group, member, node=host_of(fact.host))
         else:
-            yield self.own(seen, "coordinator-lost", fact.group, member, reason=fact.why)
+            yield self.own(
+                seen, "coordinator-lost", fact.group, member, reason=fact.why, node=self.coordinators.get(host)
+            )
 
     def _failed(self, seen: Seen, fact: notes.MemberFailed) -> Iterator[Event]:
         yield self.own(seen, "error-to-application", fact.group, fact.member_id, error=fact.error.name, reason=fact.why)

@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from attrs import Factory, define, field
 
 from kemu.protocol.frozen import frozen
-from kemu.tools.incident.words import REBALANCING, error_of
+from kemu.tools.incident.words import REBALANCING, UNKNOWN_MEMBER, error_of
 from kemu.tools.logs.events import Event
 
+_NEXT_LINE_US = 10_000_000
+"""The assignment follows its SyncGroup or the revocation within this time; a later one has lost its SyncGroup."""
 _ENDS = ("assignment-received", "rebalance-completes", "group-empty", "group-dead")
 
 
@@ -73,6 +75,12 @@ class _Client:
     refused: Event | None = None
     revoked: Event | None = None
     generation: int | None = None
+    at_us: int | None = None
+    """Time of the last line that belongs to the generation."""
+
+    def follows(self, event: Event) -> bool:
+        """Whether an event may belong to the generation."""
+        return self.at_us is None or event.at_us is None or event.at_us - self.at_us <= _NEXT_LINE_US
 
 
 class _Timeline:
@@ -117,7 +125,7 @@ class _Timeline:
             return
         gone, member = self.departed.pop(group, None), event.member
         if gone is not None and gone.member and event.truncated and member and gone.member.startswith(member):
-            member = gone.member
+            member = gone.member if event.cause in ("leave", "expire") else member
         cause = None if event.cause == "not stated" else event.cause
         self.row(group, event.old_generation + 1).state(event, begins=event.time, cause=cause, member=member)
 
@@ -138,10 +146,14 @@ class _Timeline:
             case "heartbeat-refused" | "rejoin-requested" | "rebalance-seen":
                 if error_of(event) == REBALANCING and client.refused is None:
                     client.refused = event
+                if error_of(event) == UNKNOWN_MEMBER:
+                    client.member = None  # the member's next id is another one
             case "partitions-revoked":
                 client.revoked = event
+                if client.follows(event):
+                    client.at_us = event.at_us
             case "join-answered" | "heartbeat-sent" if event.generation is not None:
-                client.generation = event.generation
+                client.generation, client.at_us = event.generation, event.at_us
                 self.row(group, event.generation).state(event)
             case "assignment-computed" if event.generation is not None:
                 count = len(event.assignment) if event.assignment is not None else None
@@ -151,10 +163,11 @@ class _Timeline:
                 if generation is not None:
                     self._synced(group, generation, client, event)
             case "partitions-assigned" if client.generation is not None and event.partitions is not None:
-                self._assigned(group, client.generation, client, event)
+                if client.follows(event):
+                    self._assigned(group, client.generation, client, event)
 
     def _synced(self, group: str, generation: int, client: _Client, event: Event) -> None:
-        client.generation = generation
+        client.generation, client.at_us = generation, event.at_us
         row = self.row(group, generation)
         refused, revoked = client.refused, client.revoked
         row.state(

@@ -21,6 +21,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from kemu.emulator.trace.blocks import MAGIC, TraceError, blocks_of, first_block
-from kemu.emulator.trace.traces import HEADER
+from kemu.emulator.trace.traces import HEADER, read_runs
 from kemu.tools.pipeline.campaign import SPEC, load
 from kemu.tools.pipeline.decode import Decoder, Span
 from kemu.tools.pipeline.errors import CampaignError
@@ -228,13 +229,10 @@ def spans_of(path: Path, split_bytes: int = SPLIT_BYTES) -> list[Span]:
     if size <= split_bytes:
         return [Span(str(path), 0, end, prefix=prefix)]
     cuts = [0]
-    try:
-        start = first_block(path)
-        for offset, _, payload in blocks_of(path, start):
-            if offset - max(cuts[-1], start) >= split_bytes and payload[1:2] == bytes((HEADER,)):
-                cuts.append(offset)
-    except TraceError:
-        pass  # the reader of the span reports the error
+    with suppress(TraceError):  # the reader of the span reports the error
+        for number, run in enumerate(read_runs(path)):
+            if number and run.start - cuts[-1] >= split_bytes:
+                cuts.append(run.start)
     return [Span(str(path), start, until, prefix=prefix) for start, until in zip(cuts, [*cuts[1:], end], strict=True)]
 
 

@@ -87,7 +87,7 @@ def short_names(names: Sequence[str]) -> list[str]:
     """A label of at most 20 characters for each name.
 
     A label has no word that all names share, no "kafka-", no key before a word, and no setting that the other labels
-    do not need. Equal labels get numbers.
+    do not need. A long label with a setting keeps the end, which has the value. Equal labels get numbers.
     """
     words = [name.split() for name in names]
     shared = set.intersection(*(set(each) for each in words)) if len(names) > 1 else set()
@@ -99,11 +99,17 @@ def short_names(names: Sequence[str]) -> list[str]:
         bare = re.sub(r"\+\S+", "", text)
         found[number] = text if bare in found else bare
     found = [text if len(text) <= LONGEST_NAME else text.replace("cooperative", "coop.") for text in found]
-    found = [text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…" for text in found]
+    found = [_shortened(text) for text in found]
     return [
         text if found.count(text) == 1 else f"{text[: LONGEST_NAME - 4]} ({number})"
         for number, text in enumerate(found, start=1)
     ]
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= LONGEST_NAME:
+        return text
+    return f"…{text[1 - LONGEST_NAME :]}" if "=" in text else f"{text[: LONGEST_NAME - 1]}…"
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
@@ -200,11 +206,13 @@ def _known(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _scenario(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A scenario with the figures of its first table, and the cells that are best in each figure."""
     worked = [row for row in rows if row["figures"]]
-    known = [each for each in _known(worked) if len(worked) == 1 or _differs(each, worked)]
+    differing = [each for each in _known(worked) if _differs(each, worked)]
+    known = differing or _known(worked)
     first = [each for each in known if each in HEADLINES] or known
     return {
         "name": name,
         "shown": first[:MOST_HEADLINES],
+        "equal": len(worked) > 1 and not differing,
         "best": {each: _best(each, worked) for each in _known(worked)},
     }
 

@@ -80,24 +80,31 @@ class Compared:
         return not self.differences
 
 
-def compare(talk: Conversation, config: BrokerConfig, *, rounds: int = 1, before: "Compared | None" = None) -> Compared:
+def compare(
+    talk: Conversation,
+    config: BrokerConfig,
+    *,
+    rounds: int = 1,
+    before: "Compared | None" = None,
+    early_ms: int = EARLY_MS,
+) -> Compared:
     """Send the requests to the machine at the recorded times, and compare all responses."""
     ours, fired_ms = replay(talk, config)
     races = tuple([name for name, possible in RACES.items() if possible(talk, ours, fired_ms)])
     first = races if before is None else before.first_races
-    return Compared(talk, ours, tuple(differences(talk, ours)), races, rounds, first)
+    return Compared(talk, ours, tuple(differences(talk, ours, early_ms)), races, rounds, first)
 
 
-def differences(talk: Conversation, ours: Conversation) -> list[AnswerDiffers]:
+def differences(talk: Conversation, ours: Conversation, early_ms: int = EARLY_MS) -> list[AnswerDiffers]:
     """The differences between the responses, in order; empty if the conversations are equal."""
     found: list[AnswerDiffers] = []
     for number, _ in enumerate(talk.steps):
         kafka, emulated = talk.answers.get(number), ours.answers.get(number)
-        found += [AnswerDiffers(talk.seed, number, *row) for row in _differing(kafka, emulated)]
+        found += [AnswerDiffers(talk.seed, number, *row) for row in _differing(kafka, emulated, early_ms)]
     return found
 
 
-def _differing(kafka: Answer | None, emulated: Answer | None) -> list[tuple[str, str, str]]:
+def _differing(kafka: Answer | None, emulated: Answer | None, early_ms: int = EARLY_MS) -> list[tuple[str, str, str]]:
     if kafka is None or emulated is None:
         if kafka is emulated:
             return []
@@ -107,7 +114,7 @@ def _differing(kafka: Answer | None, emulated: Answer | None) -> list[tuple[str,
         for each in attrs.fields(type(kafka.reply))
         if (theirs := _in_order(each.name, kafka.reply)) != (own := _in_order(each.name, emulated.reply))
     ]
-    if not -EARLY_MS <= kafka.at_ms - emulated.at_ms <= LATE_MS:
+    if not -early_ms <= kafka.at_ms - emulated.at_ms <= LATE_MS:
         rows.append(("answered at", f"{kafka.at_ms} ms", f"{emulated.at_ms} ms"))
     return rows
 

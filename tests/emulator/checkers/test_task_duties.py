@@ -233,3 +233,15 @@ def test_a_probing_rebalance_waits_for_its_interval(at_s: int, why: str, found: 
     told.prepare(at_s, f"Updating metadata for member a-id during Stable; client reason: {why}")
 
     assert kinds(told) == found
+
+
+@pytest.mark.parametrize(("at_s", "found"), [(60.9999, ["early-follow-up"]), (61, [])])
+def test_the_probing_interval_begins_at_a_whole_millisecond_of_the_leader(at_s: float, found: list[str]) -> None:
+    """The leader computes the time in milliseconds, so the interval may be up to 1 ms shorter."""
+    told = with_broker(StreamsStory(assignor="ha", probing_us=60 * S))
+    told.start(0, "a", "b")
+    told.decide(1.0005, {"a": "0 1 2", "b": "3 | standby 0"})
+    told.runs(2, a="0 1 2", b="3")
+    told.prepare(at_s, f"Updating metadata for member a-id during Stable; client reason: {Rejoin.PROBING}")
+
+    assert kinds(told) == found

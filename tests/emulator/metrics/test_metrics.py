@@ -3,9 +3,14 @@
 import json
 from typing import Any
 
+import pytest
+
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen
 from kemu.emulator.judging import Judging
+from kemu.emulator.metrics import waiting
 from kemu.emulator.metrics.figures import Figures, LagFigures, RebalanceFigures, RecordFigures, plain
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import (
@@ -493,3 +498,16 @@ def test_commits_are_counted_when_durable_and_when_refused():
     group = told.report(10).groups["g"]
 
     assert (group.commits, group.commits_failed) == (2, 1)
+
+
+@pytest.mark.parametrize("preset", ["catch-up-timeline", "slow-consumer"])
+def test_figures_do_not_depend_on_the_time_at_which_batches_are_forgotten(
+    preset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jumps and skips need append times below the frontier."""
+    figures = []
+    for batches in (0, 1_000_000):
+        monkeypatch.setattr(waiting, "_FORGET", batches)
+        figures.append(run(load_scenario(preset), seed=1, loop="bare").figures)
+
+    assert figures[0] == figures[1]

@@ -1,5 +1,6 @@
 """``kemu diagnose`` on logs and on traces of kemu."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -130,3 +131,18 @@ def test_every_cause_is_described() -> None:
     result = CliRunner().invoke(kemu, ["describe", "broker-bug-KAFKA-8653"])
     assert "Kafka 2.3.1" in result.stdout
     assert "session-expired" in CliRunner().invoke(kemu, ["describe", "causes"]).stdout
+
+
+def test_evidence_fits_the_terminal_and_is_whole_with_verbose(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of a request log fills three rows at most; the logger at the end of a line is not shown."""
+    monkeypatch.setenv("COLUMNS", "80")
+    recorded = FOLDER.parent / "kafka-3.4.1" / "logs" / "d-sticky-kill"
+    lines = call(recorded).stdout.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    starts = [place for place, line in enumerate(lines) if line.startswith("     ") and ".log.gz:" in line]
+    assert len(starts) == 3
+    assert all(later - earlier <= 3 for earlier, later in itertools.pairwise(starts))
+    assert "(kafka.coordinator" not in "".join(lines)
+
+    whole = " ".join(call(recorded, "--verbose").stdout.split())
+    assert "has failed, removing it from the group (kafka.coordinator.group.GroupCoordinator)" in whole

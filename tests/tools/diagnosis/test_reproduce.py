@@ -115,3 +115,24 @@ def test_the_python_api_diagnoses_and_advises() -> None:
         kemu.advise("steady-group", seeds=range(1, 4))
     with pytest.raises(ValueError, match="downtime"):
         kemu.advise("steady-group", by="speed")
+
+
+def test_two_restarts_of_the_broker_are_repeated_from_its_log_alone() -> None:
+    """Kafka 3.4.1: the leader rejoins for new metadata; a member that joins before the second stop has two ids."""
+    recorded = FOLDER.parent / "kafka-3.4.1" / "logs" / "g-broker-restart"
+    incident = Incident(read_incident([recorded]).events)
+    found = reproduce(incident)
+
+    assert [host for _, host in found.names] == ["c1", "c2", "c3", "c4", "c4"]
+    assert "rejoin of" in [part.what for part in found.parts]
+    equal, differences = run_reproduction(found, incident.generations)
+    assert (equal, [each.text for each in differences]) == (19, [])
+
+
+def test_a_difference_within_a_heartbeat_has_its_reason() -> None:
+    """The lines do not tell when the heartbeats of members are due."""
+    found = kemu.reproduce(FOLDER / "broker-2.2-expiry-markdown.log")
+    incident = Incident(read_incident([FOLDER / "broker-2.2-expiry-markdown.log"]).events)
+    _, differences = run_reproduction(found, incident.generations)
+    assert differences
+    assert all("members learn of a rebalance by a heartbeat" in each.text for each in differences if each.why)

@@ -166,6 +166,18 @@ def test_the_cut_into_spans_changes_nothing(trace: Path, tmp_path: Path, split_b
     assert len(rows_of(whole(path))["runs"]) == 3
 
 
+def test_spans_are_found_from_the_ends_of_the_runs(trace: Path, tmp_path: Path) -> None:
+    """The index gives the place of each run, so no other block is read: not even a damaged block."""
+    path = joined(trace, tmp_path, 3)
+    sound = spans_of(path, 1)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 6] ^= 1
+    path.write_bytes(content)
+
+    assert spans_of(path, 1) == sound
+    assert len(sound) == 3
+
+
 def test_a_growing_file_gives_the_same_rows_however_often_it_is_looked_at(trace: Path, tmp_path: Path) -> None:
     """As a stream: nothing twice, nothing left out, and an unfinished block is not yet there."""
     content = joined(trace, tmp_path, 2).read_bytes()

@@ -71,6 +71,16 @@ class Opened:
         return self.pages[-1]
 
 
+def test_equal_rows_keep_their_figures_and_the_page_says_that_they_are_equal(opened: Opened) -> None:
+    """Otherwise a setting without effect would give a page without figures."""
+    same, other = (opened(page_of("campaign", row("a", "s", 0), row("b", "s", plus))) for plus in (0, 5_000_000))
+
+    said = "[...document.querySelectorAll('#equal')].map((each) => each.textContent)"
+    assert same.get(said) == ["With every seed, all rows have the same figures."]
+    assert same.get("document.querySelectorAll('#table tbody td').length") > 0
+    assert other.get(said) == []
+
+
 def test_a_comparison_shows_what_differs_and_draws_what_is_chosen(opened: Opened) -> None:
     """Shares only of figures that a seed changes; a click draws another figure, and the address keeps it."""
     text = page_of("compare", row("kafka-2.4", "s", 0), row("kafka-3.4", "s", 5_000_000))

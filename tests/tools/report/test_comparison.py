@@ -101,6 +101,10 @@ def test_a_failed_run_is_listed_with_its_command(tmp_path: Path) -> None:
         ),
         (["a kafka-3.4 members=3", "a kafka-3.4 members=6"], ["members=3", "members=6"]),
         (["kafka-3.4+x=1 range", "kafka-3.4 range"], ["3.4+x=1", "3.4"]),
+        (
+            ["kafka-3.4 session.timeout.ms=10000", "kafka-3.4 session.timeout.ms=45000"],
+            ["…on.timeout.ms=10000", "…on.timeout.ms=45000"],
+        ),
         (["one"], ["one"]),
         (["w" * 30 + "1", "w" * 30 + "2"], ["w" * 16 + " (1)", "w" * 16 + " (2)"]),
     ],

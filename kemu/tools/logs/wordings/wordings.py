@@ -50,7 +50,7 @@ _CONVERTERS: Mapping[str, Callable[[str], object]] = {
     "isr": values.numbers,
 }
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"\\(.)|<([a-z_]+)(?::([^<>]*(?:<[^<>]*>[^<>]*)*))?>|([{}|…])|([\s⏎]+)|([^\\<{}|…⏎\s]+|<)", re.DOTALL
 )
 
@@ -121,7 +121,7 @@ def _without_options(text: str) -> str:
 
 
 def _compiled(wording: str, end: bool = True) -> str:
-    tokens = _TOKEN.findall(wording)
+    tokens = TOKEN.findall(wording)
     result: list[str] = []
     depth, lazy_end = 0, False
     for index, (escaped, field, kind, sign, space, literal) in enumerate(tokens):

@@ -139,8 +139,10 @@ function scaleOf(ink, figure, low, high, left, wide, height) {
   return x;
 }
 
+// A label that begins with "…" keeps its end, which has the value of a setting.
 function rowLabel(ink, text, y, colour = P.ink) {
   ink.fillStyle = colour;
+  while (text.startsWith("…") && ink.measureText(text).width > LABEL - 10) text = `…${text.slice(2)}`;
   ink.fillText(fitted(ink, text, LABEL - 10), 6, y);
 }
 
@@ -356,6 +358,7 @@ class ComparePage {
     const open = Boolean(document.querySelector("#others[open]"));
     this.body.replaceChildren(...[
       this.table("table", cells, main, scenario),
+      scenario.equal ? el("p", { id: "equal", class: "dim" }, "With every seed, all rows have the same figures.") : null,
       others.length ? el("details", { id: "others", open }, el("summary", {}, `${plural(others.length, "other figure")}; click a figure's name to draw it or to leave it out`), this.blocks(others, cells, scenario)) : null,
       this.troubles(cells),
       this.section("medians", "Medians", "dot: median, bar: its 95 % interval, tick: 95th percentile, or the largest value of fewer than 59 seeds",

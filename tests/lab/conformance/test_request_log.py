@@ -1,0 +1,49 @@
+"""Request logs of real brokers: the machine gives the responses of the real coordinator, up to the first difference."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kemu.protocol.profiles import PROFILES
+from lab.conformance.raw.request_log import compared, main
+
+FOLDER = Path(__file__).parents[2] / "data" / "kafka-3.4.1" / "logs"
+CONFIG = PROFILES["kafka-3.4"].broker
+
+
+@pytest.mark.parametrize(("plan", "responses"), [("b-static-rolling", 95), ("d-sticky-kill", 99)])
+def test_the_machine_answers_the_requests_of_a_log_as_kafka_did(plan: str, responses: int) -> None:
+    """Every field of every response, and the time of each response; joins wait as long as in Kafka."""
+    done = compared(FOLDER / plan / "request.log.gz", CONFIG)
+
+    assert done.differences == ()
+    assert len(done.talk.answers) == len(done.ours.answers) == responses
+    waits_ms = [done.ours.answers[step].at_ms - done.talk.steps[step].at_ms for step in done.ours.answers]
+    assert max(waits_ms) > 1_000
+
+
+def test_the_first_other_response_is_named(tmp_path: Path) -> None:
+    """The log of a coordinator that refused a heartbeat: exit code 1 and the request."""
+    text = gzip.decompress((FOLDER / "d-sticky-kill" / "request.log.gz").read_bytes()).decode()
+    lines = text.splitlines(keepends=True)
+    place = [number for number, line in enumerate(lines) if '"HEARTBEAT"' in line][3]
+    lines[place] = lines[place].replace('"errorCode":0', '"errorCode":25')
+    log = tmp_path / "request.log"
+    log.write_text("".join(lines))
+    result = CliRunner().invoke(main, [str(log)])
+
+    assert result.exit_code == 1
+    assert "responses are equal, then error differs:" in result.output
+    assert "Kafka <ErrorCode.UNKNOWN_MEMBER_ID: 25>, emulator <ErrorCode.NONE: 0>" in result.output
+    assert "Heartbeat v4" in result.output
+
+
+def test_a_log_without_requests_is_one_message(tmp_path: Path) -> None:
+    """A broker's log is no request log; a group that the log does not have is named."""
+    log = tmp_path / "server.log"
+    log.write_text("[2024-01-01 00:00:00,000] INFO started (kafka.server.KafkaServer)\n")
+    assert "is about a group" in CliRunner().invoke(main, [str(log)]).output
+    result = CliRunner().invoke(main, [str(FOLDER / "d-sticky-kill" / "request.log.gz"), "--group", "other"])
+    assert (result.exit_code, "is about the group other" in result.output) == (2, True)
