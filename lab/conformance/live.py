@@ -48,6 +48,7 @@ MEMBERS_HEAP_MB = 256
 ENDED = "the process of the members has ended"
 SETTLED_S = 5.0
 """Time between the start of the broker and the start of the first member, in seconds."""
+_FIRST_GROUP = '"who":"before","event":"assigned"'
 LATEST_JOIN_MS = 5000
 """Longest time from the start of a member until its first JoinGroup in a valid run."""
 _START = re.compile(r"start (\w+)(?: group=(\S+))?(?: topics=(\S+))?((?: \S+=\S+)*)$")
@@ -360,7 +361,7 @@ class LivePlan:
         shared.tell(f"start before {self._topic} group.id=before")
         deadline = time.monotonic() + STARTED_S
         callbacks = self._folder / "callbacks.jsonl"
-        while not any('"who":"before","event":"assigned"' in line for line in callbacks.read_text().splitlines()):
+        while not callbacks.exists() or _FIRST_GROUP not in callbacks.read_text(encoding="utf-8"):
             if time.monotonic() > deadline:
                 raise RealKafkaError(f"the first group of the cluster got no assignment in {STARTED_S} s")
             time.sleep(0.2)
