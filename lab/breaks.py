@@ -92,7 +92,8 @@ class Break:
 
     def plans(self, *, first_only: bool) -> list[str]:
         """The plans to compare, in this order."""
-        named = sorted(plans.plans_in(plans.KEPT), key=lambda name: (not name.startswith(self.plan), name))
+        known = [*plans.plans_in(plans.KEPT), *plans.scenarios_in(plans.NEW)]
+        named = sorted(known, key=lambda name: (not name.startswith(self.plan), name))
         return named[:1] if first_only else named
 
     def as_mutant(self) -> Mutant:
@@ -288,7 +289,7 @@ def results_of(breaks: Sequence[Break], seeds: int, jobs: int, *, first_only: bo
 def _hash_of_sources() -> str:
     """Hash of all sources that a comparison executes, and of the recordings."""
     digest = hashlib.sha256(tree_hash().encode())
-    recordings = [*plans.KEPT.glob("*.json"), *plans.KEPT.glob("*.toml")]
+    recordings = [path for folder in (plans.KEPT, plans.NEW) for path in folder.iterdir() if path.is_file()]
     for path in sorted([*(ROOT / "lab" / "conformance").rglob("*.py"), *recordings]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

@@ -9,6 +9,7 @@ A broker does not notice the end of a muted channel. The broker still reads the 
 which may be older than requests on the client's new connection. Reading ends with the first failed send
 (``Selector.close``). The first answer to a departed client is written, and the client's host resets the connection. The
 next answer fails, and the channel closes with all unread requests (``Selector.pollSelectionKeys``: NOTIFY_ONLY).
+Requests that arrive later at the closed channel are lost, too.
 """
 
 from collections.abc import Callable
@@ -28,11 +29,13 @@ class Connections:
         handle: the function for a request that was read late.
     """
 
-    __slots__ = ("_handle", "_machine", "_newest", "_reset_since_us", "_unread", "readable")
+    __slots__ = ("_closed", "_handle", "_machine", "_newest", "_reset_since_us", "_unread", "readable")
 
     def __init__(self, machine: Machine, handle: Callable[[Received], None]) -> None:
         self._machine = machine
         self._handle = handle
+        self._closed: dict[tuple[ActorName, int], None] = {}
+        """(Client, connection) of the channels that a failed answer closed."""
         self._newest: dict[ActorName, int] = {}
         """Client -> its newest connection with a request. A client has one connection at a time; numbers increase."""
         self._reset_since_us: dict[tuple[ActorName, int], int] = {}
@@ -43,7 +46,9 @@ class Connections:
         """Requests that can be read now, because the request before them was answered in this step."""
 
     def keeps(self, event: Received) -> bool:
-        """Whether this request was kept for later, because its connection is muted."""
+        """Whether this request was kept for later, because its connection is muted, or lost, because it is closed."""
+        if event[:2] in self._closed:
+            return True
         waiting = self._unread.get(event[:2])
         if waiting is None:
             return False
@@ -65,7 +70,9 @@ class Connections:
     def answered(self, caller: Caller | Received) -> None:
         """Make the connection of an answered request readable at the end of this step."""
         waiting = self._unread.pop(caller[:2], None)
-        if waiting and not (self.has_left(caller) and self._fails(caller[:2])):
+        if waiting is None or (self.has_left(caller) and self._fails(caller[:2])):
+            return
+        if waiting:
             self.readable.append(waiting)
 
     def _fails(self, at: tuple[ActorName, int]) -> bool:
@@ -78,6 +85,7 @@ class Connections:
         if self._reset_since_us.setdefault(at, now_us) == now_us:
             return False
         del self._reset_since_us[at]
+        self._closed[at] = None
         return True
 
     def read_on(self) -> None:

@@ -34,7 +34,7 @@ from kemu.protocol.messages.versions import (
     SpokenVersions,
 )
 from kemu.protocol.metadata_rules import METADATA_2_3, METADATA_2_4, METADATA_2_8, MetadataRules
-from kemu.protocol.rebalancing.client_rules import CLIENT_2_4, CLIENT_2_6, CLIENT_2_7, CLIENT_3_2
+from kemu.protocol.rebalancing.client_rules import CLIENT_2_4, CLIENT_2_6, CLIENT_2_7, CLIENT_3_2, CLIENT_3_7
 from kemu.protocol.rebalancing.kip_429 import page_rules
 from kemu.protocol.rebalancing.rules import MemberRules, RulesOf, by_assignors, of_client
 from kemu.protocol.replication import IsrPath, ReassignmentAlgorithm, Truncation
@@ -288,7 +288,7 @@ PROFILES: Mapping[str, Profile] = {
             versions=KAFKA_3_7,
             broker=BrokerConfig(coordinator_kind="scala"),
             assignors=_OF_3_7,
-            rules_of=of_client(CLIENT_3_2),
+            rules_of=of_client(CLIENT_3_7),
             checks_fetch_epoch=False,
         ),
         Profile(

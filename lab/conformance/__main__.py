@@ -4,6 +4,7 @@ Exit codes: 0 no row differs, 1 a row differs, 2 bad input. ``lab.conformance.co
 a changed emulator call ``lab.conformance.plans.differences``, or this command with ``--most-times 1``.
 """
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from kemu.protocol.profiles import PROFILES
 from lab.conformance import plans, tables
 from lab.conformance.comparing import differing
 from lab.conformance.course import Course, course_to_json
-from lab.conformance.live import LivePlan, compile_members, why_not_live
+from lab.conformance.live import LivePlan, compile_members, too_busy, why_not_live
 from lab.conformance.maven import RealKafkaError
 from lab.conformance.real_broker import profile_of, unpacked
 from lab.conformance.real_cluster import fetch_jars
@@ -26,6 +27,8 @@ from lab.conformance.recordings import RecordingError, read_recording, recorded_
 
 FORMATS = {"text": tables.as_text, "markdown": tables.as_markdown, "json": tables.as_json}
 DIFFERS = 1
+ATTEMPTS = 3
+"""Largest number of attempts of a live run."""
 PREFACE = """\
 # The emulator beside Apache Kafka 3.4.1
 
@@ -61,6 +64,10 @@ Made by `{command}` on the emulator of {made_of}.
 )
 @click.option("--record", type=click.Path(file_okay=False, path_type=Path), help="Folder for the new recordings.")
 @click.option(
+    "--runs", type=click.IntRange(1), default=1, show_default=True, help="Number of runs of each plan on this release."
+)
+@click.option("--keep", is_flag=True, help="Keep the course of each run as a file of the plans' facts.")
+@click.option(
     "--facts",
     "folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -95,6 +102,8 @@ def main(
     release: str | None,
     distribution: Path | None,
     record: Path | None,
+    runs: int,
+    keep: bool,
     folder: Path,
     wanted: str,
     seeds: int,
@@ -115,10 +124,15 @@ def main(
         live = (release, distribution) != (None, None)
         if None not in (release, distribution) or (live and (recordings is not None or write_docs)):
             raise click.UsageError("--maven and --kafka run the plans now: give one of them, and no --recordings")
-        if record is not None and not live:
-            raise click.UsageError("--record is about a run that is made now: say --maven VERSION or --kafka DIR, too")
+        for option, is_given in (("--record", record is not None), ("--runs", runs > 1), ("--keep", keep)):
+            if is_given and not live:
+                raise click.UsageError(
+                    f"{option} is about a run that is made now: say --maven VERSION or --kafka DIR, too"
+                )
+        if record is not None and runs > 1:
+            raise click.UsageError("--record has place for one run of each plan: leave --runs or --record out")
         courses = (
-            _live_courses(release, distribution, folder, wanted, record)
+            _live_courses(release, distribution, folder, wanted, record, runs, keep)
             if live
             else _courses(recordings, folder, wanted)
         )
@@ -151,9 +165,15 @@ def _courses(recordings: Path | None, folder: Path, wanted: str) -> list[Course]
 
 
 def _live_courses(
-    release: str | None, distribution: Path | None, facts: Path, wanted: str, record: Path | None
+    release: str | None,
+    distribution: Path | None,
+    facts: Path,
+    wanted: str,
+    record: Path | None,
+    runs: int,
+    keep: bool,
 ) -> list[Course]:
-    """Run the plans in sequence; return their recordings."""
+    """Run the plans in sequence; return their recordings. A run that fails, such as on a busy machine, is repeated."""
     kept = [plans.planned_course(facts, name) for name in _chosen(plans.scenarios_in(facts), wanted)]
     run_with = unpacked(distribution)[0] if distribution is not None else release
     assert run_with is not None
@@ -173,14 +193,33 @@ def _live_courses(
             run_with, libs = release, fetch_jars(release, folder / "release")
         classes = compile_members(libs, folder)
         courses = []
-        for course in kept:
-            if course.plan not in why_not:
-                place = (record or folder) / course.plan
-                place.mkdir(parents=True, exist_ok=True)
-                live = LivePlan(run_with, libs, classes, course, facts, place)
-                live.run(lambda text: click.echo(text, err=True))
-                courses.append(read_recording(place))
+        for course in [each for each in kept if each.plan not in why_not for _ in range(runs)]:
+            found = _live_course(run_with, libs, classes, course, facts, record or folder)
+            if keep:
+                path = plans.next_file(facts, course.plan)
+                path.write_text(course_to_json(found), encoding="utf-8")
+                click.echo(f"wrote {path}", err=True)
+            courses.append(found)
     return courses
+
+
+def _live_course(release: str, libs: Path, classes: Path, course: Course, facts: Path, folder: Path) -> Course:
+    """Run a plan, at most ``ATTEMPTS`` times; return its recording."""
+    for attempt in range(1, ATTEMPTS + 1):
+        place = folder / course.plan
+        place.mkdir(parents=True, exist_ok=True)
+        try:
+            LivePlan(release, libs, classes, course, facts, place).run(lambda text: click.echo(text, err=True))
+            course_run = read_recording(place)
+            if busy := too_busy(course_run):
+                raise RealKafkaError(f"the machine was too busy: {busy}")
+            return course_run
+        except (RealKafkaError, RecordingError) as error:
+            if attempt == ATTEMPTS:
+                raise
+            click.echo(f"{course.plan}: {error}; the plan runs again", err=True)
+            shutil.rmtree(place)
+    raise AssertionError("no attempt")
 
 
 def _chosen(names: Sequence[str], wanted: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Compare a run of Kafka with many runs of the emulator, row by row.
 
 - *runs that hold*: agrees if every run has the verdict "holds".
-- *outcomes* (number of generations, their members, leader and owners of each, order of the responses on a connection):
+- *outcomes* (number of generations, their members, leader, owners and reason of each, order of the responses):
   agree if more than ``RARE`` of the runs have exactly Kafka's outcome.
 - *counts* (responses to each member by API, errors by API and code): agree likewise. If the runs have more than
   ``WIDE`` values, Kafka's value must lie between the least and the most.
@@ -21,6 +21,7 @@ but its agreement is no evidence, so summaries do not count constants that agree
 """
 
 import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,6 +65,7 @@ class RowKind(StrEnum):
     MEMBERS = "members"
     LEADER = "leader"
     OWNERS = "owners"
+    REASON = "reason"
     ORDER = "order"
     TOTAL = "total"
     ERROR = "error"
@@ -72,7 +74,15 @@ class RowKind(StrEnum):
     DOWNTIME = "downtime"
 
 
-OUTCOMES = (RowKind.HOLDS, RowKind.GENERATIONS, RowKind.MEMBERS, RowKind.LEADER, RowKind.OWNERS, RowKind.ORDER)
+OUTCOMES = (
+    RowKind.HOLDS,
+    RowKind.GENERATIONS,
+    RowKind.MEMBERS,
+    RowKind.LEADER,
+    RowKind.OWNERS,
+    RowKind.REASON,
+    RowKind.ORDER,
+)
 """Kinds whose values are equal or not."""
 COUNTS = (RowKind.TOTAL, RowKind.ERROR)
 DURATIONS = (RowKind.REBALANCE, RowKind.DOWNTIME)
@@ -224,6 +234,8 @@ class _Rows:
         alike = [course for course in self._emulated if _members(course)[: place + 1] == so_far]
         if seen.leader:
             self.outcome(f"leader {seen.generation}", RowKind.LEADER, lambda it: it.rebalances[place].leader, alike)
+        if seen.reason:
+            self.outcome(f"reason {seen.generation}", RowKind.REASON, lambda it: _reason(it, place), alike)
         self.outcome(f"owners {seen.generation}", RowKind.OWNERS, lambda it: it.rebalances[place].owners, alike)
 
         def took_s(course: Course) -> float | None:
@@ -315,6 +327,11 @@ class _Rows:
     ) -> None:
         plan = self._kafka.plan
         self.found.append(ComparedRow(plan, name, kind, kafka, emulated, like_it, runs, values, rank, standing, why))
+
+
+def _reason(course: Course, place: int) -> str:
+    """The reason of the n-th generation. Instance ids of the first recordings have a prefix ("g-c2")."""
+    return re.sub(r"\bg-(c\d+)\b", r"\1", course.rebalances[place].reason)
 
 
 END = "nothing more"

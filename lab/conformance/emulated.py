@@ -4,7 +4,7 @@ A response is counted when a broker sends the response, as in kafka.request.logg
 hosts, whose names equal the clients in the recordings (c1, c2, ...).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -32,7 +32,7 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.wire.codec import unseal
 from kemu.protocol.wire.schema import SPECS, Kind
 from lab.conformance.course import Course, ExchangesSeen, HeldPartitions, RebalanceSeen
-from lab.conformance.recordings import APIS
+from lab.conformance.recordings import APIS, without_uuids
 
 COUNTED = frozenset(APIS.values())
 
@@ -79,25 +79,32 @@ class CourseWatcher:
         self._seen: list[RebalanceSeen] = []
         self._began: tuple[int, str] | None = None
         self._owners: dict[int, dict[str, dict[str, tuple[int, ...]]]] = {}
+        """Place of a generation in ``_seen`` -> owners."""
 
-    def rebalances(self, brought_ms: Mapping[int, int], client_of: Mapping[str, str]) -> tuple[RebalanceSeen, ...]:
+    def rebalances(
+        self, brought_ms: Mapping[int, Sequence[int]], client_of: Mapping[str, str]
+    ) -> tuple[RebalanceSeen, ...]:
         """All generations that began, in order.
 
         ``client_of``: member id -> host that received the id. The client id in the group's state is another one after a
         process took over a static member (``GroupMetadata.replaceStaticMember`` keeps the first client id).
 
-        ``brought_ms``: generation -> arrival of the leader's assignment. At this time Kafka's coordinator logs the
-        change to Stable, before it writes the assignment.
+        ``brought_ms``: generation -> arrivals of leaders' assignments. At this time Kafka's coordinator logs the change
+        to Stable, before it writes the assignment. A group that is deleted has its generations again.
         """
         return tuple(
             attrs.evolve(
                 seen,
                 members=tuple(sorted(client_of.get(member, member) for member in seen.members)),
                 leader=client_of.get(seen.leader, ""),
-                owners=dict(sorted(self._owners.get(seen.generation, {}).items())),
-                stable_ms=None if seen.stable_ms is None else brought_ms.get(seen.generation, seen.stable_ms),
+                owners=dict(sorted(self._owners.get(place, {}).items())),
+                stable_ms=seen.stable_ms
+                and max(
+                    (at_ms for at_ms in brought_ms.get(seen.generation, ()) if at_ms <= seen.stable_ms),
+                    default=seen.stable_ms,
+                ),
             )
-            for seen in self._seen
+            for place, seen in enumerate(self._seen)
         )
 
     def see(self, seen: Seen) -> None:
@@ -117,7 +124,8 @@ class CourseWatcher:
                 for topic, number in partitions:
                     owned.setdefault(topic, []).append(number)
                 by_topic = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned)}
-                self._owners.setdefault(generation, {})[host] = by_topic
+                place = max((at for at, each in enumerate(self._seen) if each.generation == generation), default=-1)
+                self._owners.setdefault(place, {})[host] = by_topic
             case PartitionsAssigned(added=partitions):
                 self.held.assigned(at_ms, host, _named(partitions))
             case PartitionsRevoked(revoked=partitions) | PartitionsLost(lost=partitions):
@@ -134,7 +142,7 @@ class CourseWatcher:
     def _coordinated(self, at_ms: int, fact: GroupBecame | JoinPhaseCompleted) -> None:
         match fact:
             case GroupBecame(new="PreparingRebalance"):
-                self._began = (at_ms, fact.why)
+                self._began = (at_ms, without_uuids(fact.why))
             case GroupBecame(new="Stable") if self._seen and self._seen[-1].generation == fact.generation:
                 self._seen[-1] = attrs.evolve(self._seen[-1], stable_ms=self._seen[-1].stable_ms or at_ms)
             case JoinPhaseCompleted() if fact.members:
@@ -148,8 +156,8 @@ class CourseWatcher:
 class AnswersToMembers:
     """Records only brokers' responses to members (numbers by API, and errors) and leaders' assignments.
 
-    ``client_of``: member id -> host of the member. ``brought_ms``: generation -> time at which the coordinator last
-    received the leader's assignment.
+    ``client_of``: member id -> host of the member. ``brought_ms``: generation -> times at which the coordinator
+    received a leader's assignment.
     """
 
     def __init__(self, panel: Panel, group: str, until_ms: int) -> None:
@@ -157,7 +165,7 @@ class AnswersToMembers:
         self._group = group
         self.requests: dict[str, int] = {}
         self.errors: dict[str, int] = {}
-        self.brought_ms: dict[int, int] = {}
+        self.brought_ms: dict[int, list[int]] = {}
         self.client_of: dict[str, str] = {}
         self.exchanges = ExchangesSeen()
         self._until_us = until_ms * 1000
@@ -178,7 +186,7 @@ class AnswersToMembers:
             if api == "SyncGroup":
                 request, _ = unseal(sealed)
                 if isinstance(request, SyncGroup) and request.assignments and request.group == self._group:
-                    self.brought_ms[request.generation] = due_us // 1000
+                    self.brought_ms.setdefault(request.generation, []).append(due_us // 1000)
             return
         message, _ = unseal(sealed)
         if isinstance(message, JoinGroupReply) and message.member_id:

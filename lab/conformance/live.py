@@ -19,11 +19,11 @@ from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.text.kafka_keys import texts_of
 from kemu.protocol.config import BrokerConfig
 from lab.conformance import plans
-from lab.conformance.course import Course
+from lab.conformance.course import Course, totals_by_member
 from lab.conformance.maven import RealKafkaError
 from lab.conformance.real_broker import KRAFT_SINCE, RealBroker, release_of
-from lab.conformance.real_cluster import JavaProcesses, RealCluster
-from lab.conformance.timing import ASSIGNORS
+from lab.conformance.real_cluster import STARTED_S, JavaProcesses, RealCluster
+from lab.conformance.timing import ASSIGNORS, Effect
 
 SOURCE = Path(__file__).with_name("java") / "PlanMembers.java"
 SETTINGS: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "3000"}
@@ -48,6 +48,9 @@ MEMBERS_HEAP_MB = 256
 ENDED = "the process of the members has ended"
 SETTLED_S = 5.0
 """Time between the start of the broker and the start of the first member, in seconds."""
+_FIRST_GROUP = '"who":"before","event":"assigned"'
+LATEST_JOIN_MS = 5000
+"""Longest time from the start of a member until its first JoinGroup in a valid run."""
 _START = re.compile(r"start (\w+)(?: group=(\S+))?(?: topics=(\S+))?((?: \S+=\S+)*)$")
 _CLOSE = re.compile(r"close (\w+)$")
 _KILL = re.compile(r"kill -9 of the process of (\w+)$")
@@ -84,6 +87,19 @@ def why_not_live(course: Course, release: str) -> str | None:
             " it, and its old registration has to end first (broker.session.timeout.ms)"
         )
     return None
+
+
+def too_busy(course: Course) -> str:
+    """The reason why the machine was too busy during a run, so that the run is no evidence; "" for a valid run."""
+    for at_ms, what in course.timeline:
+        match = _START.match(what)
+        row = f"{Effect.JOINS} {match[1]}" if match else ""
+        felt = [felt_ms for felt_ms, effect in course.took_effect if effect == row and felt_ms >= at_ms]
+        if felt and not totals_by_member(course).get((str(match and match[1]), "JoinGroup")):
+            return f"{match and match[1]} never joined"
+        if felt and felt[0] - at_ms > LATEST_JOIN_MS:
+            return f"{match and match[1]} joined {(felt[0] - at_ms) / 1000:.1f} s after its start"
+    return ""
 
 
 def _several(course: Course) -> bool:
@@ -337,8 +353,18 @@ class LivePlan:
         return _MembersProcess(self._processes, self._classes, self._brokers.servers, callbacks)
 
     def _make_offsets_topic(self, shared: _MembersProcess) -> None:
-        """Run an earlier group: the first group of a cluster waits for the creation of ``__consumer_offsets``."""
+        """Run an earlier group: the first group of a cluster waits for the creation of ``__consumer_offsets``.
+
+        Raises:
+            RealKafkaError: the group gets no assignment.
+        """
         shared.tell(f"start before {self._topic} group.id=before")
+        deadline = time.monotonic() + STARTED_S
+        callbacks = self._folder / "callbacks.jsonl"
+        while not callbacks.exists() or _FIRST_GROUP not in callbacks.read_text(encoding="utf-8"):
+            if time.monotonic() > deadline:
+                raise RealKafkaError(f"the first group of the cluster got no assignment in {STARTED_S} s")
+            time.sleep(0.2)
         time.sleep(SETTLED_S)
         shared.tell("close before")
 

@@ -77,6 +77,15 @@ def scenarios_in(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
+def next_file(folder: Path, plan: str) -> Path:
+    """The file for the next course of a plan: PLAN.json, then PLAN.2.json, and so on."""
+    path, number = folder / f"{plan}.json", 1
+    while path.exists():
+        number += 1
+        path = folder / f"{plan}.{number}.json"
+    return path
+
+
 def planned_course(folder: Path, plan: str) -> Course:
     """The recorded course of a plan; for a plan without a recording, a course that has only a timeline.
 
@@ -188,9 +197,12 @@ def differences(
     Without a break, the result is empty. The emulator may be changed in this process.
 
     Args:
-        names: recorded courses in ``KEPT``; None for all.
+        names: recorded courses in ``KEPT`` and ``NEW``; None for all in ``KEPT``.
         seeds, most_times, jobs: see ``compare``.
     """
-    courses = [read_course(KEPT, name) for name in names or plans_in(KEPT)]
-    found = compare(courses, KEPT, seeds=seeds, most_times=most_times, jobs=jobs)
+    found = []
+    for folder in (KEPT, NEW):
+        there = plans_in(folder)
+        courses = [read_course(folder, name) for name in names or plans_in(KEPT) if name in there]
+        found += compare(courses, folder, seeds=seeds, most_times=most_times, jobs=jobs)
     return [f"{row.plan}: {row.name}" for row in differing(found)]

@@ -42,7 +42,7 @@ log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%p %m%n
 """
 SCALA_2_13_SINCE = (2, 4)
-STARTED_S = 90
+STARTED_S = 180
 """Longest time until a process has started, in seconds."""
 
 

@@ -154,6 +154,7 @@ class _Reading:
             raise RecordingError(f"{folder}: no callback names a group.id")
         self._group = found.group(1)
         self._topic = self._recorded_topic()
+        self._began_again_ms = tuple(self._group_began_again())
 
     def course(self) -> Course:
         """The whole course."""
@@ -340,46 +341,69 @@ class _Reading:
             if self._group not in text:
                 continue
             if (match := _PREPARING.search(text)) and match.group(1) == self._group:
-                began = (at_ms, _UUID.sub("", match.group(2)))
+                began = (at_ms, without_uuids(match.group(2)))
             elif (match := _STABILIZED.search(text)) and match.group(1) == self._group and int(match.group(3)):
                 number = int(match.group(2))
-                known = generations.get(number, _Generation())
+                known = generations.get((self._life(at_ms), number), _Generation())
                 assert not known.members or len(known.members) == int(match.group(3)), f"generation {number}"
                 since, reason = began or (None, "")
                 owners = dict(sorted(known.owners.items()))
                 found.append(RebalanceSeen(number, known.members, "", reason, since, at_ms, None, owners))
                 began = None
             elif (match := _RECEIVED.search(text)) and match.group(2) == self._group:
-                leaders.setdefault(int(match.group(3)), (at_ms, self._client_of[match.group(1)]))
-        for seen in found:
-            stable_ms, leader = leaders.get(seen.generation, (None, ""))
+                number = int(match.group(3))
+                place = max((at for at, seen in enumerate(found) if seen.generation == number), default=-1)
+                leaders.setdefault(place, (at_ms, self._client_of[match.group(1)]))
+        for place, seen in enumerate(found):
+            stable_ms, leader = leaders.get(place, (None, ""))
             if seen.joined_ms < self._until_ms:
                 yield attrs.evolve(seen, leader=leader, stable_ms=stable_ms)
 
-    def _generations(self, answers: list[_Answer]) -> dict[int, _Generation]:
-        """Generation -> members in the first response to the leader, and each member's last assignment."""
+    def _life(self, at_ms: int) -> int:
+        """The number of deletions of the group until this time. A deleted group begins with generation 1 again."""
+        return sum(began_ms <= at_ms for began_ms in self._began_again_ms)
+
+    def _group_began_again(self) -> Iterator[int]:
+        last = 0
+        for at_ms, text in self._logged("server.log"):
+            if (match := _STABILIZED.search(text)) and match.group(1) == self._group:
+                if 0 < int(match.group(2)) <= last:
+                    yield at_ms
+                last = int(match.group(2))
+
+    def _generations(self, answers: list[_Answer]) -> dict[tuple[int, int], _Generation]:
+        """(life of the group, generation) -> members in the first response to the leader, and each member's last
+        assignment.
+        """
         self._client_of = {
             answer.response["memberId"]: answer.client
             for answer in answers
             if answer.api == "JoinGroup" and answer.response.get("memberId")
         }
-        generations: dict[int, _Generation] = {}
+        generations: dict[tuple[int, int], _Generation] = {}
         for answer in answers:
             if answer.response.get("errorCode"):
                 continue
             if answer.api == "JoinGroup":
-                generation = generations.setdefault(answer.response["generationId"], _Generation())
+                key = self._life(answer.at_ms), answer.response["generationId"]
+                generation = generations.setdefault(key, _Generation())
                 if not generation.members and answer.response["members"]:
                     generation.members = tuple(
                         sorted(self._client_of[member["memberId"]] for member in answer.response["members"])
                     )
             elif answer.api == "SyncGroup":
-                generation = generations.setdefault(answer.request["generationId"], _Generation())
+                key = self._life(answer.at_ms), answer.request["generationId"]
+                generation = generations.setdefault(key, _Generation())
                 owned: dict[str, list[int]] = {}
                 for topic, number in decode_assignment(base64.b64decode(answer.response["assignment"])).partitions:
                     owned.setdefault(self._named(topic), []).append(number)
                 generation.owners[answer.client] = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned)}
         return generations
+
+
+def without_uuids(reason: str) -> str:
+    """A reason with the client id in place of each member id."""
+    return _UUID.sub("", reason)
 
 
 def _hand_overs(answers: Iterable[_Answer]) -> Iterator[int]:

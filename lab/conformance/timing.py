@@ -84,7 +84,7 @@ _ROWS: tuple[tuple[Effect, re.Pattern[str]], ...] = (
     (Effect.RESUMED, re.compile(r"(\w+) goes on")),
     (Effect.GROWS, re.compile(r"topic grows from \d+ to (\d+) partitions")),
     (Effect.BROKER_IS_KILLED, re.compile(r"kill -9 broker (\d+)")),
-    (Effect.BROKER_CLOSES, re.compile(r"SIGTERM (?:to the )?broker ?(\d*)")),
+    (Effect.BROKER_CLOSES, re.compile(r"SIGTERM (?:to )?(?:the )?broker ?(\d*)")),
     (Effect.BROKER_STARTS, re.compile(r"(?:the )?broker ?(\d*) has started")),
 )
 _REPLACED = (RollingRestart, RollingUpgrade, AddMembers, RemoveMembers, CloseHost, StartHost, Crash, Pause, GrowTopic)
@@ -152,7 +152,8 @@ def _with_its_start(entry: Entry, course: Course) -> Entry:
     """The entry; a subscription that follows a start of the member at once takes effect with this start."""
     if not isinstance(entry, At) or not isinstance(entry.action, ChangeSubscription):
         return entry
-    host, at_ms = entry.action.host, entry.at_us // 1000
+    host, said = entry.action.host, entry.action.words()
+    at_ms = next((at for at, row in course.timeline if row == said.replace(", ", ",")), entry.at_us // 1000)
     starts = [at for at, row in course.timeline if row.split()[:2] == ["start", host] and at <= at_ms < at + AT_ONCE_MS]
     joins = [at for at, row in course.took_effect if row == f"{Effect.JOINS} {host}" and starts and at >= starts[0]]
     return At(at_us=(joins[0] - LEAD_MS) * 1000 + 1, action=entry.action) if joins else entry

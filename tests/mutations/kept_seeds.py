@@ -49,6 +49,13 @@ MUTATIONS = [
         ":",
         "idempotence/appended-twice",
     ),
+    _kept(  # a request that arrives at a closed connection is read
+        "arrives-at-a-closed-connection",
+        "kemu/actors/connections.py",
+        "        self._closed[at] = None\n",
+        "",
+        "requests/out-of-order",
+    ),
     _kept(  # a member of the ISR has every record, whatever its disk lost
         "back-before-it-is-missed",
         f"{_CHECKERS}replicas.py",
@@ -182,6 +189,13 @@ MUTATIONS = [
         "        if why := self._unknown_isr(name):\n",
         '        if why := "":\n',
         "liveness/not-at-rest",
+    ),
+    _kept(  # a position is committed while its leader owes a validation
+        "validated-by-a-dead-leader",
+        f"{_CHECKERS}commits.py",
+        "        return is_new or (seen.actor, seen.life, at) in self._validated",
+        "        return is_new",
+        "commits/given-up-uncommitted",
     ),
     _kept(  # ranges of a truncated partition stay open
         "void-where-its-partition-was-cut",

@@ -99,10 +99,11 @@ class Discovery:
     """The lookup of a member's coordinator.
 
     Both threads of a member look for the coordinator: the polling thread, and the heartbeat thread in the background
-    (KIP-62). Each thread has its own backoff and ignores the other thread's lookup.
-    Source: ``AbstractCoordinator.ensureCoordinatorReady`` and its ``HeartbeatThread``, which does not wait for the
-    other's answer (KAFKA-10793). Measured with 3.4.1 without a coordinator: 19 to 47 lookups a second by members with a
-    running heartbeat thread. A new member made 7 to 20. On a busier computer the members made fewer lookups.
+    (KIP-62). The polling thread takes over a lookup of the heartbeat thread. While the polling thread backs off, it
+    holds the monitor, so the heartbeat thread waits. While a lookup is unanswered, the heartbeat thread forgets the
+    lookup every ``retry.backoff.ms``, so that the next poll() sends another (KAFKA-10793).
+    Source: ``AbstractCoordinator.ensureCoordinatorReady``, ``lookupCoordinator`` and ``HeartbeatThread`` (3.4.1). A
+    member of 3.9.1 sent four lookups at intervals of 100 ms over a connection with a waiting Fetch.
 
     A found coordinator is unavailable during the reconnect backoff of its host. The next lookup may find another
     coordinator before that backoff ends. Source: ``checkAndGetCoordinator``.
@@ -133,8 +134,12 @@ class Discovery:
         self._group: GroupId = config.group_id
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._finding = False
+        self._asked_us = 0
+        """The time since which the polling thread waits for the answer to a lookup; 0: does not wait."""
         self._finding_in_background = False
         """Whether the heartbeat thread's lookup is in flight."""
+        self._found_unavailable = False
+        """Whether the heartbeat thread's last lookup found an unavailable host, and no thread has noticed."""
         self._sleeps = config.retry_backoff_max_ms > 0
         """Whether the member waits after a failed lookup before it requests metadata: since KIP-580."""
         self._asleep = self._awaits_metadata = False
@@ -154,14 +159,25 @@ class Discovery:
         if self.coordinator is not None or self._finding:
             return
         self._finding = True
-        self._lookups.look_up(self._group, self._found, self._not_found, self._refused)
+        if self._found_unavailable:
+            self._found_unavailable = False
+            self._find_later(None)
+            return
+        self._asked_us = self._machine.now_us
+        if not self._finding_in_background:
+            self._lookups.look_up(self._group, self._found, self._not_found, self._refused)
 
     def find_in_background(self) -> None:
-        """Look up the coordinator for the heartbeat thread, unless the thread's lookup is in flight.
+        """Look up the coordinator for the heartbeat thread, unless the polling thread backs off.
 
         The thread repeats a failed lookup.
         """
-        if self.coordinator is not None or self._finding_in_background:
+        self._found_unavailable = False
+        if self.coordinator is not None:
+            return
+        if 0 < self._asked_us < self._watcher.poll_span_us[0]:
+            self._lookups.look_up(self._group, self._found_again, self._not_found_again, self._refused)
+        if self._finding or self._finding_in_background:
             return
         self._finding_in_background = True
         self._lookups.look_up(self._group, self._found_in_background, self._not_found_in_background, self._refused)
@@ -200,6 +216,7 @@ class Discovery:
         self._watcher.wake()
 
     def _found(self, host: ActorName, context: None) -> None:
+        self._asked_us = 0
         if self.coordinator is None and self._is_unavailable(host):
             self._find_later(context)
             return
@@ -221,13 +238,27 @@ class Discovery:
 
     def _found_in_background(self, host: ActorName, context: None) -> None:
         self._finding_in_background = False
-        if not self._is_unavailable(host):
+        if self._finding:
+            self._found(host, context)
+        elif self._is_unavailable(host):
+            self._found_unavailable = self.coordinator is None
+        else:
             self._learned(host)
 
     def _not_found_in_background(self, context: None) -> None:
         self._finding_in_background = False
+        if self._finding:
+            self._not_found(context)
+
+    def _found_again(self, host: ActorName, context: None) -> None:
+        if not self._is_unavailable(host):
+            self._learned(host)
+
+    def _not_found_again(self, context: None) -> None:
+        """Do nothing: the polling thread waits for a later lookup."""
 
     def _not_found(self, context: None) -> None:
+        self._asked_us = 0
         self._poll_ends_us = self._watcher.poll_span_us[1]
         self._asleep = self._sleeps
         if self._sleeps or not self._await_metadata():
@@ -257,5 +288,6 @@ class Discovery:
 
     def _refused(self, error: ErrorCode, context: None) -> None:
         self._finding = self._finding_in_background = False
+        self._asked_us = 0
         self._watcher.fail_later(error, "FindCoordinator")
         self._watcher.coordinator_not_found()

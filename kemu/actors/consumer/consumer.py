@@ -42,7 +42,7 @@ from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
-from kemu.protocol.names import ActorName, TopicPartition
+from kemu.protocol.names import ActorName, TopicPartition, is_coordinator
 from kemu.protocol.notes.groups import MemberFailed
 from kemu.protocol.notes.ranges import ParallelRebalance
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
@@ -202,12 +202,13 @@ class Consumer(HostingMachine):
         self.wake()
 
     def thread_of(self, what: str) -> str:
-        """The heartbeat thread has timers of its own. Before it looks at them, it reads all answers.
+        """The heartbeat thread has timers of its own. Before it looks at them, it reads the coordinator's answers.
+        Records wait for the polling thread.
 
         Source: ``AbstractCoordinator.HeartbeatThread.run``, which begins with ``client.pollNoWakeup`` (3.4.1).
         """
-        of_polling = not what or (what in _FIRED and what not in _OF_HEARTBEAT_THREAD)
-        return POLLING_THREAD if of_polling else HEARTBEAT_THREAD
+        of_heartbeats = what in _OF_HEARTBEAT_THREAD or (what not in _FIRED and is_coordinator(what))
+        return HEARTBEAT_THREAD if of_heartbeats else POLLING_THREAD
 
     # --- ports: ``ConsumerMachine``, ``CoordinatorWatcher``, ``MetadataWatcher`` ---------------------------------
 

@@ -20,6 +20,7 @@ from kemu.actors.consumer.reasons import (
     UNJOINED,
     encountered,
     exception_of,
+    given_id,
     on_the_wire,
     overtaken_by_reset,
     rebalance_failed,
@@ -168,7 +169,10 @@ class Membership:
             return True
         self.outcome = None
         self.rejoin_needed = True
-        self._rejoin_reason = rebalance_failed(outcome.exception or exception_of(outcome.error))
+        if outcome.error is ErrorCode.MEMBER_ID_REQUIRED and self._client.names_the_given_id:
+            self._rejoin_reason = given_id(self.generation.member_id)
+        else:
+            self._rejoin_reason = rebalance_failed(outcome.exception or exception_of(outcome.error))
         if outcome.retry is Retry.NEVER:
             self._machine.fail(outcome.error, outcome.why)
             return False

@@ -1,7 +1,7 @@
 """Reasons for rejoining or leaving, in the words of Kafka's consumer logs. Requests contain a reason since 3.2
 (KIP-800).
 
-Source: ``AbstractCoordinator`` and ``ConsumerCoordinator`` 3.4.1; the words are the same through 3.9.
+Source: ``AbstractCoordinator`` and ``ConsumerCoordinator`` 3.4.1; the words are the same through 4.1.
 """
 
 from types import MappingProxyType
@@ -60,6 +60,11 @@ def exception_of(error: ErrorCode) -> str:
 def rebalance_failed(exception: str) -> str:
     """The reason after a failed join (``joinGroupIfNeeded``)."""
     return f"rebalance failed due to {exception}"
+
+
+def given_id(member_id: str) -> str:
+    """The reason after MEMBER_ID_REQUIRED since 3.7 (``ClientRules.names_the_given_id``)."""
+    return f"need to re-join with the given member-id: {member_id}"
 
 
 def overtaken_by_reset(generation: Generation, state: MemberState) -> str:

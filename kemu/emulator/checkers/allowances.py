@@ -467,9 +467,9 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "position-awaiting-validation",
         ("commits: given-up-uncommitted",),
-        "A broker became leader of the partition within the last ten seconds.",
+        "A broker became leader of the partition within the last ten seconds, or owes the member a validation.",
         "Kafka 3.4 SubscriptionState.allConsumed: a position in AWAIT_VALIDATION is not valid (KIP-320)",
-        ("kemu.emulator.checkers.commits:CommitsChecker._may_be_validated",),
+        ("kemu.emulator.checkers.commits:CommitsChecker._awaits_validation",),
         "tests/emulator/checkers/test_causes.py::test_a_new_leader_excuses_work_on_its_partition_alone",
         "tests/emulator/checkers/test_causes.py::test_a_member_gives_up_work_that_it_has_not_committed",
     ),

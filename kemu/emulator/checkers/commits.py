@@ -24,6 +24,7 @@ Source: Kafka 3.4.1 ``ConsumerCoordinator``, ``GroupMetadata``.
 from collections.abc import Callable, Collection, Mapping
 from typing import Self
 
+from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.base import NEVER_US, Checker
 from kemu.emulator.facts import (
     DiskTailLost,
@@ -33,10 +34,13 @@ from kemu.emulator.facts import (
     MemberReconfigured,
     RunStarted,
     Seen,
+    received,
+    sent,
 )
 from kemu.emulator.watching.group_commits import NOTHING
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import OffsetForLeaderEpoch, OffsetForLeaderEpochReply
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     COMMITTED,
@@ -169,6 +173,8 @@ class CommitsChecker(Checker):
         """(group, partition) -> time of the last reported commit, in us; no entry after a possible loss of commits."""
         self._led_us: dict[TopicPartition, int] = {}
         """Partition -> time at which a broker last became leader, in us."""
+        self._validated: dict[tuple[ActorName, int, TopicPartition], None] = {}
+        """(actor, life, partition) of each position whose validation a leader has not answered."""
         self._removals_asked: list[tuple[int, str, set[str]]] = []
         """(time, kind, words) of each plan entry that removes offsets."""
         self._unsubscribes: dict[ActorName, None] = {}
@@ -198,6 +204,8 @@ class CommitsChecker(Checker):
             MemberReconfigured: self._reconfigured,
             TopicDeleted: self._topic_deleted,
             BecameLeader: self._led,
+            sent(OffsetForLeaderEpoch): self._validates,
+            received(OffsetForLeaderEpochReply): self._is_validated,
         }
 
     @classmethod
@@ -280,12 +288,22 @@ class CommitsChecker(Checker):
         work.worked = True
         work.reached, work.reached_since = max(work.reached, fact.last), max(work.reached_since, fact.last)
 
-    def _may_be_validated(self, at: TopicPartition, at_us: int) -> bool:
-        """Whether a position may await validation after a leader change. Such a position is not committed
-        (``SubscriptionState.allConsumed``).
+    def _validates(self, seen: Seen, fact: Send) -> None:
+        for each in fact.message.questions:
+            self._validated[seen.actor, seen.life, (each.topic, each.partition)] = None
+
+    def _is_validated(self, seen: Seen, fact: Received) -> None:
+        for each in fact.message.answers:
+            if each.error_code is ErrorCode.NONE:
+                self._validated.pop((seen.actor, seen.life, (each.topic, each.partition)), None)
+
+    def _awaits_validation(self, seen: Seen, at: TopicPartition) -> bool:
+        """Whether a position may await validation: after a leader change, or until the leader's answer. Such a position
+        is not committed (``SubscriptionState.allConsumed``).
         """
         led_us = self._led_us.get(at)
-        return led_us is not None and at_us - led_us < SETTLED_US
+        is_new = led_us is not None and seen.at_us - led_us < SETTLED_US
+        return is_new or (seen.actor, seen.life, at) in self._validated
 
     def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
         """Judge whether work was committed before the revocation of all partitions, unless the application
@@ -299,7 +317,7 @@ class CommitsChecker(Checker):
             return
         for at in fact.revoked:
             work = self._work_of(seen, at)
-            if work.worked and work.stored < work.reached_since and not self._may_be_validated(at, seen.at_us):
+            if work.worked and work.stored < work.reached_since and not self._awaits_validation(seen, at):
                 what = "nothing" if work.stored < 0 else f"only offset {work.stored}"
                 text = f"after processing records up to {work.reached_since}, with {what} committed"
                 self._say(seen, "given-up-uncommitted", at, f"{seen.actor} revokes {at[0]}-{at[1]} {text}")

@@ -39,7 +39,10 @@ class ClientRules:
     """A cooperative member still returns records during the commit before a join. Before 3.2 this commit blocks poll()
     (CC 3.1.2 ``onJoinPrepare``: ``maybeAutoCommitOffsetsSync``).
     """
-
+    names_the_given_id: bool = True
+    """The reason of the JoinGroup after MEMBER_ID_REQUIRED names the given id. Before 3.7 the reason names the
+    exception (AC 3.7.0 ``joinGroupIfNeeded``: no ``requestRejoin`` for ``MemberIdRequiredException``).
+    """
     refetches_after_any_retriable_error: bool = True
     """OffsetFetch is retried after any retriable error of the group. Before 3.9 OffsetFetch is retried only after
     COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR. COORDINATOR_NOT_AVAILABLE is raised (CC 3.8.0
@@ -57,7 +60,8 @@ _ANY_RELEASE = (
     ErrorCode.UNSTABLE_OFFSET_COMMIT,  # in the answer for a partition, or for both of KIP-333's logs
 )
 CLIENT_3_9 = ClientRules()
-CLIENT_3_2 = evolve(CLIENT_3_9, refetches_after_any_retriable_error=False)
+CLIENT_3_7 = evolve(CLIENT_3_9, refetches_after_any_retriable_error=False)
+CLIENT_3_2 = evolve(CLIENT_3_7, names_the_given_id=False)
 CLIENT_2_7 = evolve(CLIENT_3_2, keeps_member_id=False, serves_while_committing=False)
 CLIENT_2_6 = evolve(CLIENT_2_7, forgets_when_a_join_fails=True)
 CLIENT_2_4 = evolve(

@@ -7,6 +7,7 @@ from kemu.protocol.commands import EnforceRebalance
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinGroup, LeaveGroup, SyncGroup
 from kemu.protocol.messages.versions import KAFKA_3_0
+from kemu.protocol.rebalancing.client_rules import CLIENT_3_2, CLIENT_3_7, ClientRules
 from tests.actors.consumer.consumer_harness import Harness
 
 _E = ErrorCode
@@ -22,7 +23,6 @@ def next_reason(harness: Harness) -> str | None:
 @pytest.mark.parametrize(
     ("api", "error", "reason"),
     [
-        ("JoinGroup", _E.MEMBER_ID_REQUIRED, "rebalance failed due to MemberIdRequiredException"),
         ("JoinGroup", _E.UNKNOWN_MEMBER_ID, "rebalance failed due to UnknownMemberIdException"),
         ("JoinGroup", _E.COORDINATOR_LOAD_IN_PROGRESS, "rebalance failed due to CoordinatorLoadInProgressException"),
         ("JoinGroup", _E.NOT_COORDINATOR, "rebalance failed due to NotCoordinatorException"),
@@ -51,6 +51,22 @@ def test_a_join_after_an_error_tells_it_in_kafkas_words(api: str, error: ErrorCo
         harness.answer_next(api, error)
 
     assert next_reason(harness) == reason
+
+
+@pytest.mark.parametrize(
+    ("client", "reason"),
+    [
+        (CLIENT_3_2, "rebalance failed due to MemberIdRequiredException"),
+        (CLIENT_3_7, "need to re-join with the given member-id: {}"),
+    ],
+)
+def test_a_join_with_a_given_id_names_the_id_since_3_7(client: ClientRules, reason: str) -> None:
+    """AbstractCoordinator.joinGroupIfNeeded 3.6.0 and 3.7.0; JoinGroupResponseHandler names the id in both."""
+    harness = Harness(client=client).stable()
+
+    _, second = harness.requests(JoinGroup)
+
+    assert second.reason == reason.format(second.member_id)
 
 
 def test_a_connection_that_breaks_in_a_join_is_a_disconnect_exception() -> None:

@@ -124,6 +124,21 @@ def test_a_connection_that_was_left_is_read_until_an_answer_to_it_fails() -> Non
     assert [fact.offset for fact in bench.noted(OffsetCommitted)] == [5, 90, 6]
 
 
+def test_a_request_that_arrives_at_a_closed_connection_is_lost() -> None:
+    """Selector.close: the host no longer knows the connection when the client's delayed packet arrives."""
+    bench, _, _ = commits_on_two_connections(5, 6)
+    bench.release()
+    bench.advance(100)
+    bench.release()
+
+    bench.connection = 7_000
+    late = bench.commit("c1", 8, member_id=bench.noted(OffsetCommitted)[0].member_id, generation=1)
+    bench.release()
+
+    assert late.reply is None
+    assert 8 not in [fact.offset for fact in bench.noted(OffsetCommitted)]
+
+
 def test_what_is_answered_at_once_behind_the_first_answer_is_read_on() -> None:
     """The client's reset is still on its way."""
     bench, formed = rebalancing()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.commits import CommitsChecker
 from kemu.emulator.checkers.lifecycle import Lifecycle
 from kemu.emulator.checkers.liveness import Liveness
@@ -11,12 +12,20 @@ from kemu.emulator.facts import (
     MemberReconfigured,
 )
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    EpochEnd,
+    EpochQuestion,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochReply,
+)
 from kemu.protocol.notes import groups as notes
 from kemu.protocol.notes.replication import BecameLeader, LogStartMoved
 from tests.emulator.checkers.story import COORDINATOR, GROUP, TOPIC, Story
 from tests.emulator.checkers.test_illegal_runs import caught, story
 
 __all__ = ["story"]
+
+NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_commits_rise_again_after_the_first_commit_since_a_seek(story):
@@ -327,6 +336,18 @@ def test_a_new_leader_excuses_work_on_its_partition_alone(story, number, since_s
     )
 
     assert gives_up(story, after_s=since_s) == ([] if excused else ["given-up-uncommitted"])
+
+
+@pytest.mark.parametrize(("error", "excused"), [(None, True), (NOT_LEADER, True), (ErrorCode.NONE, False)])
+def test_a_position_is_not_committed_until_the_leader_has_validated_it(story, error, excused):
+    """``SubscriptionState.allConsumed`` (3.4.1): a position in AWAIT_VALIDATION is not valid."""
+    question = EpochQuestion(topic=TOPIC, partition=0, leader_epoch=0)
+    story.by("c1", Send("b0", 0, 7, 4, OffsetForLeaderEpoch(questions=(question,))))
+    if error is not None:
+        answers = (EpochEnd(topic=TOPIC, partition=0, error_code=error, end_offset=8),)
+        story.by("c1", Received("b0", 1, 7, 4, OffsetForLeaderEpochReply(answers=answers)))
+
+    assert gives_up(story) == ([] if excused else ["given-up-uncommitted"])
 
 
 @pytest.mark.parametrize(("host", "excused"), [("c1", True), ("c2", False)])

@@ -589,3 +589,17 @@ def test_a_member_that_catches_up_writes_what_it_must_however_often(seed: str) -
     outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / f"{seed}.toml"))
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        "arrives-at-a-closed-connection",  # c2's held commits reach a connection that a failed answer closed
+        "validated-by-a-dead-leader",  # c3's position awaits validation until request.timeout.ms is over
+    ],
+)
+def test_answers_that_never_come_break_no_rule(seed: str) -> None:
+    """``Selector.close`` and ``SubscriptionState.allConsumed`` (3.4.1)."""
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / f"{seed}.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke

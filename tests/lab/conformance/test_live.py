@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from lab.conformance import live, plans
 from lab.conformance.__main__ import main
 from lab.conformance.live import LivePlan, why_not_live
+from lab.conformance.maven import RealKafkaError
 
 
 class Clock:
@@ -36,6 +37,7 @@ class Stage:
         self.clock = Clock()
         self.told: list[tuple[float, str, str]] = []
         self.settings: dict[str, str] = {}
+        self.first_group_is_assigned = True
         stage = self
 
         class Broker:
@@ -65,9 +67,12 @@ class Stage:
         class Members:
             def __init__(self, _processes: object, _classes: Path, _servers: str, callbacks: Path) -> None:
                 self._name = callbacks.stem
+                self._callbacks = callbacks
 
             def tell(self, order: str) -> None:
                 stage.note(self._name, order)
+                if order.startswith("start before") and stage.first_group_is_assigned:
+                    self._callbacks.write_text('{"ts":"","who":"before","event":"assigned"}\n')
 
             def send(self, number: signal.Signals) -> None:
                 stage.note(self._name, number.name)
@@ -165,7 +170,7 @@ def test_brokers_are_killed_closed_and_started_one_by_one(monkeypatch: pytest.Mo
     topics = [what for _, _, what in stage.told if "topic " in what]
     assert topics == ["offsets-topic 5 0,1,2", "topic orders-n-three-brokers-1 6 3"]
     logs = [f"broker{number}-{name}.log" for number in range(3) for name in ("request", "server")]
-    assert sorted(path.name for path in tmp_path.iterdir()) == [*logs, "plan.md"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*logs, "callbacks.jsonl", "plan.md"]
     rows = [row.split("| ")[3].rstrip(" |") for row in (tmp_path / "plan.md").read_text().splitlines()[6:]]
     course = plans.read_course(plans.KEPT, "n-three-brokers")
     assert rows == ["T0: first member is started", *(what for _, what in course.timeline)]
@@ -262,7 +267,12 @@ def test_what_was_done_is_written_down_as_in_the_recordings(monkeypatch: pytest.
     assert rows[0] == "# p-coop-several-topics"
     assert rows[-1].endswith("| end: everybody closes |")
     assert [(tmp_path / name).read_text() for name in ("server.log", "request.log")] == ["server.log", "request.log"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["plan.md", "request.log", "server.log"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "callbacks.jsonl",
+        "plan.md",
+        "request.log",
+        "server.log",
+    ]
     assert [what for _, who, what in stage.told if who in ("broker", "processes")] == ["end", "ends"]
     topics = [what for _, _, what in stage.told if what.startswith("topic ")]
     assert [topic.split()[2:] for topic in topics] == [["5", "1"], ["9", "1"], ["6", "1"]]
@@ -292,3 +302,14 @@ def test_bad_input_gets_one_clear_error(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_program_of_the_members_is_in_the_package() -> None:
     """It is compiled when it is needed."""
     assert "class PlanMembers" in live.SOURCE.read_text()
+
+
+def test_a_cluster_whose_first_group_gets_no_assignment_fails_the_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """So the run is repeated, and no plan begins before ``__consumer_offsets`` exists."""
+    stage = Stage(monkeypatch)
+    stage.first_group_is_assigned = False
+
+    with pytest.raises(RealKafkaError, match="got no assignment in 180 s"):
+        stage.run("a-range-rolling", tmp_path)

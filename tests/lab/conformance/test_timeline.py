@@ -9,7 +9,8 @@ from kemu.emulator.plan.entries import At
 from kemu.emulator.scenario.files import scenario_from_toml, with_actions
 from lab.conformance import plans
 from lab.conformance.emulated import emulate
-from lab.conformance.live import why_not_live
+from lab.conformance.live import too_busy, why_not_live
+from lab.conformance.recordings import release_in
 from lab.conformance.timeline import NotLive, timeline_of
 from lab.conformance.timing import timed
 
@@ -109,10 +110,11 @@ def test_each_plan_holds_in_the_emulator(name: str) -> None:
 
 
 def test_a_subscription_at_the_start_of_a_member_takes_effect_with_its_first_join() -> None:
-    """The live member subscribes before its first poll()."""
-    course = plans.planned_course(plans.NEW, "2-static-other-subscription")
-    joins = tuple((at_ms + 150, f"joins {row.split()[1]}") for at_ms, row in course.timeline if row.startswith("start"))
-    scenario = timed(plans.read_plan_scenario(plans.NEW, course.plan), attrs.evolve(course, took_effect=joins))
+    """The live member subscribes before its first poll(), also when the commands came some milliseconds late."""
+    course = plans.read_course(plans.NEW, "2-static-other-subscription")
+    joined_ms = max(at_ms for at_ms, what in course.took_effect if what == "joins c3")
+    commanded_ms = next(at_ms for at_ms, row in course.timeline if row == "c3 subscribes to orders")
+    scenario = timed(plans.read_plan_scenario(plans.NEW, course.plan), course)
 
     (at_us,) = (
         entry.at_us
@@ -120,4 +122,29 @@ def test_a_subscription_at_the_start_of_a_member_takes_effect_with_its_first_joi
         if isinstance(entry, At) and entry.action.words() == "c3 subscribes to orders"
     )
 
-    assert at_us == (24_000 + 150 - 3) * 1000 + 1
+    assert joined_ms > commanded_ms > 24_001
+    assert at_us == (joined_ms - 3) * 1000 + 1
+
+
+@pytest.mark.parametrize(
+    ("joined_ms", "answers", "why"),
+    [(5_700, 2, ""), (5_701, 2, "c1 joined 5.0 s after its start"), (700, 0, "c1 never joined")],
+)
+def test_a_run_on_a_machine_without_time_for_its_members_is_no_evidence(joined_ms: int, answers: int, why: str) -> None:
+    exchanges = {"c1 coordinator": (("JoinGroup", answers),)} if answers else {}
+    course = attrs.evolve(
+        plans.read_course(plans.NEW, PLANS[0]),
+        timeline=((700, "start c1 group=g topics=orders"),),
+        took_effect=((joined_ms, "joins c1"),),
+        exchanges=exchanges,
+    )
+
+    assert too_busy(course) == why
+
+
+def test_every_kept_run_of_the_new_plans_is_valid() -> None:
+    courses = [plans.read_course(plans.NEW, name) for name in plans.plans_in(plans.NEW)]
+
+    assert len(courses) >= 34
+    assert [too_busy(course) for course in courses] == [""] * len(courses)
+    assert {release_in(course) for course in courses} == {"3.4.1", "3.9.1", "4.1.1"}

@@ -31,6 +31,7 @@ def plan_of(name: str, **changes: Any) -> list[dict[str, Any]]:
         ("topic grows from 6 to 12 partitions", (Effect.GROWS, "12")),
         ("SIGTERM to the broker (clean shutdown)", (Effect.BROKER_CLOSES, "0")),
         ("SIGTERM broker 1", (Effect.BROKER_CLOSES, "1")),
+        ("SIGTERM to broker 1 (clean shutdown)", (Effect.BROKER_CLOSES, "1")),
         ("kill -9 broker 0 (the controller)", (Effect.BROKER_IS_KILLED, "0")),
         ("the broker has started", (Effect.BROKER_STARTS, "0")),
         ("broker 2 has started", (Effect.BROKER_STARTS, "2")),
