@@ -190,13 +190,6 @@ MUTATIONS = [
         '        if why := "":\n',
         "liveness/not-at-rest",
     ),
-    _kept(  # a position is committed while its leader owes a validation
-        "validated-by-a-dead-leader",
-        f"{_CHECKERS}commits.py",
-        "        return is_new or (seen.actor, seen.life, at) in self._validated",
-        "        return is_new",
-        "commits/given-up-uncommitted",
-    ),
     _kept(  # ranges of a truncated partition stay open
         "void-where-its-partition-was-cut",
         f"{_CHECKERS}catch_up.py",

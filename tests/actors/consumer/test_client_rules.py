@@ -16,6 +16,7 @@ from kemu.protocol.rebalancing.client_rules import (
     CLIENT_2_6,
     CLIENT_2_7,
     CLIENT_3_2,
+    CLIENT_3_7,
     CLIENT_3_9,
     ClientRules,
 )
@@ -169,6 +170,7 @@ def test_each_release_has_the_consumer_of_its_time() -> None:
         "kafka-2.6": CLIENT_2_6,
         "kafka-2.8": CLIENT_2_7,
         "kafka-3.0": CLIENT_2_7,
+        "kafka-3.7": CLIENT_3_7,
         "kafka-3.9": CLIENT_3_9,
         "kafka-4.0": CLIENT_3_9,
     }
