@@ -625,6 +625,7 @@ def try_one(fuzzer: Fuzzer, surface: str, number: int) -> tuple[str, str]:
 
 def try_batch(fuzzer: Fuzzer, surface: str, counts: Counts, count: int) -> None:
     """Try the next inputs of a surface, add their outcomes to the counts, and print failures."""
+    had_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     for number in range(counts.following, counts.following + count):
         began_s = time.process_time()
         outcome, text = try_one(fuzzer, surface, number)
@@ -632,7 +633,7 @@ def try_batch(fuzzer: Fuzzer, surface: str, counts: Counts, count: int) -> None:
         counts.cpu_s += spent_s
         counts.slowest_s = max(counts.slowest_s, spent_s)
         mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        if mb > MOST_MB >= counts.most_mb:
+        if mb > max(MOST_MB, had_mb) and counts.most_mb <= MOST_MB:
             outcome, text = "failed", f"the process needs {mb:.0f} MB"
         counts.most_mb = max(counts.most_mb, mb)
         if outcome == "failed":

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from kemu.emulator.trace.blocks import MAGIC
 from kemu.tools.errors import BadInput
 
 PERFETTO = b"\n\x04P\x01h\x01"
@@ -67,8 +68,11 @@ def _refused(path: Path, why: str) -> BadInput:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file is empty, or could be an earlier result: scenario, test of kemu, page, picture, or JSON."""
+    """Whether a file is empty, or could be an earlier result: trace, scenario, test of kemu, page, picture, or JSON."""
     try:
+        with path.open("rb") as file:
+            if file.read(len(MAGIC)) == MAGIC:
+                return True
         if path.suffix == ".pftrace":
             return path.read_bytes()[: len(PERFETTO)] in (b"", PERFETTO)
         text = path.read_text(encoding="utf-8")

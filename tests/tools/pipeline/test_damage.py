@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 import msgpack
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -393,3 +394,51 @@ def test_an_interrupt_while_spark_starts_waits_for_java(interrupts_raise: None) 
         assert interrupts.received
         interrupts.raise_from_now()
         pytest.fail("the interrupt was lost")
+
+
+RUN_ALL = """
+import sys
+from pathlib import Path
+from kemu.tools.pipeline.campaign import load
+from kemu.tools.pipeline.worker import run_chunk
+made = load(Path(sys.argv[1]))
+for chunk in made.chunks:
+    run_chunk(sys.argv[1], made.id, chunk, made.spec.cells[chunk.cell], "all", made.spec.fingerprint)
+"""
+
+
+def test_the_tables_after_kill_9_and_the_remaining_chunks_are_those_of_one_process(
+    finished: Campaign, tmp_path: Path
+) -> None:
+    """SIGKILL in the middle of a chunk: the chunk is absent, and later equal, file by file."""
+    out = tmp_path / finished.out.name
+    begin(out, finished.spec, {0: 4.0}, 1)
+    killed = subprocess.Popen([sys.executable, "-c", RUN_ALL, str(out)])
+    while killed.poll() is None and not list((out / "chunks").glob("0*")):
+        pass
+    while killed.poll() is None and not list((out / "chunks").glob(".*")):
+        pass
+    killed.kill()
+    assert killed.wait() == -signal.SIGKILL
+    made = load(out)
+    assert 0 < len(made.done()) < len(made.chunks)
+
+    subprocess.run([sys.executable, "-c", RUN_ALL, str(out)], check=True)
+
+    for path in sorted(finished.out.glob("chunks/0*/*")):
+        other = out / path.relative_to(finished.out)
+        if path.suffix == ".parquet":
+            assert (
+                pq.read_table(other)
+                .drop_columns(_changing(path))
+                .equals(pq.read_table(path).drop_columns(_changing(path)))
+            ), path.name
+        elif path.name == "traces.kemu":
+            assert other.read_bytes() == path.read_bytes()
+    digests = [(line.seed, line.verdict, line.digest) for line in finished.lines()]
+    assert [(line.seed, line.verdict, line.digest) for line in load(out).lines()] == digests
+
+
+def _changing(path: Path) -> list[str]:
+    """The columns with times of the real clock."""
+    return [name for name in pq.read_schema(path).names if name in ("wall_s", "result_json")]
