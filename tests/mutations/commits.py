@@ -76,4 +76,10 @@ MUTATIONS = [
         "commits/removed-too-late",
         ("group_empty_for_good.toml:1",),
     ),
+    Mutation(  # a position must be committed although its leader has not validated it
+        "kemu/emulator/checkers/commits.py",
+        "        return is_new or (seen.actor, seen.life, at) in self._validated",
+        "        return is_new",
+        "tests/emulator/checkers/test_causes.py::test_a_position_is_not_committed_until_the_leader_has_validated_it",
+    ),
 ]
