@@ -154,7 +154,7 @@ def _run_tests_of(sdist: Path, place: Path) -> None:
     with tarfile.open(sdist) as packed:
         packed.extractall(place / "source", filter="data")
     (source,) = (place / "source").iterdir()
-    programs = environment(place / "tester", "-e", source, "pytest", "hypothesis", "jsonschema")
+    programs = environment(place / "tester", "-e", source, "pytest", "hypothesis", "jsonschema", "mypy")
     run([programs / "kemu", "scenarios"], place)
     run([programs / "python", "-m", "pytest", "-q", *SDIST_TESTS], source)
 
