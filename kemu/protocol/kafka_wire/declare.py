@@ -114,7 +114,7 @@ def _fields(tokens: Iterator[Mapping[str, str | None]], ours: Mapping[str, Field
         name = token["name"]
         assert name is not None
         is_ours = not token["extra"]
-        field = ours[name] if is_ours else None
+        field = ours[name] if is_ours and token["type"] != "batch" else None
         inner, is_nullable, is_array = _shape(field.annotation) if field is not None else (None, False, False)
         cls = inner if inner in STRUCTS else None
         given, since = token["type"], int(token["since"] or 0)
