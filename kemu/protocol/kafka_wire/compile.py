@@ -698,8 +698,19 @@ def _fetched(records: bytes) -> tuple[RecordBatch, ...]:
 
 
 _HELPERS: Mapping[str, Any] = {
-    "WireError": WireError, "errors": ErrorCode._value2member_map_, "unpack": struct.unpack,
-    "pack": struct.pack, "tags": tags_at, "long_length": _long_length, "add_length": add_length, "wrong_length": _wrong_length,
-    "in_order": _in_order, "address_of": _address_of, "given": _given, "emulated": _emulated, "fetched": _fetched,
-    "produced_batch": produced_batch, "internal_topics": INTERNAL_TOPICS,
-}  # fmt: skip
+    "WireError": WireError,
+    "errors": ErrorCode._value2member_map_,
+    "unpack": struct.unpack,
+    "pack": struct.pack,
+    "tags": tags_at,
+    "long_length": _long_length,
+    "add_length": add_length,
+    "wrong_length": _wrong_length,
+    "in_order": _in_order,
+    "address_of": _address_of,
+    "given": _given,
+    "emulated": _emulated,
+    "fetched": _fetched,
+    "produced_batch": produced_batch,
+    "internal_topics": INTERNAL_TOPICS,
+}
