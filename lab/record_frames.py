@@ -74,8 +74,8 @@ class Broker:
                 return group.FindCoordinatorReply(error=OK, node_id=0, host=self._address), records
             case data.InitProducerId():
                 return data.InitProducerIdReply(error=OK, producer_id=1000, producer_epoch=0), records
-            case data.Produce(batches=batches):
-                made = [self._appended(request, each) for each in batches]
+            case data.Produce(batches=produced):
+                made = [self._appended(request, each) for each in produced]
                 return data.ProduceReply(batches=tuple(made)), records
             case data.ListOffsets(questions=questions):
                 asked = [(each, 0 if each.timestamp_ms == data.EARLIEST_TIMESTAMP else self._end) for each in questions]
@@ -86,10 +86,8 @@ class Broker:
                 return data.ListOffsetsReply(answers=tuple(found)), records
             case data.Fetch(partitions=partitions):
                 for each in partitions:
-                    batches = [
-                        batch for batch in self._batches if batch_summary(batch).base_offset >= each.fetch_offset
-                    ]
-                    records[each.topic, each.partition] = b"".join(held)
+                    kept = [batch for batch in self._batches if batch_summary(batch).base_offset >= each.fetch_offset]
+                    records[each.topic, each.partition] = b"".join(kept)
                 if not any(records.values()):
                     time.sleep(FETCH_WAIT_S)
                 rows = [
