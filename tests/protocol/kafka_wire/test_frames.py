@@ -184,6 +184,8 @@ def test_a_real_client_is_told_the_versions_that_the_broker_and_the_wire_support
     assert (rows[11].min_version, rows[11].max_version) == (0, 6)
     assert (rows[1].min_version, rows[1].max_version) == (4, 11)
     assert (rows[22].min_version, rows[22].max_version) == SPOKEN[22]
+    only = api_versions(versions_reply(KAFKA_2_4), offered={18, 3})
+    assert [row.api_key for row in only.api_keys] == [3, 18]
     refused = ApiVersionsReply(error=ErrorCode.UNKNOWN_SERVER_ERROR, api_keys=())
     assert api_versions(refused) == refused
 
