@@ -40,7 +40,7 @@ OK = ErrorCode.NONE
 FETCH_WAIT_S = 0.05
 
 
-class Broker:
+class RecordingBroker:
     """Answers of a broker with one partition."""
 
     def __init__(self, port: int) -> None:
@@ -234,7 +234,7 @@ def recorded(client: str) -> list[bytes]:
     """The frames of a client, in the order of their arrival."""
     with _Server(("127.0.0.1", 0), _Connection) as server:
         port = server.server_address[1]
-        broker = Broker(port)
+        broker = RecordingBroker(port)
         server.broker = broker  # type: ignore[attr-defined]
         threading.Thread(target=server.serve_forever, daemon=True).start()
         CLIENTS[client](f"127.0.0.1:{port}")
