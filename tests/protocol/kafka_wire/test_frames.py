@@ -178,12 +178,14 @@ def test_another_api_or_version_has_no_answer(api_key: int, version: int, said: 
 
 
 def test_a_real_client_is_told_the_versions_that_the_broker_and_the_wire_support() -> None:
-    """A broker of 2.4 supports JoinGroup up to 6; all releases support the APIs that its answer omits."""
+    """A broker of 2.4 supports JoinGroup up to 6. Versions of omitted APIs follow from its release."""
     rows = {row.api_key: row for row in api_versions(versions_reply(KAFKA_2_4)).api_keys}
 
     assert (rows[11].min_version, rows[11].max_version) == (0, 6)
     assert (rows[1].min_version, rows[1].max_version) == (4, 11)
-    assert (rows[22].min_version, rows[22].max_version) == SPOKEN[22]
+    assert (rows[22].min_version, rows[22].max_version) == (0, 2)
+    assert 60 not in rows
+    assert SPOKEN[60] == (0, 0)
     only = api_versions(versions_reply(KAFKA_2_4), offered={18, 3})
     assert [row.api_key for row in only.api_keys] == [3, 18]
     refused = ApiVersionsReply(error=ErrorCode.UNKNOWN_SERVER_ERROR, api_keys=())

@@ -14,9 +14,20 @@ from typing import Any
 import pytest
 
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.kafka_wire.apis import APIS, Api
+from kemu.protocol.kafka_wire.apis import APIS, SPOKEN, Api, api_versions
 from kemu.protocol.kafka_wire.frames import WireReply, WireRequest, write_reply, write_request
-from kemu.protocol.messages.negotiation import ApiVersionsReply
+from kemu.protocol.messages.negotiation import ApiVersionsReply, versions_reply
+from kemu.protocol.messages.versions import (
+    KAFKA_2_3,
+    KAFKA_2_4,
+    KAFKA_2_6,
+    KAFKA_2_8,
+    KAFKA_3_0,
+    KAFKA_3_4,
+    KAFKA_3_7,
+    LATEST,
+    SpokenVersions,
+)
 from kemu.protocol.wire.schema import fields_of
 from lab.drawn_frames import drawn_reply, drawn_request
 
@@ -152,3 +163,24 @@ def test_kio_reads_and_writes_the_same_bytes(api: Api) -> None:
         same += is_same(EntityType.request, version, write_request(request))
         same += is_same(EntityType.response, version, frame_of(request, reply))
     assert same >= api.highest - api.lowest + 1
+
+
+@pytest.mark.parametrize(
+    ("release", "versions"),
+    [((2, 3), KAFKA_2_3), ((2, 4), KAFKA_2_4), ((2, 6), KAFKA_2_6), ((2, 8), KAFKA_2_8), ((3, 0), KAFKA_3_0),
+     ((3, 4), KAFKA_3_4), ((3, 7), KAFKA_3_7), ((3, 9), LATEST)],
+)  # fmt: skip
+def test_a_broker_offers_the_spoken_versions_of_its_release(release: tuple[int, int], versions: SpokenVersions) -> None:
+    """kafka-python knows the answers of brokers of all releases to ApiVersions."""
+    kafka_python()
+    from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
+
+    rows = api_versions(versions_reply(versions)).api_keys
+    found = {row.api_key: (row.min_version, row.max_version) for row in rows}
+
+    theirs = BROKER_API_VERSIONS[release]
+    assert found == {
+        key: (max(low, theirs[key][0]), min(high, theirs[key][1]))
+        for key, (low, high) in SPOKEN.items()
+        if key in theirs
+    }
