@@ -8,8 +8,9 @@ FindCoordinator below 4 and OffsetFetch below 8 are about one group. CreateTopic
 and DeleteTopics below 6 names topics. The lowest spoken versions are those of Kafka 4 where clients have newer ones.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import frozen
 from kemu.protocol.kafka_wire.declare import WireMessage, declared
 from kemu.protocol.messages import control, data, group
@@ -195,21 +196,35 @@ APIS: Mapping[int, Api] = {api.key: api for api in sorted(_ALL, key=lambda api: 
 SPOKEN: Mapping[int, tuple[int, int]] = {key: (api.lowest, api.highest) for key, api in APIS.items()}
 """API key -> the lowest and the highest spoken version."""
 
+_BEFORE: tuple[tuple[int, int, Mapping[int, int]], ...] = (
+    (11, 6, {15: 3, 16: 2, 18: 2, 19: 3, 20: 3, 22: 1, 32: 2, 42: 1, 47: -1, 60: -1}),  # before 2.4
+    (11, 7, {16: 3, 20: 4, 22: 2, 32: 2, 60: -1}),  # before 2.5
+    (0, 9, {20: 4, 22: 3, 32: 3, 60: -1}),  # before 2.8
+)
+"""(API key, version, highest versions): the highest versions of releases whose brokers lack this version of this API.
 
-def api_versions(answer: ApiVersionsReply) -> ApiVersionsReply:
+-1: the release lacks the API. kemu's answer omits these APIs, because all its machines speak their newest versions.
+"""
+
+
+def api_versions(answer: ApiVersionsReply, offered: Container[int] = SPOKEN) -> ApiVersionsReply:
     """A broker's answer to ApiVersions for a real client: the versions that the broker supports and that are spoken.
 
-    The emulated broker's answer has only the APIs whose versions differ between releases in kemu. A broker supports all
-    versions of the other APIs. An answer with an error has no versions.
+    ``offered``: the API keys that the brokers can answer.
+
+    The emulated broker's answer has only the APIs whose versions differ between releases in kemu. The versions of the
+    other APIs follow from the release, which the answer shows. An answer with an error has no versions.
     """
-    if answer.error.value != 0:
+    if answer.error is not ErrorCode.NONE:
         return answer
     known = {row.api_key: row for row in answer.api_keys}
+    older = [most for key, version, most in _BEFORE if key in known and known[key].max_version < version]
     rows = []
     for key, (lowest, highest) in SPOKEN.items():
         row = known.get(key)
         if row is not None:
             lowest, highest = max(lowest, row.min_version), min(highest, row.max_version)
-        if lowest <= highest:
+        highest = min([highest, *(most[key] for most in older if key in most)])
+        if lowest <= highest and key in offered:
             rows.append(ApiVersionRange(api_key=key, min_version=lowest, max_version=highest))
     return ApiVersionsReply(error=answer.error, api_keys=tuple(rows))
