@@ -224,7 +224,7 @@ def test_member_ids_end_in_a_uuid_of_the_seed_and_are_short_in_calm() -> None:
 @pytest.mark.parametrize(("draws", "is_uuid"), [("life", True), ("calm", False)])
 def test_topic_ids_are_uuids_and_short_in_calm(draws: str, is_uuid: bool) -> None:
     """Topics of the scenario and a topic that a controller creates (``AdminZkClient``, 3.4)."""
-    text = "[topics.orders]\n[brokers]\ncount = 2\n[brokers.replication]\nfactor = 2\n"
+    text = "[topics.orders]\npartitions = 2\n[brokers]\ncount = 2\n[brokers.replication]\nfactor = 2\n"
     quick = with_values(scenario_from_toml(text), [f"draws={draws}", "duration=8s"])
     scenario = with_actions(quick, ["create-topic topic=payments partitions=1 replication_factor=2 at=3s"])
     written = [seen.fact for seen in driven(scenario, 1, NodeWritten) if seen.fact.path.startswith("/brokers/topics/")]
