@@ -390,7 +390,7 @@ def allow_for_chance(compared: Sequence[Comparison]) -> list[Comparison]:
     An outlier lies outside all n runs by less than the width of their range. Of equal systems, 2 / (n + 1) of the
     numbers are outliers. If there are more than in 99 of 100 comparisons of equal systems, all outliers differ.
     """
-    numbers = [row for plan in compared for row in plan.rows if row.rank is not None and not row.is_constant]
+    numbers = [row for plan in compared for row in plan.rows if _may_be_outlier(row)]
     expected = sum(2 / (row.runs + 1) for row in numbers)
     outliers = sum(_is_outlier(row) for row in numbers)
     if outliers > most_by_chance(len(numbers), expected):
@@ -409,12 +409,15 @@ def _must_be_exact(kind: RowKind, values: int, runs: int) -> bool:
     return kind in COUNTS and values <= min(WIDE, max(1, runs // RUNS_PER_VALUE))
 
 
+def _may_be_outlier(row: ComparedRow) -> bool:
+    """Whether a value of Kafka just outside the runs proves nothing: the runs vary, and no count must be exact."""
+    return row.rank is not None and row.values > 1 and not _must_be_exact(row.kind, row.values, row.runs)
+
+
 def _is_outlier(row: ComparedRow) -> bool:
-    if row.standing is not RowMark.DIFFERS or row.emulated is None or row.kafka is None:
-        return False
-    if row.is_constant or _must_be_exact(row.kind, row.values, row.runs):
-        return False
     ours = row.emulated
+    if row.standing is not RowMark.DIFFERS or not _may_be_outlier(row) or ours is None or row.kafka is None:
+        return False
     width = ours.most - ours.least
     return ours.least - width < row.kafka < ours.most + width
 
