@@ -240,10 +240,13 @@ _ROWS = (
         name=DrawName.IDENTITY,
         life=UUIDS,
         calm="short ids with a number: the same in every run",
-        what='random UUIDs ("uuid") or short readable ids ("readable") of members and Streams processes. Orders of'
-        " hash maps follow from the ids: the next leader, the leader's list of members, equals in assignors.",
+        what='random UUIDs ("uuid") or short readable ids ("readable") of members, Streams processes and topics.'
+        " Orders of hash maps follow from the ids of members and processes: the next leader, the leader's list of"
+        " members, equals in assignors. No order follows from the ids of topics.",
         source="GroupMetadata.generateMemberId (3.4), ClassicGroup.generateMemberId (3.9), StateDirectory (process"
-        " ids)",
+        " ids), AdminZkClient.writeTopicPartitionAssignment (topic ids, 3.4). FetchSession, FetchSessionHandler,"
+        " AlterPartitionManager, LeaderAndIsrResponse, ZkMetadataCache and Metadata look topic ids up in maps, and list"
+        " no map by topic id (3.4.1, 3.9.1)",
     ),
     DrawRow(
         name=DrawName.HEARTBEAT_WAIT,

@@ -203,7 +203,7 @@ def read_broker(data: bytes) -> tuple[str, str | None]:
     return str(_item(given, "host")), given.get("rack")
 
 
-def topic_data(partitions: dict[int, ReplicaAssignment]) -> bytes:
+def topic_data(partitions: dict[int, ReplicaAssignment], topic_id: str = "") -> bytes:
     """The content of a topic's assignments; additions and removals are written only if there are any.
 
     The keys for KIP-435 are kemu's own. The KIP's page says that the content of the store does not change, but the
@@ -212,6 +212,7 @@ def topic_data(partitions: dict[int, ReplicaAssignment]) -> bytes:
     ordered = sorted(partitions.items())
     content: dict[str, Any] = {
         "version": 3,
+        **({"topic_id": topic_id} if topic_id else {}),
         "partitions": {str(number): each.replicas for number, each in ordered},
         "adding_replicas": {str(number): each.adding for number, each in ordered if each.adding},
         "removing_replicas": {str(number): each.removing for number, each in ordered if each.removing},
@@ -242,6 +243,11 @@ def read_topic(data: bytes) -> dict[int, ReplicaAssignment]:
         for number, replicas in _item(given, "partitions").items()
     }
     return dict(sorted(found.items()))
+
+
+def read_topic_id(data: bytes) -> str:
+    """The topic's id; "" for a node without an id. Raises BadNode."""
+    return str(_object(data).get("topic_id", ""))
 
 
 def state_data(state: PartitionState) -> bytes:

@@ -4,7 +4,8 @@
 - *outcomes* (number of generations, their members, leader, owners and reason of each, order of the responses):
   agree if more than ``RARE`` of the runs have exactly Kafka's outcome.
 - *counts* (responses to each member by API, errors by API and code): agree likewise. If the runs have more than
-  ``WIDE`` values, Kafka's value must lie between the least and the most.
+  ``WIDE`` values, or fewer than ``RUNS_PER_VALUE`` runs for each value, Kafka's value must lie between the least and
+  the most.
 - *durations* (of rebalances and of downtime): agree if Kafka's value lies between the least and the most of the runs.
 - *between* (periodic responses at their places in the order): agrees if Kafka's distance from the medians is at most
   the distance of some run.
@@ -38,6 +39,8 @@ RARE = 0.02
 """An outcome of at most this share of the runs is not an outcome of the emulator."""
 WIDE = 10
 """Largest number of values of a count of which Kafka's must be one exactly."""
+RUNS_PER_VALUE = 4
+"""Least number of runs for each value of a count of which Kafka's must be one exactly: fewer runs miss values."""
 FEWEST_RUNS = 10
 """Least number of runs with Kafka's course so far, so that the next outcome can be compared."""
 FIXED = 0.01
@@ -289,7 +292,7 @@ class _Rows:
 
     def _number(self, name: str, kind: RowKind, theirs: float, ours: Sequence[float]) -> None:
         values = len(set(ours))
-        exactly = kind in COUNTS and values <= WIDE
+        exactly = _must_be_exact(kind, values, len(ours))
         if not exactly and len(ours) < FEWEST_RUNS:
             self._add(name, kind, theirs, None, 0, len(ours), values, None, RowMark.NOT_COMPARED)
             return
@@ -387,7 +390,7 @@ def allow_for_chance(compared: Sequence[Comparison]) -> list[Comparison]:
     An outlier lies outside all n runs by less than the width of their range. Of equal systems, 2 / (n + 1) of the
     numbers are outliers. If there are more than in 99 of 100 comparisons of equal systems, all outliers differ.
     """
-    numbers = [row for plan in compared for row in plan.rows if row.rank is not None and not row.is_constant]
+    numbers = [row for plan in compared for row in plan.rows if _may_be_outlier(row)]
     expected = sum(2 / (row.runs + 1) for row in numbers)
     outliers = sum(_is_outlier(row) for row in numbers)
     if outliers > most_by_chance(len(numbers), expected):
@@ -401,10 +404,20 @@ def allow_for_chance(compared: Sequence[Comparison]) -> list[Comparison]:
     ]
 
 
+def _must_be_exact(kind: RowKind, values: int, runs: int) -> bool:
+    """Whether Kafka's count must be a count of some runs, so that a value between the least and the most differs."""
+    return kind in COUNTS and values <= min(WIDE, max(1, runs // RUNS_PER_VALUE))
+
+
+def _may_be_outlier(row: ComparedRow) -> bool:
+    """Whether a value of Kafka just outside the runs proves nothing: the runs vary, and no count must be exact."""
+    return row.rank is not None and row.values > 1 and not _must_be_exact(row.kind, row.values, row.runs)
+
+
 def _is_outlier(row: ComparedRow) -> bool:
-    if row.standing is not RowMark.DIFFERS or row.emulated is None or row.kafka is None or row.values <= WIDE:
-        return False
     ours = row.emulated
+    if row.standing is not RowMark.DIFFERS or not _may_be_outlier(row) or ours is None or row.kafka is None:
+        return False
     width = ours.most - ours.least
     return ours.least - width < row.kafka < ours.most + width
 

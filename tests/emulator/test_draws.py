@@ -22,6 +22,7 @@ from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, Scenario
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.traces import BrokenRow, PacketRow, StepRow, read_trace
 from kemu.protocol.draws import DrawName
+from kemu.protocol.nodes import read_topic_id
 from kemu.protocol.notes.groups import (
     CallbackReturned,
     GroupBecame,
@@ -44,6 +45,7 @@ from kemu.protocol.notes.replication import (
     LeaderElectedForPartition,
     LogStartMoved,
     MetadataCached,
+    NodeWritten,
     SessionEnded,
     SessionOpened,
 )
@@ -217,6 +219,20 @@ def test_member_ids_end_in_a_uuid_of_the_seed_and_are_short_in_calm() -> None:
     assert sorted(each[2:] for each in member_ids(with_values(life, ["draws=calm"]), 1)) == [
         f"-b0.1-{number}" for number in range(1, 7)
     ]
+
+
+@pytest.mark.parametrize(("draws", "is_uuid"), [("life", True), ("calm", False)])
+def test_topic_ids_are_uuids_and_short_in_calm(draws: str, is_uuid: bool) -> None:
+    """Topics of the scenario and a topic that a controller creates (``AdminZkClient``, 3.4)."""
+    text = "[topics.orders]\npartitions = 2\n[brokers]\ncount = 2\n[brokers.replication]\nfactor = 2\n"
+    quick = with_values(scenario_from_toml(text), [f"draws={draws}", "duration=8s"])
+    scenario = with_actions(quick, ["create-topic topic=payments partitions=1 replication_factor=2 at=3s"])
+    written = [seen.fact for seen in driven(scenario, 1, NodeWritten) if seen.fact.path.startswith("/brokers/topics/")]
+    ids = [read_topic_id(fact.data) for fact in written if fact.path.count("/") == 3 and fact.what != "deleted"]
+
+    assert len({*ids}) == len(ids) >= 2
+    assert [bool(UUID_END.search(f"-{each}")) for each in ids] == [is_uuid] * len(ids)
+    assert max(map(len, ids)) <= (36 if is_uuid else 20)
 
 
 def test_identities_are_a_draw_of_their_own() -> None:

@@ -147,6 +147,16 @@ def test_the_second_timeline_of_the_page_reuses_the_standby() -> None:
     assert covered(rows(watch, RangeProcessed)) == {*range(70, 120), *range(140, 190)}
 
 
+def test_the_second_consumer_commits_work_that_outlasts_its_interval() -> None:
+    """The application works for 2 s on each poll, four times auto.commit.interval.ms; the last work is committed, too.
+
+    As seed 56071 of the swarm had it.
+    """
+    watch, _ = went("catch-up-timeline", 1, "groups.g.config.auto.commit.interval.ms=500", "draws.poll.work=2s")
+
+    assert watch.of(RangeCommitted)[-1].offset == watch.of(RangeOpened)[-1].end == 120
+
+
 def test_without_the_mode_the_committed_offset_is_where_it_goes_on() -> None:
     """The page's "current design": the same crashes, and nothing of the second log."""
     watch, _ = went("catch-up-without")

@@ -31,7 +31,7 @@ def test_a_state_survives_its_node(leader: int, epoch: int, isr: tuple[int, ...]
 @given(st.dictionaries(st.integers(0, 20), st.builds(ReplicaAssignment, ids, ids, ids), max_size=12))
 def test_an_assignment_survives_its_node_in_order_of_partitions(partitions: dict[int, ReplicaAssignment]):
     """Round trip; numbers, not strings, decide the order."""
-    found = nodes.read_topic(nodes.topic_data(partitions))
+    found = nodes.read_topic(nodes.topic_data(partitions, "t-0"))
 
     assert found == partitions
     assert list(found) == sorted(partitions)

@@ -216,7 +216,7 @@ def test_a_failed_log_directory_is_told_with_what_lay_there() -> None:
 
 def test_a_log_left_over_that_keeps_its_broker_out_is_told() -> None:
     """Nobody but an operator removes it."""
-    assert told((1, "b3", LogOfAnotherTopic(topic="t", partition=1, topic_id=9, topic_id_of_log=4))) == [
+    assert told((1, "b3", LogOfAnotherTopic(topic="t", partition=1, topic_id="9", topic_id_of_log="4"))) == [
         "00:01.000 b3 does not replicate t-1: its log is of a deleted topic of that name (INCONSISTENT_TOPIC_ID)"
     ]
 

@@ -58,11 +58,11 @@ def cached(topics: Topics, request: UpdateMetadata) -> tuple[tuple[TopicMetadata
     return tuple(found), tuple(absent)
 
 
-def _topic(topic: str, topic_id: int, rows: tuple[PartitionMetadata, ...]) -> TopicMetadata:
+def _topic(topic: str, topic_id: str, rows: tuple[PartitionMetadata, ...]) -> TopicMetadata:
     return TopicMetadata(error=ErrorCode.NONE, topic=topic, topic_id=topic_id, partitions=rows)
 
 
-def _id_after(known: TopicMetadata | None, state_of_request: UpdateMetadataPartition | None) -> int:
+def _id_after(known: TopicMetadata | None, state_of_request: UpdateMetadataPartition | None) -> str:
     """The topic id after a request: the request's id, even if absent (2.8 and 3.0 keep the known id then).
 
     Source: ``ZkMetadataCache.updateMetadata``, 3.1.2.

@@ -221,9 +221,9 @@ def epoch_entry(epoch: int, start_offset: int) -> Record:
     return _EPOCH_KEY, _EPOCH.pack(epoch, start_offset)
 
 
-def topic_id_entry(topic_id: int) -> Record:
+def topic_id_entry(topic_id: str) -> Record:
     """The journal's entry with the topic's id."""
-    return _TOPIC_ID_KEY, _OFFSET.pack(topic_id)
+    return _TOPIC_ID_KEY, topic_id.encode()
 
 
 DELETED_ENTRY: Record = (_DELETED_KEY, b"")
@@ -250,7 +250,7 @@ def restored(records: Iterable[Record]) -> ReplicaLog | None:
         elif key == _EMPTIED_KEY:
             log.begin_at(*_OFFSET.unpack(value))
         elif key == _TOPIC_ID_KEY:
-            (log.topic_id,) = _OFFSET.unpack(value)
+            log.topic_id = value.decode()
         elif key == _EPOCH_KEY:
             log.epochs.assign(*_EPOCH.unpack(value))
         else:

@@ -33,7 +33,7 @@ class TopicLayout:
     """The node ids of the leaders; negative: no leader."""
     epochs: "array[int]"
     replicas: tuple[tuple[int, ...], ...]
-    topic_id: int = NO_TOPIC_ID
+    topic_id: str = NO_TOPIC_ID
 
     @property
     def count(self) -> int:
@@ -87,7 +87,7 @@ class LastSeen:
     def __init__(self, rules: MetadataRules) -> None:
         self._rules = rules
         self._epochs: dict[str, array[int]] = {}
-        self._ids: dict[str, int] = {}
+        self._ids: dict[str, str] = {}
         """The ids of topics without a usable partition in the last response."""
 
     def current_leader(self, cluster: KnownCluster, topic: str, partition: int) -> tuple[ActorName | None, int]:
@@ -127,7 +127,7 @@ class LastSeen:
         racks = {broker.node_id: broker.rack for broker in reply.brokers if broker.rack}
         reliable = version >= self._rules.epochs_since
         topics: dict[str, TopicLayout] = {}
-        ids: dict[str, int] = {}
+        ids: dict[str, str] = {}
         epochs: dict[str, array[int]] = {}
         for topic in reply.topics:
             if topic.error is not ErrorCode.NONE:
@@ -159,7 +159,7 @@ class LastSeen:
             return self._epochs[topic]
         return known.topics[topic].epochs if topic in known.topics else None
 
-    def _former_id(self, topic: str, before: TopicLayout | None) -> int:
+    def _former_id(self, topic: str, before: TopicLayout | None) -> str:
         """The topic's id in the last response; none if the topic was missing. Source: ``MetadataCache.topicIds``."""
         return before.topic_id if before is not None else self._ids.get(topic, NO_TOPIC_ID)
 

@@ -73,8 +73,8 @@ class ControllerContext:
         """Registered brokers as last read, including brokers in controlled shutdown; ascending ids."""
         self.shutting_down: dict[int, None] = {}
         self.topics: dict[str, dict[int, ReplicaAssignment]] = {}
-        self.topic_ids: dict[str, int] = {}
-        """Topic -> the zxid that created the topic's node. The zxid distinguishes topics that had the same name."""
+        self.topic_ids: dict[str, str] = {}
+        """Topic -> the id in the topic's node, which distinguishes topics that had the same name."""
         self.leadership: dict[TopicPartition, Leadership] = {}
         self.partition_phases: dict[TopicPartition, PartitionPhase] = {}
         self.replica_phases: dict[PartitionReplica, ReplicaPhase] = {}

@@ -21,7 +21,7 @@ from kemu.actors.controller.dispatch import Moment
 from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.controller.transactions import ThreadBusy, Work, ask, ask_one, children, create, delete
 from kemu.protocol.draws import DrawName
-from kemu.protocol.nodes import DELETE_TOPICS, ISR_CHANGES, LOG_DIR_EVENTS, TOPICS, read_topic
+from kemu.protocol.nodes import DELETE_TOPICS, ISR_CHANGES, LOG_DIR_EVENTS, TOPICS, read_topic, read_topic_id
 from kemu.protocol.notes.replication import ControllerReady
 
 ANNOUNCEMENTS = (ISR_CHANGES, LOG_DIR_EVENTS)
@@ -72,7 +72,7 @@ class Failover:
         found = yield from self._machine.topics.read_topics(listed.children)
         for topic, result in found.items():
             context.topics.setdefault(topic, {})
-            context.topic_ids[topic] = result.czxid
+            context.topic_ids[topic] = read_topic_id(result.data)
             for number, assignment in read_topic(result.data).items():
                 context.assign((topic, number), assignment)
                 if assignment.is_being_reassigned:

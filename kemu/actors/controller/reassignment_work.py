@@ -45,7 +45,9 @@ class ReassignmentWork:
     def write(self, topics: Iterable[str]) -> Work[None]:
         """Write the assignments in memory to the store."""
         context = self._machine.context
-        ops = [set_data(topic_path(topic), topic_data(context.topics[topic])) for topic in topics]
+        ops = [
+            set_data(topic_path(topic), topic_data(context.topics[topic], context.topic_ids[topic])) for topic in topics
+        ]
         for result in (yield from self._machine.store.write(ops)):
             expect(result)
 

@@ -54,6 +54,7 @@ from kemu.protocol.nodes import (
     delete_path,
     read_partitions,
     read_topic,
+    read_topic_id,
     topic_config_path,
     topic_data,
     topic_path,
@@ -75,6 +76,8 @@ class TopicChanges:
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
+        self._ids = 0
+        """Number of drawn topic ids."""
 
     def subscribe(self, to: Dispatch) -> None:
         """Subscribe to nodes written by admins and tools, to admins' requests, and to the leader rebalance."""
@@ -103,7 +106,7 @@ class TopicChanges:
         for topic, result in found.items():
             assignments = read_topic(result.data)
             context.topics.setdefault(topic, {})
-            context.topic_ids[topic] = result.czxid
+            context.topic_ids[topic] = read_topic_id(result.data)
             for number, assignment in assignments.items():
                 context.assign((topic, number), assignment)
             self._machine.note(TopicCreated(topic=topic, partitions=len(assignments), incarnation=result.czxid))
@@ -125,7 +128,7 @@ class TopicChanges:
         if not added:
             return
         if context.is_queued_for_deletion(topic) and machine.rules.deleted_topics_take_no_partitions:
-            restored = topic_data(context.topics[topic])
+            restored = topic_data(context.topics[topic], context.topic_ids[topic])
             yield from machine.store.write([set_data(topic_path(topic), restored)])
             return
         for number, assignment in added.items():
@@ -249,14 +252,21 @@ class TopicChanges:
         return DelayedReply(awaited, request.timeout_ms, lambda late: CreateTopicsReply(topics=_rows(outcomes, late)))
 
     def _create_topic(self, topic: NewTopic, made_before: Iterable[Hashable]) -> Work[tuple[ErrorCode, str, int]]:
-        """Write a topic's node; returns the error, or the number of its partitions."""
+        """Write a topic's node; returns the error, or the number of its partitions.
+
+        The node has an id in every release. In Kafka, the first controller of 2.8 adds an id to older nodes
+        (``KafkaZkClient.setTopicIds``). Source: ``AdminZkClient.writeTopicPartitionAssignment`` (3.4).
+        """
         error, why, assignments = self._planned(topic, made_before)
         if error is not ErrorCode.NONE:
             return error, why, 0
         if topic.configs:
             settings = {entry.name: entry.value for entry in topic.configs}
             yield from self._machine.configs.write(topic_config_path(topic.name), settings)
-        (made,) = yield from self._machine.store.write([create(topic_path(topic.name), topic_data(assignments))])
+        self._ids += 1
+        topic_id = self._machine.draws.identity(f"{topic.name}-{self._machine.context.epoch}-{self._ids}")
+        data = topic_data(assignments, topic_id)
+        (made,) = yield from self._machine.store.write([create(topic_path(topic.name), data)])
         if made.code is StoreCode.NODE_EXISTS:
             return ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name}", 0
         expect(made)
@@ -352,7 +362,7 @@ class TopicChanges:
             except CannotPlace as error:
                 return ErrorCode.INVALID_REPLICATION_FACTOR, str(error), ()
         new = {len(known) + index: ReplicaAssignment(replicas) for index, replicas in enumerate(rows)}
-        grown = topic_data({**known, **new})
+        grown = topic_data({**known, **new}, read_topic_id(stored.data))
         (written,) = yield from self._machine.store.write([set_data(topic_path(topic.name), grown)])
         expect(written)
         return ErrorCode.NONE, "", tuple(new)

@@ -148,9 +148,10 @@ class ReplicatedCluster(Cluster):
         return {node: spec.rack_of(node) for node in brokers} if spec.racks else None
 
     def _seed(self) -> None:
-        nodes = []
+        nodes, ids = [], Drawn(self.world.choices, self.draws, "topics")
         for topic, replicas in self.assignments.items():
-            nodes.append((topic_path(topic), _topic_node(replicas)))
+            rows = {number: ReplicaAssignment(each) for number, each in enumerate(replicas)}
+            nodes.append((topic_path(topic), topic_data(rows, ids.identity(f"{topic}-0"))))
             nodes += self._config_nodes(topic)
         self.world.tell(STORE, SeedNodes(nodes=tuple(nodes)))
 
@@ -504,7 +505,3 @@ class _Appearance:
 
     def __call__(self) -> None:
         self._cluster.appeared(self._topic, self._replicas, is_new=self._is_new)
-
-
-def _topic_node(replicas: tuple[tuple[int, ...], ...]) -> bytes:
-    return topic_data({number: ReplicaAssignment(each) for number, each in enumerate(replicas)})

@@ -22,7 +22,7 @@ NO_LEADER = -1
 """The leader of a partition that has no leader at the moment."""
 LEADER_DURING_DELETE = -2
 """The leader in UpdateMetadata of a partition whose topic is being deleted."""
-NO_TOPIC_ID = 0
+NO_TOPIC_ID = ""
 """The topic id in a request that is too old for topic ids, and of a log without a topic id."""
 NO_EPOCH = -1
 """The leader epoch in StopReplica without a known leadership, or in a version without leader epochs."""
@@ -40,8 +40,8 @@ class LeaderAndIsrPartition:
 
     ``zk_version``: the version of the partition's state node, which the leader needs to change the ISR.
     ``is_new``: the replica has no log yet. If False, a broker with a failed directory must not create a log.
-    ``topic_id``: distinguishes topics of the same name (KIP-516). The id is the zxid of the topic's node in the store.
-    Kafka writes a random UUID into the node, and sends the UUID once for all partitions of a topic.
+    ``topic_id``: the UUID in the topic's node, which distinguishes topics of the same name (KIP-516). Kafka sends the
+    id once for all partitions of a topic.
     """
 
     topic_name: str
@@ -55,7 +55,7 @@ class LeaderAndIsrPartition:
     adding_replicas: tuple[int, ...] = since(3, default=(), ignorable=True)
     removing_replicas: tuple[int, ...] = since(3, default=(), ignorable=True)
     is_new: bool = since(1, default=False, ignorable=True)
-    topic_id: int = since(5, default=NO_TOPIC_ID, ignorable=True)
+    topic_id: str = since(5, default=NO_TOPIC_ID, ignorable=True)
 
 
 @struct
@@ -160,7 +160,7 @@ class UpdateMetadataPartition:
     zk_version: int
     replicas: tuple[int, ...]
     offline_replicas: tuple[int, ...] = since(4, default=(), ignorable=True)
-    topic_id: int = since(7, default=NO_TOPIC_ID, ignorable=True)
+    topic_id: str = since(7, default=NO_TOPIC_ID, ignorable=True)
 
 
 @struct

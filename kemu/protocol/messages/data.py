@@ -44,11 +44,11 @@ class PartitionMetadata:
 
 @struct
 class TopicMetadata:
-    """A topic's partitions, by number. ``topic_id``: distinguishes topics of the same name (KIP-516); 0: unknown."""
+    """A topic's partitions, by number. ``topic_id``: distinguishes topics of the same name (KIP-516); "": unknown."""
 
     error: ErrorCode
     topic: str
-    topic_id: int = since(10, default=0, ignorable=True)
+    topic_id: str = since(10, default="", ignorable=True)
     partitions: tuple[PartitionMetadata, ...]
 
 

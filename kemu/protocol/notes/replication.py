@@ -467,8 +467,8 @@ class LogOfAnotherTopic:
 
     topic: str
     partition: int
-    topic_id: int
-    topic_id_of_log: int
+    topic_id: str
+    topic_id_of_log: str
 
 
 @value

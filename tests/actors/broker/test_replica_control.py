@@ -66,21 +66,21 @@ def test_a_log_of_another_topic_of_that_name_keeps_its_broker_out():
     """KIP-516: INCONSISTENT_TOPIC_ID; the log keeps its topic id over a restart, until it is deleted."""
     bench = Bench()
     bench.elect(0, (0, 1, 2), to=())
-    first = bench.tell_state("b0", topic_id=7)
-    again = bench.tell_state("b0", topic_id=8, leader_epoch=9)
+    first = bench.tell_state("b0", topic_id="7")
+    again = bench.tell_state("b0", topic_id="8", leader_epoch=9)
     bench.settle(S)
     bench.crash("b0")
     bench.start("b0")
-    after = bench.tell_state("b0", topic_id=8, leader_epoch=9)
+    after = bench.tell_state("b0", topic_id="8", leader_epoch=9)
     notes = [note for name, note in bench.notes if name == "b0" and isinstance(note, LogOfAnotherTopic)]
 
     errors = [row.error_code for reply in (first, again, after) for row in reply.partition_errors]
     assert errors == [ErrorCode.NONE, ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID]
-    assert notes == [LogOfAnotherTopic(topic="t", partition=0, topic_id=8, topic_id_of_log=7)] * 2
+    assert notes == [LogOfAnotherTopic(topic="t", partition=0, topic_id="8", topic_id_of_log="7")] * 2
     assert bench.replica("b0").role is Role.IDLE
 
 
-@pytest.mark.parametrize("topic_ids", [(0, 8), (7, 0)], ids=["of no topic yet", "a controller that knows none"])
+@pytest.mark.parametrize("topic_ids", [("", "8"), ("7", "")], ids=["of no topic yet", "a controller that knows none"])
 def test_without_topic_ids_on_both_sides_a_log_left_over_is_taken_for_the_new_topics(topic_ids):
     """Before inter.broker.protocol.version 2.8 LeaderAndIsr has no topic ids."""
     bench = Bench()

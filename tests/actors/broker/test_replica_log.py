@@ -153,11 +153,11 @@ def test_consumers_read_below_the_high_watermark_only():
 
 def test_a_log_knows_its_topic_until_it_is_deleted():
     """Kafka's ``partition.metadata`` is in the log's directory, and is deleted with it (KIP-516)."""
-    kept = restored([topic_id_entry(7), epoch_entry(0, 0), emptied_entry(5), truncation_entry(5)])
-    fresh = restored([topic_id_entry(7), DELETED_ENTRY, epoch_entry(0, 0)])
+    kept = restored([topic_id_entry("7"), epoch_entry(0, 0), emptied_entry(5), truncation_entry(5)])
+    fresh = restored([topic_id_entry("7"), DELETED_ENTRY, epoch_entry(0, 0)])
 
-    assert kept is not None and kept.topic_id == 7
-    assert fresh is not None and fresh.topic_id == 0
+    assert kept is not None and kept.topic_id == "7"
+    assert fresh is not None and fresh.topic_id == ""
 
 
 @given(st.integers(1, 9), st.booleans())
@@ -167,7 +167,7 @@ def test_a_disk_is_told_by_a_journals_entries_which_batches_it_writes(count: int
     log.take(batch(log, 4, 0))
     one = batch(log, count, 1, contents)
 
-    others = (truncation_entry(2), emptied_entry(3), epoch_entry(1, 4), topic_id_entry(7), DELETED_ENTRY)
+    others = (truncation_entry(2), emptied_entry(3), epoch_entry(1, 4), topic_id_entry("7"), DELETED_ENTRY)
     told = [batch_of(record) for record in (*batch_entry(one), *others)]
 
     (found,) = [each for each in told if each is not None]

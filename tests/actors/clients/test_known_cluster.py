@@ -16,7 +16,7 @@ NONE = ErrorCode.NONE
 BROKERS = tuple(BrokerMetadata(node_id=node, host=f"b{node}") for node in range(3))
 
 
-def told(rows: Iterable[tuple[int, int, int]], topic_id: int = 0, topic: str = "t") -> TopicMetadata:
+def told(rows: Iterable[tuple[int, int, int]], topic_id: str = "", topic: str = "t") -> TopicMetadata:
     """A topic of (partition, leader, epoch)."""
     partitions = tuple(
         PartitionMetadata(error=NONE, partition=number, leader=leader, leader_epoch=epoch, replicas=(), isr=())
@@ -88,26 +88,26 @@ def test_a_topic_that_was_gone_is_passed_over_while_its_epochs_are_older():
 def test_a_topic_of_another_id_begins_anew(between: tuple[TopicMetadata, ...]):
     """Also if the former id was forgotten meanwhile (2.8.2, 3.0.1)."""
     client = Client()
-    client.hears(told([(0, 1, 5)], topic_id=7))
+    client.hears(told([(0, 1, 5)], topic_id="7"))
     for topic in between:
         client.hears(topic)
-    client.hears(told([(0, 2, 0)], topic_id=8))
+    client.hears(told([(0, 2, 0)], topic_id="8"))
     assert client.leader() == ("b2", 0)
 
-    client.hears(told([(0, 1, 1)], topic_id=8))
-    client.hears(told([(0, 2, 0)], topic_id=8))
+    client.hears(told([(0, 1, 1)], topic_id="8"))
+    client.hears(told([(0, 2, 0)], topic_id="8"))
     assert client.leader() == ("b1", 1)
 
 
 def test_before_2_8_2_a_topic_of_another_id_is_passed_over_too():
     """``Metadata.updateLatestMetadata`` 2.8.1 looks at epochs alone (KAFKA-12257)."""
     client = Client(METADATA_2_4)
-    client.hears(told([(0, 1, 5)], topic_id=7))
+    client.hears(told([(0, 1, 5)], topic_id="7"))
     client.hears(GONE)
-    client.hears(told([(0, 2, 0)], topic_id=8))
+    client.hears(told([(0, 2, 0)], topic_id="8"))
 
     assert client.leader() == (None, 5) and client.count() is None
-    client.hears(told([(0, 2, 4)], topic_id=8))
+    client.hears(told([(0, 2, 4)], topic_id="8"))
     assert client.leader() == (None, 5)
 
 
@@ -167,12 +167,12 @@ class AsKafka:
     def __init__(self) -> None:
         self.seen: dict[int, int] = {}
         self.cached: dict[int, tuple[int, int]] = {}
-        self.topic_id = 0
+        self.topic_id = ""
 
     def hears(self, topic: TopicMetadata) -> None:
         after: dict[int, tuple[int, int]] = {}
         for row in topic.partitions:
-            new = topic.topic_id not in (0, self.topic_id)
+            new = topic.topic_id not in ("", self.topic_id)
             if new or row.leader_epoch >= self.seen.get(row.partition, -1):
                 self.seen[row.partition] = row.leader_epoch
                 after[row.partition] = row.leader, row.leader_epoch
@@ -188,7 +188,9 @@ class AsKafka:
 
 ROWS = st.dictionaries(st.integers(0, 3), st.tuples(st.integers(0, 2), st.integers(0, 200)), max_size=4)
 TOLD = st.builds(
-    lambda rows, topic_id: told([(number, *rows[number]) for number in sorted(rows)], topic_id), ROWS, st.integers(0, 2)
+    lambda rows, topic_id: told([(number, *rows[number]) for number in sorted(rows)], topic_id),
+    ROWS,
+    st.sampled_from(["", "1", "2"]),
 )
 ANSWERS = st.lists(st.just(GONE) | TOLD, max_size=8)
 

@@ -257,7 +257,7 @@ class ControlWorld(DataWorld):
 
     def put_topic(self, name: str, *rows: tuple[int, ...]) -> None:
         """Write a topic's node."""
-        self.put(f"/brokers/topics/{name}", topic_data(_assignments(rows)))
+        self.put(f"/brokers/topics/{name}", topic_data(_assignments(rows), f"{name}-0"))
 
     # --- requests ----------------------------------------------------------------------------------------------
 

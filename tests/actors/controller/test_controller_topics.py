@@ -34,6 +34,7 @@ from kemu.protocol.nodes import (
     broker_path,
     config_data,
     read_topic,
+    read_topic_id,
     topic_config_path,
     topic_data,
     topic_path,
@@ -218,6 +219,27 @@ def test_an_admin_without_time_is_answered_at_once():
     assert _errors(reply) == [ErrorCode.REQUEST_TIMED_OUT]
     world.run(200)
     assert world.state("t").leader >= 0
+
+
+def test_a_topic_keeps_its_id_while_it_grows_and_gets_another_when_it_is_created_again():
+    """KIP-516, ``AdminZkClient.writeTopicPartitionAssignment`` (3.4)."""
+    world = ControlWorld(2)
+    create = CreateTopics(topics=(NewTopic(name="t", num_partitions=1, replication_factor=1),))
+
+    def topic_id() -> str:
+        return read_topic_id(world.node(topic_path("t")) or b"{}")
+
+    world.ask(create, 7)
+    first = topic_id()
+    world.ask(CreatePartitions(topics=(MorePartitions(name="t", count=3),)), 3)
+    assert len(read_topic(world.node(topic_path("t")) or b"")) == 3
+    assert topic_id() == first != ""
+    assert {row.topic_id for row in world.broker(0).metadata.values()} == {first}
+
+    world.ask(DeleteTopics(topic_names=("t",)), 6)
+    world.run(200)
+    world.ask(create, 7)
+    assert topic_id() not in ("", first)
 
 
 def test_a_topic_grows_from_what_stands_in_the_store():

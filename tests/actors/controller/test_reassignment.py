@@ -23,6 +23,7 @@ from kemu.protocol.nodes import (
     ReplicaAssignment,
     read_reassignments,
     read_topic,
+    read_topic_id,
     reassignments_data,
     state_data,
     state_path,
@@ -102,6 +103,7 @@ class Moves:
     def assignments(self) -> dict[int, ReplicaAssignment]:
         """The assignments in the store; none when the topic is deleted."""
         data = self.world.node(topic_path("t"))
+        assert data is None or read_topic_id(data) == "t-0", "a reassignment keeps the topic's id"
         return read_topic(data) if data is not None else {}
 
     def sync(self) -> bool:

@@ -6,7 +6,7 @@ from kemu.emulator.checkers.membership import MembershipRules
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.checkers.reassignment import ReassignmentChecker
 from kemu.emulator.facts import CoreHealed, DiskTailLost, FaultApplied, HostStarted, RunStarted
-from kemu.emulator.judging import judge
+from kemu.emulator.judging import Judging, judge
 from kemu.emulator.watching.epoch_log import EpochLog
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.progress import HeldPosition, pieces_of
@@ -135,6 +135,24 @@ def test_in_a_core_that_cannot_get_well_members_need_not_hear_of_what_a_log_lost
 
     judgement = judge(story.facts, ended_us=story.at_us, checkers=(NoLostRecord(),))
     assert [each.kind for each in judgement.violations] == found
+
+
+@pytest.mark.parametrize(("cut", "satisfied"), [(True, False), (False, True)])
+def test_a_run_is_not_over_while_a_member_has_to_learn_what_a_log_lost(cut: bool, satisfied: bool) -> None:
+    """A fetch that a paused leader received fails after request.timeout.ms; then the member asks the next leader."""
+    story = Story("c1")
+    story.form(c1="0")
+    story.process("c1", 0, 0, 6)
+    if cut:
+        story.by("b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=6, leader_epoch=2))
+        story.append(0, 6, 4)
+    story.committed("c1", 0, 10)
+
+    checker = NoLostRecord()
+    judging = Judging([checker])
+    for seen in story.facts:
+        judging.see(seen)
+    assert checker.satisfied is satisfied
 
 
 @pytest.mark.parametrize(("seconds", "found"), [(1, []), (3, ["too-many-replicas"])])

@@ -178,6 +178,21 @@ def test_a_range_that_its_coordinator_could_not_tell_of_is_told_by_the_next_one(
     assert kinds(never_told) == ["outside-range"]
 
 
+def test_a_range_that_only_the_log_tells_of_is_worked_off_too() -> None:
+    """Its coordinator could not tell of it; a range that nobody told of is nobody's."""
+    told, never_told = Told().recovered(), Told().recovered()
+    told.loads((70, 120), (120, 200), position=told.position + 1)
+    for story in (told, never_told):
+        story.did(range_notes.RangeProcessed, 70, 120)
+        story.second_commits(120)
+        story.heal()
+        story.wait(61)
+        story.world()
+
+    assert kinds(told) == ["range-left-open"]
+    assert kinds(never_told) == []
+
+
 def test_commits_that_do_not_rise() -> None:
     """J2; the same offset once more by the same member is a request that was repeated."""
     story = Told().recovered()
@@ -322,6 +337,38 @@ def test_a_range_that_was_worked_off_and_whose_commit_the_log_lost() -> None:
 
     assert kinds(worked) == []
     assert kinds(only_read) == kinds(by_the_next) == ["range-left-open"]
+
+
+LOST_TAIL = DiskTailLost(host=BROKER, log=f"{OFFSETS_TOPIC}-0", records=1, end_offset=-1)
+
+
+def test_a_commit_that_the_log_may_have_lost_is_made_again_by_the_next_owner() -> None:
+    """The log still has the commit, but its writer may be any member, as seed 56703 of the swarm showed."""
+    lost, kept = Told().recovered(), Told().recovered()
+    for story in (lost, kept):
+        story.did(range_notes.RangeProcessed, 70, 120)
+        story.second_commits(120)
+    lost.world(LOST_TAIL)
+    lost.loads((70, 120), position=lost.position, second_offset=120)
+    for story in (lost, kept):
+        story.form("c1")
+        story.own("c1")
+        story.second_commits(120)
+
+    assert kinds(lost) == []
+    assert kinds(kept) == ["commit-not-rising"]
+
+
+def test_the_second_consumer_works_on_while_it_has_yet_to_hear_that_the_log_lost_its_range() -> None:
+    """The groups' log is lost whole; the owner goes on, and works on nothing beside the range."""
+    on, beside = Told().recovered(), Told().recovered()
+    for story in (on, beside):
+        story.world(LOST_TAIL)
+    on.did(range_notes.RangeProcessed, 70, 90)
+    beside.did(range_notes.RangeProcessed, 115, 125)
+
+    assert kinds(on) == []
+    assert kinds(beside) == ["outside-range"]
 
 
 def test_a_commit_goes_back_to_where_its_partition_was_cut() -> None:

@@ -1,5 +1,7 @@
 """What the protocol allows, no checker may call wrong: each story is seen by all of them."""
 
+import pytest
+
 from kemu.emulator.checkers.group_progress import GroupDuties
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.facts import DiskTailLost, FaultApplied, HostPaused, HostResumed, TopicGrown
@@ -64,6 +66,31 @@ def test_a_group_that_its_log_lost_begins_anew_elsewhere_while_who_coordinated_i
     story.take("c2", 1, "0 1")
 
     assert "one-owner" not in story.judged()
+
+
+@pytest.mark.parametrize(("end", "found"), [(0, []), (2, ["generation 1 began although 1 was Stable before"])])
+def test_a_generation_that_was_loaded_before_it_was_committed_is_lost_and_begins_again(end: int, found: list[str]):
+    """``GroupMetadataManager.loadGroupsAndOffsets`` (3.4.1) reads to the log's end, not to the high watermark."""
+    story = Story("c1")
+    story.groups_log("b0", 0, (0, 0), end=0)
+    story.add("c1")
+    story.become("PreparingRebalance")
+    story.complete(1, "c1")
+    story.by("b0", notes.RecordsAppended(topic="__consumer_offsets", partition=0, base_offset=0, count=2))
+    story.groups_log("b1", 1, (0, 0), end=2)
+    story.load("b1/coordinator", 1, "c1")
+    story.down("b1")
+    story.start("b1")
+    story.groups_log("b1", 2, (0, 0), (2, end), end=end)
+    story.coordinator, story.state, story.generation = "b1/coordinator", "Empty", 0
+    story.add("c1")
+    story.become("PreparingRebalance")
+    story.complete(1, "c1")
+    story.become("Stable")
+    story.take("c1", 1, "0")
+
+    said = story.judged().get("membership", [])
+    assert [each.partition(": ")[2] for each in said if "Stable before" in each] == found
 
 
 def eager_rebalance(story: Story) -> None:

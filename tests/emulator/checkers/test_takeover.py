@@ -106,7 +106,7 @@ def test_nobody_is_asked_for_a_leader_whose_whole_isr_is_away():
 def test_no_other_leader_is_owed_while_the_one_in_the_store_has_a_log_of_another_topic():
     story = led_by_b1()
     story.write_state(2, (0, 1, 2))
-    story.by("b2", LogOfAnotherTopic(topic=story.topic, partition=0, topic_id=2, topic_id_of_log=1))
+    story.by("b2", LogOfAnotherTopic(topic=story.topic, partition=0, topic_id="2", topic_id_of_log="1"))
     time_passes(story, 3 * BOUND_S)
     story.heal()
 

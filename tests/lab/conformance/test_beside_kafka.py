@@ -49,6 +49,15 @@ def test_the_facts_kept_of_a_plan_are_whole(plan: str) -> None:
     assert course.requests["JoinGroup"] >= sum(len(seen.members) for seen in course.rebalances)
 
 
+@pytest.mark.parametrize("name", plans.plans_in(plans.NEW))
+def test_the_times_of_a_further_plan_are_in_order(name: str) -> None:
+    """A group that is deleted has generation 1 again, with times of its own."""
+    course = plans.read_course(plans.NEW, name)
+
+    for seen in course.rebalances:
+        assert seen.stable_ms is None or seen.stable_ms >= seen.joined_ms >= (seen.began_ms or 0)
+
+
 @cache
 def run_of(plan: str, seed: int) -> Course:
     """One run of a plan at the times of its recording."""

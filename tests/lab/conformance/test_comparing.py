@@ -101,6 +101,18 @@ def test_totals_of_each_member_and_api_are_exact(commits: int) -> None:
     assert row(ours, [ours] * 40, "c1 OffsetCommit").standing is RowMark.AGREES
 
 
+@pytest.mark.parametrize(("runs_each", "standing"), [(3, RowMark.AGREES), (4, RowMark.DIFFERS)])
+def test_a_count_that_no_run_has_differs_once_each_value_has_four_runs(runs_each: int, standing: RowMark) -> None:
+    """Of 1, 2, 4 and 5 lookups in twelve runs, 3 is only unseen; in sixteen runs, 3 does not occur."""
+    counts = [1, 2, 4, 5] * runs_each
+    runs = [course(1_000, told=[("FindCoordinator", count)]) for count in counts]
+    between = course(1_000, told=[("FindCoordinator", 3)])
+    outside = course(1_000, told=[("FindCoordinator", 6)])
+
+    assert row(between, runs, "c1 FindCoordinator").standing is standing
+    assert row(outside, runs, "c1 FindCoordinator").standing is RowMark.DIFFERS
+
+
 def test_errors_of_an_api_are_exact_whichever_side_has_them() -> None:
     quiet, loud = course(1_000), course(1_000, errors={"Heartbeat UNKNOWN_MEMBER_ID": 1})
 
@@ -229,6 +241,17 @@ def test_an_outlier_is_chance_within_a_bound_and_if_there_are_few() -> None:
     assert standing(one)["rebalance 1"] is RowMark.CHANCE
     assert standing(far)["rebalance 1"] is RowMark.DIFFERS
     assert set(standing(three).values()) == {RowMark.DIFFERS}
+
+
+def test_an_outlier_of_ten_runs_is_chance_and_a_count_that_every_run_has_is_none() -> None:
+    """Ten runs have at most ten values of a duration, and 2 of 11 values lie outside ten runs."""
+    runs = [course(1_000 + 5 * step, down_ms=5 * step + 500, told=[("OffsetCommit", 8)]) for step in range(10)]
+
+    (late,) = allow_for_chance([compare(course(1_060, down_ms=520, told=[("OffsetCommit", 8)]), runs, excuses=())])
+    (fewer,) = allow_for_chance([compare(course(1_020, down_ms=520, told=[("OffsetCommit", 7)]), runs, excuses=())])
+
+    assert {each.name: each.standing for each in late.rows}["rebalance 1"] is RowMark.CHANCE
+    assert [each.name for each in differing([fewer])] == ["c1 OffsetCommit", "c1 coordinator, between"]
 
 
 @pytest.mark.parametrize(("rows", "expected", "most"), [(0, 0.0, 0), (3, 0.015, 1), (100, 1.0, 4), (70, 7.0, 13)])
