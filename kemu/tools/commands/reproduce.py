@@ -8,6 +8,7 @@ import click
 
 from kemu.emulator.text.tables import printable
 from kemu.tools.diagnosis.reproduce import Reproduction, RowDifference, reproduce, run_reproduction
+from kemu.tools.estimate import ask_before
 from kemu.tools.files import check_out, write_text
 from kemu.tools.incident.incident import Incident
 from kemu.tools.incident.sources import read_incident
@@ -33,6 +34,7 @@ def reproduce_command(files: tuple[str, ...], group: str, out: Path | None, form
         click.echo(printable(line), err=True)
     incident = Incident(read.events)
     found = reproduce(incident, group)
+    ask_before([(found.scenario, 1)], 1)
     equal, differences = run_reproduction(found, incident.generations)
     if out is not None:
         write_text(out, found.toml)

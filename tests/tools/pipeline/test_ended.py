@@ -78,6 +78,7 @@ class Endings:
         log = self.root / f"{number.name}.log"
         process = started(*KEMU, *self.words, *more, log=log, cwd=self.root)
         wait_until(lambda: process.poll() is not None or moment(), SLOWEST_S, number.name)
+        assert process.poll() is None, log.read_text()
         (os.killpg if number in TO_ALL else os.kill)(process.pid, number)
         code = process.wait(timeout=SLOWEST_S)
         self._note(number.name, code, log.read_text(), process.pid)
