@@ -35,9 +35,9 @@ def reproduce_command(files: tuple[str, ...], group: str, out: Path | None, form
     incident = Incident(read.events)
     found = reproduce(incident, group)
     ask_before([(found.scenario, 1)], 1)
-    equal, differences = run_reproduction(found, incident.generations)
     if out is not None:
-        write_text(out, found.toml)
+        write_text(out, found.toml, files)
+    equal, differences = run_reproduction(found, incident.generations)
     if form == "json":
         click.echo(json.dumps(as_json(found, equal, differences), indent=2, default=str))
         return

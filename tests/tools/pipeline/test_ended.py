@@ -41,7 +41,7 @@ from tests.tools.pipeline.processes import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DURATIONS = [f"{seconds}s" for seconds in range(150, 166)]
+DURATIONS = [f"{seconds}s" for seconds in range(60, 76)]
 """One cell for each, and so one chunk for each."""
 TO_ALL = {signal.SIGINT, signal.SIGHUP, signal.SIGKILL}
 """Ctrl-C, a closed terminal and a power cut reach all processes; ``kill`` reaches one."""
@@ -75,10 +75,10 @@ class Endings:
 
     def signal(self, number: signal.Signals, moment: Callable[[], bool], *more: str) -> None:
         """Send a signal at a moment."""
-        log = self.root / f"{number.name}.log"
+        log, before = self.root / f"{number.name}.log", self._kept()
         process = started(*KEMU, *self.words, *more, log=log, cwd=self.root)
         wait_until(lambda: process.poll() is not None or moment(), SLOWEST_S, number.name)
-        assert process.poll() is None, log.read_text()
+        assert process.poll() is None, f"{number.name}: {before} and {self._kept()} kept: {log.read_text()}"
         (os.killpg if number in TO_ALL else os.kill)(process.pid, number)
         code = process.wait(timeout=SLOWEST_S)
         self._note(number.name, code, log.read_text(), process.pid)
