@@ -35,8 +35,14 @@ def end_started() -> None:
         process.wait()
 
 
+def as_in_a_terminal() -> None:
+    """Let Ctrl-C interrupt a process, also if the tests run in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def started(*arguments: str, log: Path, **more: Any) -> subprocess.Popen[bytes]:
     """A process of its own group, its output in a file."""
+    more.setdefault("preexec_fn", as_in_a_terminal)
     with log.open("wb") as file:
         process = subprocess.Popen(
             arguments, stdout=file, stderr=subprocess.STDOUT, start_new_session=True, env=environment(), **more
