@@ -146,6 +146,8 @@ def read_all(path: Path) -> None:
         for windows in (around, [Window(100, 110)], [Window(from_us=2_000_000, to_us=2_010_000)]):
             for _ in entries_of(trace, windows):
                 pass
+        for _ in entries_of(trace, [Window()], ("c1", "b0")):
+            pass
         for _ in entries_of(trace):
             pass
         replay(trace)
@@ -236,12 +238,16 @@ def _indexed(made: IndexBuilder | None, rows: list[Any], offset: int, packet: in
     for row in rows:
         if row[0] == STEP:
             made.steps_of[row[3]] += 1
+        elif row[0] == PACKET and row[1] > packet:
+            packet = row[1]
         elif row[0] == PACKET:
-            packet = max(packet, row[1])
+            made.about(row[3], row[4])
         elif row[0] == FACT:
             made.fact(from_row(row[3]))
         elif row[0] in (VIOLATION, BROKEN):
             made.finding()
+            if row[0] == BROKEN:
+                made.about(row[3])
     return packet
 
 
@@ -724,7 +730,9 @@ def main(surface: str, count: int, first: int | None, file: Path | None) -> None
                 try_batch(fuzzer, name, all_counts[name], min(batch, left[name]))
                 if file is not None:
                     known[code] = {each: asdict(counts) for each, counts in all_counts.items()}
-                    file.write_text(json.dumps(known, indent=1))
+                    fresh = file.with_name(f".{file.name}")
+                    fresh.write_text(json.dumps(known, indent=1))
+                    fresh.replace(file)  # an interrupt leaves whole counts
     for name in wanted:
         click.echo(f"{name}: {all_counts[name].text()}")
     if surface == "all":

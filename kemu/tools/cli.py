@@ -97,7 +97,10 @@ _LOADING = {
     "import",
 }
 """Commands that read a scenario from a file, which may name code of the user."""
-_ASKING = {"run", "compare", "scale", "swarm", "explore", "shrink", "bugs", "coverage", "campaign"}
+_ASKING = {
+    *("run", "compare", "scale", "advise", "swarm", "explore", "shrink", "bugs", "reproduce", "replay", "history"),
+    *("coverage", "campaign"),
+}
 """Commands that ask before runs that cost much."""
 _CLASS = re.compile(r"[\w.]+:\w+")
 """A class in the command line: the user names it, so it may be loaded."""

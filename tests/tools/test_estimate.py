@@ -5,11 +5,14 @@ import shlex
 from pathlib import Path
 
 import click
+import msgpack
 import pytest
 from click.testing import CliRunner
 
+from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.presets import preset_names
+from kemu.emulator.trace.blocks import blocks_of, first_block, write_block, write_magic
 from kemu.tools import estimate
 from kemu.tools.cli import kemu
 from kemu.tools.errors import BadInput
@@ -90,6 +93,10 @@ def test_no_command_of_the_pages_asks(monkeypatch: pytest.MonkeyPatch) -> None:
         ("explore", "steady-group", "--runs", "1000000"),
         ("shrink", "KAFKA-7152", "--runs", "1000000"),
         ("bugs", "--find", "--seeds", "1:100000"),
+        ("advise", "steady-group", "--seeds", "1:100000"),
+        ("history", *LONG),
+        ("replay", "long.kemu", "--rerun"),
+        ("reproduce", "long.log"),
         ("coverage", "steady-group", "--seeds", "1:900000"),
         ("campaign", "steady-group", "--seeds", "1:900000", "--out", "made"),
     ],
@@ -99,6 +106,11 @@ def test_a_command_without_a_terminal_refuses_much_work(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    inputs = {"long.kemu": write_long_trace, "long.log": write_long_log}
+    for name in words:
+        if name in inputs:
+            inputs[name](tmp_path / name)
+    given = list(tmp_path.iterdir())
 
     outcome = CliRunner().invoke(kemu, list(words))
 
@@ -106,7 +118,33 @@ def test_a_command_without_a_terminal_refuses_much_work(
     assert re.fullmatch(
         r"error: this takes (at most )?about [\d,]+ (min|h|days) and \d+\.\d GB; --yes runs it\n", outcome.stderr
     )
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == given
+
+
+def write_long_trace(path: Path) -> None:
+    """A trace from elsewhere: right checksums, and a header that names a run of days."""
+    run(with_values(load_scenario("steady-group"), ["duration=1s", "members=10"]), seed=1, loop="bare", trace=path)
+    header, *others = [payload for _, _, payload in blocks_of(path, first_block(path)) if isinstance(payload, bytes)]
+    kind, fields = msgpack.unpackb(header)
+    fields["scenario"]["duration"] = "168h"
+    with path.open("wb") as sink:
+        write_magic(sink)
+        for payload in (msgpack.packb((kind, fields)), *others):
+            write_block(sink, payload)
+
+
+def write_long_log(path: Path) -> None:
+    """A log of a broker, of two rebalances of a group in six days."""
+    lines = [
+        "[{} 12:00:00,100] INFO [GroupCoordinator 1]: Preparing to rebalance group g in state PreparingRebalance with "
+        "old generation {} (__consumer_offsets-22) (reason: Adding new member c-{}-aaaa with group instance id None) "
+        "(kafka.coordinator.group.GroupCoordinator)",
+        "[{} 12:00:03,100] INFO [GroupCoordinator 1]: Stabilized group g generation {} (__consumer_offsets-22) with "
+        "{} members (kafka.coordinator.group.GroupCoordinator)",
+    ]
+    days = (("2023-02-01", 1), ("2023-02-07", 2))
+    text = [lines[at].format(day, number + at - 1, number) for day, number in days for at in (0, 1)]
+    path.write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
 def test_a_terminal_is_asked_and_yes_answers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -462,6 +462,16 @@ def test_members_keep_their_client_ids_and_hosts(imported: Import):
     assert scenario.groups["group"].labels == ("c on /10.0.0.1", "d on /10.0.0.2", "e on /10.0.0.3")
 
 
+def test_members_keep_the_rack_of_their_properties(imported: Import):
+    """Kafka's tools print no rack. A long label keeps the rack."""
+    scenario, _, _, _ = imported(MEMBERS_4, OFFSETS_3_ALL_GROUPS, "group.id=billing\nclient.rack=eu-1a\n")
+    labels = ("b on /10.0.0.1, rack eu-1a", "my client on /10.0.0.1, rack eu-1a", "b on /10.0.0.1, rack eu-1a")
+    assert scenario.groups["billing"].labels == labels
+    long = MEMBERS_4.replace("my client", "my client" * 9)
+    scenario, _, _, _ = imported(long, OFFSETS_3_ALL_GROUPS, "group.id=billing\nclient.rack=eu-1a\n")
+    assert all(label.endswith(", rack eu-1a") for label in scenario.groups["billing"].labels)
+
+
 def test_reports_name_the_clients(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """Below the diagram of owners, and in JSON."""
     source, out = tmp_path / "groups.txt", tmp_path / "mine.toml"

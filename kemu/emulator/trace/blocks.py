@@ -16,9 +16,10 @@ from typing import BinaryIO
 MAGIC = b"kemu trace\r\n\x1a\n"
 """The magic number contains line ends and control-Z, like PNG's, so that a transfer in text mode damages the magic
 number."""
-TRACE_VERSION = 2
-"""The format version of written traces. In version 2, runs have an index (``emulator.trace.index``)."""
-READABLE = (1, TRACE_VERSION)
+TRACE_VERSION = 3
+"""The format version of written traces. Since version 2, runs have an index (``emulator.trace.index``); since version
+3, the index has the extents of each actor."""
+READABLE = (1, 2, TRACE_VERSION)
 SEARCH_BYTES = 1 << 20
 """Distance in bytes after a damaged block within which a good block is searched."""
 MOST_BLOCK_BYTES = 64 << 20

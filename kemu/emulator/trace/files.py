@@ -73,7 +73,7 @@ def _check_replaceable(path: Path) -> None:
                 start = file.read(len(MAGIC))
             if start not in (b"", MAGIC):
                 raise FileExistsError(errno.EEXIST, "the file is no trace and is not replaced", str(path))
-        if stat.S_ISLNK(kind) and path.is_file():
+        if stat.S_ISLNK(kind) and (path.is_file() or not path.exists()):
             raise FileExistsError(errno.EEXIST, "a symbolic link is not replaced: name the file", str(path))
     except FileNotFoundError:
         return

@@ -1,4 +1,4 @@
-"""The index of a run in a trace file: where steps, times, packets and violations are, so that a part can be read alone.
+"""The index of a run in a trace file: where steps, times, actors, packets and violations are, to read a part alone.
 
 The blocks of a run form *extents*. Each extent but the first begins with a step, so it can be read without the records
 before. Only the message of an arriving packet may be in an earlier extent; the index finds this extent by the packet's
@@ -11,12 +11,13 @@ import struct
 import zlib
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgpack
 
 from kemu.protocol.frozen import frozen
+from kemu.protocol.names import host_of
 
 INDEX = 7
 """Kind of the record; the kinds of other records are in ``emulator.trace.traces``."""
@@ -90,6 +91,11 @@ def windows_around(steps: Iterable[int], context: int) -> list[Window]:
     return windows
 
 
+def is_about(name: str, actors: Collection[str]) -> bool:
+    """Whether a record that names an actor or a host is about these actors or hosts; "" concerns all actors."""
+    return not name or name in actors or host_of(name) in actors
+
+
 class IndexBuilder:
     """Makes the index of a run, while the run is written or read."""
 
@@ -102,10 +108,17 @@ class IndexBuilder:
         self.steps_of: defaultdict[str, int] = defaultdict(int)
         """Actor -> number of its steps; a host of a fact has at least 0 steps."""
         self._findings: list[int] = []
+        self._steps_before: dict[str, int] = {}
+        """``steps_of`` at the beginning of the open extent."""
+        self._also: dict[str, None] = {}
+        """Names in records of the open extent that are no steps."""
+        self._extents_of: dict[str, bytearray] = {}
+        """Name -> a bit for each extent with records about the name."""
 
     def begin(self, offset: int, step: int, at_us: int, packet: int) -> None:
         """Begin an extent with a step. The fields are those of ``Extent``; a damaged file may have any numbers."""
         self._rows += _ROW.pack(*self._open, self._crc)
+        self._end_extent()
         step, at_us, packet = (max(0, min(number, LAST)) for number in (step, at_us, packet))
         self._open, self._crc = (offset, step, at_us, packet), 0
         self._extents += 1
@@ -119,24 +132,54 @@ class IndexBuilder:
         host = getattr(fact, "host", "")
         if host:
             self.steps_of.setdefault(host, 0)
+        self.about(host)
+
+    def about(self, *names: str) -> None:
+        """Note that the open extent has a record that is no step and names these actors or hosts; "" for all."""
+        self._also |= dict.fromkeys(names)
 
     def finding(self) -> None:
         """Note that the open extent has a violation, or a step that raised."""
         if self._findings[-1:] != [self._extents - 1]:
             self._findings.append(self._extents - 1)
 
+    def _end_extent(self) -> None:
+        """Set the open extent's bits of the actors with new steps, and of the other names."""
+        byte, bit = divmod(self._extents - 1, 8)
+        acted = [name for name, steps in self.steps_of.items() if steps != self._steps_before.get(name, 0)]
+        for name in (*acted, *self._also):
+            bits = self._extents_of.setdefault(name, bytearray())
+            bits.extend(bytes(max(0, byte + 1 - len(bits))))
+            bits[byte] |= 1 << bit
+        self._steps_before = dict(self.steps_of)
+        self._also = {}
+
     def payload(self) -> bytes:
         """Return the index as the payload of a block."""
+        self._end_extent()
         rows = bytes(self._rows) + _ROW.pack(*self._open, self._crc)
-        data: bytes = msgpack.packb((INDEX, rows, self.steps_of, self._findings))
+        data: bytes = msgpack.packb((INDEX, rows, self.steps_of, self._findings, self._extents_of))
+        return data
+
+    def old_payload(self) -> bytes:
+        """Return the index as traces of format version 2 have it: without the extents of names."""
+        data: bytes = msgpack.packb(msgpack.unpackb(self.payload())[:-1])
         return data
 
 
 class Index:
     """The index of a run, for searches."""
 
-    def __init__(self, rows: bytes, steps_of: Mapping[str, int], findings: Sequence[int], end: int) -> None:
+    def __init__(
+        self,
+        rows: bytes,
+        steps_of: Mapping[str, int],
+        findings: Sequence[int],
+        extents_of: Mapping[str, bytes] | None,
+        end: int,
+    ) -> None:
         self._rows = rows
+        self._extents_of = extents_of
         self.steps_of = steps_of
         """Actor -> number of its steps."""
         self.findings = findings
@@ -166,6 +209,16 @@ class Index:
         )
         return range(first, max(first, last))
 
+    def extents_about(self, actors: Collection[str]) -> list[int]:
+        """Return the extents with records about these actors or hosts; all extents in format version 2."""
+        if self._extents_of is None:
+            return [*range(len(self))]
+        found = 0
+        for name, bits in self._extents_of.items():
+            if is_about(name, actors):
+                found |= int.from_bytes(bits, "little")
+        return [number for number in range(len(self)) if found >> number & 1]
+
     def extent_of_packet(self, packet: int) -> int:
         """Return the extent whose steps may have sent a packet."""
         return max(bisect_left(range(len(self)), packet, key=lambda number: self.extent(number).packet) - 1, 0)
@@ -183,10 +236,20 @@ def index_of(payload: bytes, end: int) -> Index | None:
         row: Any = msgpack.unpackb(payload, use_list=False)
     except (ValueError, msgpack.UnpackException):
         return None
+    extents_of: dict[Any, Any] | None = None
     match row:
-        case (7, bytes(rows), dict(steps_of), tuple(findings)) if rows and len(rows) % _ROW.size == 0:
-            index = Index(rows, steps_of, findings, end)
-            names = all(type(actor) is str and type(steps) is int for actor, steps in steps_of.items())
-            numbers = all(type(number) is int and 0 <= number < len(index) for number in findings)
-            return index if names and numbers else None
-    return None
+        case (7, bytes(rows), dict(steps_of), tuple(findings)):
+            pass
+        case (7, bytes(rows), dict(steps_of), tuple(findings), dict(extents_of)):
+            pass
+        case _:
+            return None
+    if not rows or len(rows) % _ROW.size:
+        return None
+    index = Index(rows, steps_of, findings, extents_of, end)
+    good = (
+        all(type(actor) is str and type(steps) is int for actor, steps in steps_of.items())
+        and all(type(number) is int and 0 <= number < len(index) for number in findings)
+        and all(type(name) is str and type(bits) is bytes for name, bits in (extents_of or {}).items())
+    )
+    return index if good else None

@@ -93,6 +93,10 @@ class Packets:
         """Remove a packet that will not arrive."""
         self._sent.pop(packet_id, None)
 
+    def clear(self) -> None:
+        """Remove all packets; ``find`` finds them again."""
+        self._sent.clear()
+
     def take(self, packet_id: int) -> PacketInFlight:
         """Remove and return the packet that arrives.
 

@@ -15,7 +15,7 @@ which only the header names, nor on the division into blocks. A run without a fi
 import hashlib
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
@@ -47,6 +47,7 @@ from kemu.emulator.trace.index import (
     Window,
     digest_of,
     index_of,
+    is_about,
     tail_of,
 )
 from kemu.emulator.trace.rows import (
@@ -227,6 +228,8 @@ class TraceWriter:
         if row[0] > self._last_packet:
             self._last_packet = row[0]
             self.messages += 1
+        else:
+            self._index.about(row[2], row[3])
         self._pack(_PACKET_HEAD + row)
 
     def fact(self, seq: int, at_us: int, fact: object) -> None:
@@ -243,6 +246,7 @@ class TraceWriter:
     def broken(self, row: BrokenRow) -> None:
         """Write a step that raised an exception."""
         self._index.finding()
+        self._index.about(row[2])
         self._pack((BROKEN, *row))
 
     def digest(self) -> str:
@@ -320,8 +324,8 @@ class Trace:
         self.at = offset
         """Offset of the block that was read last."""
         self._known_end = end
-        self._sends: dict[int, dict[int, tuple[str, Row]]] = {}
-        """Extent -> packet -> (actor of the step that sent the packet, row of the ``Send``)."""
+        self._sends: dict[int, dict[int, tuple[Row, Row]]] = {}
+        """Extent -> packet -> (unchecked row of the step that sent the packet, row of the ``Send``)."""
 
     def records(self) -> Iterator[Record]:
         """Yield all records after the header in order; the last one is a ``Footer`` or a ``Torn``.
@@ -372,7 +376,7 @@ class Trace:
         at, said = index
         if payload != footer_payload(footer, said, at - self.start, self.at - self.start):
             raise self.damaged(f"the footer does not name the index at byte {at}")
-        if said != made.payload():
+        if said not in (made.payload(), made.old_payload()):
             self.at = at
             raise self.damaged("the index contradicts the records")
 
@@ -390,11 +394,16 @@ class Trace:
             return None
         return index_of(payload, tail.index_at)
 
-    def within(self, windows: Sequence[Window]) -> Iterator[Record]:
+    def within(self, windows: Sequence[Window], actors: Collection[str] = ()) -> Iterator[Record]:
         """Yield the records of at least these windows in order, and the end of the run.
 
         With an index, only extents with such records are read; their checksums must be those of the index. Without an
         index, the records are all of ``records``.
+
+        Args:
+            windows: the parts of the run.
+            actors: with an index, the steps of other actors or hosts are left out, with the first records of the
+                packets that they sent; empty for all actors.
 
         Raises:
             TraceError: as for ``records``, in the part that is read.
@@ -402,8 +411,11 @@ class Trace:
         if self.index is None or self._known_end is None:
             yield from self.records()
             return
-        for number in sorted({number for window in windows for number in self.index.extents(window)}):
-            yield from self._extent(self.index, number)
+        wanted = {number for window in windows for number in self.index.extents(window)}
+        if actors:
+            wanted &= {*self.index.extents_about(actors)}
+        for number in sorted(wanted):
+            yield from self._extent(self.index, number, actors)
         yield self._known_end.footer
 
     def survey(self) -> Survey:
@@ -444,19 +456,30 @@ class Trace:
         if number not in self._sends:
             if len(self._sends) >= MOST_EXTENTS:
                 del self._sends[next(iter(self._sends))]
-            at, records = self.at, self._extent(self.index, number)
+            at, rows = self.at, self._rows_of(self.index, number)
             self._sends[number] = {
-                row[1]: (record.actor, row)
-                for record in records
-                if isinstance(record, Step)
-                for row in record.effects
-                if row[0] == SEND
+                effect[1]: (row, effect)
+                for row in rows
+                if row[0] == STEP and type(row[-1]) is tuple
+                for effect in row[-1]
+                if type(effect) is tuple and effect[:1] == (SEND,)
             }
             self.at = at
-        return self._sends[number].get(packet)
+        row, effect = self._sends[number].get(packet, ((), ()))
+        return (self._step(row).actor, effect) if row else None
 
-    def _extent(self, index: Index, number: int) -> Iterator[Record]:
-        """Yield the records of an extent, after a comparison of its bytes with the index."""
+    def _step(self, row: Row) -> Step:
+        step = self._record(row)
+        assert isinstance(step, Step), "checked by the caller"
+        return step
+
+    def _extent(self, index: Index, number: int, actors: Collection[str] = ()) -> Iterator[Record]:
+        """Yield the records of an extent, of these actors or of all, after a comparison of its bytes with the index."""
+        rows = self._rows_of(index, number)
+        return map(self._record, _rows_about(rows, actors, index.extent(number).packet) if actors else rows)
+
+    def _rows_of(self, index: Index, number: int) -> Iterator[Row]:
+        """Yield the rows of an extent, after a comparison of its bytes with the index."""
         extent, end = index.extent(number), index.extent(number + 1).offset
         crc = 0
         for payload in self._blocks(extent.offset, end):
@@ -465,7 +488,7 @@ class Trace:
             self.at = self.start + extent.offset
             raise self.damaged("the index has another checksum for this block")
         for payload in self._blocks(extent.offset, end):
-            yield from map(self._record, _rows(self.path, self.at, payload))
+            yield from _rows(self.path, self.at, payload)
 
     def _blocks(self, first: int, end: int) -> Iterator[bytes]:
         """Yield the payloads of the blocks between two offsets from the header on."""
@@ -554,6 +577,28 @@ class Trace:
             raise self._unreadable(str(error)) from None
 
 
+def _rows_about(rows: Iterable[Row], actors: Collection[str], last_packet: int) -> Iterator[Row]:
+    """Yield the rows of an extent without the steps of other actors, and without the packets that these steps sent.
+
+    Args:
+        rows: the rows, which are unchecked.
+        actors: the wanted actors or hosts.
+        last_packet: the last packet that was sent before the extent.
+    """
+    is_wanted = cache(lambda name: is_about(name, actors))
+    is_of_wanted = True
+    for row in rows:
+        if row[0] == STEP and len(row) > 3:
+            is_of_wanted = is_wanted(row[3])
+            if not is_of_wanted:
+                continue
+        elif row[0] == PACKET and len(row) > 1 and row[1] > last_packet:
+            last_packet = row[1]
+            if not is_of_wanted:
+                continue
+        yield row
+
+
 def footer_payload(footer: Footer, index: bytes, index_at: int, footer_at: int) -> bytes:
     """Return the payload of a footer with a tail. Offsets count from the header; ``index``: payload of the index."""
     packed: bytes = msgpack.packb((FOOTER, *footer, bytes(TAIL_BYTES)))
@@ -595,12 +640,15 @@ class _Tally:
             if record.packet_id > self._last_packet:
                 self._last_packet = record.packet_id
                 self._messages += 1
+            else:
+                self.index.about(record.sender, record.to)
         elif isinstance(record, Violation):
             self._violations.append(record)
             self.index.finding()
         elif isinstance(record, Broken):
             self._broke = True
             self.index.finding()
+            self.index.about(record.actor)
 
     def contradiction(self, footer: Footer) -> str:
         """Return the first difference between the footer and the records; "" if there is none."""

@@ -30,6 +30,7 @@ from kemu.tools.diagnosis.advice import (
     fitting,
     judge,
 )
+from kemu.tools.estimate import ask_before
 from kemu.tools.exits import worst
 from kemu.tools.files import check_out
 from kemu.tools.incident.sources import is_trace
@@ -86,6 +87,7 @@ def advise(
     if len(chosen) < fewest(confidence_for(len(fit))):
         least = fewest(confidence_for(len(fit)))
         raise click.UsageError(f"--seeds {seeds}: {len(fit)} changes need {least} seeds or more")
+    ask_before([(each, len(chosen)) for each in (scenario, *(changed for _, changed in fit))], jobs)
     interrupt = Interrupt()
     rows = run_changes(scenario, profile, fit, chosen, jobs, interrupt)
     done = rows[0]["runs"] if rows else 0

@@ -1,6 +1,7 @@
 """``kemu campaign`` runs many scenarios, profiles, settings and seeds on Spark."""
 
 import csv
+import io
 import json
 import sys
 import time
@@ -20,6 +21,7 @@ from kemu.tools.determinism.watch import Differs, SweptRun, canary, first_differ
 from kemu.tools.estimate import ask_before
 from kemu.tools.exits import BROKEN, NONDETERMINISM, worst
 from kemu.tools.interrupt import same_command
+from kemu.tools.pipeline.files import write_whole
 from kemu.tools.report.layout import TableColumn, print_lines, table
 
 if TYPE_CHECKING:
@@ -189,10 +191,11 @@ def report(running: "Campaign", lines: "Sequence[RunLine]", wall_s: float, form:
     cells = running.spec.cells
     failed = [line for line in lines if line.failed]
     commands = [(line, cells[line.cell].command(line.seed)) for line in failed]
-    with (running.out / "failures.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(("cell", "seed", "verdict", "reason", "command"))
-        writer.writerows((cells[line.cell].name, line.seed, line.verdict, line.reason, said) for line, said in commands)
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerow(("cell", "seed", "verdict", "reason", "command"))
+    writer.writerows((cells[line.cell].name, line.seed, line.verdict, line.reason, said) for line, said in commands)
+    write_whole(running.out / "failures.csv", file.getvalue())
     cells_table = table_of_cells(cells, lines)
     if form == "json":
         failures = [{"cell": cells[line.cell].name, "seed": line.seed, "verdict": line.verdict, "command": said}

@@ -104,16 +104,17 @@ def explain(
     With --format json, each line is one JSON object. For a torn file, the command prints the complete records
     before the error. Long values are cut, but not with --verbose, --grep or JSON.
 
-    With --step, --around, --from or --to, the command reads only the index of the trace and the blocks that it needs.
-    The command checks the index, these blocks and the footer. Without these options, and with --verify, the command
-    checks the whole file, as "kemu report" and "kemu replay" do.
+    With --actor, --step, --around, --from or --to, the command reads only the index of the trace and the blocks that it
+    needs. The command checks the index, these blocks and the footer. Without these options, and with --verify, the
+    command checks the whole file, as "kemu report" and "kemu replay" do. --grep alone, and --format log, read the whole
+    file.
     """
     if from_us is not None and to_us is not None and from_us > to_us:
         raise click.UsageError("--from is later than --to: no time lies between them")
     if step is not None and around is not None:
         raise click.UsageError("--step and --around exclude each other: give one")
-    is_part = any(each is not None for each in (from_us, to_us, step, around))
-    if verify and (is_part or actors or pattern):
+    is_part = bool(actors) or any(each is not None for each in (from_us, to_us, step, around))
+    if verify and (is_part or pattern):
         raise click.UsageError("--verify checks the whole file: give no filter")
     if form == "log":
         if step is not None or around is not None or verify:
@@ -121,7 +122,7 @@ def explain(
         if WHO not in actors:
             _print_log(trace, actors, range(from_us or 0, LAST if to_us is None else to_us + 1), pattern)
             return
-    if is_part or WHO in actors:
+    if is_part:
         _say_without_index(trace)
     if actors:
         who = _steps_of(trace)

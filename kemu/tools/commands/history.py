@@ -11,6 +11,7 @@ import click
 from kemu.emulator.trace.blocks import TraceError
 from kemu.tools.commands.run_options import RunOptions, refuse_missing_trace, request_of
 from kemu.tools.errors import BadInput
+from kemu.tools.estimate import ask_before
 from kemu.tools.exits import BROKEN, CORRECTNESS, HOLDS
 from kemu.tools.report.history_report import RunHistory, as_dict, as_text
 from kemu.tools.report.layout import print_lines
@@ -67,6 +68,7 @@ def _of_run(source: str, options: RunOptions) -> RunHistory:
     from kemu.emulator.watching.panel import Panel
 
     request = request_of(source, options)
+    ask_before([(request.scenario, 1)], 1)
     panel = Panel()
     listening = History(panel)
     result = run(

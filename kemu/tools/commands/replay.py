@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
-from kemu.emulator.replay import Difference, Replayed, rerun
+from kemu.emulator.replay import Difference, Replayed, repeatable, rerun
 from kemu.emulator.replay import replay as replay_trace
 from kemu.emulator.text.tables import printable
 from kemu.emulator.text.units import duration_us
 from kemu.emulator.trace.traces import Step, Trace, read_trace
 from kemu.protocol.profiles import PROFILES
 from kemu.tools.errors import BadInput
+from kemu.tools.estimate import ask_before
 from kemu.tools.exits import NONDETERMINISM, NOT_FOUND_AGAIN
 
 
@@ -114,6 +115,7 @@ def _tell_other_version(trace: Trace) -> None:
 
 def _rerun(trace: Trace, loop: str | None, form: str) -> None:
     """Run the plan; if the digest differs, run it again to tell other code from nondeterminism."""
+    ask_before([(repeatable(trace), 1)], 1)
     result, recorded = rerun(trace, loop=loop)
     same = recorded == result.digest
     if same and result.verdict != (said := trace.footer().verdict):

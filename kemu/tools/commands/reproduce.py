@@ -8,6 +8,7 @@ import click
 
 from kemu.emulator.text.tables import printable
 from kemu.tools.diagnosis.reproduce import Reproduction, RowDifference, reproduce, run_reproduction
+from kemu.tools.estimate import ask_before
 from kemu.tools.files import check_out, write_text
 from kemu.tools.incident.incident import Incident
 from kemu.tools.incident.sources import read_incident
@@ -33,9 +34,10 @@ def reproduce_command(files: tuple[str, ...], group: str, out: Path | None, form
         click.echo(printable(line), err=True)
     incident = Incident(read.events)
     found = reproduce(incident, group)
-    equal, differences = run_reproduction(found, incident.generations)
+    ask_before([(found.scenario, 1)], 1)
     if out is not None:
-        write_text(out, found.toml)
+        write_text(out, found.toml, files)
+    equal, differences = run_reproduction(found, incident.generations)
     if form == "json":
         click.echo(json.dumps(as_json(found, equal, differences), indent=2, default=str))
         return

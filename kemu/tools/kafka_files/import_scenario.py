@@ -40,7 +40,7 @@ LEAST_S, MARGIN_S, RESTART_S = 120, 60, 20
 """Minimum duration of an imported scenario, margin around a rolling restart, and duration of a restart, in seconds."""
 UNNAMED_GROUP = "group"
 _OFFSETS_TOPIC = "__consumer_offsets"
-_LONGEST_NUMBER = 20
+_LONGEST_NUMBER, _LONGEST_RACK = 20, 30
 _NO_LIMIT = "8760h"
 """Retention of a topic without a limit of time: a year, which is longer than any run."""
 _AS_EMULATED = ("cleanup.policy=delete",)
@@ -158,7 +158,6 @@ class _Composer:
     def _group(self, name: str, facts: GroupFacts, known: set[str]) -> _Group:
         group = _Group(name, ())
         self._choose_topics(group, facts, known)
-        self._choose_members(group, facts)
         files = [one for one in self.of_kind("consumer") if one.group in (None, name)]
         merged: dict[str, Any] = {}
         for one in sorted(files, key=lambda one: one.group is not None):
@@ -167,6 +166,7 @@ class _Composer:
         if merged.get("enable_auto_commit") is False:
             merged.setdefault("emulated_commit_after_poll", True)
         group.settings = tuple(sorted(merged.items()))
+        self._choose_members(group, facts)
         self._choose_assignors(group, facts, strategy)
         self._warn_about_kip_848(name, facts, files)
         if any(one.instance for one in files):
@@ -195,7 +195,9 @@ class _Composer:
     def _choose_members(self, group: _Group, facts: GroupFacts) -> None:
         rows = facts.clients
         labels = [member.client for member in (facts.members or {}).values()] or list(rows.values())
-        group.labels = tuple(_one_line(label)[:LONGEST_LABEL] for label in labels)
+        rack = dict(group.settings).get("client_rack")
+        where = _one_line(f", rack {rack}")[:_LONGEST_RACK] if rack else ""
+        group.labels = tuple(f"{_one_line(label)[: LONGEST_LABEL - len(where)]}{where}" for label in labels)
         if facts.members:
             group.members = len(facts.members)
             instances = sum(member.instance is not None for member in facts.members.values())

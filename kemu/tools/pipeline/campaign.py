@@ -28,8 +28,8 @@ from kemu.protocol.frozen import frozen
 from kemu.tools.determinism.watch import fails
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.pipeline.cells import KEEP, Cell, Chunk, Spec, make_chunks
-from kemu.tools.pipeline.errors import CampaignError
-from kemu.tools.pipeline.files import damaged, read_file
+from kemu.tools.pipeline.errors import CampaignError, RunFailed, Unfinished
+from kemu.tools.pipeline.files import damaged, read_file, write_whole
 from kemu.tools.pipeline.worker import SUMMARY, ChunkSummary, RunSummary, run_chunk
 
 if TYPE_CHECKING:
@@ -137,11 +137,9 @@ def begin(out: Path, spec: Spec, seconds: Mapping[int, float], cores: int) -> Ca
     chunks = [(chunk.number, chunk.cell, chunk.first, chunk.last) for chunk in campaign.chunks]
     try:
         (out / "chunks").mkdir(parents=True, exist_ok=True)
-        fresh = out / f".{SPEC}.{os.getpid()}"
-        fresh.write_text(json.dumps({"id": campaign.id, "spec": spec.to_dict(), "chunks": chunks}), encoding="utf-8")
-        fresh.replace(out / SPEC)
     except OSError as error:
         raise CampaignError(f"{out} cannot be written: {error.strerror}") from None
+    write_whole(out / SPEC, json.dumps({"id": campaign.id, "spec": spec.to_dict(), "chunks": chunks}))
     return campaign
 
 
@@ -205,7 +203,8 @@ def run_rest(spark: "SparkSession", campaign: Campaign, tell: Callable[[list[Run
         tell: Called at intervals with the newly finished runs, and with the number of all finished runs.
 
     Raises:
-        CampaignError: in every attempt of Spark, a run failed to start or end, or its result could not be written.
+        RunFailed: in every attempt of Spark, a run raised an exception.
+        Unfinished: a result could not be written, or Spark failed.
     """
     _remove_attempts(campaign.out)
     done = campaign.done()
@@ -224,7 +223,8 @@ def run_rest(spark: "SparkSession", campaign: Campaign, tell: Callable[[list[Run
         with watch:
             spark.sparkContext.parallelize(todo, len(todo)).map(work).sum()
     except Exception as error:
-        raise CampaignError(why_failed(error)) from error
+        why = why_failed(error)
+        raise (RunFailed if "repeat with:" in why else Unfinished)(why) from error
     _remove_attempts(campaign.out)
 
 

@@ -1,14 +1,19 @@
-"""Reads the JSON files of campaigns and analyses. They may come from others, so everything in them is checked."""
+"""Reads and writes the JSON files of campaigns and analyses.
+
+The files may come from others, so everything in them is checked.
+"""
 
 import json
+import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import attrs
 
-from kemu.tools.pipeline.errors import CampaignError
+from kemu.tools.pipeline.errors import CampaignError, Unfinished
 
 T = TypeVar("T")
 ANALYSIS = "analysis"
@@ -48,6 +53,23 @@ def read_file(path: Path, kind: type[T]) -> T:
         raise damaged(path, f"{place or 'the content'} must be {wanted}") from None
     except ValueError as error:  # also text that is not UTF-8, and numbers of too many digits
         raise damaged(path, str(error)) from None
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file by a rename of a complete file.
+
+    Raises:
+        Unfinished: the file cannot be written; an earlier file stays as it was.
+    """
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        fresh.write_text(text, encoding="utf-8", newline="")
+        fresh.replace(path)
+    except OSError as error:
+        raise Unfinished(f"{path} cannot be written: {error.strerror}") from None
+    finally:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
 
 
 def damaged(path: Path, why: str) -> CampaignError:

@@ -7,7 +7,7 @@ import json
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def locked(folder: Path, command: str) -> Iterator[None]:
     path = folder / LOCK
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = path.open("a", encoding="utf-8")
+        file = path.open("ab", buffering=0)
     except OSError as error:
         raise CampaignError(f"{folder} cannot be written: {error.strerror}") from None
     with file:
@@ -50,9 +50,9 @@ def locked(folder: Path, command: str) -> Iterator[None]:
             raise CampaignError(f"{folder} is being written by {_holder(path)}: wait for it, or stop it")
         now = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
         holder = {"command": command, "process": os.getpid(), "host": platform.node(), "since": now}
-        file.truncate(0)
-        file.write(json.dumps(holder))
-        file.flush()
+        with suppress(OSError):  # a full disk: the lock holds without a name
+            file.truncate(0)
+            file.write(json.dumps(holder).encode())
         yield
 
 

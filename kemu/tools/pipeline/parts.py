@@ -8,7 +8,6 @@ without Spark starts at once.
 """
 
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ import pyarrow.parquet as pq
 
 from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.errors import CampaignError
-from kemu.tools.pipeline.files import damaged, read_file
+from kemu.tools.pipeline.files import damaged, read_file, write_whole
 from kemu.tools.pipeline.tables.columns import KINDS, Schema
 
 PARTS = "parts.json"
@@ -62,9 +61,7 @@ class Parts:
         """Write ``parts.json`` with one more part."""
         more = attrs.evolve(self, parts={**self.parts, name: dict(units)})
         columns = {name: schema.columns for name, schema in self.tables.items()}
-        fresh = self.folder / f".{PARTS}.{os.getpid()}"
-        fresh.write_text(json.dumps({"columns": columns, "parts": more.parts}), encoding="utf-8")
-        fresh.replace(self.folder / PARTS)
+        write_whole(self.folder / PARTS, json.dumps({"columns": columns, "parts": more.parts}))
         return more
 
 

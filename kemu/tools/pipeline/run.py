@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from kemu.protocol.frozen import frozen
-from kemu.tools.pipeline.errors import CampaignError
+from kemu.tools.pipeline.errors import CampaignError, Unfinished
 from kemu.tools.pipeline.ingest import SCHEMAS, New, Tables
 from kemu.tools.pipeline.quality import BrokenConstraint, check
 from kemu.tools.pipeline.summaries import SUMMARIES
@@ -66,7 +66,8 @@ def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say) -> Analysis
         say: Called with each step and its duration.
 
     Raises:
-        CampaignError: the folder has no run, a file is damaged or changed, or the disk is full.
+        CampaignError: the folder has no run, or a file is damaged or changed.
+        Unfinished: the disk is full, or Spark failed.
     """
     done = Analysis()
     clock = _Clock(done.seconds, say)
@@ -89,9 +90,10 @@ def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say) -> Analysis
     except CampaignError:
         raise
     except OSError as error:
-        raise CampaignError(f"{error.filename or out}: {error.strerror}") from error
+        raise Unfinished(f"{error.filename or out} cannot be written: {error.strerror}") from error
     except Exception as error:
-        raise CampaignError(_plain(error)) from error
+        why = _plain(error)
+        raise (CampaignError if "is damaged" in why else Unfinished)(why) from error
     return done
 
 
@@ -198,7 +200,7 @@ def _plain(error: BaseException) -> str:
         _, found, reason = line.partition("ChunkFailed: ")
         if found:
             return reason.strip()
-    for mark in ("No space left on device", "is not a Parquet file", "Permission denied"):
+    for mark in ("No space left on device", "File too large", "is not a Parquet file", "Permission denied"):
         for line in text.splitlines():
             if mark in line:
                 return line.strip()[:400]

@@ -53,7 +53,9 @@ done
 exec "{java}" "$@"
 """
 
-_LOGGING = """# Spark's shell replaces a root level other than "warn", with a message. The filter selects messages.
+_LOGGING = """# A log that cannot be written, as on a full disk, is no output of a command.
+status = off
+# Spark's shell replaces a root level other than "warn", with a message. The filter selects messages.
 rootLogger.level = warn
 rootLogger.appenderRef.out.ref = out
 appender.out.type = {kind}
@@ -136,6 +138,21 @@ def java_home(java: Java | None = None) -> Path:
     return script.parent.parent
 
 
+@contextmanager
+def _files_written() -> Iterator[None]:
+    """Report files that Spark or kemu cannot write for a session, as on a full disk.
+
+    Raises:
+        SparkTrouble: such an error.
+    """
+    try:
+        yield
+    except OSError as error:
+        place = error.filename or tempfile.gettempdir()
+        raise SparkTrouble(f"Spark's files cannot be written: {place}: {error.strerror}") from None
+
+
+@_files_written()
 def start_spark(
     app: str,
     *,

@@ -15,12 +15,12 @@ import attrs
 from kemu.emulator.findings import Violation
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace import rows
-from kemu.emulator.trace.index import LAST, Window
+from kemu.emulator.trace.index import LAST, Window, is_about
 from kemu.emulator.trace.rows import Packets, Row
 from kemu.emulator.trace.traces import Broken, Footer, Header, PacketRecord, Record, Step, Torn, Trace, WorldFact
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import frozen
-from kemu.protocol.names import TopicPartition, host_of
+from kemu.protocol.names import TopicPartition
 from kemu.protocol.wire.codec import CodecError, Malformed, unseal
 from kemu.protocol.wire.schema import SPECS, Kind
 from kemu.protocol.wire.values import from_row
@@ -99,8 +99,13 @@ class _Reading:
         self._limits = limits
         self._actors = frozenset(actors)
         self._windows = None if windows is None else deque(windows)
-        self._records = trace.records() if windows is None else trace.within(windows)
+        # The steps of other actors are needed to find the end of a window of steps.
+        is_by_step = any(each.first_step > 0 or each.last_step < LAST for each in windows or ())
+        only = frozenset() if is_by_step else self._actors
+        self._records = trace.records() if windows is None else trace.within(windows, only)
         self._packets = Packets(None if windows is None or trace.index is None else trace.sent)
+        self._is_sparse = bool(only) and trace.index is not None
+        """Whether the records leave out the arrivals at other actors, so that sent packets must be forgotten."""
         found = () if windows is None else trace.survey().findings
         self._violations = deque(
             sorted(
@@ -127,6 +132,8 @@ class _Reading:
                     continue
                 if self._wants(step.at_us, (step.actor,)):
                     yield _step(step, fates, self._packets, self._limits)
+                    if self._is_sparse:
+                        self._packets.clear()
                 else:
                     _pass_over(step, fates, self._packets)
                 step = None
@@ -153,11 +160,7 @@ class _Reading:
             yield _other(self._violations.popleft(), self._packets, self._limits)
 
     def _wants(self, at_us: int, actors: Sequence[str]) -> bool:
-        if (
-            self._actors
-            and actors
-            and not any(each in self._actors or host_of(each) in self._actors for each in actors)
-        ):
+        if self._actors and actors and not any(is_about(each, self._actors) for each in actors):
             return False
         if self._windows is None:
             return True

@@ -84,13 +84,16 @@ def test_a_file_that_is_no_trace_is_not_replaced(tmp_path: Path, content: bytes)
 
 
 def test_a_symbolic_link_is_not_replaced(tmp_path: Path) -> None:
-    path, link = tmp_path / "run.trace", tmp_path / "latest.trace"
+    """Neither a link to a trace nor a link to an absent file."""
+    path, link, dangling = (tmp_path / name for name in ("run.trace", "latest.trace", "absent.trace"))
     path.write_bytes(OLD)
     link.symlink_to(path)
-    with pytest.raises(FileExistsError, match="a symbolic link is not replaced"), written_beside(link):
-        pytest.fail("it was opened")
+    dangling.symlink_to(tmp_path / "absent")
+    for each in (link, dangling):
+        with pytest.raises(FileExistsError, match="a symbolic link is not replaced"), written_beside(each):
+            pytest.fail("it was opened")
+        assert each.is_symlink()
 
-    assert link.is_symlink()
     assert path.read_bytes() == OLD
 
 

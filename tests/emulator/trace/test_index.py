@@ -14,7 +14,7 @@ from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.trace import blocks, traces
 from kemu.emulator.trace.blocks import HEAD_BYTES, TraceError, blocks_of, first_block, write_block, write_magic
-from kemu.emulator.trace.index import TAIL_BYTES, Index, Window, windows_around
+from kemu.emulator.trace.index import TAIL_BYTES, Index, Window, is_about, windows_around
 from kemu.emulator.trace.traces import Torn, Trace, read_runs, read_trace
 from kemu.tools.cli import kemu
 from kemu.tools.report.transcript import Entry, entries_of
@@ -63,6 +63,11 @@ def expected(entries: list[Entry], windows: list[Window]) -> list[Entry]:
     return kept
 
 
+def about(entries: list[Entry], *actors: str) -> list[Entry]:
+    """The entries about these actors or hosts."""
+    return [each for each in entries if not each.actors or any(is_about(name, actors) for name in each.actors)]
+
+
 windows_of_steps = st.builds(windows_around, st.lists(STEPS, max_size=3), st.sampled_from((0, 1, 10, 200)))
 windows_of_time = st.builds(
     lambda at_us, for_us: [Window(from_us=at_us, to_us=at_us + for_us)],
@@ -77,6 +82,20 @@ def test_a_part_is_what_the_whole_file_says(recorded: tuple[Path, list[Entry]], 
     path, entries = recorded
 
     assert list(entries_of(read_trace(path), windows)) == expected(entries, windows)
+
+
+ACTORS = st.lists(st.sampled_from(("c1", "c2", "b0", "b0/coordinator", "b1/coordinator", "admin", "p1")), max_size=2)
+
+
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(windows=windows_of_steps | windows_of_time | st.just([Window()]), actors=ACTORS)
+def test_the_part_of_an_actor_is_what_the_whole_file_says(
+    recorded: tuple[Path, list[Entry]], windows: list[Window], actors: list[str]
+) -> None:
+    path, entries = recorded
+    whole = expected(entries, windows)
+
+    assert list(entries_of(read_trace(path), windows, actors)) == (about(whole, *actors) if actors else whole)
 
 
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -111,7 +130,28 @@ def test_an_old_trace_without_an_index_gives_the_same_parts(recorded: tuple[Path
     assert list(entries_of(old)) == entries
     for windows in (windows_around([100, 105, 900], 3), [Window(from_us=9_000_000, to_us=9_100_000)]):
         assert list(entries_of(old, windows)) == expected(entries, windows)
+    assert list(entries_of(old, [Window()], ["c2"])) == about(entries, "c2")
     assert old.survey() == read_trace(path).survey()
+
+
+def test_an_index_of_format_version_2_gives_the_same_parts(recorded: tuple[Path, list[Entry]], tmp_path: Path) -> None:
+    """It does not name the extents of actors."""
+    path, entries = recorded
+    *records, index, end = [payload for _, _, payload in blocks_of(path, first_block(path)) if type(payload) is bytes]
+    old = msgpack.packb(msgpack.unpackb(index)[:4])
+    at = sum(HEAD_BYTES + len(payload) for payload in records)
+    footer = traces.Footer(*msgpack.unpackb(end, use_list=False)[1:7])
+    before = tmp_path / "before.kemu"
+    with before.open("wb") as sink:
+        sink.write(blocks.MAGIC + b"\x00\x02")
+        for payload in (*records, old, traces.footer_payload(footer, old, at, at + HEAD_BYTES + len(old))):
+            write_block(sink, payload)
+
+    trace = read_trace(before)
+    assert list(entries_of(trace)) == entries
+    assert list(entries_of(trace, windows_around([100], 3))) == expected(entries, windows_around([100], 3))
+    assert list(entries_of(trace, [Window()], ["admin"])) == about(entries, "admin")
+    assert index_of(trace).extents_about(["admin"]) == [*range(len(index_of(trace)))]
 
 
 def test_the_index_is_small_and_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -234,7 +274,8 @@ def test_every_command_names_a_damaged_index(command: str, recorded: tuple[Path,
         (lambda row: row, "the footer does not name the index"),
         (lambda row: [row[0], row[1][:-36], *row[2:]], "the index contradicts the records"),
         (lambda row: [*row[:2], {**row[2], "c1": 1}, row[3]], "the index contradicts the records"),
-        (lambda row: [*row[:3], [1]], "the index contradicts the records"),
+        (lambda row: [*row[:3], [1], row[4]], "the index contradicts the records"),
+        (lambda row: [*row[:4], {**row[4], "c1": b"\1"}], "the index contradicts the records"),
         (lambda row: [row[0], "x"], "the index contradicts the records"),
     ],
 )
@@ -327,7 +368,9 @@ def test_a_file_without_an_index_is_said_to_be_read_whole(recorded: tuple[Path, 
     assert "has no index" not in call("explain", old).stderr, "a whole file is read in any case"
 
 
-@pytest.mark.parametrize("arguments", [("--step", "900"), ("--from", "20s", "--to", "20s"), ("--actor", "c99")])
+@pytest.mark.parametrize(
+    "arguments", [("--step", "900"), ("--from", "20s", "--to", "20s"), ("--actor", "c99"), ("--actor", "admin")]
+)
 def test_a_part_costs_few_blocks(
     arguments: tuple[str, ...], recorded: tuple[Path, list[Entry]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

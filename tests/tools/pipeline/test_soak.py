@@ -2,81 +2,42 @@
 
 import json
 import os
-import shlex
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyspark
 import pytest
 
 from kemu.emulator.runner import run
 from kemu.tools.pipeline.campaign import load
-from kemu.tools.pipeline.session import java_home
 from kemu.tools.report.run_report import as_dict
+from tests.tools.pipeline.processes import (
+    KEMU,
+    ROOT,
+    SLOWEST_S,
+    chunks_of,
+    end_started,
+    in_session,
+    kill_group,
+    started,
+    wait_until,
+)
 
 pytestmark = pytest.mark.soak
 
-ROOT = Path(__file__).resolve().parents[3]
 PRESET = "cooperative-scale-in"
-KEMU = [sys.executable, "-m", "kemu"]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
-
-
-def environment(**more: str) -> dict[str, str]:
-    """Ours, with the Java that kemu would take."""
-    return {**os.environ, "JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable, **more}
-
-
-SLOWEST_S = 900
-"""Time for each step of a test; a busy machine needs minutes to start Spark."""
-_STARTED: list[subprocess.Popen[bytes]] = []
 
 
 @pytest.fixture(autouse=True)
 def no_process_stays() -> Iterator[None]:
     """End the processes of a failed test."""
     yield
-    while _STARTED:
-        process = _STARTED.pop()
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def started(*arguments: str, log: Path, **more: Any) -> subprocess.Popen[bytes]:
-    """A process of its own group, its output in a file."""
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            arguments, stdout=file, stderr=subprocess.STDOUT, start_new_session=True, env=environment(), **more
-        )
-    _STARTED.append(process)
-    return process
-
-
-def kill_group(process: "subprocess.Popen[bytes]") -> None:
-    """As a power cut would."""
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def wait_until(true: Callable[[], bool], seconds: float, what: str) -> None:
-    """Poll; an error says what did not happen."""
-    ends = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < ends, f"{what} did not happen within {seconds} s"
-        time.sleep(0.2)
-
-
-def chunks_of(out: Path) -> list[Path]:
-    """Finished chunks."""
-    return sorted((out / "chunks").glob("[0-9]*")) if (out / "chunks").is_dir() else []
+    end_started()
 
 
 @pytest.fixture
@@ -104,8 +65,8 @@ def cluster(tmp_path: Path) -> "Iterator[tuple[str, list[subprocess.Popen[bytes]
                 "--work-dir", str(work), *place, log=tmp_path / f"{name}.log", cwd=work,
             )
         )  # fmt: skip
-    for name in ("w1", "w2"):
-        wait_until(lambda n=name: b"Successfully registered" in (tmp_path / f"{n}.log").read_bytes(), 120, name)
+    logs = [tmp_path / "w1.log", tmp_path / "w2.log"]
+    wait_until(lambda: all(b"Successfully registered" in each.read_bytes() for each in logs), 120, "two workers")
     yield master, processes[1:]
     for process in processes:
         if process.poll() is None:
@@ -179,31 +140,6 @@ def test_a_driver_killed_in_the_middle_is_resumed_and_the_numbers_are_those_of_k
         assert row["downtime_us"] == sum(result["downtime_us"].values())
 
 
-@pytest.mark.parametrize(
-    ("number", "to_all", "code"), [(signal.SIGINT, True, 130), (signal.SIGTERM, False, 143), (signal.SIGHUP, True, 129)]
-)
-def test_an_interrupted_campaign_keeps_its_chunks_and_names_the_command_that_continues(
-    tmp_path: Path, number: int, to_all: bool, code: int
-) -> None:
-    """Ctrl-C and a closed terminal reach the whole group. No traceback; no process stays; --resume completes."""
-    out = tmp_path / "out"
-    arguments = ["campaign", PRESET, "--seeds", "1:40", "--out", str(out), "--master", "local[2]"]
-    campaign = started(*KEMU, *arguments, log=tmp_path / "first.log", cwd=ROOT)
-    wait_until(lambda: len(chunks_of(out)) >= 2, SLOWEST_S, "two chunks")
-
-    (os.killpg if to_all else os.kill)(campaign.pid, number)
-
-    assert campaign.wait(timeout=SLOWEST_S) == code
-    said = (tmp_path / "first.log").read_text()
-    assert "Traceback" not in said and "Exception" not in said
-    assert said.strip().splitlines()[-1].endswith(f"continue with: kemu {shlex.join(arguments)} --resume")
-    wait_until(lambda: not in_session(campaign.pid), 30, "the end of all processes")
-    before = len(chunks_of(out))
-    subprocess.run([*KEMU, *arguments, "--resume"], cwd=ROOT, check=True, capture_output=True)
-    assert before >= 2
-    assert [line.seed for line in load(out).lines()] == list(range(1, 41))
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("after_s", [1.5, 4.0, 8.0])
 def test_an_interrupted_analysis_is_one_line_and_can_be_repeated(
@@ -225,39 +161,3 @@ def test_an_interrupted_analysis_is_one_line_and_can_be_repeated(
     if after_s == 8.0:
         again = subprocess.run([*analyze, "--format", "json"], cwd=ROOT, check=True, capture_output=True, text=True)
         assert json.loads(again.stdout)["broken_constraints"] == []
-
-
-def in_session(session: int) -> list[int]:
-    """The living processes of a session."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == session and fields[0] != "Z":
-            found.append(int(folder.name))
-    return found
-
-
-def test_a_disk_that_fills_up_during_analysis_is_one_clear_error(tmp_path: Path) -> None:
-    """And the next analysis, with room again, is complete."""
-    import resource
-
-    for seed in (1, 2):
-        subprocess.run(
-            [*KEMU, "run", PRESET, "--seed", str(seed), "--trace", str(tmp_path / f"{seed}.kemu")],
-            cwd=ROOT, capture_output=True, check=True,
-        )  # fmt: skip
-    analyze = [*KEMU, "analyze", str(tmp_path), "--master", "local[2]", "--format", "json"]
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
-
-    full = subprocess.run(analyze, cwd=ROOT, capture_output=True, text=True, preexec_fn=limit)
-    assert full.returncode == 2, full.stderr
-    assert "error: " in full.stderr
-    assert "Traceback" not in full.stderr
-    room = subprocess.run(analyze, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert json.loads(room.stdout)["rows"]["runs"] == 2
-    assert json.loads(room.stdout)["new"] == 2
