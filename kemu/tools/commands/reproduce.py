@@ -24,7 +24,8 @@ def reproduce_command(files: tuple[str, ...], group: str, out: Path | None, form
     """Make a scenario that repeats the incident of LOGs or of a TRACE, run the scenario, and list the differences.
 
     Each member, topic, setting and external event is read (a line states it), inferred or assumed.
-    The command compares the generations of the run with those of the lines: reasons, members, counts and durations.
+    The command compares the generations of the run with those of the lines: reasons, members, counts, owners and
+    durations, and the order of answers and errors of each member that has a log.
     """
     if out is not None:
         check_out(out, files)
@@ -33,7 +34,7 @@ def reproduce_command(files: tuple[str, ...], group: str, out: Path | None, form
         click.echo(printable(line), err=True)
     incident = Incident(read.events)
     found = reproduce(incident, group)
-    equal, differences = run_reproduction(found, incident.generations)
+    equal, differences = run_reproduction(found, incident)
     if out is not None:
         write_text(out, found.toml)
     if form == "json":
