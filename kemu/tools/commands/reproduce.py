@@ -25,7 +25,8 @@ def reproduce_command(files: tuple[str, ...], group: str, out: Path | None, form
     """Make a scenario that repeats the incident of LOGs or of a TRACE, run the scenario, and list the differences.
 
     Each member, topic, setting and external event is read (a line states it), inferred or assumed.
-    The command compares the generations of the run with those of the lines: reasons, members, counts and durations.
+    The command compares the generations of the run with those of the lines: reasons, members, counts, owners and
+    durations, and the order of answers and errors of each member that has a log.
     """
     if out is not None:
         check_out(out, files)
@@ -37,7 +38,7 @@ def reproduce_command(files: tuple[str, ...], group: str, out: Path | None, form
     ask_before([(found.scenario, 1)], 1)
     if out is not None:
         write_text(out, found.toml, files)
-    equal, differences = run_reproduction(found, incident.generations)
+    equal, differences = run_reproduction(found, incident)
     if form == "json":
         click.echo(json.dumps(as_json(found, equal, differences), indent=2, default=str))
         return

@@ -28,6 +28,7 @@ from kemu.tools.errors import BadInput
 from kemu.tools.incident.from_trace import events_of_trace
 from kemu.tools.incident.incident import SECOND, Departure, How, Incident, apart_us, client_of
 from kemu.tools.incident.timeline import StatedGeneration
+from kemu.tools.incident.words import FENCED, OLD_GENERATION, REBALANCING, UNKNOWN_MEMBER, error_of
 from kemu.tools.logs.events import Event
 
 Basis = Literal["read", "inferred", "assumed"]
@@ -50,6 +51,7 @@ _FIRST_US = 50_000
 """Time by which the first member of a rebalance starts before the others."""
 _REJOIN_US = 5_000
 """Time from a rejoin to its JoinGroup at the coordinator."""
+_ASSIGNORS_CHANGE = "the change of assignors"
 _NATURAL = "need to revoke partitions"
 """Reason of a member that rejoins after a cooperative revocation, as members of the scenario do."""
 _TOPIC = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<number>\d{1,6})")
@@ -130,6 +132,7 @@ class Reproduction:
     """The time of the log at which the scenario begins."""
     unmatched: tuple[str, ...]
     """Facts of the log that the scenario cannot repeat, with the reason."""
+    assignor: str = ""
 
 
 def reproduce(incident: Incident, group: str = "") -> Reproduction:
@@ -249,7 +252,7 @@ class _Reproducing:
                 free = ReproducedHost(consumer_host(len(hosts) + 1), each.client)
                 hosts.append(free)
             free.lives.append(each)
-        return hosts
+        return _named_in_order(hosts)
 
     def _is_forgotten(self, earlier: LoggedMembership, later: LoggedMembership) -> bool:
         """Whether a coordinator stopped between two memberships, and no assignment has the earlier one."""
@@ -590,7 +593,7 @@ class _Reproducing:
         static = [host for host in self.hosts if any(life.instance for life in host.lives)]
         several = dict.fromkeys(event.assignor for event in self.own if event.assignor in ASSIGNORS)
         if len(several) > 1:
-            self.unmatched.append(f"the change of assignors ({', '.join(map(str, several))}): all members have one")
+            self.unmatched.append(f"{_ASSIGNORS_CHANGE} ({', '.join(map(str, several))}): all members have one")
         if any(event.kind in ("target-computed", "member-reconciled") for event in self.own):
             self.unmatched.append("the consumer protocol (KIP-848): the scenario has classic rebalances")
         lines = [f"# {part.text}" for part in self.parts]
@@ -626,8 +629,24 @@ class _Reproducing:
         names = tuple((life.member, host.name) for host in self.hosts for life in host.lives)
         return Reproduction(
             self.group, toml, scenario_from_toml(toml), tuple(self.parts), names, self.first_generation, self.at_us,
-            tuple(self.unmatched),
+            tuple(self.unmatched), assignor.value,
         )  # fmt: skip
+
+
+def _named_in_order(hosts: list[ReproducedHost]) -> list[ReproducedHost]:
+    """The hosts with names in the order of their member ids, by which assignors sort members.
+
+    Clients with names such as c1 keep their names.
+    """
+    names = [consumer_host(number + 1) for number in range(len(hosts))]
+    if sorted(host.client for host in hosts) == sorted(names):
+        for host in hosts:
+            host.name = host.client
+        return hosts
+    in_order = sorted(hosts, key=lambda host: (host.lives[0].instance or host.client, host.lives[0].member))
+    for host, name in zip(in_order, sorted(names), strict=True):
+        host.name = name
+    return hosts
 
 
 def _unmasked(member: str) -> str:
@@ -663,7 +682,8 @@ class RowDifference:
 
 
 TOOK = "seconds from begin to completion"
-COMPARED = ("cause", "member", "members", "empty", TOOK)
+OWNERS = "owners"
+COMPARED = ("cause", "member", "members", "empty", OWNERS, TOOK)
 FOLLOWS = ("leader-rejoin", "metadata-change")
 """Causes of a rebalance for a member that rejoins. Chance decides which member rejoins first."""
 
@@ -677,7 +697,14 @@ def compare(
     a generation that is missing in the run counts once.
     """
     names = dict(found.names)
-    hosts = {event.member: event.client for event in made_run.of("member-joins", group=run_group) if event.member}
+    made_names = {
+        event.member: event.client
+        for event in made_run.events
+        if event.member and event.client and event.broker is None
+    }
+    hosts = made_names | {
+        event.member: event.client for event in made_run.of("member-joins", group=run_group) if event.member
+    }
     wanted = [
         _facts(row, lambda member: names.get(_unmasked(member)))
         for row in sorted((row for row in log if row.group == found.group), key=lambda row: row.generation)
@@ -696,16 +723,25 @@ def compare(
                 if i1 < len(wanted):  # after its last line, the log determines nothing
                     differences.append(RowDifference(got["generation"] + offset, "a generation", "none", _name(got)))
             elif want is not None and got is None:
-                differences.append(RowDifference(want["generation"], "the generation", _name(want), "missing"))
+                why = _why(found, "the generation", want, {})
+                differences.append(RowDifference(want["generation"], "the generation", _name(want), "missing", why))
             elif want is not None and got is not None:
                 fields = [field for field in COMPARED if field in want]
                 apart = [field for field in fields if not _is_equal(field, want[field], got.get(field))]
                 equal += 1 + len(fields) - len(apart)
-                differences += [
-                    RowDifference(want["generation"], each, want[each], got.get(each), _why(found, each, want, got))
-                    for each in apart
-                ]
+                for each in apart:
+                    said, made_it = want[each], got.get(each)
+                    if each == OWNERS:
+                        said, made_it = _owners_text(want[each], made_it), _owners_text(made_it, want[each])
+                    why = _why(found, each, want, got)
+                    differences.append(RowDifference(want["generation"], each, said, made_it, why))
     return equal, differences
+
+
+def _owners_text(owners: Any, others: Any) -> str:
+    """The partitions of the members that have other partitions in ``others``."""
+    rows = [(host, names) for host, names in sorted((owners or {}).items()) if (others or {}).get(host) != names]
+    return "; ".join(f"{host}: {' '.join(names) or 'none'}" for host, names in rows) or "none"
 
 
 def _why(found: Reproduction, field: str, want: Mapping[str, Any], got: Mapping[str, Any]) -> str:
@@ -713,6 +749,9 @@ def _why(found: Reproduction, field: str, want: Mapping[str, Any], got: Mapping[
         beat = next((int(part.value) for part in found.parts if part.what == "heartbeat.interval.ms"), 3_000) / 1000
         if abs(want[TOOK] - got[TOOK]) <= beat:
             return f"less than a heartbeat interval, {beat:g} s: members learn of a rebalance by a heartbeat"
+    changed = next((each for each in found.unmatched if each.startswith(_ASSIGNORS_CHANGE)), "")
+    if changed and field in (OWNERS, "the generation") and want.get("assignor") != found.assignor:
+        return changed
     if field == "member" and want.get("cause") == got.get("cause"):
         return "several members act at once: chance decides which one is first"
     return ""
@@ -723,7 +762,9 @@ def _name(facts: Mapping[str, Any]) -> str:
 
 
 def _is_equal(field: str, want: Any, got: Any) -> bool:
-    """Whether two facts are equal; durations within 20 % or 100 ms."""
+    """Whether two facts are equal; durations within 20 % or 100 ms; owners, if the log states them."""
+    if field == OWNERS and got is not None:
+        return all(got.get(host) == partitions for host, partitions in want.items())
     if field != TOOK or got is None:
         return bool(want == got)
     return bool(abs(want - got) <= max(0.1, 0.2 * want))
@@ -739,6 +780,10 @@ def _facts(row: StatedGeneration, host_of: Callable[[str], str | None]) -> dict[
         facts["members"] = row.members
     if row.empty is not None:
         facts["empty"] = True
+    facts["assignor"] = next((event.assignor for event in row.events if event.assignor), None)
+    owners = {host_of(member): tuple(sorted(names)) for member, names in (row.assigned or {}).items()}
+    if owners and None not in owners:
+        facts[OWNERS] = owners
     begun = [event for event in row.events if event.kind == "rebalance-begins"]
     done = [event for event in row.events if event.kind == "rebalance-completes"]
     if begun and done and (us := apart_us(begun[0], done[0])) is not None:
@@ -754,12 +799,90 @@ def _aligned(wanted: Sequence[Mapping[str, Any]], made: Sequence[Mapping[str, An
     return [block for _, *block in SequenceMatcher(None, log, run, autojunk=False).get_opcodes()]  # type: ignore[misc]
 
 
-def run_reproduction(
-    found: Reproduction, log: Sequence[StatedGeneration], seed: int = 1
+_ANSWERS = {
+    "join-answered": "JoinGroup",
+    "assignment-synced": "SyncGroup",
+    "partitions-assigned": "assigned",
+    "partitions-revoked": "revoked",
+    "partitions-lost": "lost",
+}
+_REFUSED = (
+    *("heartbeat-refused", "rejoin-requested", "rebalance-seen", "join-failed", "sync-failed"),
+    *("generation-reset", "commit-failed"),
+)
+_ERRORS = (REBALANCING, UNKNOWN_MEMBER, OLD_GENERATION, FENCED)
+
+
+def answers_in_order(
+    events: Iterable[Event], group: str, host_of: Callable[[str], str | None]
+) -> dict[str, list[tuple[str, int]]]:
+    """Host -> answers, errors and callbacks of the member's log in order, each with the member's last generation.
+
+    An error that a member states in several lines counts once. MEMBER_ID_REQUIRED is left out: the answer is a part of
+    a dynamic member's first JoinGroup.
+    """
+    found: dict[str, list[tuple[str, int]]] = {}
+    hosts: dict[tuple[object, ...], str] = {}
+    waiting: dict[tuple[object, ...], list[Event]] = {}
+    last: dict[str, int] = {}
+    for event in events:
+        if event.of_broker or event.broker is not None or event.group != group or event.client is None:
+            continue
+        key = (event.file, event.process, event.client)
+        name = host_of(event.member) if event.member else None
+        if name is not None:
+            hosts[key] = name
+        waiting.setdefault(key, []).append(event)
+        if key not in hosts:
+            continue
+        host = hosts[key]
+        for each in waiting.pop(key):
+            last[host] = each.generation if each.generation is not None else last.get(host, 0)
+            error = error_of(each) if each.kind in _REFUSED else ""
+            token = _ANSWERS.get(each.kind) or (error if error in _ERRORS else "")
+            row = found.setdefault(host, [])
+            if token and not (token in _ERRORS and row and row[-1][0] == token):
+                row.append((token, last[host]))
+    return found
+
+
+def compare_answers(
+    found: Reproduction, incident: Incident, made_run: Incident, run_group: str
 ) -> tuple[int, list[RowDifference]]:
-    """Run the scenario, and compare its generations with those of the log (``compare``)."""
+    """The number of answers, errors and callbacks of members that a run repeats in order, and the differences."""
+    made_names = {event.member: event.client for event in made_run.events if event.member and event.client}
+    wanted = answers_in_order(incident.events, found.group, lambda member: dict(found.names).get(_unmasked(member)))
+    made = answers_in_order(made_run.events, run_group, made_names.get)
+    equal, differences = 0, []
+    for host, want in sorted(wanted.items()):
+        if not any(token in _ANSWERS.values() for token, _ in want):
+            continue
+        got = [token for token, generation in made.get(host, [])]
+        tokens = [token for token, _ in want]
+        for tag, i1, i2, j1, j2 in SequenceMatcher(None, tokens, got, autojunk=False).get_opcodes():
+            if tag == "equal":
+                equal += i2 - i1
+            elif i1 < len(tokens):  # after its last line, the log determines nothing
+                text, said = ", ".join(got[j1:j2]) or "nothing", ", ".join(tokens[i1:i2]) or "nothing"
+                differences.append(RowDifference(want[i1][1], f"answers of {host}:", said, text))
+    return equal, differences
+
+
+def run_reproduction(found: Reproduction, incident: Incident, seed: int = 1) -> tuple[int, list[RowDifference]]:
+    """Run the scenario, and compare its generations and the members' answers with those of the log."""
     with TemporaryDirectory() as folder:
         trace = Path(folder) / "run.kemu"
         run(found.scenario, seed=seed, loop="bare", trace=trace)
         made = Incident(events_of_trace(read_trace(trace)))
-    return compare(found, log, made, next(iter(found.scenario.groups)))
+    group = next(iter(found.scenario.groups))
+    equal, rows = compare(found, incident.generations, made, group)
+    more, answers = compare_answers(found, incident, made, group)
+    first = min((each.generation for each in rows if each.field != TOOK), default=None)
+    return equal + more, [*rows, *(_following(each, first) for each in answers)]
+
+
+def _following(each: RowDifference, first: int | None) -> RowDifference:
+    """A difference of answers, with its reason if generations before it differ."""
+    if first is None or each.generation < first - 1:
+        return each
+    return evolve(each, why=f"follows from the difference of generation {first}")
