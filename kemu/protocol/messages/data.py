@@ -102,6 +102,25 @@ class ProduceReply:
     batches: tuple[ProducedBatch, ...]
 
 
+@message(api_key=22, kind=REQUEST, versions=range(0, 5))
+class InitProducerId:
+    """Producer -> any broker: request a producer id (KIP-98), in v3 and later also another id after an error (KIP-360)."""
+
+    transactional_id: str | None
+    transaction_timeout_ms: int
+    producer_id: int = since(3, default=-1, ignorable=True)
+    producer_epoch: int = since(3, default=-1, ignorable=True)
+
+
+@message(api_key=22, kind=REPLY, versions=range(0, 5))
+class InitProducerIdReply:
+    """The producer id and its epoch, -1 with an error."""
+
+    error: ErrorCode
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
 @struct
 class FetchPartition:
     """The offset to read from in one partition, and the most bytes to return.
