@@ -104,17 +104,21 @@ class ProduceReply:
 
 @message(api_key=22, kind=REQUEST, versions=range(0, 5))
 class InitProducerId:
-    """Producer -> any broker: request a producer id (KIP-98), in v3 and later also another id after an error (KIP-360)."""
+    """Producer -> broker: request a producer id, or (v3+, KIP-360) a higher epoch for a known id. A transactional
+    producer (``transactional_id``) asks its transaction coordinator, another producer any broker.
 
-    transactional_id: str | None
+    Source: InitProducerIdRequest.json, Kafka 3.9; v4 adds PRODUCER_FENCED (KIP-588) without a change of the bytes.
+    """
+
+    transactional_id: str | None = None
     transaction_timeout_ms: int
-    producer_id: int = since(3, default=-1, ignorable=True)
-    producer_epoch: int = since(3, default=-1, ignorable=True)
+    producer_id: int = since(3, default=-1)
+    producer_epoch: int = since(3, default=-1)
 
 
 @message(api_key=22, kind=REPLY, versions=range(0, 5))
 class InitProducerIdReply:
-    """The producer id and its epoch, -1 with an error."""
+    """The producer's id and epoch; -1 with an error."""
 
     error: ErrorCode
     producer_id: int = -1
