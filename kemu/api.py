@@ -173,8 +173,8 @@ __all__ += [row.cls.__name__ for row in ACTIONS.values()]
 
 
 for _class in (
-    AwaySpec, BrokerSpec, BrokersSpec, ChecksSpec, ClientsSpec, GroupSpec, LinkSpec, MemberSpec, NetworkSpec, ReplicationSpec,
-    Scenario, StreamsSpec, TopicSpec, *(row.cls for row in ACTIONS.values()),
+    AwaySpec, BrokerSpec, BrokersSpec, ChecksSpec, ClientsSpec, GroupSpec, LinkSpec, MemberSpec, NetworkSpec,
+    ReplicationSpec, Scenario, StreamsSpec, TopicSpec, *(row.cls for row in ACTIONS.values()),
 ):  # fmt: skip
     names_arguments(_class)
 

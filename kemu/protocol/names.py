@@ -186,8 +186,8 @@ def offsets_partition_of(group: GroupId, partitions: int = OFFSETS_PARTITIONS) -
 
 
 def role_of(actor: ActorName) -> str:
-    """The role of an actor: "coordinator", "controller", "broker", "store", "admin", "producer", "client" (a real one) or
-    "member".
+    """The role of an actor: "coordinator", "controller", "broker", "store", "admin", "producer", "client" or
+    "member"; a "client" is real.
     """
     if is_coordinator(actor):
         return "coordinator"

@@ -36,7 +36,7 @@ _OFFSET_NOT_AVAILABLE_SINCE = 5
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 """The key types of FindCoordinator; this broker has no coordinator of transactions."""
 IDS_OF_A_LIFE, LIVES_OF_A_NODE = 1_000_000, 100_000
-"""Each start of a broker's process has a range of producer ids of its own. In Kafka, the controller gives out blocks of
+"""Each start of a broker's process has a range of producer ids of its own. In Kafka, the controller assigns blocks of
 1,000 ids (KIP-730)."""
 
 
@@ -117,7 +117,8 @@ class ClusterAnswers:
     def init_producer_id(self, event: Received) -> None:
         """Answer InitProducerId with a new producer id; refuse transactions.
 
-        Source: ``TransactionCoordinator.handleInitProducerId`` (3.4): without a transactional id, each request gets a new id of epoch 0.
+        Source: ``TransactionCoordinator.handleInitProducerId`` (3.4): without a transactional id,
+        each request gets a new id of epoch 0.
         """
         error = self._injections.take("InitProducerId", event.peer)
         if error is None and event.message.transactional_id is not None:

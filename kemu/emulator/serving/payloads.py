@@ -172,14 +172,18 @@ class Payloads:
             yield _emulated(at, offset, end, fetched), False
 
 
-def limited(rows: Iterable[tuple[TopicPartition, list[bytes]]], most: int, of: Mapping[TopicPartition, int]) -> dict:  # type: ignore[type-arg]
+def limited(
+    rows: Iterable[tuple[TopicPartition, list[bytes]]], most: int, of: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, bytes]:
     """The records of a reply, at most ``most`` bytes, and of a partition at most its bytes; at least one batch.
 
     Source: KIP-74.
     """
-    left, records = most, dict[TopicPartition, bytes]()
+    left = most
+    records: dict[TopicPartition, bytes] = {}
     for at, batches in rows:
-        room, taken = min(left, of.get(at, most)), []
+        room = min(left, of.get(at, most))
+        taken: list[bytes] = []
         for batch in batches:
             if len(batch) > room and (taken or left != most):
                 break

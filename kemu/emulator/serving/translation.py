@@ -49,7 +49,11 @@ class Asked:
 
 
 def frame_of(
-    asked: Asked, answer: Any, address: Callable[[str], str], payloads: Payloads, fetch_bytes: Mapping[TopicPartition, int]
+    asked: Asked,
+    answer: Any,
+    address: Callable[[str], str],
+    payloads: Payloads,
+    fetch_bytes: Mapping[TopicPartition, int],
 ) -> bytes | None:
     """The frame that answers a request; None if the connection must be closed.
 

@@ -35,9 +35,7 @@ _NEVER = 1 << 15
 _THROTTLE = "~throttle_time_ms:int32"
 
 
-def _api(
-    request: type, reply: type, spoken: tuple[int, int], *, flexible: int, asks: str, answers: str
-) -> Api:
+def _api(request: type, reply: type, spoken: tuple[int, int], *, flexible: int, asks: str, answers: str) -> Api:
     spec = SPECS[request]
     return Api(
         key=spec.api_key,

@@ -8,7 +8,6 @@ Source: ``DefaultRecordBatch``, Kafka 3.9.
 
 from collections.abc import Iterator, Sequence
 from struct import Struct
-from struct import error as StructError
 
 import google_crc32c
 

@@ -414,9 +414,7 @@ def compile_writer(message: WireMessage, version: int) -> Write:
     source.struct(message.fields, "m", is_whole=True)
     function, explained = source.compiled("write")
 
-    def write(
-        value: Any, out: bytearray, beside: Mapping[str, Any], records: Mapping[TopicPartition, bytes]
-    ) -> None:
+    def write(value: Any, out: bytearray, beside: Mapping[str, Any], records: Mapping[TopicPartition, bytes]) -> None:
         try:
             function(value, out, beside, records)
         except (ValueError, LookupError, StructError) as error:
