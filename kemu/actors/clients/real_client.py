@@ -11,8 +11,9 @@ Derived reports:
   partitions, or with ``owned_partitions`` in its subscription (KIP-429) the other partitions; and with an assignment
   without these partitions.
 - A member loses its partitions with an answer that ends its membership.
-- The records below a committed offset are processed, from the client's position on. A position is the last committed
-  or fetched offset.
+- The records below a committed offset are processed, from the member's position on. The first position is the committed
+  offset that the client read, or the lowest offset that it fetched. A lower commit is a new position. Positions are
+  reported as the choice of the application (``SEEK``), because a client may choose any position.
 """
 
 from collections.abc import Iterable
@@ -38,6 +39,7 @@ from kemu.protocol.messages.group import (
 from kemu.protocol.messages.member import decode_assignment, decode_subscription
 from kemu.protocol.names import CONSUMER, ActorName, GroupId, MemberId, TopicPartition, part_on
 from kemu.protocol.notes.groups import (
+    SEEK,
     AssignmentReceived,
     ClientConnected,
     ClientDisconnected,
@@ -45,6 +47,7 @@ from kemu.protocol.notes.groups import (
     PartitionsAssigned,
     PartitionsLost,
     PartitionsRevoked,
+    PositionSet,
     Processed,
 )
 from kemu.protocol.wire.codec import CodecError, unseal
@@ -59,13 +62,15 @@ MOST_MEMBERS = 1_000
 class _Member:
     """A group member of the client."""
 
-    __slots__ = ("connection", "generation", "owned")
+    __slots__ = ("connection", "generation", "owned", "positioned")
 
     def __init__(self, connection: str) -> None:
         self.connection = connection
         """The connection that received the first assignment; the member's reports have its name."""
         self.generation = -1
         self.owned: tuple[TopicPartition, ...] = ()
+        self.positioned: dict[TopicPartition, None] = {}
+        """Owned partitions with a reported position."""
 
 
 class RealClient(HostingMachine):
@@ -186,6 +191,8 @@ class RealClient(HostingMachine):
         revoked = tuple([each for each in member.owned if each not in kept])
         if revoked:
             member.owned = tuple([each for each in member.owned if each in kept])
+            for at in revoked:
+                member.positioned.pop(at, None)
             fact = PartitionsRevoked(
                 group=group, member_id=member_id, generation=member.generation, revoked=revoked, owned=member.owned
             )
@@ -201,20 +208,15 @@ class RealClient(HostingMachine):
         group, member = request.group, self._members[request.group, request.member_id]
         for row in request.offsets:
             at = (row.topic, row.partition)
-            first = self._reached.get((group, at), self._fetched.get(at, row.offset))
+            about = {"group": group, "member_id": request.member_id, "topic": row.topic, "partition": row.partition}
+            first = min(self._reached.get((group, at), self._fetched.get(at, row.offset)), row.offset)
+            if at not in member.positioned or row.offset < self._reached.get((group, at), row.offset):
+                member.positioned[at] = None
+                self.note_of(member.connection, PositionSet(**about, offset=first, why=SEEK))
             self._reached[group, at] = row.offset
             if first < row.offset:
-                fact = Processed(
-                    group=group,
-                    member_id=request.member_id,
-                    generation=request.generation,
-                    topic=row.topic,
-                    partition=row.partition,
-                    first=first,
-                    last=row.offset,
-                    started_us=self.now_us,
-                )
-                self.note_of(member.connection, fact)
+                work = {"generation": request.generation, "first": first, "last": row.offset}
+                self.note_of(member.connection, Processed(**about, **work, started_us=self.now_us))
 
 
 class RealConnection(Machine):
