@@ -69,6 +69,7 @@ from kemu.protocol.notes.groups import (
     GroupLoaded,
     GroupUnloaded,
     JoinPhaseCompleted,
+    MemberAdded,
     MemberBecame,
     MemberFailed,
     MemberRemoved,
@@ -277,6 +278,7 @@ class Panel:
             GroupUnloaded: self._unloaded,
             MemberBecame: self._member_became,
             MemberFailed: self._member_failed,
+            MemberAdded: self._entered,
             MemberRemoved: self._removed,
             ThreadReplaced: self._thread_replaced,
             AssignmentReceived: self._received,
@@ -566,6 +568,10 @@ class Panel:
     def _cease(self, holding: Holding, partitions: Iterable[TopicPartition]) -> None:
         if not (holding.paused or holding.has_left):
             self.ceased += [(holding.group, partition) for partition in partitions]
+
+    def _entered(self, seen: Seen, fact: MemberAdded) -> None:
+        """Watch a group that only real clients join, which no scenario names."""
+        self._group(fact.group)
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
         """End a real client's member. Its process may have ended, and reports nothing."""
