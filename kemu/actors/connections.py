@@ -96,7 +96,7 @@ class Connections:
         self._newest.pop(client, None)
         for rows in (self._closed, self._reset_since_us):
             for at in [at for at in rows if at[0] == client]:
-                del rows[at]  # type: ignore[attr-defined]
+                del rows[at]
 
     def _fails(self, at: tuple[ActorName, int]) -> bool:
         """Whether the client's reset has arrived when this answer is written.

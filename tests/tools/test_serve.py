@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -49,9 +49,9 @@ class _Client:
         self.socket = socket.create_connection((host, int(port)), timeout=30)
         self.socket.settimeout(30)
 
-    def send(self, message: object, version: int, correlation: int = 1, **more: object) -> None:
+    def send(self, message: object, version: int, correlation: int = 1, **more: Any) -> None:
         key = SPECS[type(message)].api_key
-        self.socket.sendall(write_request(WireRequest(key, version, correlation, "test", message, **more)))  # type: ignore[arg-type]
+        self.socket.sendall(write_request(WireRequest(key, version, correlation, "test", message, **more)))
 
     def frame(self) -> bytes:
         """The next frame; b"" at the end of the connection."""
@@ -70,7 +70,7 @@ class _Client:
             data += more
         return data
 
-    def ask(self, message: object, version: int, **more: object) -> WireReply:
+    def ask(self, message: object, version: int, **more: Any) -> WireReply:
         self.send(message, version, **more)
         return read_reply(self.frame(), SPECS[type(message)].api_key, version)
 

@@ -17,6 +17,7 @@ Derived reports:
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from kemu.actors.hosting import HostingMachine
 from kemu.actors.machine import Event, LinkDown, Machine, Note, Received, Told
@@ -176,7 +177,11 @@ class RealClient(HostingMachine):
         if len(self._members) > MOST_MEMBERS:
             del self._members[next(iter(self._members))]
         member.generation = request.generation
-        about = {"group": request.group, "member_id": request.member_id, "generation": request.generation}
+        about: dict[str, Any] = {
+            "group": request.group,
+            "member_id": request.member_id,
+            "generation": request.generation,
+        }
         self.note_of(member.connection, AssignmentReceived(**about, partitions=partitions))
         self._keeps_only(*at, partitions)
         added = tuple([each for each in partitions if each not in member.owned])
@@ -208,14 +213,19 @@ class RealClient(HostingMachine):
         group, member = request.group, self._members[request.group, request.member_id]
         for row in request.offsets:
             at = (row.topic, row.partition)
-            about = {"group": group, "member_id": request.member_id, "topic": row.topic, "partition": row.partition}
+            about: dict[str, Any] = {
+                "group": group,
+                "member_id": request.member_id,
+                "topic": row.topic,
+                "partition": row.partition,
+            }
             first = min(self._reached.get((group, at), self._fetched.get(at, row.offset)), row.offset)
             if at not in member.positioned or row.offset < self._reached.get((group, at), row.offset):
                 member.positioned[at] = None
                 self.note_of(member.connection, PositionSet(**about, offset=first, why=SEEK))
             self._reached[group, at] = row.offset
             if first < row.offset:
-                work = {"generation": request.generation, "first": first, "last": row.offset}
+                work: dict[str, Any] = {"generation": request.generation, "first": first, "last": row.offset}
                 self.note_of(member.connection, Processed(**about, **work, started_us=self.now_us))
 
 

@@ -28,7 +28,7 @@ from kemu.actors.machine import LinkDown, Received
 from kemu.emulator.engine.hosts import Condition
 from kemu.emulator.engine.loop import Outside
 from kemu.emulator.engine.world import World
-from kemu.emulator.facts import BrokerHostAdded, Handler, HostDown, HostStarted, Seen, received
+from kemu.emulator.facts import BrokerHostAdded, Handler, HostDown, HostStarted, Seen, kind_of, received
 from kemu.emulator.serving.payloads import Payloads
 from kemu.emulator.serving.translation import BY_BROKER, BY_COORDINATOR, OFFERED, Asked, frame_of
 from kemu.protocol.commands import AskOn, CloseConnection, NameClient, OpenConnection
@@ -184,6 +184,11 @@ class Gateway:
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         """The handlers of facts of a kind (``facts.handlers_of``)."""
         return (self._on[kind],) if kind in self._on else ()
+
+    def see(self, seen: Seen) -> None:
+        """Take one fact."""
+        for handler in self.handlers_of(kind_of(seen.fact)):
+            handler(seen, seen.fact)
 
     # --- listening -------------------------------------------------------------------------------------------------
 

@@ -8,10 +8,11 @@ a producer that is not idempotent gets a number in the unused field ``sequence``
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from attrs import evolve
 
-from kemu.emulator.facts import Handler, Seen
+from kemu.emulator.facts import Handler, Seen, kind_of
 from kemu.protocol.frozen import frozen
 from kemu.protocol.kafka_wire.batches import emulated_batch, patch_base_offset
 from kemu.protocol.messages.data import FetchedPartition, Produce, ProduceBatch, RecordBatch
@@ -74,6 +75,11 @@ class Payloads:
         """The handlers of facts of a kind (``facts.handlers_of``)."""
         return (self._on[kind],) if kind in self._on else ()
 
+    def see(self, seen: Seen) -> None:
+        """Take one fact."""
+        for handler in self.handlers_of(kind_of(seen.fact)):
+            handler(seen, seen.fact)
+
     # --- produced batches ------------------------------------------------------------------------------------------
 
     def take(self, request: Produce, records: Mapping[TopicPartition, bytes]) -> tuple[Produce, bool]:
@@ -83,7 +89,9 @@ class Payloads:
         """
         needed = sum(map(len, records.values()))
         if self.size + needed > self.most_bytes:
-            return evolve(request, batches=tuple(evolve(each, count=REFUSED_COUNT) for each in request.batches)), False
+            return with_values(
+                request, batches=tuple(with_values(each, count=REFUSED_COUNT) for each in request.batches)
+            ), False
         batches = tuple(map(self._numbered, request.batches))
         for batch in batches:
             key = _key_of(batch)
@@ -92,13 +100,14 @@ class Payloads:
             self.size += len(data)
         while len(self._undecided) > MOST_UNDECIDED:
             self._forget(next(iter(self._undecided)))
-        return evolve(request, batches=batches), True
+        return with_values(request, batches=batches), True
 
     def _numbered(self, batch: ProduceBatch) -> ProduceBatch:
         if batch.producer_id >= 0:
             return batch
         self._last_number = (self._last_number + 1) % _NUMBERS
-        return evolve(batch, sequence=self._last_number)
+        numbered: ProduceBatch = with_values(batch, sequence=self._last_number)
+        return numbered
 
     def decided(self, request: Produce) -> None:
         """Forget the bytes of a request's batches that no broker has appended, after the request was answered."""
@@ -192,6 +201,11 @@ def limited(
         records[at] = b"".join(taken)
         left = max(left - len(records[at]), 0)
     return records
+
+
+def with_values(message: Any, **changes: Any) -> Any:
+    """A message with other values; mypy does not know that messages are attrs classes."""
+    return evolve(message, **changes)
 
 
 def _emulated(at: TopicPartition, offset: int, end: int, like: RecordBatch) -> bytes:

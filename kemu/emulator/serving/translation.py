@@ -3,9 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import evolve
-
-from kemu.emulator.serving.payloads import Payloads, limited
+from kemu.emulator.serving.payloads import Payloads, limited, with_values
 from kemu.protocol.kafka_wire.apis import api_versions
 from kemu.protocol.kafka_wire.frames import UnsupportedWireVersion, WireRequest, unsupported_reply, write_reply
 from kemu.protocol.messages import control, data, group
@@ -69,16 +67,16 @@ def frame_of(
         if asked.refused is not None:
             return unsupported_reply(asked.refused, answer)
         answer = api_versions(answer)
-        answer = evolve(answer, api_keys=tuple(row for row in answer.api_keys if row.api_key in OFFERED))
+        answer = with_values(answer, api_keys=tuple(row for row in answer.api_keys if row.api_key in OFFERED))
     assert asked.wire is not None
     beside: Mapping[str, Any] = {}
     records: Mapping[TopicPartition, bytes] = {}
     match answer:
         case data.MetadataReply():
-            brokers = tuple(evolve(each, host=address(each.host)) for each in answer.brokers)
-            answer, beside = evolve(answer, brokers=brokers), {"cluster_id": CLUSTER_ID}
+            brokers = tuple(with_values(each, host=address(each.host)) for each in answer.brokers)
+            answer, beside = with_values(answer, brokers=brokers), {"cluster_id": CLUSTER_ID}
         case group.FindCoordinatorReply(host=host) if host:
-            answer = evolve(answer, host=address(host_of(host)))
+            answer = with_values(answer, host=address(host_of(host)))
         case data.FetchReply():
             rows = [((row.topic, row.partition), payloads.batches_of(row)) for row in answer.partitions]
             real = [(at, batches) for at, batches in rows if batches is not None]

@@ -124,7 +124,7 @@ def test_committed_records_are_reported_as_processed_from_the_clients_position_o
     driver.ask(request, 1, OffsetFetchReply(offsets=(row,)))
     at = _about(topic="t", partition=0)
     done = CommitAnswered(**_about(generation=1, error=ErrorCode.NONE))
-    work = {"generation": 1, "started_us": 0}
+    work: dict[str, Any] = {"generation": 1, "started_us": 0}
     assert driver.commit(8) == [PositionSet(**at, offset=5, why=SEEK), Processed(**at, **work, first=5, last=8), done]
     assert driver.commit(8) == [done]
     assert driver.commit(6) == [PositionSet(**at, offset=6, why=SEEK), done]

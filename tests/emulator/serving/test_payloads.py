@@ -115,7 +115,7 @@ def test_bytes_are_freed_with_the_log_and_after_a_refusal() -> None:
     assert payloads.size == 2 * len(data)
     payloads.decided(Produce(acks=1, timeout_ms=1, batches=(refused,)))
     assert payloads.size == len(data)
-    moved = {"topic": AT[0], "partition": AT[1], "end_offset": 2, "why": "retention"}
+    moved: dict[str, Any] = {"topic": AT[0], "partition": AT[1], "end_offset": 2, "why": "retention"}
     _see(payloads, LogStartMoved(**moved, start_offset=1))
     assert payloads.size == len(data)
     _see(payloads, LogStartMoved(**moved, start_offset=2))
