@@ -1,11 +1,11 @@
 """The APIs of Kafka's protocol that real clients can use, each with the declaration of its request and its reply.
 
-The grammar of the declarations is in ``declare.py``. Fields are in the order of Kafka's schemas (3.9). Names that kemu's
-messages lack are Kafka's.
+The grammar of the declarations is in ``declare.py``. Fields are in the order of Kafka's schemas (3.9). Fields that
+kemu's messages lack have Kafka's names.
 
 A spoken version has a meaning in kemu. Fetch below 13 and Metadata below 10 name topics, later versions use topic ids.
 FindCoordinator below 4 and OffsetFetch below 8 are about one group. CreateTopics below 5 has a reply without settings,
-and DeleteTopics below 6 names topics.
+and DeleteTopics below 6 names topics. The lowest spoken versions are those of Kafka 4 where clients have newer ones.
 """
 
 from collections.abc import Mapping
@@ -144,15 +144,15 @@ _ALL = (
         answers=f"error api_keys[api_key:int16 min_version:int16 max_version:int16] {_THROTTLE}@1",
     ),
     _api(
-        control.CreateTopics, control.CreateTopicsReply, (0, 4), flexible=5,
+        control.CreateTopics, control.CreateTopicsReply, (2, 4), flexible=5,
         asks="""topics[name num_partitions:int32 replication_factor:int16 assignments:replicas configs[name value]]
-            timeout_ms:int32 ~validate_only:bool@1""",
-        answers=f"{_THROTTLE}@2 topics[name error_code error_message@1]",
+            timeout_ms:int32 ~validate_only:bool""",
+        answers=f"{_THROTTLE} topics[name error_code error_message]",
     ),
     _api(
-        control.DeleteTopics, control.DeleteTopicsReply, (0, 5), flexible=4,
+        control.DeleteTopics, control.DeleteTopicsReply, (1, 5), flexible=4,
         asks="topic_names timeout_ms:int32",
-        answers=f"{_THROTTLE}@1 topics[name error_code error_message@5]",
+        answers=f"{_THROTTLE} topics[name error_code error_message@5]",
     ),
     _api(
         data.InitProducerId, data.InitProducerIdReply, (0, 4), flexible=2,
@@ -160,16 +160,16 @@ _ALL = (
         answers=f"{_THROTTLE} error producer_id:int64 producer_epoch:int16",
     ),
     _api(
-        control.OffsetForLeaderEpoch, control.OffsetForLeaderEpochReply, (0, 4), flexible=4,
+        control.OffsetForLeaderEpoch, control.OffsetForLeaderEpochReply, (2, 4), flexible=4,
         asks="replica_id:int32 questions(topic)[partition:int32 current_leader_epoch:int32 leader_epoch:int32]",
-        answers=f"{_THROTTLE}@2 answers(topic)[error_code partition:int32 leader_epoch:int32 end_offset:int64]",
+        answers=f"{_THROTTLE} answers(topic)[error_code partition:int32 leader_epoch:int32 end_offset:int64]",
     ),
     _api(
-        control.DescribeConfigs, control.DescribeConfigsReply, (0, 4), flexible=4,
+        control.DescribeConfigs, control.DescribeConfigsReply, (1, 4), flexible=4,
         asks="""resources[resource_type:int8 resource_name names] include_synonyms include_documentation""",
         answers=f"""{_THROTTLE} results[error_code error_message resource_type:int8 resource_name
-            configs[name value read_only is_default source:int8 is_sensitive
-                ~synonyms@1[~name:string ~value:string? ~source:int8] ~config_type:int8@3 ~documentation:string?@3]]""",
+            configs[name value read_only source:int8 is_sensitive
+                ~synonyms[~name:string ~value:string? ~source:int8] ~config_type:int8@3 ~documentation:string?@3]]""",
     ),
     _api(
         group.DeleteGroups, group.DeleteGroupsReply, (0, 2), flexible=2,

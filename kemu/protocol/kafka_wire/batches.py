@@ -22,12 +22,13 @@ HEAD_BYTES = _HEAD.size
 """The size of a batch without records."""
 _MAGIC = 2
 _BEFORE_LENGTH_BYTES = 12
-"""A batch's length counts the bytes behind the base offset and the length itself."""
+"""A batch's length counts the bytes behind the base offset and the length itself; there the leader epoch begins."""
 _CRC_FROM = 21
 _CODEC, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
 _PLACE = Struct(">qi")
+_OFFSET = Struct(">q")
+_CRC = Struct(">I")
 _EPOCH = Struct(">i")
-_EPOCH_AT = 12
 
 
 @frozen
@@ -143,11 +144,11 @@ def produced_batch(records: bytes | None) -> BatchSummary:
 
 def patch_base_offset(batch: bytes, offset: int, leader_epoch: int | None = None) -> bytes:
     """The same batch at another offset, and under another leader epoch; the checksum stays right."""
-    if leader_epoch is None:
-        return batch[:0] + offset.to_bytes(8, "big", signed=True) + batch[8:]
-    length = batch[8:_EPOCH_AT]
-    rest = batch[_EPOCH_AT + 4 :]
-    return offset.to_bytes(8, "big", signed=True) + length + _EPOCH.pack(leader_epoch) + rest
+    patched = bytearray(batch)
+    _OFFSET.pack_into(patched, 0, offset)
+    if leader_epoch is not None:
+        _EPOCH.pack_into(patched, _BEFORE_LENGTH_BYTES, leader_epoch)
+    return bytes(patched)
 
 
 def make_batch(
@@ -176,7 +177,7 @@ def make_batch(
     tail = (0, last, timestamp_ms, timestamp_ms, producer_id, producer_epoch, sequence, count)
     unsigned = _HEAD.pack(base_offset, HEAD_BYTES - _BEFORE_LENGTH_BYTES + len(body), leader_epoch, _MAGIC, 0, *tail)
     signed_part = unsigned[_CRC_FROM:] + body
-    return unsigned[: _CRC_FROM - 4] + google_crc32c.value(signed_part).to_bytes(4, "big") + signed_part
+    return bytes(unsigned[: _CRC_FROM - 4] + _CRC.pack(google_crc32c.value(signed_part)) + signed_part)
 
 
 def emulated_batch(topic: str, partition: int, base_offset: int, count: int, timestamp_ms: int, epoch: int) -> bytes:

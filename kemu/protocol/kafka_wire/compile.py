@@ -8,9 +8,8 @@ A reader never allocates memory for an announced number of bytes or items: a num
 refused.
 """
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
-from struct import Struct, pack, unpack
-from struct import error as StructError
 from typing import Any
 
 from kemu.protocol.errors import ErrorCode
@@ -154,7 +153,7 @@ def _reason(error: BaseException) -> str:
             return f"{error.args[0]} is no known error code"
         case IndexError():
             return "the bytes end here"
-        case StructError() if "unpack" in str(error):
+        case struct.error() if "unpack" in str(error):
             return "the bytes end here"
     return str(error)
 
@@ -179,7 +178,7 @@ def compile_reader(message: WireMessage, version: int) -> Read:
         records: Records = {}
         try:
             return function(data, at, beside, records), beside, records
-        except (ValueError, LookupError, StructError) as error:
+        except (ValueError, LookupError, struct.error) as error:
             raise explained(error) from None
 
     return read
@@ -187,7 +186,7 @@ def compile_reader(message: WireMessage, version: int) -> Read:
 
 class _Reading(_Source):
     def _line_of(self, packed: Sequence[tuple[str, str]], field: str) -> None:
-        form = Struct(">" + "".join(kind for kind, _ in packed))
+        form = struct.Struct(">" + "".join(kind for kind, _ in packed))
         variables = [variable for _, variable in packed if variable]
         if variables:
             reads = self.known("numbers", form.unpack_from)
@@ -417,7 +416,7 @@ def compile_writer(message: WireMessage, version: int) -> Write:
     def write(value: Any, out: bytearray, beside: Mapping[str, Any], records: Mapping[TopicPartition, bytes]) -> None:
         try:
             function(value, out, beside, records)
-        except (ValueError, LookupError, StructError) as error:
+        except (ValueError, LookupError, struct.error) as error:
             raise explained(error) from None
 
     return write
@@ -429,7 +428,7 @@ class _Writing(_Source):
         self._out = "out"
 
     def _line_of(self, packed: Sequence[tuple[str, str]], field: str) -> None:
-        writes = self.known("numbers", Struct(">" + "".join(kind for kind, _ in packed)).pack)
+        writes = self.known("numbers", struct.Struct(">" + "".join(kind for kind, _ in packed)).pack)
         self._line(f"{self._out} += {writes}({', '.join(value for _, value in packed)})", field)
 
     def struct(self, fields: Sequence[WireField], of: str, *, is_whole: bool = False) -> None:
@@ -507,7 +506,7 @@ class _Writing(_Source):
 
     def _null(self, kind: str) -> str:
         """The line that writes null."""
-        null = b"\0" if self.is_flexible else pack(f">{kind}", -1)
+        null = b"\0" if self.is_flexible else struct.pack(f">{kind}", -1)
         return f"{self._out} += {null!r}"
 
     def _data(self, field: WireField, value: str, *, is_text: bool) -> None:
@@ -699,8 +698,19 @@ def _fetched(records: bytes) -> tuple[RecordBatch, ...]:
 
 
 _HELPERS: Mapping[str, Any] = {
-    "WireError": WireError, "errors": ErrorCode._value2member_map_, "unpack": unpack, "pack": pack, "tags": tags_at,
-    "long_length": _long_length, "add_length": add_length, "wrong_length": _wrong_length, "in_order": _in_order,
-    "address_of": _address_of, "given": _given, "emulated": _emulated, "fetched": _fetched,
-    "produced_batch": produced_batch, "internal_topics": INTERNAL_TOPICS,
-}  # fmt: skip
+    "WireError": WireError,
+    "errors": ErrorCode._value2member_map_,
+    "unpack": struct.unpack,
+    "pack": struct.pack,
+    "tags": tags_at,
+    "long_length": _long_length,
+    "add_length": add_length,
+    "wrong_length": _wrong_length,
+    "in_order": _in_order,
+    "address_of": _address_of,
+    "given": _given,
+    "emulated": _emulated,
+    "fetched": _fetched,
+    "produced_batch": produced_batch,
+    "internal_topics": INTERNAL_TOPICS,
+}

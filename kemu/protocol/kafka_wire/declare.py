@@ -32,7 +32,7 @@ SPECIAL: Mapping[str, str] = {
     "address": "string and int32: a host and a port; kemu's value is HOST:PORT, or an empty text",
     "names": "an array of structs with one string; before the field may be null, an empty array stands for null",
     "topic_partitions": "an array of topics with an array of int32 each; kemu's value is pairs",
-    "replicas": "an array of structs of a partition (int32) and an array of int32; kemu's value is ordered by partition",
+    "replicas": "an array of structs of a partition and an array of int32; kemu's value is ordered by partition",
     "batch": "record batches: exactly one; kemu's row has the batch's count and producer",
     "records": "record batches: any number; kemu's row has the base offset, the count and the time of each batch",
     "internal": "bool: whether the topic is one of Kafka's internal topics",
@@ -64,7 +64,7 @@ class WireField:
     """The first version in which the value may be null."""
     tag: int | None
     default: str
-    cls: type | None
+    cls: Any
     """The class of a struct; None for a struct that kemu lacks."""
     by: str
     """The field that groups flat rows; "" for other fields."""

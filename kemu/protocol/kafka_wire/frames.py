@@ -7,10 +7,9 @@ refuse a frame that is too long before it has arrived.
 Source: Kafka's protocol guide; headers from RequestHeader.json and ResponseHeader.json, Kafka 3.9.
 """
 
+import struct
 from collections.abc import Mapping
 from functools import cache
-from struct import Struct
-from struct import error as StructError
 from typing import Any
 
 from kemu.protocol.errors import ErrorCode
@@ -35,10 +34,10 @@ __all__ = [
     "write_request",
 ]
 
-_HEAD = Struct(">hhi")
-_CORRELATION = Struct(">i")
-_CLIENT_LENGTH = Struct(">h")
-_LENGTH = Struct(">i")
+_HEAD = struct.Struct(">hhi")
+_CORRELATION = struct.Struct(">i")
+_CLIENT_LENGTH = struct.Struct(">h")
+_LENGTH = struct.Struct(">i")
 _API_VERSIONS = 18
 """The reply to ApiVersions never has a flexible header, so that every client can read the reply (KIP-511)."""
 _NOTHING: Mapping[Any, Any] = {}
@@ -86,7 +85,7 @@ def read_request(frame: bytes) -> WireRequest:
     try:
         api_key, version, correlation_id = _HEAD.unpack_from(frame)
         client_id, at = _client_id(frame, _HEAD.size)
-    except StructError:
+    except struct.error:
         raise WireError(f"request header: the frame of {len(frame)} bytes ends early") from None
     api = APIS.get(api_key)
     if api is None or not api.lowest <= version <= api.highest:

@@ -579,12 +579,14 @@ class ConfigsToDescribe:
     names: tuple[str, ...] | None
 
 
-@message(api_key=32, kind=REQUEST, versions=range(0, 5))
+@message(api_key=32, kind=REQUEST, versions=range(1, 5))
 class DescribeConfigs:
-    """Admin -> broker: describe the settings of topics and brokers. Source: KIP-133; DescribeConfigsRequest.json."""
+    """Admin -> broker: describe the settings of topics and brokers. Source: KIP-133;
+    DescribeConfigsRequest.json, Kafka 4.0.
+    """
 
     resources: tuple[ConfigsToDescribe, ...]
-    include_synonyms: bool = since(1, default=False, ignorable=True)
+    include_synonyms: bool = False
     include_documentation: bool = since(3, default=False, ignorable=True)
 
 
@@ -595,8 +597,7 @@ class DescribedConfig:
     name: str
     value: str | None
     read_only: bool = False
-    is_default: bool = since(0, until=0, default=False, ignorable=True)
-    source: int = since(1, default=-1, ignorable=True)
+    source: int = -1
     is_sensitive: bool = False
 
 
@@ -611,7 +612,7 @@ class DescribedConfigs:
     configs: tuple[DescribedConfig, ...] = ()
 
 
-@message(api_key=32, kind=REPLY, versions=range(0, 5))
+@message(api_key=32, kind=REPLY, versions=range(1, 5))
 class DescribeConfigsReply:
     """The reply to DescribeConfigs: one row per resource, without synonyms and documentation."""
 
