@@ -273,7 +273,8 @@ class Run:
         world = self.world
         collecting = gc.isenabled()
         if not collects:
-            gc.disable()  # a full garbage collection visits every member, so the cost of a step would grow with the cluster
+            # A full garbage collection visits every member, so the cost of a step would grow with the cluster.
+            gc.disable()
         try:
             with StepWatch(world, World.take_turn.__code__):
                 take_turns(world, until_us)

@@ -38,6 +38,9 @@ factor = 3
 [topics.orders]
 partitions = 4
 rate = 0
+[groups.payments]
+topics = ["orders"]
+members = 0
 """
 
 
@@ -334,7 +337,7 @@ def test_a_static_member_that_returns_gets_its_partitions_without_a_rebalance(cl
 
 FAULTS: dict[str, Sequence[str]] = {
     "coordinator failover": ("--do", f"kill-coordinator group={GROUP} at=AT for=6s"),
-    "coordinator moves": ("--do", "crash host=b1 mode=process at=AT for=5s"),
+    "process crash of a broker": ("--do", "crash host=b1 mode=process at=AT for=5s"),
     "power cut of a broker": ("--do", "crash host=b2 mode=power at=AT for=5s"),
     "slow links": ("--do", "slow sender=x-app add=150ms jitter=50ms at=AT for=10s"),
     "lossy links": ("--do", "lossy sender=x-app per_mille=100 at=AT for=6s"),

@@ -157,8 +157,8 @@ class Gateway:
         self._sockets: dict[_Connection, None] = {}
         self._names = 0
         self._bound: dict[tuple[str, str], socket.socket] = {}
-        """(Door's client, broker) -> a bound socket, which listens while the broker runs."""
-        self._scopes: dict[tuple[str, str], trio.CancelScope] = {}
+        """(Door's client, broker) -> a bound socket that does not listen, while the broker does not run."""
+        self._listening: dict[tuple[str, str], tuple[trio.CancelScope, trio.SocketListener]] = {}
         self._outside: Outside
         self._nursery: trio.Nursery | None = None
         self.doors: list[Door] = []
@@ -226,11 +226,13 @@ class Gateway:
 
     def _listen(self, door: Door, broker: str) -> None:
         at = (door.client, broker)
-        if at in self._scopes or self._nursery is None:
+        if at in self._listening or self._nursery is None or at not in self._bound:
             return
-        self._bound[at].listen()
-        listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._bound[at].dup()))
-        scope = self._scopes[at] = trio.CancelScope()
+        bound = self._bound.pop(at)
+        bound.listen()
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(bound))
+        scope = trio.CancelScope()
+        self._listening[at] = scope, listener
 
         async def accept() -> None:
             with scope:
@@ -242,19 +244,21 @@ class Gateway:
     def _stop_listening(self, door: Door, broker: str) -> None:
         """Close a port. A bound socket keeps the port, so that no other process takes it."""
         at = (door.client, broker)
-        scope = self._scopes.pop(at, None)
-        if scope is None:
+        if at not in self._listening:
             return
+        scope, listener = self._listening.pop(at)
         scope.cancel()
-        port = door.ports[broker]
-        self._bound.pop(at).close()
-        self._bind(door.client, broker, port)
+        listener.socket.close()  # now, because a listening socket keeps the port from being bound
+        self._bind(door.client, broker, door.ports[broker])
 
     def close(self) -> None:
         """Close all ports."""
         for bound in self._bound.values():
             bound.close()
+        for _, listener in self._listening.values():
+            listener.socket.close()
         self._bound.clear()
+        self._listening.clear()
 
     # --- one socket ------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_us
 from kemu.tools.commands.run_options import RunOptions, request_of
 from kemu.tools.exits import worst
@@ -71,14 +72,21 @@ def serve(
     verdict. A group's first rebalance does not wait (group.initial.rebalance.delay.ms=0), unless the scenario sets the
     delay.
     """
-    from kemu.emulator.serving.server import ServeOptions, for_serving
-    from kemu.emulator.serving.server import serve as serve_cluster
+    from kemu.emulator.scenario.files import with_actions
+
+    try:
+        from kemu.emulator.serving.server import ServeOptions, for_serving
+        from kemu.emulator.serving.server import serve as serve_cluster
+    except ModuleNotFoundError as error:
+        raise ScenarioError([Problem((), f"this needs {error.name}: pip install 'kemu[serve]'")]) from None
 
     _check_address(address, open_to_network)
-    options = RunOptions(seed=seed, profile=profile, settings=settings, actions=actions, trace=trace)
-    request = request_of(scenario, options, True, control)
+    request = request_of(
+        scenario, RunOptions(seed=seed, profile=profile, settings=settings, trace=trace), True, control
+    )
+    loaded = for_serving(request.scenario, clients)
     result, why = serve_cluster(
-        for_serving(request.scenario, clients),
+        with_actions(loaded, actions) if actions else loaded,
         ServeOptions(
             address=address,
             base=base,
@@ -125,9 +133,13 @@ def _say_ready(doors: "Doors") -> None:
 
 
 def _report(result: "RunResult", trace: Path | None) -> None:
-    """Print the verdict, the violations, and the trace's name."""
+    """Print the violations, what was not checked, the verdict, and the trace's name."""
+    from kemu.emulator.checkers import unknown_of_real_clients
+
     for violation in result.violations:
         click.echo(f"{violation.at_us / 1e6:.3f} s  {violation.checker}: {violation.text}")
+    for checker, unknown in unknown_of_real_clients().items():
+        click.echo(f"not checked of real clients: {unknown} ({checker})")
     click.echo(f"verdict: {result.verdict}" + (f" ({result.reason})" if result.reason else ""))
     click.echo(f"{result.virtual_us / 1e6:.1f} s, {result.steps:,} steps, {result.messages:,} messages")
     if trace is not None:
