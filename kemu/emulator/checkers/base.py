@@ -31,7 +31,7 @@ class Checker:
     kinds: tuple[str, ...] = ()
     """The kinds of the checker's violations."""
     unknown_of_real_clients: str = ""
-    """What the checker cannot know about real clients (``kemu serve``): it takes no facts of real clients. "" for a
+    """The unknown facts of real clients (``kemu serve``), for which the checker skips all their facts. "" for a
     checker that judges them by derived facts (``actors.clients.real_client``), or judges no client."""
     skips_real_clients = False
     """Whether real clients may join the run, so that their facts are skipped."""

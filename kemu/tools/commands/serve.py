@@ -12,6 +12,7 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_us
 from kemu.tools.commands.run_options import RunOptions, request_of
 from kemu.tools.exits import worst
+from kemu.tools.interrupt import same_command
 
 if TYPE_CHECKING:
     from kemu.emulator.runner import RunResult
@@ -103,7 +104,10 @@ def serve(
         checkers=() if no_checks else None,
     )
     _report(result, trace)
-    sys.exit(128 + signal.Signals[why] if why in signal.Signals.__members__ else worst([result.verdict]))
+    if why in signal.Signals.__members__:
+        click.echo(f"ended by {why}; repeat with: {same_command()}", err=True)
+        sys.exit(128 + signal.Signals[why])
+    sys.exit(worst([result.verdict]))
 
 
 def _time(option: str, text: str) -> int:
