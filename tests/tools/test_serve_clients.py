@@ -212,7 +212,7 @@ class _Aiokafka:
         from aiokafka import AIOKafkaProducer
 
         async def send() -> None:
-            producer = AIOKafkaProducer(bootstrap_servers=servers, request_timeout_ms=10_000)
+            producer = AIOKafkaProducer(bootstrap_servers=servers)  # a record fails after request.timeout.ms
             await producer.start()
             for each in [await producer.send(TOPIC, value, key=value) for value in values]:
                 await each
