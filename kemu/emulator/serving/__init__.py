@@ -1,1 +1,1 @@
-"""A served cluster: real clients join an emulated cluster over TCP. Sockets are in ``emulator.engine.gateway``."""
+"""Parts of a served cluster without sockets: the bytes of records, and the translation of requests and answers."""

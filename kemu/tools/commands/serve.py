@@ -16,7 +16,7 @@ from kemu.tools.interrupt import same_command
 
 if TYPE_CHECKING:
     from kemu.emulator.runner import RunResult
-    from kemu.emulator.serving.server import Doors
+    from kemu.emulator.server import Doors
 
 _ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -76,8 +76,8 @@ def serve(
     from kemu.emulator.scenario.files import with_actions
 
     try:
-        from kemu.emulator.serving.server import ServeOptions, for_serving
-        from kemu.emulator.serving.server import serve as serve_cluster
+        from kemu.emulator.server import ServeOptions, for_serving
+        from kemu.emulator.server import serve as serve_cluster
     except ModuleNotFoundError as error:
         raise ScenarioError([Problem((), f"this needs {error.name}: pip install 'kemu[serve]'")]) from None
 
