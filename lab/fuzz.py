@@ -42,12 +42,22 @@ from kemu.emulator.scenario.presets import preset_names
 from kemu.emulator.scenario.random_faults import random_faults
 from kemu.emulator.scenario.scenario import Scenario, known_names
 from kemu.emulator.text.kafka_keys import fields_of
+from kemu.emulator.text.tables import printable
 from kemu.emulator.text.toml_text import toml_text, toml_value
 from kemu.emulator.trace import traces
 from kemu.emulator.trace.blocks import HEAD_BYTES, blocks_of, first_block, write_block, write_magic
 from kemu.emulator.trace.index import INDEX, IndexBuilder, Window, windows_around
 from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, footer_payload, read_runs
 from kemu.protocol.assign.registry import ASSIGNORS
+from kemu.protocol.kafka_wire.apis import APIS
+from kemu.protocol.kafka_wire.frames import (
+    WireError,
+    read_back,
+    read_reply,
+    read_request,
+    write_reply,
+    write_request,
+)
 from kemu.protocol.reassign.moves import UNLIMITED, Limits
 from kemu.protocol.wire.values import from_row
 from kemu.tools.cli import YOUNG_OBJECTS
@@ -57,6 +67,7 @@ from kemu.tools.commands.plan_reassignment import planned
 from kemu.tools.errors import BadInput, bad_input_text
 from kemu.tools.kafka_files.kafka_properties import KINDS
 from kemu.tools.report.transcript import entries_of
+from lab.drawn_frames import drawn_reply, drawn_request
 from lab.from_schema import ODD, SchemaValues
 
 IN_MEMORY = Path("/dev/shm")
@@ -84,6 +95,12 @@ ODD_ROWS: tuple[Any, ...] = (
     *(each for each in ODD if each != 1 << 64), (1 << 64) - 1, b"", b"\xc1", (), (0,), ("x", 1),
 )  # fmt: skip
 """Values that a well-formed trace may hold at a wrong place."""
+LENGTHS = (
+    b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\0\x10\0\0", b"\0\0\0\0", b"\x7f\xff", b"\xff\xfe",
+    b"\0\0", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\xff", b"\xff\x7f", b"\0", b"\xff",
+)  # fmt: skip
+"""Lengths and counts in frames: null, negative, huge, empty, as int32, int16 and varint."""
+APIS_OF_FRAMES = tuple(APIS.values())
 WORDS = (
     "groups", "topics", "brokers", "plan", "members", "partitions", "duration", "crash", "host", "c1", "at", "for",
     "1s", "0s", "-1s", "1e9s", "99999999999999999999", "²", "nan", "inf", "true", "[", "]", "{", "}", "=", "==", ",",
@@ -426,6 +443,36 @@ class Fuzzer:
         text = " ".join([kind, *(f"{key}={shlex.quote(word_of(value, draws))}" for key, value in row.items())])
         with_actions(base, [text if draws.random() < 0.95 else damaged_text(text, draws)])
 
+    def frame(self, draws: Random) -> None:
+        """A frame of a real client, or of a broker to it, of any spoken API and version; most frames are damaged."""
+        api = draws.choice(APIS_OF_FRAMES)
+        version = draws.randrange(api.lowest, api.highest + 1)
+        request = drawn_request(draws, api, version)
+        is_reply = draws.random() < 0.2
+        if is_reply:
+            reply = drawn_reply(draws, api, version)
+            frame = write_reply(request, reply.message, beside=reply.beside, records=reply.records)[4:]
+        else:
+            frame = write_request(request)[4:]
+        damage = draws.randrange(8)
+        if damage == 0:
+            frame = draws.randbytes(draws.choice((0, 1, 12, 100, 5000)))
+        elif damage == 1:
+            head = draws.randrange(8, 24)
+            frame = frame[:head] + draws.randbytes(draws.choice((0, 1, 12, 100, 5000)))
+        elif damage < 5:
+            at, length = draws.randrange(len(frame)), draws.choice(LENGTHS)
+            frame = frame[:at] + length + frame[at + len(length) :]
+        elif damage < 7:
+            frame = damaged_bytes(frame, draws)
+        try:
+            if is_reply:
+                read_reply(frame, api.key, version)
+            else:
+                read_back(read_request(frame))
+        except WireError as error:
+            raise BadInput(f"frame: {printable(str(error))}") from error
+
     def control(self, draws: Random) -> None:
         """A line for the control socket of a live run."""
         base = self._scenarios[0]
@@ -562,6 +609,7 @@ SURFACES: Mapping[str, tuple[Callable[[Fuzzer, Random], None], str]] = {
     "properties": (Fuzzer.properties, "the i"),
     "reassignment": (Fuzzer.reassignment, ".json"),
     "campaign": (Fuzzer.campaign, "campaign"),
+    "frame": (Fuzzer.frame, "frame: "),
 }
 """Surface -> the method that makes an input and tries it, and a part of every message.
 
@@ -570,8 +618,8 @@ Messages of ``kemu import`` are about "the input" or "the imported scenario".
 
 
 SHARES: Mapping[str, int] = {
-    "trace-bytes": 2, "trace-index": 1, "trace-values": 2, "scenario": 10, "set": 18, "do": 15, "control": 8,
-    "describe": 18, "properties": 14, "reassignment": 8, "campaign": 4,
+    "trace-bytes": 2, "trace-index": 1, "trace-values": 2, "scenario": 10, "set": 13, "do": 15, "control": 8,
+    "describe": 13, "properties": 14, "reassignment": 8, "campaign": 4, "frame": 10,
 }  # fmt: skip
 """Surface -> its share of the inputs of ``all``, in percent: fewer where an input costs more time."""
 

@@ -20,6 +20,7 @@ from kemu.emulator.scenario.presets import presets
 from kemu.emulator.text.kafka_keys import SET_BY_SCENARIO, fields_of
 from kemu.protocol.config import source_of
 from kemu.protocol.draws import DRAWS
+from kemu.protocol.kafka_wire.apis import APIS, Api
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.tools.cli import COMMANDS, kemu
 from kemu.tools.commands.describe import CONFIGS, SCENARIO_KEYS
@@ -187,6 +188,48 @@ def preset_list() -> str:
     return _page("Presets", "`kemu run NAME` runs one of these scenarios.", table(("preset", "summary"), rows))
 
 
+API_PURPOSES: Mapping[str, tuple[int, ...]] = {
+    "Find brokers and coordinators": (18, 3, 10, 60),
+    "Produce and fetch records": (0, 22, 1, 2, 23),
+    "Be a member of a group": (11, 14, 12, 13, 8, 9),
+    "Administrate topics and groups": (19, 20, 32, 15, 16, 42, 47),
+}
+"""Purpose -> API keys."""
+
+
+def kafka_protocol() -> str:
+    """Every API and version of Kafka's protocol that real clients can use, and the fields that kemu does not use."""
+    listed = [key for keys in API_PURPOSES.values() for key in keys]
+    assert sorted(listed) == list(APIS), "API_PURPOSES must name every API once"
+    parts = []
+    for purpose, keys in API_PURPOSES.items():
+        rows = ((key, f"`{APIS[key].name}`", _versions(APIS[key]), _beside(APIS[key])) for key in keys)
+        parts += [f"## {purpose}", table(("key", "API", "versions", "fields beside kemu's message"), rows)]
+    return _page(
+        "Kafka's protocol",
+        "Real clients of an emulated cluster can send these requests. A broker offers the versions that its release "
+        "supports and that this page lists. Its answer to ApiVersions names them.",
+        "kemu's messages lack some fields of requests; the emulated brokers do not see these fields. "
+        "Every reply has the throttle time 0 and no authorized operations.",
+        *parts,
+        "## Limits",
+        "- Fetch and Metadata name topics. Versions with topic ids (Fetch 13, Metadata 10) are not offered.\n"
+        "- Record batches have format v2. They stay as the producer has sent them, compressed or not; a wrong checksum "
+        "is refused.\n"
+        "- A Produce request has one batch for each partition, as in Kafka since Produce 3.\n"
+        "- Bytes that are no valid request close the connection.",
+    )
+
+
+def _versions(api: Api) -> str:
+    flexible = f", flexible since {api.flexible_since}" if api.flexible_since <= api.highest else ""
+    return f"{api.lowest} to {api.highest}{flexible}" if api.highest > api.lowest else f"{api.highest}{flexible}"
+
+
+def _beside(api: Api) -> str:
+    return ", ".join(f"`{field.name}`" for field in api.request.fields if not field.is_ours)
+
+
 def past_bugs() -> str:
     """The table of past bugs, each with the size of its scenario."""
     rows = []
@@ -207,6 +250,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "draws": draws,
     "exit-codes": exit_codes,
     "figures": figures,
+    "kafka-protocol": kafka_protocol,
     "profiles": profiles,
     "presets": preset_list,
 }

@@ -8,8 +8,9 @@ FindCoordinator below 4 and OffsetFetch below 8 are about one group. CreateTopic
 and DeleteTopics below 6 names topics. The lowest spoken versions are those of Kafka 4 where clients have newer ones.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import frozen
 from kemu.protocol.kafka_wire.declare import WireMessage, declared
 from kemu.protocol.messages import control, data, group
@@ -196,13 +197,15 @@ SPOKEN: Mapping[int, tuple[int, int]] = {key: (api.lowest, api.highest) for key,
 """API key -> the lowest and the highest spoken version."""
 
 
-def api_versions(answer: ApiVersionsReply) -> ApiVersionsReply:
+def api_versions(answer: ApiVersionsReply, offered: Container[int] = SPOKEN) -> ApiVersionsReply:
     """A broker's answer to ApiVersions for a real client: the versions that the broker supports and that are spoken.
+
+    ``offered``: the API keys that the brokers can answer.
 
     The emulated broker's answer has only the APIs whose versions differ between releases in kemu. A broker supports all
     versions of the other APIs. An answer with an error has no versions.
     """
-    if answer.error.value != 0:
+    if answer.error is not ErrorCode.NONE:
         return answer
     known = {row.api_key: row for row in answer.api_keys}
     rows = []
@@ -210,6 +213,6 @@ def api_versions(answer: ApiVersionsReply) -> ApiVersionsReply:
         row = known.get(key)
         if row is not None:
             lowest, highest = max(lowest, row.min_version), min(highest, row.max_version)
-        if lowest <= highest:
+        if lowest <= highest and key in offered:
             rows.append(ApiVersionRange(api_key=key, min_version=lowest, max_version=highest))
     return ApiVersionsReply(error=answer.error, api_keys=tuple(rows))

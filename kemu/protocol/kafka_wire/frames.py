@@ -8,13 +8,13 @@ Source: Kafka's protocol guide; headers from RequestHeader.json and ResponseHead
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import cache
 from typing import Any
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import frozen
-from kemu.protocol.kafka_wire.apis import APIS, Api, api_versions
+from kemu.protocol.kafka_wire.apis import APIS, SPOKEN, Api, api_versions
 from kemu.protocol.kafka_wire.compile import Read, Write, compile_reader, compile_writer, tags_at
 from kemu.protocol.kafka_wire.errors import UnsupportedWireVersion, WireError
 from kemu.protocol.messages.negotiation import ApiVersions, ApiVersionsReply
@@ -147,17 +147,20 @@ def write_reply(
     return _framed(out)
 
 
-def unsupported_reply(error: UnsupportedWireVersion, answer: ApiVersionsReply) -> bytes | None:
+def unsupported_reply(
+    error: UnsupportedWireVersion, answer: ApiVersionsReply, offered: Container[int] = SPOKEN
+) -> bytes | None:
     """The frame that answers a request of a version that is not spoken; None if the connection must be closed.
 
     Args:
         error: the exception of ``read_request``.
         answer: the broker's answer to ApiVersions; the frame has its versions with the error UNSUPPORTED_VERSION.
+        offered: the API keys that the brokers can answer.
     """
     if error.api_key != _API_VERSIONS:
         return None
     request = WireRequest(_API_VERSIONS, 0, error.correlation_id, error.client_id, ApiVersions())
-    rows = api_versions(answer).api_keys
+    rows = api_versions(answer, offered).api_keys
     return write_reply(request, ApiVersionsReply(error=ErrorCode.UNSUPPORTED_VERSION, api_keys=rows))
 
 

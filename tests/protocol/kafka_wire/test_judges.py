@@ -8,17 +8,17 @@ import importlib
 import io
 import warnings
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, reject, settings
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.kafka_wire.apis import APIS, Api
 from kemu.protocol.kafka_wire.frames import WireReply, WireRequest, write_reply, write_request
 from kemu.protocol.messages.negotiation import ApiVersionsReply
 from kemu.protocol.wire.schema import fields_of
-from tests.protocol.kafka_wire.drawing import replies, requests
+from lab.drawn_frames import drawn_reply, drawn_request
 
 every_api = pytest.mark.parametrize("api", list(APIS.values()), ids=lambda api: api.name)
 
@@ -83,6 +83,19 @@ def ours(value: Any, version: int, name: str = "") -> Iterator[tuple[str, Any]]:
         yield BOTH.get(name, name), value
 
 
+def drawn(api: Api) -> Iterator[tuple[int, WireRequest, WireReply]]:
+    """Three requests and three replies of every spoken version."""
+    for version in range(api.lowest, api.highest + 1):
+        for number in range(3):
+            draws = Random(f"{api.name} {version} {number}")
+            yield version, drawn_request(draws, api, version), drawn_reply(draws, api, version)
+
+
+def frame_of(request: WireRequest, reply: WireReply) -> bytes:
+    """The frame of a reply."""
+    return write_reply(request, reply.message, beside=reply.beside, records=reply.records)
+
+
 @every_api
 def test_kafka_python_reads_the_same_values_and_writes_the_same_bytes(api: Api) -> None:
     """Every spoken version: a field at another place, or of another type, would have another value."""
@@ -98,20 +111,11 @@ def test_kafka_python_reads_the_same_values_and_writes_the_same_bytes(api: Api) 
         expected.discard(("topic", None))  # all topics are an empty array in Metadata v0
         assert expected <= set(theirs(found)), f"{expected - set(theirs(found))} not in {found}"
 
-    for version in range(api.lowest, api.highest + 1):
-
-        @settings(max_examples=3, deadline=None, phases=[Phase.generate])
-        @given(requests(api, version), replies(api, version))
-        def check_version(request: WireRequest, reply: tuple[int, WireReply]) -> None:
-            version = request.version
-            check(judges[api.key, True], version, write_request(request), request.message, request.beside)
-            message, beside = reply[1].message, reply[1].beside
-            if isinstance(message, ApiVersionsReply) and message.error is not ErrorCode.NONE:
-                return  # kafka-python reads an error as the reply of version 0
-            frame = write_reply(request, message, beside=beside, records=reply[1].records)
-            check(judges[api.key, False], version, frame, message, beside)
-
-        check_version()
+    for version, request, reply in drawn(api):
+        check(judges[api.key, True], version, write_request(request), request.message, request.beside)
+        if isinstance(reply.message, ApiVersionsReply) and reply.message.error is not ErrorCode.NONE:
+            continue  # kafka-python reads an error as the reply of version 0
+        check(judges[api.key, False], version, frame_of(request, reply), reply.message, reply.beside)
 
 
 @every_api
@@ -123,7 +127,7 @@ def test_kio_reads_and_writes_the_same_bytes(api: Api) -> None:
     from kio.serial.errors import SerialError
     from kio.static.constants import EntityType
 
-    def check(kind: Any, version: int, frame: bytes) -> None:
+    def is_same(kind: Any, version: int, frame: bytes) -> bool:
         module = load_payload_module(api.key, version, kind)
         (entity,) = [
             each
@@ -136,20 +140,15 @@ def test_kio_reads_and_writes_the_same_bytes(api: Api) -> None:
                 value, size = entity_reader(schema)(frame, at)
             except (ValueError, SerialError) as error:
                 assert any(word in f"{error!r}" for word in ("timedelta", "year", "OutOfBound")), error
-                reject()
+                return False  # kio has no such time
             at += size
             entity_writer(schema)(made, value)
         assert at == len(frame)
         assert made.getvalue() == frame[4:]
+        return True
 
-    for version in range(api.lowest, api.highest + 1):
-
-        @settings(max_examples=3, deadline=None, phases=[Phase.generate])
-        @given(requests(api, version), replies(api, version))
-        def check_version(request: WireRequest, reply: tuple[int, WireReply]) -> None:
-            version = request.version
-            check(EntityType.request, version, write_request(request))
-            frame = write_reply(request, reply[1].message, beside=reply[1].beside, records=reply[1].records)
-            check(EntityType.response, version, frame)
-
-        check_version()
+    same = 0
+    for version, request, reply in drawn(api):
+        same += is_same(EntityType.request, version, write_request(request))
+        same += is_same(EntityType.response, version, frame_of(request, reply))
+    assert same >= api.highest - api.lowest + 1
