@@ -39,6 +39,7 @@ from kemu.emulator.runner import run as _run
 from kemu.emulator.scenario.away import AwaySpec
 from kemu.emulator.scenario.brokers import BrokerSpec, BrokersSpec
 from kemu.emulator.scenario.checks import ChecksSpec
+from kemu.emulator.scenario.clients import ClientsSpec
 from kemu.emulator.scenario.expectations import Expectation
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.groups import GroupSpec
@@ -89,6 +90,7 @@ __all__ = [
     "BrokersSpec",
     "Calls",
     "ChecksSpec",
+    "ClientsSpec",
     "ConsumerConfig",
     "ControllerTerm",
     "Difference",
@@ -171,8 +173,8 @@ __all__ += [row.cls.__name__ for row in ACTIONS.values()]
 
 
 for _class in (
-    AwaySpec, BrokerSpec, BrokersSpec, ChecksSpec, GroupSpec, LinkSpec, MemberSpec, NetworkSpec, ReplicationSpec,
-    Scenario, StreamsSpec, TopicSpec, *(row.cls for row in ACTIONS.values()),
+    AwaySpec, BrokerSpec, BrokersSpec, ChecksSpec, ClientsSpec, GroupSpec, LinkSpec, MemberSpec, NetworkSpec,
+    ReplicationSpec, Scenario, StreamsSpec, TopicSpec, *(row.cls for row in ACTIONS.values()),
 ):  # fmt: skip
     names_arguments(_class)
 

@@ -15,7 +15,7 @@ Requests that arrive later at the closed channel are lost, too.
 from collections.abc import Callable
 
 from kemu.actors.machine import Caller, Machine, Received
-from kemu.protocol.names import ActorName
+from kemu.protocol.names import ActorName, is_real_client
 
 
 class Connections:
@@ -29,13 +29,15 @@ class Connections:
         handle: the function for a request that was read late.
     """
 
-    __slots__ = ("_closed", "_handle", "_machine", "_newest", "_reset_since_us", "_unread", "readable")
+    __slots__ = ("_closed", "_gone", "_handle", "_machine", "_newest", "_reset_since_us", "_unread", "readable")
 
     def __init__(self, machine: Machine, handle: Callable[[Received], None]) -> None:
         self._machine = machine
         self._handle = handle
         self._closed: dict[tuple[ActorName, int], None] = {}
         """(Client, connection) of the channels that a failed answer closed."""
+        self._gone: dict[ActorName, None] = {}
+        """Clients that ended with unanswered requests."""
         self._newest: dict[ActorName, int] = {}
         """Client -> its newest connection with a request. A client has one connection at a time; numbers increase."""
         self._reset_since_us: dict[tuple[ActorName, int], int] = {}
@@ -70,10 +72,31 @@ class Connections:
     def answered(self, caller: Caller | Received) -> None:
         """Make the connection of an answered request readable at the end of this step."""
         waiting = self._unread.pop(caller[:2], None)
+        if not waiting and self._gone and caller[0] in self._gone:
+            self._forget_unless_asked(caller[0])
         if waiting is None or (self.has_left(caller) and self._fails(caller[:2])):
             return
         if waiting:
             self.readable.append(waiting)
+
+    def link_down(self, client: ActorName) -> None:
+        """Forget a real client's connection once its requests are answered. Its name is never used again."""
+        if is_real_client(client):
+            self._gone[client] = None
+            self._forget_unless_asked(client)
+
+    def is_gone(self, client: ActorName) -> bool:
+        """Whether the connection of a real client has ended."""
+        return client in self._gone
+
+    def _forget_unless_asked(self, client: ActorName) -> None:
+        if any(actor == client for actor, _ in self._unread):
+            return
+        del self._gone[client]
+        self._newest.pop(client, None)
+        for rows in (self._closed, self._reset_since_us):
+            for at in [at for at in rows if at[0] == client]:
+                del rows[at]
 
     def _fails(self, at: tuple[ActorName, int]) -> bool:
         """Whether the client's reset has arrived when this answer is written.
@@ -97,6 +120,8 @@ class Connections:
             self._handle(event)
             if waiting:
                 self._put_back(event[:2], waiting)
+        for client in tuple(self._gone):
+            self._forget_unless_asked(client)
 
     def _put_back(self, at: tuple[ActorName, int], waiting: list[Received]) -> None:
         if at in self._unread:

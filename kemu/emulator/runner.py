@@ -265,11 +265,16 @@ class Run:
         self.settle(self.scenario.heal_at_us)
         return self.run_until(take_turns, self.scenario.ends_us + LONGER_US)
 
-    def run_until(self, take_turns: Callable[[World, int], None], until_us: int) -> str:
-        """Run until the end, at the latest until ``until_us``; return the error, or "" without an error."""
+    def run_until(self, take_turns: Callable[[World, int], None], until_us: int, *, collects: bool = False) -> str:
+        """Run until the end, at the latest until ``until_us``; return the error, or "" without an error.
+
+        ``collects``: whether Python collects garbage, as a run without an end needs.
+        """
         world = self.world
         collecting = gc.isenabled()
-        gc.disable()  # a full garbage collection visits every member, so the cost of a step would grow with the cluster
+        if not collects:
+            # A full garbage collection visits every member, so the cost of a step would grow with the cluster.
+            gc.disable()
         try:
             with StepWatch(world, World.take_turn.__code__):
                 take_turns(world, until_us)

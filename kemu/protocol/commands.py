@@ -25,6 +25,38 @@ class Close:
 
 
 @value
+class OpenConnection:
+    """Real client: a TCP connection of this name was accepted. ``client_id``: of its first request."""
+
+    connection: str
+    client_id: str
+
+
+@value
+class AskOn:
+    """Real client: the client sent a request, of this connection, to this actor. ``request``: as sealed bytes."""
+
+    connection: str
+    to: str
+    request: bytes
+
+
+@value
+class CloseConnection:
+    """Real client: the TCP connection is closed."""
+
+    connection: str
+
+
+@value
+class NameClient:
+    """Coordinator: the client id of an actor, a real client's connection. New member ids begin with the client id."""
+
+    client: str
+    client_id: str
+
+
+@value
 class Subscribe:
     """Consumer: subscribe to these topics, in any order, or to all topics that match the pattern."""
 

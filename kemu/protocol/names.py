@@ -13,6 +13,8 @@ name                        actor
 ``p1``, ``p2``              producers, one per topic
 ``admin``                   the admin client
 ``zk``                      the metadata store
+``x-app1``                  a real client of ``kemu serve``; its name for users is ``app1``
+``x-app1/7``                a TCP connection of that client
 ``c1/main``                 a machine inside the machine of ``c1``, as its peers address it (``part_on``)
 ``main>b0``                 ``b0``, over the inner machine's own connection, as ``c1`` addresses it (``through``)
 ==========================  ===================================================================================
@@ -52,6 +54,8 @@ CONTROLLER_SUFFIX = SEPARATOR + "controller"
 _COORDINATOR_SUFFIX = SEPARATOR + "coordinator"
 STORE = HostName("zk")
 ADMIN = HostName("admin")
+REAL_CLIENT = "x-"
+"""The beginning of the host names of real clients. Users choose the rest, so no first letter of a name is a role."""
 
 
 def is_legal_name(topic: str) -> bool:
@@ -112,6 +116,22 @@ def producer_host(number: int) -> HostName:
     return HostName(f"p{number}")
 
 
+def client_host(name: str) -> HostName:
+    """The host of a real client with this name."""
+    return HostName(REAL_CLIENT + name)
+
+
+def client_of(host: ActorName) -> str:
+    """The name of the real client on this host."""
+    assert host.startswith(REAL_CLIENT), f"{host} is no real client"
+    return host_of(host).removeprefix(REAL_CLIENT)
+
+
+def is_real_client(actor: ActorName) -> bool:
+    """Whether the actor is a real client of ``kemu serve``, or one of its connections."""
+    return actor.startswith(REAL_CLIENT)
+
+
 THROUGH = ">"
 """The separator between the sending part of an actor and its peer."""
 
@@ -166,7 +186,9 @@ def offsets_partition_of(group: GroupId, partitions: int = OFFSETS_PARTITIONS) -
 
 
 def role_of(actor: ActorName) -> str:
-    """The role of an actor: "coordinator", "controller", "broker", "store", "admin", "producer" or "member"."""
+    """The role of an actor: "coordinator", "controller", "broker", "store", "admin", "producer", "client" or
+    "member"; a "client" is real.
+    """
     if is_coordinator(actor):
         return "coordinator"
     if is_controller(actor):
@@ -174,4 +196,4 @@ def role_of(actor: ActorName) -> str:
     host = host_of(actor)
     if host in (STORE, ADMIN):
         return "store" if host == STORE else "admin"
-    return {"b": "broker", "p": "producer"}.get(host[0], "member")
+    return {"b": "broker", "p": "producer", REAL_CLIENT[0]: "client"}.get(host[0], "member")

@@ -36,6 +36,7 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
         "compare": Row("compare:compare", "Compare the costs of protocols and assignors under equal faults.", True),
         "advise": Row("advise:advise", "Tell which change would have helped in an incident, and its price.", True),
         "scale": Row("scale:scale", "Scale a Streams application up or down, in a scenario or in a live run."),
+        "serve": Row("serve:serve", "Let real Kafka clients join a cluster over TCP, in real time."),
         "import": Row("import_:import_", "Make a scenario from the output of Kafka's tools."),
         "import-log": Row("import_log:import_log", "Read logs of brokers and clients: events, generations, releases."),
         "scenarios": Row("scenarios:scenarios", "List the scenarios that come with the package."),
@@ -85,6 +86,7 @@ YOUNG_OBJECTS = 20_000
 
 _LOADING = {
     "run",
+    "serve",
     "compare",
     "advise",
     "scale",

@@ -10,6 +10,7 @@ class KeptResult(Enum):
     NOTHING = "nothing was made; the line on standard error names the command to repeat"
     FILE = "a file of --out is whole or as it was; the line on standard error names the command to repeat"
     PART = "the trace so far, in NAME.kemu.part; NAME.kemu and a file of --report stay as they were"
+    SERVED = "the trace in NAME.kemu is complete, and the verdict is printed; before READY as for kemu run"
     RUNS = "the results of the finished runs are printed, with the command that continues or repeats"
     SMALLEST = "the smallest scenario so far is written, once the given run has failed"
     CHUNKS = "the finished chunks in --out; --resume does the other chunks"
@@ -22,6 +23,7 @@ KEPT: Mapping[str, KeptResult] = {
     "run --live": KeptResult.PART,
     "compare": KeptResult.RUNS,
     "scale": KeptResult.PART,
+    "serve": KeptResult.SERVED,
     "advise": KeptResult.RUNS,
     "import": KeptResult.FILE,
     "import-log": KeptResult.FILE,

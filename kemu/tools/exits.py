@@ -45,6 +45,7 @@ _BESIDE: Mapping[str, tuple[int, ...]] = {
     "campaign": _OF_SWEEPS,
     "advise": _OF_RUNS,
     "scale": _OF_RUNS,
+    "serve": _OF_RUNS,
     "explore": _OF_RUNS,
     "bugs": (NOT_FOUND_AGAIN, *_OF_RUNS),
     "replay": (NOT_FOUND_AGAIN, NONDETERMINISM),

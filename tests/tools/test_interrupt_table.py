@@ -66,6 +66,7 @@ LINES: Mapping[str, tuple[str, ...]] = {
         "1",
     ),
     "scale": ("scale", "app.toml", "--add", "1", "--at", "1s", "--trace", "made.kemu"),
+    "serve": ("serve", "tiny.toml", "--for", "1s", "--trace", "made.kemu"),
     "advise": (
         "advise",
         "tiny.toml",
@@ -262,15 +263,18 @@ def test_a_signal_ends_a_command_as_the_table_says(
     check_kept(KEPT[row], place, said.out + said.err)
 
 
+WITH_TRACES = (KeptResult.PART, KeptResult.FILE, KeptResult.SERVED)
+
+
 def check_kept(kept: KeptResult, place: Path, said: str) -> None:
     """The files of the folder, and the printed lines, are what the table says."""
     for made in place.glob("made*"):
         if made.suffix == ".part":
-            assert kept is KeptResult.PART
+            assert kept in (KeptResult.PART, KeptResult.SERVED)
             assert f"the trace so far is in {made.name}" in said
         elif made.suffix == ".kemu":
             content = made.read_bytes()
-            assert content == MAGIC or (kept in (KeptResult.PART, KeptResult.FILE) and whole_trace(made))
+            assert content == MAGIC or (kept in WITH_TRACES and whole_trace(made))
         elif made.is_file():
             assert made.read_text(encoding="utf-8").endswith(("\n", "}", "</html>"))
     if kept is KeptResult.RUNS and "interrupted: " in said:

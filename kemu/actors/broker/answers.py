@@ -16,6 +16,7 @@ from kemu.protocol.messages.data import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     BrokerMetadata,
+    InitProducerIdReply,
     ListOffsets,
     ListOffsetsReply,
     Metadata,
@@ -32,14 +33,19 @@ from kemu.protocol.notes.replication import MetadataCached
 
 _OFFSET_NOT_AVAILABLE_SINCE = 5
 """The first version of ListOffsets with OFFSET_NOT_AVAILABLE (KIP-207)."""
-GROUP_KEY = 0
-"""The key type of groups in FindCoordinator; this broker has no coordinator of transactions (key type 1)."""
+GROUP_KEY, TRANSACTION_KEY = 0, 1
+"""The key types of FindCoordinator; this broker has no coordinator of transactions."""
+IDS_OF_A_LIFE, LIVES_OF_A_NODE = 1_000_000, 100_000
+"""Each start of a broker's process has a range of producer ids of its own. In Kafka, the controller assigns blocks of
+1,000 ids (KIP-730)."""
 
 
 class ClusterAnswers:
     """A broker's answers about the cluster. ``versions``: the broker's message versions."""
 
-    def __init__(self, machine: Machine, injections: Injections, versions: SpokenVersions) -> None:
+    def __init__(
+        self, machine: Machine, injections: Injections, versions: SpokenVersions, node_id: int, life: int
+    ) -> None:
         self._machine = machine
         self._injections = injections
         self._versions = versions
@@ -49,6 +55,7 @@ class ClusterAnswers:
         self.offsets_leaders: tuple[int, ...] = ()
         """The node id of the leader of each partition of ``__consumer_offsets``, -1 without a leader."""
         self.controller_id = -1
+        self._last_producer_id = (node_id * LIVES_OF_A_NODE + life) * IDS_OF_A_LIFE
         self._last_metadata = MetadataReply(brokers=(), controller_id=-1, topics=())
         """The last Metadata response. An equal response is the same object, so that it is encoded only once."""
         self.no_offsets_topic: Callable[[], None] | None = None
@@ -107,10 +114,28 @@ class ClusterAnswers:
         self._last_metadata = reply
         self._machine.reply(event, reply)
 
+    def init_producer_id(self, event: Received) -> None:
+        """Answer InitProducerId with a new producer id; refuse transactions.
+
+        Source: ``TransactionCoordinator.handleInitProducerId`` (3.4): without a transactional id,
+        each request gets a new id of epoch 0.
+        """
+        error = self._injections.take("InitProducerId", event.peer)
+        if error is None and event.message.transactional_id is not None:
+            error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        if error is not None:
+            self._machine.reply(event, InitProducerIdReply(error=error))
+            return
+        self._last_producer_id += 1
+        reply = InitProducerIdReply(error=ErrorCode.NONE, producer_id=self._last_producer_id, producer_epoch=0)
+        self._machine.reply(event, reply)
+
     def find_coordinator(self, event: Received) -> None:
         """Answer a FindCoordinator request."""
         request: FindCoordinator = event.message
         error = self._injections.take("FindCoordinator", event.peer)
+        if error is None and request.key_type == TRANSACTION_KEY:
+            error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         if error is None:
             node = -1
             if request.key_type == GROUP_KEY and self.offsets_leaders:

@@ -43,6 +43,7 @@ from kemu.protocol.messages.control import EpochEnd, EpochQuestion, OffsetForLea
 from kemu.protocol.messages.data import (
     BrokerMetadata,
     Fetch,
+    InitProducerId,
     ListOffsets,
     Metadata,
     PartitionMetadata,
@@ -84,7 +85,7 @@ class Broker(Machine):
         self.config = config
         self.partitions: dict[tuple[str, int], HostedPartition] = {}
         self.injections = Injections(self)
-        self._answers = ClusterAnswers(self, self.injections, versions)
+        self._answers = ClusterAnswers(self, self.injections, versions, node_id, life)
         self._connections = Connections(self, self._receive)
         sessions = FetchSessions(self, config.max_incremental_fetch_session_cache_slots, life)
         self._fetches = ConsumerFetches(self, self.partitions, self.absent, self._connections, sessions)
@@ -108,6 +109,7 @@ class Broker(Machine):
             ListOffsets: self._list_offsets,
             OffsetForLeaderEpoch: self._epoch_ends,
             ApiVersions: self._answers.api_versions,
+            InitProducerId: self._answers.init_producer_id,
         }
 
     def handle(self, event: Event) -> None:
@@ -138,8 +140,9 @@ class Broker(Machine):
                 self._on_disk[log] = records
             case Told(command=Start()):
                 self._retention.started()
-            case LinkDown():
-                pass  # A client has disconnected: its delayed fetches time out, as in Kafka's purgatory.
+            case LinkDown(peer=peer):  # the client's delayed fetches time out, as in Kafka's purgatory
+                self._connections.link_down(peer)
+                self._fetches.link_down(peer)
             case _:
                 raise AssertionError(f"{self.name}: {event}")
         if self._connections.readable:

@@ -15,7 +15,7 @@ from kemu.actors.connections import Connections
 from kemu.actors.machine import Machine, Received, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
-from kemu.protocol.names import ActorName, TopicPartition
+from kemu.protocol.names import ActorName, TopicPartition, is_real_client
 from kemu.protocol.wire.compile import maker
 
 _NONE = ErrorCode.NONE
@@ -154,12 +154,22 @@ class ConsumerFetches:
             self._answer(fetch)
             return
         caller = fetch.caller
+        is_gone = self._connections.is_gone(caller.actor)
         self._machine.reply(caller, self._sessions.answer(fetch.context, ()))
         self._connections.answered(caller)
+        if is_gone:
+            unwatch(fetch)
+            return
         before = self._reusable.get(caller.actor)
         if before is not None:
             unwatch(before)
         self._reusable[caller.actor] = fetch
+
+    def link_down(self, client: ActorName) -> None:
+        """Forget the answered fetch of a client that is gone, which only the client's next fetch would use."""
+        fetch = self._reusable.pop(client, None) if is_real_client(client) else None
+        if fetch is not None:
+            unwatch(fetch)
 
     def give_up(self, partition: Readable) -> list[ConsumerFetch]:
         """Stop the wait of all fetches of this partition; the caller must answer them (``answer_all``)."""

@@ -69,7 +69,7 @@ from kemu.protocol.messages.control import (
     StopReplica,
     UpdateMetadata,
 )
-from kemu.protocol.messages.data import DeleteRecords, Fetch, FetchReply, ListOffsets, Metadata, Produce
+from kemu.protocol.messages.data import DeleteRecords, Fetch, FetchReply, InitProducerId, ListOffsets, Metadata, Produce
 from kemu.protocol.messages.group import FindCoordinator
 from kemu.protocol.messages.local import (
     BrokerConfigs,
@@ -141,7 +141,7 @@ class ReplicatedBroker(Machine):
             self, node_id, config, replication, topics=topics, rules=rules, draws=draws, log_dirs=log_dirs, life=life
         )
         self.injections = Injections(self)
-        self.answers = ClusterAnswers(self, self.injections, versions)
+        self.answers = ClusterAnswers(self, self.injections, versions, node_id, life)
         self._connections = connections = Connections(self, self._receive)
         calls = ProduceCalls(self, connections)
         sessions = FetchSessions(self, config.max_incremental_fetch_session_cache_slots, life)
@@ -229,6 +229,7 @@ class ReplicatedBroker(Machine):
             ListOffsets: self._list_offsets,
             DeleteRecords: self._deletions.asked,
             ApiVersions: self.answers.api_versions,
+            InitProducerId: self.answers.init_producer_id,
         }
 
     def handle(self, event: Event) -> None:
@@ -319,6 +320,8 @@ class ReplicatedBroker(Machine):
     # --- connections and the disk ------------------------------------------------------------------------------
 
     def _link_down(self, peer: ActorName) -> None:
+        self._connections.link_down(peer)
+        self._fetches.link_down(peer)
         if self.client.awaits(peer):
             self.client.connection_broke(peer, DISCONNECTED)
 

@@ -39,7 +39,7 @@ from kemu.actors.machine import (
     Told,
     caller_of,
 )
-from kemu.protocol.commands import AnswerNext, Close, LeadOffsets, ResignOffsets, Start
+from kemu.protocol.commands import AnswerNext, Close, LeadOffsets, NameClient, ResignOffsets, Start
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
@@ -115,6 +115,8 @@ class Coordinator(Machine):
         self._injections = Injections(self)
         self._connections = Connections(self, self._receive)
         self._member_count = 0
+        self._client_ids: dict[ActorName, str] = {}
+        """Connection of a real client -> client id. The client id of another client is its actor's name."""
         self._requests: Mapping[type, Callable[[Received, Any], None]] = {
             Heartbeat: self._heartbeat,
             JoinGroup: self._join,
@@ -170,6 +172,10 @@ class Coordinator(Machine):
                 self.stop_timer(_EXPIRE)
             case LinkDown(peer=peer):
                 self._log.link_down(peer, self)  # a parked join survives its connection
+                self._connections.link_down(peer)
+                self._client_ids.pop(peer, None)
+            case Told(command=NameClient(client=client, client_id=client_id)):
+                self._client_ids[client] = client_id
             case Loaded():
                 pass  # LeadOffsets contains the records
             case _:
@@ -195,7 +201,7 @@ class Coordinator(Machine):
     def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
         self._member_count += 1
         readable = f"{broker_host(self.node_id)}.{partition.epoch}{self._life}-{self._member_count}"
-        return f"{base}-{self._draws.identity(readable)}"
+        return f"{self._client_ids.get(base, base)}-{self._draws.identity(readable)}"
 
     def refuse(
         self, caller: Caller | Received, message: object, *, group: GroupId, api: str, member_id: str, error: ErrorCode

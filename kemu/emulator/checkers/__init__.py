@@ -70,4 +70,13 @@ def checkers_for(scenario: "Scenario", profile: str = "", source: str = "run") -
     """
     settings = Settings(scenario, profile or scenario.profile or DEFAULT_PROFILE)
     names = OF_LOGS if source == "log" else CHECKERS
-    return tuple(CHECKERS[name].for_run(settings) for name in names)
+    checkers = tuple(CHECKERS[name].for_run(settings) for name in names)
+    for checker in checkers:
+        checker.skips_real_clients = bool(scenario.clients.hosts())
+    return checkers
+
+
+def unknown_of_real_clients() -> dict[str, str]:
+    """Checker -> what it cannot know about real clients, for checkers that skip their facts."""
+    found = ((name, checker.unknown_of_real_clients) for name, checker in CHECKERS.items())
+    return {name: unknown for name, unknown in found if unknown}

@@ -8,12 +8,16 @@ and is cheap per fact. The method ``finish`` judges rules about the whole run.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.facts import Handler, Seen, is_of_the_wire, kind_of
 from kemu.emulator.findings import STAYS_DEGRADED, Loss, Unmended, Violation
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.settings import Settings
+from kemu.protocol.names import is_real_client
 
 NEVER_US = 1 << 62
+_WIRE = (Send, Received, Hangup, LinkDown)
+"""Facts of the wire; their first field is the other end of the connection."""
 MAX_VIOLATIONS = 100
 """Maximum number of violations per checker and run. A machine with a basic defect breaks a rule at every step, and the
 first cases are enough."""
@@ -26,6 +30,11 @@ class Checker:
     """The checker's key in ``CHECKERS``."""
     kinds: tuple[str, ...] = ()
     """The kinds of the checker's violations."""
+    unknown_of_real_clients: str = ""
+    """The unknown facts of real clients (``kemu serve``), for which the checker skips all their facts. "" for a
+    checker that judges them by derived facts (``actors.clients.real_client``), or judges no client."""
+    skips_real_clients = False
+    """Whether real clients may join the run, so that their facts are skipped."""
     panel: Panel
     """The shared state that the checker reads. The panel takes each fact before the checker."""
 
@@ -91,11 +100,13 @@ class Checker:
 
     def takers_of(self, kind: type) -> tuple[Handler, ...]:
         """The methods that take facts of a kind."""
-        own = self.on.get(kind)
+        own, every = self.on.get(kind), self.every
+        if self.skips_real_clients and self.unknown_of_real_clients:
+            own, every = _but_of_real_clients(own), _but_of_real_clients(every)
         if is_of_the_wire(kind):
             return () if own is None else (own,)
         looks = self._time_passes if self.clock is None and self.looks else None
-        return tuple([handler for handler in (looks, self.every, own) if handler is not None])
+        return tuple([handler for handler in (looks, every, own) if handler is not None])
 
     def _shown(self, seen: Seen, _: Any) -> None:
         self.see(seen)
@@ -163,6 +174,18 @@ class Clock:
                 if seen.at_us >= checker.looks_us:
                     checker.look(seen)
             self.looks_us = min(checker.looks_us for checker in self._checkers)
+
+
+def _but_of_real_clients(handler: Handler | None) -> Handler | None:
+    if handler is None:
+        return None
+
+    def take(seen: Seen, fact: Any) -> None:
+        is_of_the_real = is_real_client(seen.actor) or (isinstance(fact, _WIRE) and is_real_client(fact[0]))
+        if not is_of_the_real:
+            handler(seen, fact)
+
+    return take
 
 
 def _both(first: Callable[[Seen, Any], None], second: Callable[[Seen, Any], None]) -> Callable[[Seen, Any], None]:

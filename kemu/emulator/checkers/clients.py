@@ -199,6 +199,7 @@ class Clients(Checker):
     """
 
     name = "clients"
+    unknown_of_real_clients = "when it retries, and after which wait"
     kinds = ("not-looked-up", "not-rejoined", "storm", "too-late", "too-soon", "undecided", "vanished")
 
     def __init__(self, settings: Settings | None = None, times: Mapping[GroupId, GroupTimes] | None = None) -> None:

@@ -248,6 +248,7 @@ class Fields(Checker):
     """
 
     name = "fields"
+    unknown_of_real_clients = "its configuration"
     kinds = ("wrong",)
     settings: Settings
 

@@ -74,6 +74,7 @@ class Lifecycle(Checker):
     """Judges the facts of each member alone."""
 
     name = "lifecycle"
+    unknown_of_real_clients = "callbacks, polls and the end of its process"
     kinds = (
         "callback",
         "left-in-time",

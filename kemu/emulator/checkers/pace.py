@@ -340,6 +340,7 @@ class Pace(Checker):
     """
 
     name = "pace"
+    unknown_of_real_clients = "the intervals of its requests"
     kinds = ("overdue", "too-late", "too-many", "too-soon")
 
     def __init__(self, settings: Settings | None = None) -> None:

@@ -124,6 +124,7 @@ class Requests(Checker):
     """
 
     name = "requests"
+    unknown_of_real_clients = "its timeouts"
     kinds = (
         "answered-unasked",
         "gave-up-early",

@@ -12,6 +12,7 @@ from kemu.actors.broker.partition_log import PartitionLog
 from kemu.actors.broker.replica_log import JOURNALS
 from kemu.actors.clients.admin import Admin
 from kemu.actors.clients.producer import Producer
+from kemu.actors.clients.real_client import RealClient
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
 from kemu.actors.machine import Machine, Record
@@ -34,7 +35,15 @@ from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.commands import Close, HoursPass, SetRate
 from kemu.protocol.draws import MILLION, DrawName
-from kemu.protocol.names import ADMIN, OFFSETS_TOPIC, STORE, coordinator_on, host_of, offsets_partition_of
+from kemu.protocol.names import (
+    ADMIN,
+    OFFSETS_TOPIC,
+    STORE,
+    coordinator_on,
+    host_of,
+    is_real_client,
+    offsets_partition_of,
+)
 from kemu.protocol.notes.groups import LeaderElected, MemberAdded
 from kemu.protocol.profiles import Profile
 
@@ -45,6 +54,10 @@ KEYS_OF_DRAWS: Mapping[DrawName, str] = {
     DrawName.OFFSETS_WAIT: "emulated_load_us",
 }
 """Draw -> the broker's key that replaces the draw if the scenario sets the key."""
+
+
+def _real_client(host: str, life: int) -> RealClient:
+    return RealClient(host)
 
 
 class Cluster(ABC):
@@ -117,6 +130,8 @@ class Cluster(ABC):
         for host, topic in self.scenario.producer_names():
             self.world.add_host(host, {host: self._producer_factory(host, topic)})
         self.world.add_host(ADMIN, {ADMIN: self._admin})
+        for host in self.scenario.clients.hosts():
+            self.world.add_host(host, {host: partial(_real_client, host)})
         self._weigh()
         self.world.logs_found = self._logs_found
         for host, log, records in self._initial_logs():
@@ -298,7 +313,7 @@ class Cluster(ABC):
 
     def _start_us(self, host: Host) -> int:
         """Return the time from the order to start a host until the first action of its process, in us."""
-        if host.name == ADMIN or host.name == STORE:
+        if host.name == ADMIN or host.name == STORE or is_real_client(host.name):
             return 0
         draws = Drawn(self.world.choices, self.draws, f"{host.name}/life {host.life + 1}")
         if host.name not in self.brokers:

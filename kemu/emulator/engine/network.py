@@ -21,7 +21,7 @@ from kemu.emulator.engine.hosts import Actor, Condition, Host, Turn
 from kemu.emulator.engine.mail import Decoding, LargeReplies, Unreadable, decodes_to_equal, seal_mail
 from kemu.emulator.trace.traces import PacketRow
 from kemu.protocol.draws import Distribution
-from kemu.protocol.names import host_of, part_on, path_and_peer
+from kemu.protocol.names import host_of, is_real_client, part_on, path_and_peer
 from kemu.protocol.wire.schema import SPECS
 
 _API: dict[type, tuple[str, dict[int, bool]]] = {cls: (spec.name, {}) for cls, spec in SPECS.items()}
@@ -537,6 +537,8 @@ class Network:
         if link is not None and link.connection:
             self._forget(link)
             self._tell_server(link)
+        if link is not None and is_real_client(actor.name):  # each connection of a real client has a new name
+            del actor.links[peer]
 
     def break_link(self, link: Link) -> None:
         """Break a connection. Each end learns of the break after the packets in flight to the same end."""

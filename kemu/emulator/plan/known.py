@@ -20,6 +20,8 @@ class Known:
     brokers: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
     producers: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
+    """Hosts of real clients."""
     groups: tuple[str, ...] = ()
     topics: tuple[tuple[str, int], ...] = ()
     """Topics as (name, number of partitions)."""
@@ -54,7 +56,8 @@ class Known:
         """The hosts of a kind: "any", "member" or "broker"."""
         by_role = ("controller",) if self.replicated else ()
         return {"broker": (*self.brokers, *by_role), "member": self.members}.get(
-            kind, (*self.brokers, *self.members, *self.producers, *((*by_role, STORE) if by_role else ()))
+            kind,
+            (*self.brokers, *self.members, *self.producers, *self.clients, *((*by_role, STORE) if by_role else ())),
         )
 
 

@@ -26,6 +26,7 @@ from kemu.emulator.plan.entries import At, Entry, Plan, When, entry_to_dict
 from kemu.emulator.plan.known import MOST_BROKERS, Known
 from kemu.emulator.scenario.brokers import BrokersSpec
 from kemu.emulator.scenario.checks import ChecksSpec
+from kemu.emulator.scenario.clients import ClientsSpec
 from kemu.emulator.scenario.expectations import Expectation, expectations
 from kemu.emulator.scenario.forms import plain_form
 from kemu.emulator.scenario.groups import EARLIEST, GroupSpec
@@ -62,7 +63,7 @@ STARTS_OF_A_CONTROLLER = (DrawName.CONTROLLER_START, DrawName.CONTROLLER_START)
 """Further draws that delay a rebalance of replicated brokers, where a failover of the controller may precede the
 rebalance."""
 LARGEST_SEED = 2**63 - 1
-_NEEDED = {"brokers", "topics", "groups", "network", "bugs"}
+_NEEDED = {"brokers", "topics", "groups", "clients", "network", "bugs"}
 """Keys that must be right before the plan is checked."""
 
 
@@ -159,6 +160,7 @@ class Scenario:
     producers: Settings = field(
         default=(), converter=_producer_settings, metadata=key("Kafka's keys of a producer", config=ProducerConfig)
     )
+    clients: ClientsSpec = field(default=ClientsSpec(), metadata=key("real clients of kemu serve"))
     network: NetworkSpec = field(default=NetworkSpec(), metadata=key("the network"))
     checks: ChecksSpec = field(default=ChecksSpec(), metadata=key("end of the faults, and time for recovery"))
     plan: Plan = field(
@@ -331,6 +333,7 @@ def known_names(scenario: Scenario) -> Known:
         brokers=scenario.broker_names(),
         members=tuple(host for host, _, _ in scenario.member_names()),
         producers=tuple(producer_host(number) for number in range(1, len(scenario.topics) + 1)),
+        clients=scenario.clients.hosts(),
         groups=tuple(scenario.groups),
         topics=tuple((name, topic.partitions) for name, topic in scenario.topics.items()),
         internal=((OFFSETS_TOPIC, offsets),) if scenario.brokers.replication is not None else (),

@@ -50,6 +50,7 @@ from kemu.protocol.names import (
     TopicPartition,
     broker_host,
     host_of,
+    is_real_client,
     offsets_partition_of,
     part_on,
 )
@@ -68,8 +69,10 @@ from kemu.protocol.notes.groups import (
     GroupLoaded,
     GroupUnloaded,
     JoinPhaseCompleted,
+    MemberAdded,
     MemberBecame,
     MemberFailed,
+    MemberRemoved,
     PartitionsAssigned,
     PartitionsLost,
     PartitionsRevoked,
@@ -275,6 +278,8 @@ class Panel:
             GroupUnloaded: self._unloaded,
             MemberBecame: self._member_became,
             MemberFailed: self._member_failed,
+            MemberAdded: self._entered,
+            MemberRemoved: self._removed,
             ThreadReplaced: self._thread_replaced,
             AssignmentReceived: self._received,
             PartitionsAssigned: self._assigned,
@@ -563,6 +568,16 @@ class Panel:
     def _cease(self, holding: Holding, partitions: Iterable[TopicPartition]) -> None:
         if not (holding.paused or holding.has_left):
             self.ceased += [(holding.group, partition) for partition in partitions]
+
+    def _entered(self, seen: Seen, fact: MemberAdded) -> None:
+        """Watch a group that only real clients join, which no scenario names."""
+        self._group(fact.group)
+
+    def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
+        """End a real client's member. Its process may have ended, and reports nothing."""
+        holding = self.took.get((fact.group, fact.member_id)) if is_real_client(fact.client_id) else None
+        if holding is not None and self.holdings.get(holding.actor) is holding:
+            self._end(holding.actor)
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         holding = self._alive(seen)

@@ -445,6 +445,21 @@ class MemberFailed:
     why: str
 
 
+# --- real clients ------------------------------------------------------------------------------------------------
+
+
+@value
+class ClientConnected:
+    """A real client opened a TCP connection, which is the actor of the note. ``client_id``: of its first request."""
+
+    client_id: str
+
+
+@value
+class ClientDisconnected:
+    """The TCP connection of a real client ended."""
+
+
 # --- servers -------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,68 @@
+"""The real clients of a served cluster (``kemu serve``)."""
+
+from collections.abc import Iterator
+
+from attrs import field
+
+from kemu.emulator.scenario.keys import key, problems_of, refuse
+from kemu.emulator.text.tables import Problem
+from kemu.emulator.text.units import words
+from kemu.protocol.frozen import frozen
+from kemu.protocol.names import client_host, is_legal_name
+
+LONGEST_NAME = 64
+MOST_CLIENTS = 250
+GUEST = "guest-"
+
+
+@frozen(kw_only=True)
+class ClientsSpec:
+    """Real clients that may join the cluster over TCP. The host of the client ``app1`` is ``x-app1``.
+
+    Each named client has ports of its own, so plans and network links can name its host. Other clients are guests: the
+    first is ``guest-1`` on the host ``x-guest-1``. A run without ``kemu serve`` has these hosts, too, and no client
+    uses them.
+
+    Raises:
+        ScenarioError: lists every mistake in the values.
+    """
+
+    names: tuple[str, ...] = field(
+        default=(), converter=words, metadata=key("real clients with ports of their own", what="name")
+    )
+    guests: int = field(
+        default=0,
+        metadata=key(
+            "largest number of real clients without a name",
+            at_least=0,
+            at_most=MOST_CLIENTS,
+            shown="0; 64 in kemu serve",
+        ),
+    )
+
+    def __attrs_post_init__(self) -> None:
+        refuse([*problems_of(self), *self._wrong_names()])
+
+    def _wrong_names(self) -> Iterator[Problem]:
+        if len(self.names) > MOST_CLIENTS:
+            yield Problem(("names",), f"must have at most {MOST_CLIENTS} names")
+        for name in dict.fromkeys(self.names):
+            if not is_legal_name(name) or len(name) > LONGEST_NAME:
+                text = f'"{name:.80}" is no name: use at most {LONGEST_NAME} letters, digits, dots, "_" and "-"'
+                yield Problem(("names",), text)
+            elif name.startswith(GUEST):
+                yield Problem(("names",), f'"{name}" is the name of a client without a name: begin with another word')
+            elif self.names.count(name) > 1:
+                yield Problem(("names",), f'"{name}" is named twice')
+
+    def named_hosts(self) -> tuple[str, ...]:
+        """Return the hosts of the named clients."""
+        return tuple(map(client_host, self.names))
+
+    def guest_hosts(self) -> tuple[str, ...]:
+        """Return the hosts of clients without a name."""
+        return tuple(client_host(f"{GUEST}{number}") for number in range(1, self.guests + 1))
+
+    def hosts(self) -> tuple[str, ...]:
+        """Return the hosts of all real clients."""
+        return (*self.named_hosts(), *self.guest_hosts())

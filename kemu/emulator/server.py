@@ -1,0 +1,156 @@
+"""Serve a scenario's cluster to real clients, in real time."""
+
+import gc
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+
+from attrs import evolve
+
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.engine.control import ControlSocket
+from kemu.emulator.engine.gateway import Gateway, serve_until_signal
+from kemu.emulator.engine.loop import Outside, run_plain, run_trio
+from kemu.emulator.engine.world import World
+from kemu.emulator.injection.orders import Orders
+from kemu.emulator.runner import Run, RunResult, profile_of, result_of
+from kemu.emulator.scenario.brokers import BrokersSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.serving.payloads import MOST_BYTES, Payloads
+from kemu.emulator.trace.files import written_beside
+from kemu.protocol.frozen import frozen
+from kemu.protocol.names import client_of
+
+FAR_US = 1 << 61
+"""End of a run without an end, in us of virtual time."""
+GUESTS = 64
+"""Number of guests, if the scenario does not set the number."""
+NO_DELAY = ("group_initial_rebalance_delay_ms", 0)
+"""Setting of a served cluster's brokers: the first member of a group need not wait for further members."""
+GARBAGE = (50_000, 20, 100)
+"""Thresholds of Python's garbage collection in a served cluster."""
+
+
+@frozen
+class Doors:
+    """``bootstrap.servers`` of guests ("" without guests), and of each named client."""
+
+    guests: str
+    clients: Mapping[str, str]
+
+
+@frozen(kw_only=True)
+class ServeOptions:
+    """The options of a served cluster.
+
+    ``base``: the first port; 0: any free ports. ``for_us``: end of the run after READY; None: no end. ``warm_us``:
+    virtual time before READY, which passes at once.
+    """
+
+    address: str = "127.0.0.1"
+    base: int = 0
+    for_us: int | None = None
+    warm_us: int = 0
+    trace: Path | None = None
+    control: Path | None = None
+    payload_bytes: int = MOST_BYTES
+    signals: tuple[int, ...] = ()
+
+
+def for_serving(scenario: Scenario, clients: Sequence[str] = ()) -> Scenario:
+    """Return the scenario with more named clients, with guests, and without the initial delay of rebalances.
+
+    Settings of the scenario stay.
+
+    Raises:
+        ScenarioError: a client's name is not allowed.
+    """
+    spec = scenario.clients
+    names = (*spec.names, *(name for name in dict.fromkeys(clients) if name not in spec.names))
+    config = dict(scenario.brokers.config)
+    brokers: BrokersSpec = scenario.brokers
+    if NO_DELAY[0] not in config:
+        brokers = evolve(brokers, config=(*scenario.brokers.config, NO_DELAY))
+    return evolve(scenario, clients=evolve(spec, names=names, guests=spec.guests or GUESTS), brokers=brokers)
+
+
+def serve(
+    scenario: Scenario,
+    options: ServeOptions,
+    *,
+    seed: int,
+    profile: str | None = None,
+    ready: Callable[[Doors], object],
+    say: Callable[[str], object],
+    checkers: Sequence[Checker] | None = None,
+) -> tuple[RunResult, str]:
+    """Serve a cluster until a signal, or for ``for_us``; return the result, and the reason of the end.
+
+    Args:
+        scenario: a scenario of ``for_serving``.
+        ready: called once when the ports are open.
+        say: gets lines about refused frames and limits.
+        checkers: checkers in place of all checkers that apply.
+
+    Raises:
+        OSError: a port is in use, or a file cannot be written. The error names the port or the file.
+    """
+    profile, began_s = profile_of(scenario, profile), time.perf_counter()
+    with ExitStack() as open_things:
+        sink = open_things.enter_context(nullcontext() if options.trace is None else written_beside(options.trace))
+        run = Run(scenario, seed=seed, profile=profile, sink=sink, live=True, driven=True, checkers=checkers)
+        payloads = Payloads(options.payload_bytes)
+        gateway = Gateway(
+            run.world,
+            run.cluster.start,
+            brokers=scenario.broker_names(),
+            clients=scenario.clients.named_hosts(),
+            guests=scenario.clients.guest_hosts(),
+            address=options.address,
+            base=options.base,
+            payloads=payloads,
+            say=say,
+        )
+        open_things.callback(gateway.close)
+        run.watch_also(payloads)
+        run.watch_also(gateway)
+        beside = []
+        if options.control is not None:
+            orders = Orders(scenario, run.injector)
+            run.watch_also(orders)
+            try:
+                door = ControlSocket(options.control, orders.take)
+            except OSError as error:
+                text = f"cannot listen: {error.strerror or error}"
+                raise OSError(error.errno or 0, text, str(options.control)) from error
+            open_things.callback(door.close)
+            beside.append(door.serve)
+
+        def opened() -> None:
+            gc.freeze()
+            ready(_doors(gateway))
+
+        async def task(outside: Outside) -> None:
+            await serve_until_signal(gateway, run.world, outside, ready=opened, signals=options.signals, beside=beside)
+
+        def take_turns(world: World, until_us: int) -> None:
+            run_plain(world, options.warm_us)
+            run_trio(world, until_us, live=True, beside=task)
+
+        thresholds = gc.get_threshold()
+        gc.set_threshold(*GARBAGE)
+        try:
+            run.begin()
+            until_us = FAR_US if options.for_us is None else options.warm_us + options.for_us
+            broke = run.run_until(take_turns, until_us, collects=True)
+        finally:
+            gc.unfreeze()
+            gc.set_threshold(*thresholds)
+        return result_of(run, seed, profile, "trio", broke, began_s), run.world.stopped
+
+
+def _doors(gateway: Gateway) -> Doors:
+    found = {door.client: door.bootstrap(gateway.address) for door in gateway.doors}
+    guests = found.pop("", "")
+    return Doors(guests, {client_of(client): servers for client, servers in found.items()})

@@ -1,0 +1,1 @@
+"""Parts of a served cluster without sockets: the bytes of records, and the translation of requests and answers."""

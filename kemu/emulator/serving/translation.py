@@ -1,0 +1,92 @@
+"""Requests of real clients for the machines of brokers, and the machines' answers for real clients."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kemu.emulator.serving.payloads import Payloads, limited, with_values
+from kemu.protocol.kafka_wire.apis import api_versions
+from kemu.protocol.kafka_wire.frames import UnsupportedWireVersion, WireRequest, unsupported_reply, write_reply
+from kemu.protocol.messages import control, data, group
+from kemu.protocol.messages.negotiation import ApiVersions, ApiVersionsReply
+from kemu.protocol.names import ActorName, TopicPartition, coordinator_on, host_of
+from kemu.protocol.wire.schema import SPECS
+
+BY_BROKER = (
+    data.Produce, data.Fetch, data.ListOffsets, data.Metadata, data.InitProducerId, group.FindCoordinator,
+    control.OffsetForLeaderEpoch, ApiVersions,
+)  # fmt: skip
+"""Requests that a broker answers."""
+BY_COORDINATOR = (
+    group.JoinGroup, group.SyncGroup, group.Heartbeat, group.LeaveGroup, group.OffsetCommit, group.OffsetFetch,
+    group.DescribeGroups, group.ListGroups, group.DeleteGroups, group.OffsetDelete,
+)  # fmt: skip
+"""Requests that the coordinator of a broker's process answers."""
+OFFERED = frozenset(SPECS[cls].api_key for cls in (*BY_BROKER, *BY_COORDINATOR))
+"""Keys of the APIs that a served cluster offers."""
+CLUSTER_ID = "kemu"
+
+
+class Asked:
+    """A request of a real client on its way: the frame, or a refused ApiVersions, and the emulated request."""
+
+    __slots__ = ("message", "refused", "to", "version", "wire")
+
+    def __init__(self, broker: ActorName, request: WireRequest | UnsupportedWireVersion) -> None:
+        self.wire = request if isinstance(request, WireRequest) else None
+        self.refused = request if isinstance(request, UnsupportedWireVersion) else None
+        self.message: Any = ApiVersions() if isinstance(request, UnsupportedWireVersion) else request.message
+        self.version = 0 if isinstance(request, UnsupportedWireVersion) else request.version
+        if isinstance(self.message, ApiVersions):
+            self.version = min(self.version, SPECS[ApiVersions].versions[-1])
+        self.to = coordinator_on(broker) if isinstance(self.message, BY_COORDINATOR) else broker
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the broker will answer."""
+        return not (isinstance(self.message, data.Produce) and self.message.acks == 0)
+
+
+def frame_of(
+    asked: Asked,
+    answer: Any,
+    address: Callable[[str], str],
+    payloads: Payloads,
+    fetch_bytes: Mapping[TopicPartition, int],
+) -> bytes | None:
+    """The frame that answers a request; None if the connection must be closed.
+
+    Args:
+        address: host of a broker -> HOST:PORT for this client.
+        fetch_bytes: partition -> ``max_bytes`` of the partition in the client's last fetch that named it.
+
+    Raises:
+        WireError: the answer cannot be written in the version of the request.
+    """
+    if isinstance(answer, ApiVersionsReply):
+        answer = _offered(answer)
+        if asked.refused is not None:
+            return unsupported_reply(asked.refused, answer)
+        answer = api_versions(answer)
+        answer = with_values(answer, api_keys=tuple(row for row in answer.api_keys if row.api_key in OFFERED))
+    assert asked.wire is not None
+    beside: Mapping[str, Any] = {}
+    records: Mapping[TopicPartition, bytes] = {}
+    match answer:
+        case data.MetadataReply():
+            brokers = tuple(with_values(each, host=address(each.host)) for each in answer.brokers)
+            answer, beside = with_values(answer, brokers=brokers), {"cluster_id": CLUSTER_ID}
+        case group.FindCoordinatorReply(host=host) if host:
+            answer = with_values(answer, host=address(host_of(host)))
+        case data.FetchReply():
+            rows = [((row.topic, row.partition), payloads.batches_of(row)) for row in answer.partitions]
+            real = [(at, batches) for at, batches in rows if batches is not None]
+            records = limited(real, asked.message.max_bytes, fetch_bytes)
+        case data.ProduceReply():
+            payloads.decided(asked.message)
+        case _:
+            pass
+    return write_reply(asked.wire, answer, beside=beside, records=records)
+
+
+def _offered(answer: ApiVersionsReply) -> ApiVersionsReply:
+    return answer

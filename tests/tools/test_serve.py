@@ -1,0 +1,230 @@
+"""``kemu serve``: sockets, limits, signals and refusals, without a Kafka client."""
+
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from kemu.emulator.engine.gateway import LONGEST_FRAME
+from kemu.emulator.serving.translation import OFFERED
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.kafka_wire.batches import make_batch, records_of
+from kemu.protocol.kafka_wire.frames import WireReply, WireRequest, read_reply, write_request
+from kemu.protocol.messages.data import Fetch, FetchPartition, Metadata, Produce, ProduceBatch
+from kemu.protocol.messages.group import FindCoordinator, Heartbeat, JoinGroup, JoinProtocol
+from kemu.protocol.messages.negotiation import ApiVersions
+from kemu.protocol.wire.schema import SPECS
+from tests.served import Served, served
+
+SCENARIO = """
+[brokers]
+count = 2
+[topics.orders]
+partitions = 2
+rate = 0
+[clients]
+names = ["payments"]
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(SCENARIO, tmp_path_factory.mktemp("served"), ["--client", "b-app"]) as found:
+        yield found
+
+
+class _Client:
+    """A TCP connection that speaks Kafka's protocol."""
+
+    def __init__(self, servers: str, broker: int = 0) -> None:
+        host, _, port = servers.split(",")[broker].rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=30)
+        self.socket.settimeout(30)
+
+    def send(self, message: object, version: int, correlation: int = 1, **more: Any) -> None:
+        key = SPECS[type(message)].api_key
+        self.socket.sendall(write_request(WireRequest(key, version, correlation, "test", message, **more)))
+
+    def frame(self) -> bytes:
+        """The next frame; b"" at the end of the connection."""
+        size = self._bytes(4)
+        return self._bytes(struct.unpack(">i", size)[0]) if size else b""
+
+    def _bytes(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            try:
+                more = self.socket.recv(count - len(data))
+            except ConnectionResetError:
+                return b""
+            if not more:
+                return b""
+            data += more
+        return data
+
+    def ask(self, message: object, version: int, **more: Any) -> WireReply:
+        self.send(message, version, **more)
+        return read_reply(self.frame(), SPECS[type(message)].api_key, version)
+
+
+Connect: TypeAlias = Callable[..., _Client]
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Opens connections, and closes them at the end of the test."""
+    with ExitStack() as opened:
+
+        def connect_to(servers: str, broker: int = 0) -> _Client:
+            client = _Client(servers, broker)
+            opened.callback(client.socket.close)
+            return client
+
+        yield connect_to
+
+
+def test_the_broker_offers_only_what_its_machines_answer(cluster: Served, connect: Connect) -> None:
+    reply = connect(cluster.guests).ask(ApiVersions(), 3)
+    offered = {row.api_key: (row.min_version, row.max_version) for row in reply.message.api_keys}
+    assert offered.keys() == OFFERED
+    assert offered[1] == (4, 12)
+    assert offered[22] == (0, 4)
+
+
+def test_an_unspoken_version_of_api_versions_gets_the_versions_with_error_35(cluster: Served, connect: Connect) -> None:
+    """KIP-511: the client asks again with a version of the answer."""
+    client = connect(cluster.guests)
+    body = struct.pack(">hhih", 18, 99, 7, -1)
+    client.socket.sendall(struct.pack(">i", len(body)) + body)
+    reply = read_reply(client.frame(), 18, 0)
+    assert reply.correlation_id == 7
+    assert reply.message.error is ErrorCode.UNSUPPORTED_VERSION
+    assert {row.api_key for row in reply.message.api_keys} >= {0, 1, 18}
+    assert client.ask(ApiVersions(), 3).message.error is ErrorCode.NONE
+
+
+def test_each_door_answers_with_its_own_ports(cluster: Served, connect: Connect) -> None:
+    """A named client stays at its own ports, so its host is known."""
+    assert set(cluster.servers) == {"", "payments", "b-app"}
+    for servers in cluster.servers.values():
+        reply = connect(servers).ask(Metadata(topics=("orders",)), 9)
+        assert ",".join(broker.host for broker in reply.message.brokers) == servers
+        found = connect(servers).ask(FindCoordinator(key="p-group"), 2).message
+        assert found.host in servers.split(",")
+
+
+def test_records_are_delivered_as_they_were_produced(cluster: Served, connect: Connect) -> None:
+    batch = make_batch([(b"key", b"one"), (None, b"two")], base_offset=0, timestamp_ms=17)
+    metadata = connect(cluster.guests).ask(Metadata(topics=("orders",)), 5).message
+    leader = metadata.topics[0].partitions[0].leader
+    client = connect(cluster.guests, leader)
+    produce = Produce(acks=1, timeout_ms=1_000, batches=(ProduceBatch(topic="orders", partition=0, count=2),))
+    rows = client.ask(produce, 9, records={("orders", 0): batch}).message.batches
+    assert [(row.error, row.base_offset) for row in rows] == [(ErrorCode.NONE, 0)]
+    fetch = Fetch(
+        max_wait_ms=100, min_bytes=1, partitions=(FetchPartition(topic="orders", partition=0, fetch_offset=1),)
+    )
+    records = client.ask(fetch, 11).records["orders", 0]
+    assert list(records_of(records)) == [(b"key", b"one"), (None, b"two")]
+
+
+def test_frames_of_one_connection_are_answered_in_order_whatever_actor_serves_them(
+    cluster: Served, connect: Connect
+) -> None:
+    """Group requests go to another machine than the broker's own requests."""
+    client = connect(cluster.guests)
+    sent = []
+    for number in range(40):
+        heartbeat = number % 3 == 1
+        message = Heartbeat(group="nobody", generation=1, member_id="x") if heartbeat else Metadata(topics=())
+        sent.append((12 if heartbeat else 3, 3 if heartbeat else 5))
+        client.send(message, sent[-1][1], number)
+    answers = [read_reply(client.frame(), *each).correlation_id for each in sent]
+    assert answers == list(range(40))
+
+
+def test_a_member_id_begins_with_the_client_id(cluster: Served, connect: Connect) -> None:
+    """Source: ``GroupMetadata.generateMemberId`` (3.4). A client id is data, whatever letter it begins with."""
+    for servers in (cluster.servers["payments"], cluster.guests):
+        protocols = (JoinProtocol(name="range", metadata=b"\\0\\0\\0\\0\\0\\0\\xff\\xff\\xff\\xff"),)
+        join = JoinGroup(group="b", session_timeout_ms=10_000, protocol_type="consumer", protocols=protocols)
+        ports = [connect(servers, broker).ask(join, 5).message for broker in (0, 1)]
+        (answer,) = [each for each in ports if each.error is ErrorCode.MEMBER_ID_REQUIRED]
+        assert re.fullmatch("test-[0-9a-f-]{36}", answer.member_id)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        struct.pack(">i", LONGEST_FRAME + 1),
+        struct.pack(">i", -5),
+        struct.pack(">i", 4) + b"\\0\\1\\0\\2",
+        struct.pack(">ihhih", 10, 71, 0, 1, -1),
+        struct.pack(">ihhih", 10, 19, 0, 1, -1),
+    ],
+    ids=["too long", "negative", "short", "unknown API", "not offered"],
+)
+def test_a_foreign_frame_closes_its_socket_only(cluster: Served, frame: bytes, connect: Connect) -> None:
+    client, other = connect(cluster.guests), connect(cluster.guests)
+    client.socket.sendall(frame)
+    assert client.frame() == b""
+    assert other.ask(Metadata(topics=()), 5).message.brokers
+
+
+def test_a_signal_completes_the_trace_and_the_run_replays(tmp_path: Path, connect: Connect) -> None:
+    """After SIGINT the exit code is 130, as for every interrupted command."""
+    with served(SCENARIO, tmp_path) as cluster:
+        connect(cluster.guests).ask(Metadata(topics=()), 5)
+        cluster.end(signal.SIGINT)
+    assert cluster.code == 130
+    assert cluster.verdict == "holds"
+    assert cluster.trace.exists()
+    again = subprocess.run([sys.executable, "-m", "kemu", "replay", str(cluster.trace)], capture_output=True, text=True)
+    assert "no difference" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--address", "0.0.0.0"], "add --open-to-network to allow it"),
+        (["--address", "here"], "is no IP address"),
+        (["--for", "soon"], "--for"),
+        (["--client", "guest-1"], "is the name of a client without a name"),
+        (["--client", "a/b"], "is no name"),
+        (["--port", "65535", "--for", "1s"], "choose a lower --port"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_exit_code_2(tmp_path: Path, options: list[str], text: str) -> None:
+    from click.testing import CliRunner  # not kemu's own process: six imports of kemu cost seconds
+
+    from kemu.tools.commands.serve import serve
+
+    file = tmp_path / "s.toml"
+    file.write_text(SCENARIO, encoding="utf-8")
+    result = CliRunner().invoke(serve, [str(file), *options])
+    error = (
+        result.output if result.exception is None or isinstance(result.exception, SystemExit) else str(result.exception)
+    )
+    assert text in error
+    assert result.exit_code != 0
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        file = tmp_path / "s.toml"
+        file.write_text(SCENARIO, encoding="utf-8")
+        command = [sys.executable, "-m", "kemu", "serve", str(file), "--port", str(port), "--for", "1s"]
+        result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 2
+    assert f"127.0.0.1:{port}: cannot listen" in result.stderr
