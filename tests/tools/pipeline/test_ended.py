@@ -111,8 +111,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
 
 
 @pytest.fixture(scope="module")
-def disturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endings]:
-    """The same campaign, ended five times, and then finished with a full standard output."""
+def disturbed(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endings]:
+    """The same campaign, ended five times, and then finished with a full standard output.
+
+    The session puts all tests of this file into the full set, and into one process.
+    """
     root = tmp_path_factory.mktemp("disturbed")
     out = root / "out"
     words = ["campaign", write_small(root).name, "--grid", f"duration={','.join(DURATIONS)}", "--seeds", "1:1"]
