@@ -27,7 +27,7 @@ TESTS = (
     "tests/emulator/trace",
     "tests/emulator/engine",
 )
-TOOLS = ("pytest", "hypothesis", "jsonschema")
+TOOLS = ("pytest", "hypothesis", "jsonschema", "mypy")
 """Packages that the tests need, in any version."""
 _BOUND = re.compile(r"([A-Za-z0-9_.-]+)\s*>=\s*([0-9][0-9A-Za-z.]*)")
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Protocol, TypeAlias
 
+LARGEST_SEED = 2**63 - 1
+"""The largest seed that a trace holds."""
 Entry: TypeAlias = tuple[int, int, int, Callable[[Any], Any], Any]
 """An entry of the agenda: (due_us, tie, seq, action, argument). The world calls the action with the entry."""
 

@@ -147,6 +147,15 @@ def write_long_log(path: Path) -> None:
     path.write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
+@pytest.mark.parametrize("command", ["run steady-group", "swarm", "explore steady-group", "bugs KAFKA-7152"])
+def test_a_seed_is_at_most_what_a_trace_holds(command: str) -> None:
+    """A larger one was an OverflowError in the middle of the run."""
+    outcome = CliRunner().invoke(kemu, [*command.split(), "--seed", str(2**63)])
+
+    assert outcome.exit_code == 2
+    assert "is not in the range 0<=x<=9223372036854775807" in outcome.stderr
+
+
 def test_a_terminal_is_asked_and_yes_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)

@@ -152,8 +152,8 @@ def test_a_setting_that_no_scenario_can_have_is_named(imported: Import, setting:
 
 
 def test_retention_without_limit_lasts_longer_than_any_run(imported: Import):
-    """retention.ms=-1, and Long.MAX_VALUE, which many people write for "for ever"."""
-    for value in ("-1", str(2**63 - 1)):
+    """retention.ms=-1, and Long.MAX_VALUE, which many people write for "for ever"; the fuzzer found -01."""
+    for value in ("-1", "-01", str(2**63 - 1)):
         scenario, toml, _, _ = imported(TOPICS_3.replace("retention.ms=86400000", f"retention.ms={value}"))
         assert (scenario.topics["orders"].retention_us or 0) > LONGEST_US
         assert "not emulated" not in toml

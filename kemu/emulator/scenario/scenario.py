@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from attrs import field
 
+from kemu.emulator.chance import LARGEST_SEED
 from kemu.emulator.draws import DrawSet
 from kemu.emulator.findings import kinds_by_checker
 from kemu.emulator.past_bugs import applying
@@ -62,7 +63,6 @@ TAKES_TIME = (
 STARTS_OF_A_CONTROLLER = (DrawName.CONTROLLER_START, DrawName.CONTROLLER_START)
 """Further draws that delay a rebalance of replicated brokers, where a failover of the controller may precede the
 rebalance."""
-LARGEST_SEED = 2**63 - 1
 _NEEDED = {"brokers", "topics", "groups", "clients", "network", "bugs"}
 """Keys that must be right before the plan is checked."""
 

@@ -63,11 +63,9 @@ def frame_of(
         WireError: the answer cannot be written in the version of the request.
     """
     if isinstance(answer, ApiVersionsReply):
-        answer = _offered(answer)
         if asked.refused is not None:
-            return unsupported_reply(asked.refused, answer)
-        answer = api_versions(answer)
-        answer = with_values(answer, api_keys=tuple(row for row in answer.api_keys if row.api_key in OFFERED))
+            return unsupported_reply(asked.refused, answer, OFFERED)
+        answer = api_versions(answer, OFFERED)
     assert asked.wire is not None
     beside: Mapping[str, Any] = {}
     records: Mapping[TopicPartition, bytes] = {}
@@ -86,7 +84,3 @@ def frame_of(
         case _:
             pass
     return write_reply(asked.wire, answer, beside=beside, records=records)
-
-
-def _offered(answer: ApiVersionsReply) -> ApiVersionsReply:
-    return answer

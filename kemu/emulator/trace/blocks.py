@@ -11,7 +11,9 @@ import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import msgpack
 
 MAGIC = b"kemu trace\r\n\x1a\n"
 """The magic number contains line ends and control-Z, like PNG's, so that a transfer in text mode damages the magic
@@ -97,6 +99,27 @@ def blocks_of(path: Path, offset: int, until: int | None = None) -> Iterator[tup
             after = offset + HEAD_BYTES + len(payload)
             yield offset, after, payload
             offset = after
+
+
+def rows_of(path: Path, offset: int, payload: bytes) -> Iterator[tuple[Any, ...]]:
+    """Yield the records in the payload of the block at an offset, as unchecked tuples.
+
+    Raises:
+        TraceError: the payload is no sequence of arrays of msgpack.
+    """
+    unpacker = msgpack.Unpacker(use_list=False, strict_map_key=False, max_buffer_size=len(payload))
+    unpacker.feed(payload)
+    try:
+        for row in unpacker:
+            if type(row) is not tuple or not row:
+                raise TraceError(f"{path}: block at byte {offset}: {row!r:.40} is no record")
+            yield row
+    except (ValueError, msgpack.UnpackException) as error:
+        if isinstance(error, TraceError):
+            raise
+        raise TraceError(f"{path}: block at byte {offset}: not msgpack: {error}") from None
+    if unpacker.tell() != len(payload):
+        raise TraceError(f"{path}: block at byte {offset}: it ends inside a record")
 
 
 def _read_block(file: BinaryIO) -> bytes | str:

@@ -11,11 +11,13 @@ import struct
 import zlib
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import msgpack
 
+from kemu.emulator.trace.rows import Row
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 
@@ -94,6 +96,29 @@ def windows_around(steps: Iterable[int], context: int) -> list[Window]:
 def is_about(name: str, actors: Collection[str]) -> bool:
     """Whether a record that names an actor or a host is about these actors or hosts; "" concerns all actors."""
     return not name or name in actors or host_of(name) in actors
+
+
+def rows_about(rows: Iterable[Row], actors: Collection[str], last_packet: int) -> Iterator[Row]:
+    """Yield the rows of an extent without the steps of other actors, and without the packets that these steps sent.
+
+    Args:
+        rows: the rows, which are unchecked.
+        actors: the wanted actors or hosts.
+        last_packet: the last packet that was sent before the extent.
+    """
+    is_wanted = cache(lambda name: is_about(name, actors))
+    is_of_wanted = True
+    for row in rows:
+        match row:
+            case (1, _, _, name, *_):  # a step
+                is_of_wanted = is_wanted(name)
+                if not is_of_wanted:
+                    continue
+            case (2, packet, *_) if packet > last_packet:  # the first record of a packet follows its step
+                last_packet = packet
+                if not is_of_wanted:
+                    continue
+        yield row
 
 
 class IndexBuilder:

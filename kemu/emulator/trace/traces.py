@@ -35,6 +35,7 @@ from kemu.emulator.trace.blocks import (
     block_at,
     blocks_of,
     first_block,
+    rows_of,
     write_block,
     write_magic,
 )
@@ -47,7 +48,7 @@ from kemu.emulator.trace.index import (
     Window,
     digest_of,
     index_of,
-    is_about,
+    rows_about,
     tail_of,
 )
 from kemu.emulator.trace.rows import (
@@ -348,7 +349,7 @@ class Trace:
                     raise self.damaged("a second index")
                 index = offset, payload
                 continue
-            for number, record in enumerate(map(self._record, _rows(self.path, offset, payload))):
+            for number, record in enumerate(map(self._record, rows_of(self.path, offset, payload))):
                 if not isinstance(record, Footer):
                     if index is not None:
                         raise self.damaged("records after the index")
@@ -456,7 +457,7 @@ class Trace:
         if number not in self._sends:
             if len(self._sends) >= MOST_EXTENTS:
                 del self._sends[next(iter(self._sends))]
-            at, rows = self.at, self._rows_of(self.index, number)
+            at, rows = self.at, self._extent_rows(self.index, number)
             self._sends[number] = {
                 effect[1]: (row, effect)
                 for row in rows
@@ -475,10 +476,10 @@ class Trace:
 
     def _extent(self, index: Index, number: int, actors: Collection[str] = ()) -> Iterator[Record]:
         """Yield the records of an extent, of these actors or of all, after a comparison of its bytes with the index."""
-        rows = self._rows_of(index, number)
-        return map(self._record, _rows_about(rows, actors, index.extent(number).packet) if actors else rows)
+        rows = self._extent_rows(index, number)
+        return map(self._record, rows_about(rows, actors, index.extent(number).packet) if actors else rows)
 
-    def _rows_of(self, index: Index, number: int) -> Iterator[Row]:
+    def _extent_rows(self, index: Index, number: int) -> Iterator[Row]:
         """Yield the rows of an extent, after a comparison of its bytes with the index."""
         extent, end = index.extent(number), index.extent(number + 1).offset
         crc = 0
@@ -488,7 +489,7 @@ class Trace:
             self.at = self.start + extent.offset
             raise self.damaged("the index has another checksum for this block")
         for payload in self._blocks(extent.offset, end):
-            yield from _rows(self.path, self.at, payload)
+            yield from rows_of(self.path, self.at, payload)
 
     def _blocks(self, first: int, end: int) -> Iterator[bytes]:
         """Yield the payloads of the blocks between two offsets from the header on."""
@@ -557,7 +558,7 @@ class Trace:
                 offset = after
                 continue
             if payload[1:2] == bytes((FOOTER,)):
-                first, *others = map(self._record, _rows(self.path, offset, payload))
+                first, *others = map(self._record, rows_of(self.path, offset, payload))
                 if others or not isinstance(first, Footer):
                     raise self.damaged("a footer among other records")
                 if first.digest != digest.hexdigest():
@@ -575,28 +576,6 @@ class Trace:
             return record_of(row)
         except (TypeError, ValueError) as error:
             raise self._unreadable(str(error)) from None
-
-
-def _rows_about(rows: Iterable[Row], actors: Collection[str], last_packet: int) -> Iterator[Row]:
-    """Yield the rows of an extent without the steps of other actors, and without the packets that these steps sent.
-
-    Args:
-        rows: the rows, which are unchecked.
-        actors: the wanted actors or hosts.
-        last_packet: the last packet that was sent before the extent.
-    """
-    is_wanted = cache(lambda name: is_about(name, actors))
-    is_of_wanted = True
-    for row in rows:
-        if row[0] == STEP and len(row) > 3:
-            is_of_wanted = is_wanted(row[3])
-            if not is_of_wanted:
-                continue
-        elif row[0] == PACKET and len(row) > 1 and row[1] > last_packet:
-            last_packet = row[1]
-            if not is_of_wanted:
-                continue
-        yield row
 
 
 def footer_payload(footer: Footer, index: bytes, index_at: int, footer_at: int) -> bytes:
@@ -761,7 +740,7 @@ def _ends(path: Path, first: int) -> list[tuple[int, End]]:
             if not isinstance(header, bytes) or header[1:2] != bytes((HEADER,)):
                 return []
             try:
-                (record,) = map(record_of, _rows(path, at, footer))
+                (record,) = map(record_of, rows_of(path, at, footer))
             except ValueError:
                 return []
             if not isinstance(record, Footer):
@@ -853,22 +832,6 @@ class _Wire:
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
-
-
-def _rows(path: Path, offset: int, payload: bytes) -> Iterator[Row]:
-    unpacker = msgpack.Unpacker(use_list=False, strict_map_key=False, max_buffer_size=len(payload))
-    unpacker.feed(payload)
-    try:
-        for row in unpacker:
-            if type(row) is not tuple or not row:
-                raise TraceError(f"{path}: block at byte {offset}: {row!r:.40} is no record")
-            yield row
-    except (ValueError, msgpack.UnpackException) as error:
-        if isinstance(error, TraceError):
-            raise
-        raise TraceError(f"{path}: block at byte {offset}: not msgpack: {error}") from None
-    if unpacker.tell() != len(payload):
-        raise TraceError(f"{path}: block at byte {offset}: it ends inside a record")
 
 
 _STEP_FIELDS = (int, int, str, int, int, tuple, tuple)

@@ -14,7 +14,7 @@ from kemu.emulator.past_bugs.bug import PastBug
 from kemu.emulator.past_bugs.registry import PAST_BUGS, bug_named, names, scenario_data, scenario_text
 from kemu.emulator.text.tables import nearest
 from kemu.protocol.frozen import frozen
-from kemu.tools.commands.run_options import jobs_option, report_option, seed_range
+from kemu.tools.commands.run_options import SEED, jobs_option, report_option, seed_range
 from kemu.tools.estimate import ask_before
 from kemu.tools.exits import NOT_FOUND_AGAIN, OF_VERDICT
 from kemu.tools.files import check_out
@@ -39,9 +39,7 @@ TAIL_US = 2_000_000
 
 @click.command()
 @click.argument("bug", required=False, metavar="[ID]")
-@click.option(
-    "--seed", type=click.IntRange(min=0), help="Run another seed than the scenario's, which is known to show the bug."
-)
+@click.option("--seed", type=SEED, help="Run another seed than the scenario's, which is known to show the bug.")
 @click.option("--scenario", "show", is_flag=True, help="Print the scenario that shows the bug (TOML), and run nothing.")
 @click.option(
     "--find", "finding", is_flag=True, help="Count the seeds until a checker catches the bug; without ID, for each bug."

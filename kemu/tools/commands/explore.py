@@ -26,7 +26,7 @@ from kemu.emulator.scenario.plan_reading import message_names
 from kemu.emulator.text.tables import nearest
 from kemu.emulator.text.toml_text import toml_text
 from kemu.emulator.text.units import duration_us
-from kemu.tools.commands.run_options import RunOptions, jobs_option, request_of, seed_range
+from kemu.tools.commands.run_options import SEED, RunOptions, jobs_option, request_of, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.estimate import ask_before
@@ -69,9 +69,7 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     show_default=True,
     help="The way to choose orders.",
 )
-@click.option(
-    "--seed", type=click.IntRange(min=0), help="Change the orders of this seed's run (default: the scenario's seed)."
-)
+@click.option("--seed", type=SEED, help="Change the orders of this seed's run (default: the scenario's seed).")
 @click.option("--seeds", metavar="A:B", help="Change the orders of these seeds' runs, in turns.")
 @click.option(
     "--runs", type=click.IntRange(min=1), default=DEFAULT_EXPLORATION, show_default=True, help="Maximum number of runs."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kemu.emulator.trace.blocks import TraceError
-from kemu.tools.commands.run_options import RunOptions, refuse_missing_trace, request_of
+from kemu.tools.commands.run_options import SEED, RunOptions, refuse_missing_trace, request_of
 from kemu.tools.errors import BadInput
 from kemu.tools.estimate import ask_before
 from kemu.tools.exits import BROKEN, CORRECTNESS, HOLDS
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("source", metavar="TRACE|SCENARIO")
-@click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's).")
+@click.option("--seed", type=SEED, help="The seed of the run (default: the scenario's).")
 @click.option("--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: the scenario's).")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")

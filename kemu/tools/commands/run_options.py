@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import click
 
+from kemu.emulator.chance import LARGEST_SEED
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.protocol.frozen import frozen
 from kemu.tools.request import Request
@@ -17,8 +18,10 @@ MOST_SEEDS = 1_000_000
 """Maximum number of seeds of one ``--seeds``, which catches typing errors."""
 MOST_FAULTS = 10_000
 """Maximum number of random faults in one run."""
+SEED = click.IntRange(0, LARGEST_SEED)
+"""The type of ``--seed``."""
 _OPTIONS = (
-    click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's)."),
+    click.option("--seed", type=SEED, help="The seed of the run (default: the scenario's)."),
     click.option("--seeds", metavar="A:B", help="Run the seeds A to B, both included."),
     click.option(
         "--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: the scenario's)."
@@ -136,8 +139,6 @@ def refuse_missing_trace(source: str) -> None:
 
 def seed_range(text: str) -> range:
     """Read "1:50" as a range that includes both ends."""
-    from kemu.emulator.scenario.scenario import LARGEST_SEED
-
     first, _, last = text.partition(":")
     if not re.fullmatch("[0-9]{1,30}:[0-9]{1,30}", text) or int(last) < int(first):
         raise click.UsageError(f'--seeds "{text}" must be A:B with A not above B, such as 1:50')

@@ -28,7 +28,14 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace.recorder import Recorder
 from kemu.emulator.trace.traces import read_trace
-from kemu.tools.commands.run_options import RunOptions, jobs_option, refuse_missing_trace, report_option, request_of
+from kemu.tools.commands.run_options import (
+    SEED,
+    RunOptions,
+    jobs_option,
+    refuse_missing_trace,
+    report_option,
+    request_of,
+)
 from kemu.tools.estimate import ask_before
 from kemu.tools.files import check_out, write_text
 from kemu.tools.interrupt import Interrupt
@@ -48,7 +55,7 @@ SMALLER = 4
 
 @click.command()
 @click.argument("source", metavar="TRACE|SCENARIO")
-@click.option("--seed", type=click.IntRange(min=0), help="With SCENARIO: the failing seed (default: the scenario's).")
+@click.option("--seed", type=SEED, help="With SCENARIO: the failing seed (default: the scenario's).")
 @click.option("--profile", metavar="P", help="With SCENARIO: emulate this profile (kemu describe profiles).")
 @click.option(
     "--set", "settings", metavar="KEY=VALUE", multiple=True, help="First change a key of the scenario; repeatable."

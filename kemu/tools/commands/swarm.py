@@ -18,7 +18,7 @@ from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.text.tables import nearest
 from kemu.emulator.text.toml_text import toml_text
 from kemu.protocol.frozen import frozen
-from kemu.tools.commands.run_options import jobs_option, seed_range
+from kemu.tools.commands.run_options import SEED, jobs_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.estimate import ask_before
@@ -38,7 +38,7 @@ DRAWN_FOR_ESTIMATE = 5
 
 @click.command()
 @click.argument("scenario", required=False)
-@click.option("--seed", type=click.IntRange(min=0), help="Run one seed, and print its draws and the whole report.")
+@click.option("--seed", type=SEED, help="Run one seed, and print its draws and the whole report.")
 @click.option("--seeds", metavar="A:B", default="1:10", show_default=True, help="Run the seeds A to B, both included.")
 @click.option("--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: the scenario's).")
 @jobs_option

@@ -4,6 +4,7 @@ The output of one ``--describe`` has the lag, but no rate. A rate needs two outp
 time between them.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import gcd
 from typing import Any
@@ -41,6 +42,7 @@ LEAST_S, MARGIN_S, RESTART_S = 120, 60, 20
 UNNAMED_GROUP = "group"
 _OFFSETS_TOPIC = "__consumer_offsets"
 _LONGEST_NUMBER, _LONGEST_RACK = 20, 30
+_NUMBER = re.compile(rf"-?[0-9]{{1,{_LONGEST_NUMBER}}}")
 _NO_LIMIT = "8760h"
 """Retention of a topic without a limit of time: a year, which is longer than any run."""
 _AS_EMULATED = ("cleanup.policy=delete",)
@@ -324,6 +326,9 @@ class _Composer:
             given["replication_factor"] = topic.factor
         for setting in topic.configs:
             name, _, text = setting.partition("=")
+            if _NUMBER.fullmatch(text):
+                text = str(int(text))
+                setting = f"{name}={text}"
             if setting == f"{RETENTION_MS}=0":
                 others.append(f"{setting} (the least value is 1 ms)")
                 continue

@@ -11,6 +11,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +102,8 @@ class Endings:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
     """The campaign, made in this process."""
     root = tmp_path_factory.mktemp("undisturbed")
-    cells = make_cells([str(write_small(root))], [], [f"duration={','.join(DURATIONS)}"])
+    with chdir(root):  # the name of the file is a part of the campaign
+        cells = make_cells([write_small(root).name], [], [f"duration={','.join(DURATIONS)}"])
     made = begin(root / "out", Spec(cells, 1, 1, "all", fingerprint()), {}, 1)
     for chunk in made.chunks:
         run_chunk(str(made.out), made.id, chunk, cells[chunk.cell], "all", fingerprint())
@@ -109,8 +111,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
 
 
 @pytest.fixture(scope="module")
-def disturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endings]:
-    """The same campaign, ended five times, and then finished with a full standard output."""
+def disturbed(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endings]:
+    """The same campaign, ended five times, and then finished with a full standard output.
+
+    The session puts all tests of this file into the full set, and into one process.
+    """
     root = tmp_path_factory.mktemp("disturbed")
     out = root / "out"
     words = ["campaign", write_small(root).name, "--grid", f"duration={','.join(DURATIONS)}", "--seeds", "1:1"]
