@@ -22,7 +22,7 @@ from kemu.protocol.messages.data import Fetch, FetchPartition, Metadata, Produce
 from kemu.protocol.messages.group import FindCoordinator, Heartbeat, JoinGroup, JoinProtocol
 from kemu.protocol.messages.negotiation import ApiVersions
 from kemu.protocol.wire.schema import SPECS
-from tests.served import Served, served
+from kemu.tools.testkit.served import ServedCluster, serving
 
 SCENARIO = """
 [brokers]
@@ -36,8 +36,8 @@ names = ["payments"]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(SCENARIO, tmp_path_factory.mktemp("served"), ["--client", "b-app"]) as found:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCluster]:
+    with serving(SCENARIO, tmp_path_factory.mktemp("served"), ["--client", "b-app"]) as found:
         yield found
 
 
@@ -91,17 +91,19 @@ def connect() -> Iterator[Connect]:
         yield connect_to
 
 
-def test_the_broker_offers_only_what_its_machines_answer(cluster: Served, connect: Connect) -> None:
-    reply = connect(cluster.guests).ask(ApiVersions(), 3)
+def test_the_broker_offers_only_what_its_machines_answer(cluster: ServedCluster, connect: Connect) -> None:
+    reply = connect(cluster.bootstrap_servers).ask(ApiVersions(), 3)
     offered = {row.api_key: (row.min_version, row.max_version) for row in reply.message.api_keys}
     assert offered.keys() == OFFERED
     assert offered[1] == (4, 12)
     assert offered[22] == (0, 4)
 
 
-def test_an_unspoken_version_of_api_versions_gets_the_versions_with_error_35(cluster: Served, connect: Connect) -> None:
+def test_an_unspoken_version_of_api_versions_gets_the_versions_with_error_35(
+    cluster: ServedCluster, connect: Connect
+) -> None:
     """KIP-511: the client asks again with a version of the answer."""
-    client = connect(cluster.guests)
+    client = connect(cluster.bootstrap_servers)
     body = struct.pack(">hhih", 18, 99, 7, -1)
     client.socket.sendall(struct.pack(">i", len(body)) + body)
     reply = read_reply(client.frame(), 18, 0)
@@ -111,21 +113,21 @@ def test_an_unspoken_version_of_api_versions_gets_the_versions_with_error_35(clu
     assert client.ask(ApiVersions(), 3).message.error is ErrorCode.NONE
 
 
-def test_each_door_answers_with_its_own_ports(cluster: Served, connect: Connect) -> None:
+def test_each_door_answers_with_its_own_ports(cluster: ServedCluster, connect: Connect) -> None:
     """A named client stays at its own ports, so its host is known."""
-    assert set(cluster.servers) == {"", "payments", "b-app"}
-    for servers in cluster.servers.values():
+    assert set(cluster.clients) == {"payments", "b-app"}
+    for servers in (cluster.bootstrap_servers, *cluster.clients.values()):
         reply = connect(servers).ask(Metadata(topics=("orders",)), 9)
         assert ",".join(broker.host for broker in reply.message.brokers) == servers
         found = connect(servers).ask(FindCoordinator(key="p-group"), 2).message
         assert found.host in servers.split(",")
 
 
-def test_records_are_delivered_as_they_were_produced(cluster: Served, connect: Connect) -> None:
+def test_records_are_delivered_as_they_were_produced(cluster: ServedCluster, connect: Connect) -> None:
     batch = make_batch([(b"key", b"one"), (None, b"two")], base_offset=0, timestamp_ms=17)
-    metadata = connect(cluster.guests).ask(Metadata(topics=("orders",)), 5).message
+    metadata = connect(cluster.bootstrap_servers).ask(Metadata(topics=("orders",)), 5).message
     leader = metadata.topics[0].partitions[0].leader
-    client = connect(cluster.guests, leader)
+    client = connect(cluster.bootstrap_servers, leader)
     produce = Produce(acks=1, timeout_ms=1_000, batches=(ProduceBatch(topic="orders", partition=0, count=2),))
     rows = client.ask(produce, 9, records={("orders", 0): batch}).message.batches
     assert [(row.error, row.base_offset) for row in rows] == [(ErrorCode.NONE, 0)]
@@ -137,10 +139,10 @@ def test_records_are_delivered_as_they_were_produced(cluster: Served, connect: C
 
 
 def test_frames_of_one_connection_are_answered_in_order_whatever_actor_serves_them(
-    cluster: Served, connect: Connect
+    cluster: ServedCluster, connect: Connect
 ) -> None:
     """Group requests go to another machine than the broker's own requests."""
-    client = connect(cluster.guests)
+    client = connect(cluster.bootstrap_servers)
     sent = []
     for number in range(40):
         heartbeat = number % 3 == 1
@@ -151,9 +153,9 @@ def test_frames_of_one_connection_are_answered_in_order_whatever_actor_serves_th
     assert answers == list(range(40))
 
 
-def test_a_member_id_begins_with_the_client_id(cluster: Served, connect: Connect) -> None:
+def test_a_member_id_begins_with_the_client_id(cluster: ServedCluster, connect: Connect) -> None:
     """Source: ``GroupMetadata.generateMemberId`` (3.4). A client id is data, whatever letter it begins with."""
-    for servers in (cluster.servers["payments"], cluster.guests):
+    for servers in (cluster.clients["payments"], cluster.bootstrap_servers):
         protocols = (JoinProtocol(name="range", metadata=b"\\0\\0\\0\\0\\0\\0\\xff\\xff\\xff\\xff"),)
         join = JoinGroup(group="b", session_timeout_ms=10_000, protocol_type="consumer", protocols=protocols)
         ports = [connect(servers, broker).ask(join, 5).message for broker in (0, 1)]
@@ -172,8 +174,8 @@ def test_a_member_id_begins_with_the_client_id(cluster: Served, connect: Connect
     ],
     ids=["too long", "negative", "short", "unknown API", "not offered"],
 )
-def test_a_foreign_frame_closes_its_socket_only(cluster: Served, frame: bytes, connect: Connect) -> None:
-    client, other = connect(cluster.guests), connect(cluster.guests)
+def test_a_foreign_frame_closes_its_socket_only(cluster: ServedCluster, frame: bytes, connect: Connect) -> None:
+    client, other = connect(cluster.bootstrap_servers), connect(cluster.bootstrap_servers)
     client.socket.sendall(frame)
     assert client.frame() == b""
     assert other.ask(Metadata(topics=()), 5).message.brokers
@@ -181,10 +183,10 @@ def test_a_foreign_frame_closes_its_socket_only(cluster: Served, frame: bytes, c
 
 def test_a_signal_completes_the_trace_and_the_run_replays(tmp_path: Path, connect: Connect) -> None:
     """After SIGINT the exit code is 130, as for every interrupted command."""
-    with served(SCENARIO, tmp_path) as cluster:
-        connect(cluster.guests).ask(Metadata(topics=()), 5)
-        cluster.end(signal.SIGINT)
-    assert cluster.code == 130
+    with serving(SCENARIO, tmp_path) as cluster:
+        connect(cluster.bootstrap_servers).ask(Metadata(topics=()), 5)
+        cluster.close(signal.SIGINT)
+    assert cluster.exit_code == 130
     assert cluster.verdict == "holds"
     assert cluster.trace.exists()
     again = subprocess.run([sys.executable, "-m", "kemu", "replay", str(cluster.trace)], capture_output=True, text=True)

@@ -13,7 +13,7 @@ import pytest
 
 from kemu.emulator.replay import replay
 from kemu.emulator.trace.traces import read_trace
-from tests.served import Served, served
+from kemu.tools.testkit.served import ServedCluster, serving
 
 RECORDS = 100
 WITHIN_S = 60.0
@@ -276,19 +276,19 @@ def _values(begin: int = 0, count: int = RECORDS) -> list[bytes]:
     return [b"value %d" % number for number in range(begin, begin + count)]
 
 
-def _is_right(cluster: Served) -> None:
+def _is_right(cluster: ServedCluster) -> None:
     """End the cluster: no checker calls the clients wrong, and the trace replays."""
-    cluster.end()
-    assert cluster.verdict == "holds", cluster.ending
+    cluster.close()
+    assert cluster.verdict == "holds", cluster.output
     found = replay(read_trace(cluster.trace))
     assert found.difference is None
 
 
 @by_client
 def test_a_consumer_reads_exactly_what_was_produced(client: str, tmp_path: Path) -> None:
-    with served(PLAIN, tmp_path) as cluster:
-        CLIENTS[client].produce(cluster.guests, _values())
-        with _Group(client, cluster.guests) as group:
+    with serving(PLAIN, tmp_path) as cluster:
+        CLIENTS[client].produce(cluster.bootstrap_servers, _values())
+        with _Group(client, cluster.bootstrap_servers) as group:
             consumer = group.join()
             group.until(lambda: len(group.read) >= RECORDS)
             consumer.commit()
@@ -298,21 +298,21 @@ def test_a_consumer_reads_exactly_what_was_produced(client: str, tmp_path: Path)
 
 @by_client
 def test_consumers_join_and_leave_and_go_on_from_their_commits(client: str, tmp_path: Path) -> None:
-    with served(PLAIN, tmp_path) as cluster:
-        with _Group(client, cluster.guests) as group:
+    with serving(PLAIN, tmp_path) as cluster:
+        with _Group(client, cluster.bootstrap_servers) as group:
             first = group.join()
-            CLIENTS[client].produce(cluster.guests, _values())
+            CLIENTS[client].produce(cluster.bootstrap_servers, _values())
             group.until(lambda: len(group.read) >= RECORDS)
             first.commit()
             second = group.join()
             group.until_shared()
-            CLIENTS[client].produce(cluster.guests, _values(RECORDS))
+            CLIENTS[client].produce(cluster.bootstrap_servers, _values(RECORDS))
             group.until(lambda: len(group.read) >= 2 * RECORDS)
             for each in (first, second):
                 each.commit()
             group.leave(first)
             group.until_shared()
-            CLIENTS[client].produce(cluster.guests, _values(2 * RECORDS))
+            CLIENTS[client].produce(cluster.bootstrap_servers, _values(2 * RECORDS))
             group.until(lambda: len(group.read) >= 3 * RECORDS)
             assert sorted(group.read) == sorted(_values(0, 3 * RECORDS))
             second.commit()
@@ -323,8 +323,8 @@ def test_consumers_join_and_leave_and_go_on_from_their_commits(client: str, tmp_
 @by_client
 def test_a_static_member_that_returns_gets_its_partitions_without_a_rebalance(client: str, tmp_path: Path) -> None:
     """KIP-345."""
-    with served(PLAIN, tmp_path) as cluster:
-        with _Group(client, cluster.guests) as group:
+    with serving(PLAIN, tmp_path) as cluster:
+        with _Group(client, cluster.bootstrap_servers) as group:
             first, _ = group.join("one"), group.join("two")
             group.until_shared()
             owned = first.assigned()
@@ -350,13 +350,13 @@ def test_clients_survive_a_fault_and_read_every_record(client: str, fault: str, 
     """Each record is read at least once: a client may read again what it had not committed."""
     options = [each.replace("AT", "8s") for each in FAULTS[fault]]
     options += ["--warm", "4s", "--client", "app"]
-    with served(REPLICATED, tmp_path, options) as cluster:
-        with _Group(client, cluster.servers["app"]) as group:
+    with serving(REPLICATED, tmp_path, options) as cluster:
+        with _Group(client, cluster.clients["app"]) as group:
             began_s = time.monotonic()
             consumer = group.join()
             number = 0
             while time.monotonic() - began_s < 16 or number < 5 * RECORDS:
-                CLIENTS[client].produce(cluster.servers["app"], _values(number, RECORDS))
+                CLIENTS[client].produce(cluster.clients["app"], _values(number, RECORDS))
                 number += RECORDS
                 group.until(lambda: len(set(group.read)) >= number - RECORDS)  # noqa: B023
             group.until(lambda: len(set(group.read)) >= number)

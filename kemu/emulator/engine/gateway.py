@@ -30,7 +30,7 @@ from kemu.emulator.engine.loop import Outside
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import BrokerHostAdded, Handler, HostDown, HostStarted, Seen, kind_of, received
 from kemu.emulator.serving.payloads import Payloads
-from kemu.emulator.serving.translation import BY_BROKER, BY_COORDINATOR, OFFERED, Asked, frame_of
+from kemu.emulator.serving.translation import BY_BROKER, BY_COORDINATOR, OFFERED, RealRequest, frame_of
 from kemu.protocol.commands import AskOn, CloseConnection, NameClient, OpenConnection
 from kemu.protocol.frozen import frozen
 from kemu.protocol.kafka_wire.frames import (
@@ -94,9 +94,9 @@ class _Connection:
         self.is_open = False
         """Whether the client's machine knows the connection."""
         self.target = ""
-        self.unanswered: deque[Asked] = deque()
+        self.unanswered: deque[RealRequest] = deque()
         """Requests that the broker will answer, in order."""
-        self.waiting: deque[Asked] = deque()
+        self.waiting: deque[RealRequest] = deque()
         """Requests to the other actor of the broker."""
         self.room = trio.Event()
         self.fetch_bytes: dict[TopicPartition, int] = {}
@@ -351,7 +351,7 @@ class Gateway:
     def _ask(self, connection: _Connection, request: WireRequest | UnsupportedWireVersion) -> None:
         if connection.scope.cancel_called or not (connection.is_open or self._open(connection, request)):
             return
-        asked = Asked(connection.broker, request)
+        asked = RealRequest(connection.broker, request)
         if connection.waiting or (connection.unanswered and connection.target != asked.to):
             connection.waiting.append(asked)
         else:
@@ -392,7 +392,7 @@ class Gateway:
             self._guests[host] = client_id
         return host
 
-    def _tell(self, connection: _Connection, asked: Asked) -> None:
+    def _tell(self, connection: _Connection, asked: RealRequest) -> None:
         connection.target = asked.to
         message, client = asked.message, connection.client
         if isinstance(message, Produce) and asked.wire is not None:

@@ -35,7 +35,7 @@ Key = tuple[str, int, int, int, int]
 
 
 @frozen
-class Kept:
+class KeptBatch:
     """A batch in a log: offsets ``base .. end - 1``."""
 
     base: int
@@ -57,7 +57,7 @@ class Payloads:
         self.size = 0
         """Sum of the sizes of all batches."""
         self._undecided: dict[Key, bytes] = {}
-        self._kept: dict[TopicPartition, list[Kept]] = {}
+        self._kept: dict[TopicPartition, list[KeptBatch]] = {}
         """In the order of base offsets; batches of several leader epochs may have the same offsets."""
         self._epochs: dict[tuple[str, TopicPartition], int] = {}
         """(Broker, partition) -> the leader epoch in which the broker last became leader."""
@@ -126,7 +126,7 @@ class Payloads:
             return
         at = (fact.topic, fact.partition)
         epoch = self._epochs.get((host_of(seen.actor), at), _ANY_EPOCH)
-        kept = Kept(fact.base_offset, fact.base_offset + fact.count, epoch, seen.life, data)
+        kept = KeptBatch(fact.base_offset, fact.base_offset + fact.count, epoch, seen.life, data)
         rows = self._kept.setdefault(at, [])
         rows.insert(bisect_right(rows, kept.base, key=_base), kept)
 
@@ -163,7 +163,7 @@ class Payloads:
         found = [piece for fetched in row.batches for piece in self._pieces(at, rows, fetched)]
         return [data for data, is_real in found] if any(is_real for _, is_real in found) else None
 
-    def _pieces(self, at: TopicPartition, rows: list[Kept], fetched: RecordBatch) -> Iterator[tuple[bytes, bool]]:
+    def _pieces(self, at: TopicPartition, rows: list[KeptBatch], fetched: RecordBatch) -> Iterator[tuple[bytes, bool]]:
         """(Bytes, whether a client produced them) of the records of one range."""
         offset, end = fetched.base_offset, fetched.base_offset + fetched.count
         first = max(bisect_right(rows, offset, key=_base) - 1, 0)
@@ -216,5 +216,5 @@ def _key_of(batch: ProduceBatch) -> Key:
     return batch.topic, batch.partition, batch.producer_id, batch.producer_epoch, batch.sequence
 
 
-def _base(kept: Kept) -> int:
+def _base(kept: KeptBatch) -> int:
     return kept.base

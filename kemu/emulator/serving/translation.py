@@ -26,7 +26,7 @@ OFFERED = frozenset(SPECS[cls].api_key for cls in (*BY_BROKER, *BY_COORDINATOR))
 CLUSTER_ID = "kemu"
 
 
-class Asked:
+class RealRequest:
     """A request of a real client on its way: the frame, or a refused ApiVersions, and the emulated request."""
 
     __slots__ = ("message", "refused", "to", "version", "wire")
@@ -47,7 +47,7 @@ class Asked:
 
 
 def frame_of(
-    asked: Asked,
+    asked: RealRequest,
     answer: Any,
     address: Callable[[str], str],
     payloads: Payloads,

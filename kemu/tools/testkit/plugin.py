@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixture ``kemu``, the mark ``kemu``, options, and the report of a failure.
+"""The pytest plugin: the fixtures ``kemu`` and ``kemu_serve``, the mark ``kemu``, options, and the report of a failure.
 
 Every pytest in an environment with kemu imports this plugin. The plugin imports the rest of kemu only for a test that
 needs kemu. Options of the command line override environment variables, which override the mark.
@@ -16,6 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
     from kemu.tools.testkit.cluster import EmulatedCluster
+    from kemu.tools.testkit.served import Serve
 
 MARK = "kemu(scenario, *, seeds, swarm, profile, allow_unfired): the scenario and the seeds of the fixture kemu"
 SHRINK_RUNS = 100
@@ -156,6 +157,30 @@ def kemu(request: pytest.FixtureRequest, kemu_seed: int) -> "Iterator[EmulatedCl
     )
     request.node.stash[_CLUSTER] = cluster
     yield cluster
+
+
+@pytest.fixture
+def kemu_serve(tmp_path: Path) -> "Iterator[Serve]":
+    """A function that serves a scenario to real clients: ``kemu_serve(scenario, *options)``.
+
+    The function returns a ``ServedCluster``. After the test, each cluster ends, and a broken rule is an error.
+    """
+    from contextlib import ExitStack
+
+    from kemu.tools.testkit.served import ServedCluster, check, serving
+
+    with ExitStack() as open_clusters:
+        clusters: list[ServedCluster] = []
+
+        def serve(scenario: str | Path, *options: str) -> ServedCluster:
+            place = tmp_path / f"served-{len(clusters) + 1}"
+            place.mkdir()
+            clusters.append(open_clusters.enter_context(serving(scenario, place, options)))
+            return clusters[-1]
+
+        yield serve
+        for cluster in clusters:
+            check(cluster)
 
 
 def _scenario(given: Any) -> "Scenario | None":

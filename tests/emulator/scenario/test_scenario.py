@@ -12,6 +12,7 @@ from kemu.emulator.plan.entries import At
 from kemu.emulator.scenario.away import AwaySpec
 from kemu.emulator.scenario.brokers import BrokerSpec, BrokersSpec
 from kemu.emulator.scenario.checks import ChecksSpec
+from kemu.emulator.scenario.clients import ClientsSpec
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_values
 from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.keys import declared
@@ -126,6 +127,10 @@ partitions = 12
 [producers.config]
 acks = 1
 
+[clients]
+names = ["app1", "payments"]
+guests = 2
+
 [network]
 latency = ["1ms", "5ms"]
 [[network.links]]
@@ -224,6 +229,7 @@ IN_PYTHON = Scenario(
         "i": GroupSpec(pattern="with[.]d.*", members=1, labels=("billing-1 on /10.0.0.5",)),
     },
     producers={"acks": 1},
+    clients=ClientsSpec(names=("app1", "payments"), guests=2),
     network=NetworkSpec(
         latency_us=(1_000, 5_000),
         links=(LinkSpec(a="c1", b="b0", latency_us="40ms"),),
@@ -507,6 +513,14 @@ def test_a_mistake_in_a_group_is_one_clear_message(more: str, message: str) -> N
         (SMALL + "[network]\nlatency = ['5ms', '1ms']\n", "network.latency: must give the least first, then the most"),
         (SMALL + "[[network.links]]\na = 'c1'\nb = 'b0'\n", "network.links[0].latency: is missing"),
         (SMALL + "[[network.links]]\na = 'c9'\nb = 'b0'\nlatency = '1ms'\n", 'network.links[0].a: "c9" is no host'),
+        (SMALL + "[clients]\nnames = ['guest-1']\n", 'clients.names: "guest-1" is the name of a client without a name'),
+        (SMALL + "[clients]\nnames = ['a', 'a']\n", 'clients.names: "a" is named twice'),
+        (SMALL + "[clients]\nnames = ['a b']\n", 'clients.names: "a b" is no name'),
+        (SMALL + "[clients]\nguests = -1\n", "clients.guests: must be at least 0"),
+        (
+            SMALL + "[clients]\nnames = ['b']\n[[network.links]]\na = 'b'\nb = 'b0'\nlatency = '1ms'\n",
+            'network.links[0].a: "b" is no host',
+        ),
         (SMALL + "plan = 3\n", "groups.g.plan: is no key here"),
         ("plan = 3\n" + SMALL, "plan: must be a list of tables, not a number (3)"),
     ],
