@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from kemu.tools.diagnosis.advice import Advice
     from kemu.tools.diagnosis.diagnose import Diagnosis
     from kemu.tools.diagnosis.reproduce import Reproduction
+    from kemu.tools.incident.imported import ImportedLogs
 
 __all__ = [
     "Application",
@@ -156,6 +157,7 @@ __all__ = [
     "duration_us",
     "empty",
     "explore",
+    "import_log",
     "load",
     "presets",
     "python_of",
@@ -416,6 +418,31 @@ def replay(
         OSError: The file cannot be read.
     """
     return _replay(read_trace(trace), profile=profile, listeners=listeners, applications=applications)
+
+
+def import_log(*files: str | Path, kinds: Iterable[str] = (), zone: str = "UTC") -> "ImportedLogs":
+    """Return the events, the generations and the accounts of logs.
+
+    Args:
+        files: Logs of brokers and clients, or folders of logs.
+        kinds: Dialects to look for; () for all.
+        zone: Time zone of times without one.
+
+    Raises:
+        BadInput: A log cannot be read.
+        ValueError: No such time zone.
+    """
+    from kemu.tools.incident.imported import ImportedLogs
+    from kemu.tools.logs.clocks import clock_offsets
+    from kemu.tools.logs.folders import log_files
+    from kemu.tools.logs.reading import read_events
+    from kemu.tools.logs.wrappers.times import zone_offset
+
+    paths, _ = log_files([Path(file) for file in files])
+    events, summaries = read_events(
+        paths, tuple(kinds), dict.fromkeys((path.name for path in paths), zone_offset(zone))
+    )
+    return ImportedLogs(tuple(events), tuple(summaries), tuple(clock_offsets(events)))
 
 
 def diagnose(*files: str | Path) -> "Diagnosis":

@@ -2,12 +2,17 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
 from kemu.emulator.text.tables import printable
+from kemu.tools.commands.log_report import write_incident_page
+from kemu.tools.commands.run_options import report_option
 from kemu.tools.diagnosis.diagnose import NONE, UNKNOWN, Diagnosis, RankedCause, diagnose
+from kemu.tools.files import check_out
 from kemu.tools.incident.sources import Texts, read_incident
 from kemu.tools.logs.folders import skipped_lines
 from kemu.tools.report.layout import print_lines, terminal_width
@@ -25,22 +30,30 @@ _LOGGER = re.compile(r" \((?:kafka|org)\.[\w.$]+\)$")
 @click.argument("files", metavar="TRACE|LOG|FOLDER...", nargs=-1, required=True)
 @click.option("--verbose", is_flag=True, help="Print all lines of evidence, and long lines whole.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def diagnose_command(files: tuple[str, ...], verbose: bool, form: str) -> None:
+@report_option("the picture of the incident")
+def diagnose_command(files: tuple[str, ...], verbose: bool, form: str, report: Path | None) -> None:
     """Name the causes of an incident: a ranked list with evidence, what speaks against, and what addresses each cause.
 
     LOG is a log of a broker or a client, TRACE a trace of "kemu run". Give all files of one incident. "none" means
     that nothing went wrong, "unknown" that these lines cannot tell. "kemu describe causes" lists all causes,
     "kemu import-log" prints the generations of the groups.
     """
+    if report is not None:
+        check_out(report, files)
     incident = read_incident(files)
     for line in skipped_lines(incident.skipped):
         click.echo(printable(line), err=True)
     found = diagnose(incident.events)
     texts = incident.texts_of(found.evidence)
+    if report is not None:
+        command = shlex.join(["kemu", "diagnose", *files, "--report", str(report)])
+        write_incident_page(files, incident.events, report, command)
     if form == "json":
         click.echo(json.dumps(found.as_json(texts), indent=2))
         return
     print_lines(printable(line) for line in as_text(found, texts, verbose))
+    if report is not None:
+        click.echo(f"report: {report}")
 
 
 def as_text(found: Diagnosis, texts: Texts, verbose: bool = False) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """``kemu import-log`` reads logs of brokers and clients: events, a timeline of generations, or a trace."""
 
 import json
+import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,9 +11,12 @@ import click
 
 from kemu.emulator.runner import package_version
 from kemu.emulator.text.tables import printable
+from kemu.tools.commands.log_report import write_log_page
 from kemu.tools.commands.pipeline_errors import clear_errors
+from kemu.tools.commands.run_options import report_option
 from kemu.tools.errors import BadInput
 from kemu.tools.files import check_out
+from kemu.tools.incident.imported import ImportedLogs
 from kemu.tools.incident.incident import Incident
 from kemu.tools.incident.timeline import timeline_lines
 from kemu.tools.logs.account import account_lines
@@ -41,9 +45,10 @@ from kemu.tools.logs.wrappers.times import zone_offset
     "--out", type=click.Path(path_type=Path, dir_okay=False),
     help="Write the facts as a trace, for kemu explain and kemu report.",
 )  # fmt: skip
-@click.option("--format", "form", type=click.Choice(["text", "events"]), default="text", show_default=True)
+@click.option("--format", "form", type=click.Choice(["text", "json", "events"]), default="text", show_default=True)
 @click.option("--master", help="Read the parts of large logs on Spark, on this master, such as local[*].")
 @click.option("--memory", default="1g", show_default=True, help="Heap of the driver's JVM, with --master.")
+@report_option("the picture of the facts")
 def import_log(
     files: tuple[Path, ...],
     kinds: tuple[str, ...],
@@ -52,6 +57,7 @@ def import_log(
     form: str,
     master: str | None,
     memory: str,
+    report: Path | None,
 ) -> None:
     """Read logs of brokers and clients of Kafka; FILE may be - (standard input) or packed with gzip.
 
@@ -65,13 +71,15 @@ def import_log(
     The text is a table of the generations of each group, and an account of each file. The account states the programs
     that wrote the file, the releases that its words allow, and the messages that kemu did not understand.
 
+    JSON has the generations, the account and the offsets of clocks.
+
     With ``--format events``, the account is on standard error. Standard output has one JSON object for each understood
     record, and memory does not grow with the logs. ``--master`` reads parts of 16 MB side by side, with equal results.
     """  # noqa: D301 (click's own mark)
     chosen = tuple(kind for kind in kinds if kind != "auto")
     paths, skipped = log_files(files)
-    if out is not None:
-        check_out(out, paths)
+    for written in filter(None, (out, report)):
+        check_out(written, paths)
     logs = ReadLogs(parts_of(paths, chosen, _zones(zones, paths)))
     clocks = Clocks()
     kept: list[Event] = []
@@ -82,16 +90,24 @@ def import_log(
             clocks.take(event)
             if form == "events":
                 click.echo(json.dumps(event.as_json(), ensure_ascii=False))
-            if form == "text" or out is not None:
+            if form != "events" or out is not None or report is not None:
                 kept.append(event)
+    offsets = clocks.offsets()
     if form == "text":
         for line in timeline_lines(Incident(kept).generations):
             click.echo(printable(line))
-    offsets = clocks.offsets()
+    elif form == "json":
+        click.echo(json.dumps(ImportedLogs(tuple(kept), tuple(logs.summaries), tuple(offsets)).as_json(), indent=2))
     for line in [*_account(logs.summaries, [offset.text for offset in offsets]), *skipped_lines(skipped)]:
-        click.echo(printable(line), err=form == "events")
-    if out is not None and kept:
-        _write(out, facts_of_events(kept, offsets), logs.summaries, form)
+        click.echo(printable(line), err=form != "text")
+    if kept and (out is not None or report is not None):
+        facts = facts_of_events(kept, offsets)
+        if out is not None:
+            _write(out, facts, logs.summaries, form)
+        if report is not None:
+            words = ["kemu", "import-log", *map(str, files), "--report", str(report)]
+            write_log_page(facts, logs.summaries, report, shlex.join(words))
+            click.echo(f"report: {report}", err=form != "text")
     if not understood:
         raise BadInput("no record is of a known wording: --format text lists the shapes of the messages")
 
@@ -119,7 +135,7 @@ def _write(out: Path, facts: LogFacts, summaries: Sequence[LogSummary], form: st
     lines += textwrap.wrap(", ".join(recorded.unjudged), 100, initial_indent="  ", subsequent_indent="  ")
     lines.append(f"trace: {out}")
     for line in lines:
-        click.echo(printable(line), err=form == "events")
+        click.echo(printable(line), err=form != "text")
 
 
 def _account(summaries: Sequence[LogSummary], clocks: Sequence[str]) -> Iterator[str]:

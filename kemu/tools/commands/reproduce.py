@@ -1,12 +1,17 @@
 """``kemu reproduce`` makes a scenario that repeats the incident of logs or of a trace."""
 
 import json
+import shlex
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
+from kemu.emulator.runner import run
 from kemu.emulator.text.tables import printable
+from kemu.tools.commands.log_report import write_trace_page
+from kemu.tools.commands.run_options import report_option
 from kemu.tools.diagnosis.reproduce import Reproduction, RowDifference, reproduce, run_reproduction
 from kemu.tools.estimate import ask_before
 from kemu.tools.files import check_out, write_text
@@ -21,15 +26,16 @@ from kemu.tools.report.layout import print_lines
 @click.option("--group", default="", help="The group to repeat (default: the group with the most lines).")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the scenario to this file.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def reproduce_command(files: tuple[str, ...], group: str, out: Path | None, form: str) -> None:
+@report_option("the picture of the scenario's run")
+def reproduce_command(files: tuple[str, ...], group: str, out: Path | None, form: str, report: Path | None) -> None:
     """Make a scenario that repeats the incident of LOGs or of a TRACE, run the scenario, and list the differences.
 
     Each member, topic, setting and external event is read (a line states it), inferred or assumed.
     The command compares the generations of the run with those of the lines: reasons, members, counts, owners and
-    durations, and the order of answers and errors of each member that has a log.
+    durations. It compares the order of answers and errors of each member that has a log.
     """
-    if out is not None:
-        check_out(out, files)
+    for written in filter(None, (out, report)):
+        check_out(written, files)
     read = read_incident(files)
     for line in skipped_lines(read.skipped):
         click.echo(printable(line), err=True)
@@ -39,12 +45,23 @@ def reproduce_command(files: tuple[str, ...], group: str, out: Path | None, form
     if out is not None:
         write_text(out, found.toml, files)
     equal, differences = run_reproduction(found, incident)
+    if report is not None:
+        _write_page(found, report, files)
     if form == "json":
         click.echo(json.dumps(as_json(found, equal, differences), indent=2, default=str))
         return
     print_lines(printable(line) for line in as_text(found, equal, differences))
     if out is not None:
         click.echo(f"scenario: {out}")
+    if report is not None:
+        click.echo(f"report: {report}")
+
+
+def _write_page(found: Reproduction, report: Path, files: Sequence[str]) -> None:
+    with tempfile.TemporaryDirectory(prefix="kemu-report-") as folder:
+        trace = Path(folder) / "run.kemu"
+        run(found.scenario, seed=1, loop="bare", trace=trace)
+        write_trace_page(trace, report, shlex.join(["kemu", "reproduce", *files, "--report", str(report)]))
 
 
 def as_json(found: Reproduction, equal: int, differences: Sequence[RowDifference]) -> dict[str, object]:

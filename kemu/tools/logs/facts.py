@@ -348,7 +348,7 @@ class _Reading:
     # --- leaders and ISRs -------------------------------------------------------------------------------------------
 
     def _leadership(self, event: Event) -> Iterator[Any]:
-        """What the record states of each of its partitions, or of its broker."""
+        """The stated values of each partition of the record, or of its broker."""
         names = (event.partition,) if event.partition else event.partitions or ()
         places: Sequence[TopicPartition | None] = self._partitions(names) or (None,)
         is_update = event.kind == "isr-updated"

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import kemu
+from kemu.tools.cli import kemu as program
 from kemu.tools.commands.import_log import import_log
 from tests.tools.logs.excerpts import FOLDER
 
@@ -119,3 +121,36 @@ def test_a_folder_without_a_log_is_one_message(tmp_path: Path) -> None:
     result = _call(str(tmp_path))
     assert result.exit_code == 2
     assert f"{tmp_path}: no file of this folder is a log" in result.output
+
+
+def test_json_has_the_generations_and_the_account() -> None:
+    """The data of the text; the same from Python."""
+    log = FOLDER / "broker-2.2-expiry-markdown.log"
+    data = json.loads(_call(str(log), "--format", "json").stdout)
+
+    assert (14, "expire") in [(row["generation"], row.get("cause")) for row in data["generations"]]
+    assert (data["files"][0]["understood"], data["files"][0]["records"], data["clocks"]) == (6, 6, [])
+    assert kemu.import_log(log).as_json() == data
+
+
+@pytest.mark.parametrize("command", ["import-log", "diagnose", "reproduce"])
+def test_the_picture_of_an_incident_is_one_page(command: str, tmp_path: Path) -> None:
+    """``--report`` draws the facts of the logs, or the run of the scenario; the log is never replaced."""
+    log, page = tmp_path / "a.log", tmp_path / "page.html"
+    log.write_bytes((FOLDER / "broker-3x-strimzi-session-expiry.log").read_bytes())
+    result = CliRunner().invoke(program, [command, str(log), "--report", str(page)])
+
+    assert result.exit_code == 0, result.output
+    assert f"report: {page}" in result.stdout
+    assert page.read_text().startswith("<!doctype html>")
+    wrong = CliRunner().invoke(program, [command, str(log), "--report", str(log)])
+    assert wrong.exit_code == 2
+
+
+def test_a_traces_picture_is_the_page_of_its_run(tmp_path: Path) -> None:
+    """``kemu diagnose TRACE --report``; a trace beside logs has no common picture."""
+    log, trace, page = FOLDER / "broker-3x-strimzi-session-expiry.log", tmp_path / "x.kemu", tmp_path / "page.html"
+    _call(str(log), "--out", str(trace))
+    assert CliRunner().invoke(program, ["diagnose", str(trace), "--report", str(page)]).exit_code == 0
+    both = CliRunner().invoke(program, ["diagnose", str(trace), str(log), "--report", str(page)])
+    assert (both.exit_code, "give logs only, or one trace" in both.output) == (2, True)

@@ -90,3 +90,22 @@ def test_the_usual_layout_is_read_as_by_the_wrappers(monkeypatch: pytest.MonkeyP
     assert sum(line.wrappers[-3:] == ("logger-last", "time", "level") for line in short) > 50
     monkeypatch.setattr("kemu.tools.logs.wrappers.wrappers._usual", lambda line, zone: None)
     assert [opened(line) for line in usual] == short
+
+
+@pytest.mark.parametrize(
+    ("line", "logger", "time"),
+    [
+        ("INFO:kafka.coordinator:Successfully joined group g with generation 7", "kafka.coordinator", None),
+        (
+            "2024-05-05 09:09:12,523 kafka.coordinator INFO Successfully joined group g with generation 7",
+            "kafka.coordinator",
+            "2024-05-05T09:09:12.523",
+        ),
+        ('time="2021-03-02T11:22:33Z" level=info msg="joined group g\\n"', None, "2021-03-02T11:22:33Z"),
+    ],
+)
+def test_loggers_of_python_and_lines_of_logrus(line: str, logger: str | None, time: str | None) -> None:
+    """Python's ``logging.basicConfig`` and other orders; logrus keeps the time, and its message has no line feed."""
+    found = opened(line)
+    assert (found.logger, found.time and found.time.text) == (logger, time)
+    assert found.text in ("Successfully joined group g with generation 7", "joined group g")

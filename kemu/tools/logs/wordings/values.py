@@ -9,7 +9,7 @@ Assignment = Mapping[str, Names | Mapping[str, tuple[int, ...]]]
 
 _PYTHON = re.compile(r"topic=u?'([^']*)',\s*partition=(\d+)")
 _PAIR = re.compile(r"\[?([\w.{}*-]+),\s*(\d+)\]?")
-_SPACED = re.compile(r"([\w.*-]+) \[(\d+)\]")
+_SPACED = re.compile(r"([\w.*-]+) \[+(\d+)\]")
 _MAP = re.compile(r'"?([\w.*-]+)"?\s*(?:=|:)\s*\[([^\]]*)\]')
 _GO_MAP = re.compile(r"([\w.*-]+):\[([^\]]*)\]")
 

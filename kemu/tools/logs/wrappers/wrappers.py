@@ -111,6 +111,9 @@ _BEFORE = (
         rf"(?P<level>{_LEVELS})\s+(?P<process>\d+)\s+---\s+(?:\[[^\]]*\]\s+)?\[(?P<thread>[^\]]*)\]\s+(?P<logger>\S+)\s*:\s",
     ),
     _wrapper("spring", r"(?P<process>\d+)\s+---\s+\[(?P<thread>[^\]]*)\]\s+(?P<logger>\S+)\s*:\s"),
+    _wrapper("python", rf"(?P<level>{_LEVELS}):(?P<logger>[\w.]+):(?=\S)"),
+    _wrapper("python", rf"(?P<logger>{_DOTTED})\s+(?P<level>{_LEVELS})\s+(?:[-|:]\s+)?"),
+    _wrapper("python", r"(?P<logger>[\w.]+):\w+\.py:\d+\s+"),
     _wrapper("level", rf"[\[<(|]?(?P<level>{_LEVELS})[\]>)|]?(?:\s*[:|-]+\s|\s+|$)"),
     _wrapper("name", r"\[[A-Za-z][\w .-]*\]:?\s+(?=\d{4}[/-]\d\d[/-]\d\d)"),
     _wrapper("process", r"\[(?P<process>\d{1,7})\]\s+(?=\[)"),
@@ -217,11 +220,13 @@ def opened(line: str, zone: ZoneOffset = utc) -> Opened:
                 break
         else:
             break
+    if result.text.startswith(("level=", "time=", "ts=", "msg=")) or " msg=" in result.text[:200]:
+        inner = _open_logfmt(result, zone)
+        if inner is not None:
+            return inner
     if not result.starts_record and (inside := _INSIDE.match(result.text)):
         result = opened(inside["rest"], zone)
         return result._replace(wrappers=("glued", *result.wrappers))
-    if result.text.startswith(("level=", "time=", "ts=", "msg=")) or " msg=" in result.text[:200]:
-        return _open_logfmt(result, zone) or result
     return result
 
 
@@ -293,7 +298,7 @@ def _open_logfmt(outer: Opened, zone: ZoneOffset) -> Opened | None:
 
 def _unquoted(value: str) -> str:
     if value[:1] == '"' and value[-1:] == '"' and len(value) > 1:
-        return value[1:-1].replace('\\"', '"')
+        return value[1:-1].replace('\\"', '"').replace("\\n", "\n").replace("\\t", "\t")
     return value
 
 
