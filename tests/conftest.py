@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from kemu.emulator.engine.mail import Decoding
 from tests.examples import FULL_EXAMPLES, SHORT_EXAMPLES
@@ -37,8 +37,10 @@ FEWEST_ROOMS = 4
 DEAR_CPU_S = 3.0
 """A test of the short set that needs more CPU time is named at the end."""
 
-settings.register_profile("short", max_examples=SHORT_EXAMPLES)
-settings.register_profile("full", max_examples=FULL_EXAMPLES)
+# A test must not fail on a slow machine: benches measure time.
+UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("short", UNTIMED, max_examples=SHORT_EXAMPLES)
+settings.register_profile("full", UNTIMED, max_examples=FULL_EXAMPLES)
 
 
 def lines_of(path: Path) -> list[str]:

@@ -159,6 +159,26 @@ class LogRecord:
 
 
 @value
+class LeadershipStated:
+    """A record of a log about brokers, controllers, leaders and ISRs, with the values that the record states.
+
+    ``kind`` is the kind of the record in ``kemu import-log --format events``. ``isr``: the ISR after the record;
+    ``isr_before``: the ISR before it. ``version``: the version of the partition's state in the metadata store. A value
+    that the record does not state is None.
+    """
+
+    kind: str
+    topic: str | None = None
+    partition: int | None = None
+    leader: int | None = None
+    leader_epoch: int | None = None
+    isr: tuple[int, ...] | None = None
+    isr_before: tuple[int, ...] | None = None
+    version: int | None = None
+    why: str | None = None
+
+
+@value
 class MemberHostAdded:
     """A group gets a member on this host. The member did not exist at the start of the run."""
 

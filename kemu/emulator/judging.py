@@ -14,6 +14,7 @@ from kemu.emulator.facts import Seen, Watching
 from kemu.emulator.findings import MEMBER_FAILED, Loss, Unmended, Violation
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.metrics.metrics import Metrics
+from kemu.emulator.metrics.of_logs import StatedByLogs
 from kemu.emulator.scenario.expectations import UNMET, Expected, expectations, split
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.waiting_at_end import StillWaiting, WaitingAtEnd
@@ -24,9 +25,9 @@ from kemu.protocol.frozen import frozen
 class Judgement:
     """The judgement of a run.
 
-    ``verdict`` is "holds", "violated", "liveness", "livelock" or "broken". Violated: a forbidden event happened.
-    Liveness: a required event did not happen in time. Livelock: virtual time did not advance. Broken: a machine, a
-    checker or the user's code raised.
+    ``verdict`` is "holds", "violated", "liveness", "livelock", "broken" or "unjudged". Violated: a forbidden event
+    happened. Liveness: a required event did not happen in time. Livelock: virtual time did not advance. Broken: a
+    machine, a checker or the user's code raised. Unjudged: logs do not state the facts that a checker needs.
     ``violations``: all violations by time, including expected violations, and one violation for each unmet expectation.
     ``unmended``: conditions that Kafka itself never ends. ``reason``: the reason of the verdict in one line; "" if the
     run holds. ``did_not_work``: the reason why the run's figures are meaningless; "" for meaningful figures (see
@@ -54,10 +55,16 @@ class Judging(Watching):
         checkers: new checkers, which read the panel.
         expect: expected violations; an unmet expectation is a violation (``scenario.expectations``).
         panel: a panel with other readers; None for a new panel.
+        source: "log" for facts of logs, which state only some figures (``metrics.of_logs``).
     """
 
     def __init__(
-        self, checkers: Iterable[Checker], *, expect: str | Iterable[Expected] = (), panel: Panel | None = None
+        self,
+        checkers: Iterable[Checker],
+        *,
+        expect: str | Iterable[Expected] = (),
+        panel: Panel | None = None,
+        source: str = "run",
     ) -> None:
         self.panel = Panel() if panel is None else panel
         self.checkers = tuple(checkers)
@@ -67,12 +74,14 @@ class Judging(Watching):
         self.metrics = Metrics(self.panel)
         self._waiting = WaitingAtEnd(self.panel)
         self._expect = expectations(expect)
+        self._stated = StatedByLogs() if source == "log" else None
         super().__init__(self.observers)
 
     @property
-    def observers(self) -> "tuple[Panel | Clock | Checker | Metrics | WaitingAtEnd, ...]":
+    def observers(self) -> "tuple[Panel | Clock | Checker | Metrics | WaitingAtEnd | StatedByLogs, ...]":
         """The observers of facts, in the order in which they see a fact."""
-        return (self.panel, self._clock, *self.checkers, self.metrics, self._waiting)
+        stated = () if self._stated is None else (self._stated,)
+        return (self.panel, self._clock, *self.checkers, self.metrics, self._waiting, *stated)
 
     @property
     def recovered(self) -> bool:
@@ -128,6 +137,9 @@ class Judging(Watching):
             broke = broke or self.raised(error, at_us)
             figures = Metrics(Panel()).figures(expected_losses=expected_losses)
         verdict, reason = _verdict((*unexpected, *missed), broke)
+        if self._stated is not None:
+            figures = self._stated.only(figures)
+            verdict = verdict if self._stated.judged or verdict != "holds" else "unjudged"
         return Judgement(
             verdict=verdict,
             violations=(*violations, *missed),
@@ -177,6 +189,7 @@ def judge(
     checkers: Iterable[Checker] | None = None,
     expect: str | Iterable[Expected] = (),
     broke: str = "",
+    source: str = "run",
 ) -> Judgement:
     """Judge facts from any source.
 
@@ -188,8 +201,10 @@ def judge(
         settings.
         expect: expected violations (``scenario.expectations``).
         broke: the error that broke the run; "" without an error.
+        source: "log" for facts of logs.
     """
-    judging = Judging([make() for make in CHECKERS.values()] if checkers is None else checkers, expect=expect)
+    checking = [make() for make in CHECKERS.values()] if checkers is None else checkers
+    judging = Judging(checking, expect=expect, source=source)
     for seen in facts:
         judging.see(seen)
     return judging.finish(ended_us, broke)

@@ -80,6 +80,7 @@ VERDICTS: Mapping[str, RunVerdict] = {
     "livelock": RunVerdict(
         BROKEN, "The emulator ended the run because machines made too many steps at one instant of virtual time."
     ),
+    "unjudged": RunVerdict(HOLDS, "The logs of the trace state too few facts for any checker (kemu import-log)."),
     "broken": RunVerdict(BROKEN, "An assertion of a machine or a checker failed, or the user's code failed."),
 }
 """Every verdict of a run."""

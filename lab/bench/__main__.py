@@ -14,6 +14,7 @@ AREAS: Mapping[str, str] = {
     "replication": "failovers of 20 brokers with 2,000 partitions, cost per step compared with a small cluster",
     "reassign": "planning reassignments of up to 10,000 partitions, and its growth",
     "report": "the page of a run: size, cost compared with the run, speed in a browser",
+    "logs": "kemu import-log over a large log of a broker, in one process and on Spark; --size 1GB",
     "pipeline": "campaigns compared with a loop in one process, the trace source with Parquet, cost by events",
 }
 """Area -> description. Each area is a module of ``lab.bench`` with a function ``measure(say) -> dict``."""
@@ -26,10 +27,12 @@ AREAS: Mapping[str, str] = {
 @click.option("--against", metavar="COMMIT", default="", help="cases: measure this commit, too, in turns.")
 @click.option("--pairs", metavar="N", default=3, show_default=True, help="cases: number of measurements of a case.")
 @click.option("--only", metavar="PART", multiple=True, help="cases: the cases and presets with this part; repeatable.")
-def main(area: str, form: str, quick: bool, against: str, pairs: int, only: tuple[str, ...]) -> None:
+@click.option("--size", metavar="SIZE", default="1GB", show_default=True, help="logs: the size of the log.")
+def main(area: str, form: str, quick: bool, against: str, pairs: int, only: tuple[str, ...], size: str) -> None:
     """Measure an AREA."""
     module = importlib.import_module(f"lab.bench.{area}")
-    more = {"against": against, "pairs": pairs, "only": only} if area == "cases" else {}
+    more: dict[str, Any] = {"against": against, "pairs": pairs, "only": only} if area == "cases" else {}
+    more |= {"size": size} if area == "logs" else {}
     result: dict[str, Any] = module.measure(lambda text: click.echo(text, err=True), quick=quick, **more)
     if form == "json":
         click.echo(json.dumps(result, indent=2))

@@ -41,7 +41,7 @@ MUTATIONS = [
         "            offsets.commit(partition, Kept(record.value, position))",
         "            pass",
         "commits",  # a failover forgets the committed offsets
-        ("coordinator-failover-preparing:2",),
+        ("coordinator-failover-empty:1",),
     ),
     Mutation(
         "kemu/actors/coordinator/group.py",

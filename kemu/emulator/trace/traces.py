@@ -571,6 +571,7 @@ class _Tally:
     def __init__(self, header: Header, offset: int) -> None:
         self.index = IndexBuilder(offset)
         self._expect = header.scenario.get("expect", ())
+        self._of_logs = header.source == "log"
         self._steps = self._messages = self._last_packet = 0
         self._violations: list[Violation] = []
         self._broke = False
@@ -631,6 +632,8 @@ class _Tally:
         except TypeError:
             return ()
         kinds = {each.liveness for each in left}
+        if self._of_logs and not kinds:
+            return ("holds", "unjudged", "broken")
         return ("holds" if not kinds else "violated" if False in kinds else "liveness", "broken")
 
 

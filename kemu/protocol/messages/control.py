@@ -566,3 +566,79 @@ class IncrementalAlterConfigsReply:
     """
 
     responses: tuple[ConfigOutcome, ...]
+
+
+@struct
+class ConfigsToDescribe:
+    """A resource, and the names of the requested settings; None: all settings. ``resource_type``: a
+    ``ConfigResource``.
+    """
+
+    resource_type: int
+    resource_name: str
+    names: tuple[str, ...] | None
+
+
+@message(api_key=32, kind=REQUEST, versions=range(1, 5))
+class DescribeConfigs:
+    """Admin -> broker: describe the settings of topics and brokers. Source: KIP-133;
+    DescribeConfigsRequest.json, Kafka 4.0.
+    """
+
+    resources: tuple[ConfigsToDescribe, ...]
+    include_synonyms: bool = False
+    include_documentation: bool = since(3, default=False, ignorable=True)
+
+
+@struct
+class DescribedConfig:
+    """A setting. ``source``: the number of a ``DescribeConfigsResponse.ConfigSource`` (5: Kafka's default)."""
+
+    name: str
+    value: str | None
+    read_only: bool = False
+    source: int = -1
+    is_sensitive: bool = False
+
+
+@struct
+class DescribedConfigs:
+    """The settings of one resource; none with an error."""
+
+    error_code: ErrorCode
+    error_message: str | None = None
+    resource_type: int
+    resource_name: str
+    configs: tuple[DescribedConfig, ...] = ()
+
+
+@message(api_key=32, kind=REPLY, versions=range(1, 5))
+class DescribeConfigsReply:
+    """The reply to DescribeConfigs: one row per resource, without synonyms and documentation."""
+
+    results: tuple[DescribedConfigs, ...]
+
+
+@message(api_key=60, kind=REQUEST, versions=range(0, 1))
+class DescribeCluster:
+    """Admin -> any broker: describe the live brokers and the controller. Source: KIP-700."""
+
+
+@struct
+class DescribedBroker:
+    """A live broker: its id, address (actor name) and rack."""
+
+    broker_id: int
+    host: str
+    rack: str | None = None
+
+
+@message(api_key=60, kind=REPLY, versions=range(0, 1))
+class DescribeClusterReply:
+    """The answering broker's view of the cluster. ``controller_id`` -1: unknown."""
+
+    error_code: ErrorCode
+    error_message: str | None = None
+    cluster_id: str = ""
+    controller_id: int = -1
+    brokers: tuple[DescribedBroker, ...] = ()

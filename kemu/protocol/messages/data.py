@@ -102,6 +102,29 @@ class ProduceReply:
     batches: tuple[ProducedBatch, ...]
 
 
+@message(api_key=22, kind=REQUEST, versions=range(0, 5))
+class InitProducerId:
+    """Producer -> broker: request a producer id, or (v3+, KIP-360) a higher epoch for a known id. A transactional
+    producer (``transactional_id``) asks its transaction coordinator, another producer any broker.
+
+    Source: InitProducerIdRequest.json, Kafka 3.9; v4 adds PRODUCER_FENCED (KIP-588) without a change of the bytes.
+    """
+
+    transactional_id: str | None = None
+    transaction_timeout_ms: int
+    producer_id: int = since(3, default=-1)
+    producer_epoch: int = since(3, default=-1)
+
+
+@message(api_key=22, kind=REPLY, versions=range(0, 5))
+class InitProducerIdReply:
+    """The producer's id and epoch; -1 with an error."""
+
+    error: ErrorCode
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
 @struct
 class FetchPartition:
     """The offset to read from in one partition, and the most bytes to return.

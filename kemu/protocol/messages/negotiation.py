@@ -12,15 +12,15 @@ from kemu.protocol.messages.versions import SpokenVersions
 from kemu.protocol.wire.schema import MESSAGES, REPLY, REQUEST, Kind, message, struct
 
 NEGOTIATION_VERSION = 2
-"""The version of the clients' ApiVersions. Kafka 2.4's v3 adds the name of the client's software, which kemu does not
-use.
+"""The version of emulated clients' ApiVersions. Kafka 2.4's v3 adds the name of the client's software, which kemu does
+not use.
 """
 
 
 _STABLE_SINCE, _BATCH_SINCE = 7, 3
 
 
-@message(api_key=18, kind=REQUEST, versions=range(0, 3))
+@message(api_key=18, kind=REQUEST, versions=range(0, 4))
 class ApiVersions:
     """Client -> broker: the first request on a connection."""
 
@@ -34,7 +34,7 @@ class ApiVersionRange:
     max_version: int
 
 
-@message(api_key=18, kind=REPLY, versions=range(0, 3))
+@message(api_key=18, kind=REPLY, versions=range(0, 4))
 class ApiVersionsReply:
     """The reply to ApiVersions: one row per API whose versions differ between releases in kemu. Brokers support all
     versions of other APIs.

@@ -77,7 +77,7 @@ def compile_decoder(cls: type, fields: tuple[Field, ...], version: int) -> Decod
     if known is not None:
         return known
     carried = _carried(fields, version)
-    scope: dict[str, Any] = {"cls": cls, "blank": _blank(cls), "bad": _bad, "bad_row": _bad_row}
+    scope: dict[str, Any] = {"cls": cls, "blank": blank_of(cls), "bad": _bad, "bad_row": _bad_row}
     lines = [
         "def decode(row):",
         f"    if type(row) is not tuple or len(row) != {len(carried)}: bad_row(cls, {version}, {len(carried)}, row)",
@@ -118,7 +118,7 @@ def maker(cls: Callable[P, T]) -> Callable[P, T]:
     call packs its keywords into a dictionary, and a frozen class sets each field through ``object.__setattr__``.
     """
     made_of: Any = cls
-    scope: dict[str, Any] = {"cls": cls, "blank": _blank(made_of)}
+    scope: dict[str, Any] = {"cls": cls, "blank": blank_of(made_of)}
     parameters, lines = [], ["    made = blank()"]
     for attribute in attrs.fields(made_of):
         name = attribute.name
@@ -133,7 +133,7 @@ def maker(cls: Callable[P, T]) -> Callable[P, T]:
     return made
 
 
-def _blank(cls: type) -> type:
+def blank_of(cls: type) -> type:
     """A class with the slots of ``cls`` that can be set; an instance then becomes an instance of ``cls``.
 
     A frozen class sets each field through ``object.__setattr__``, which is three times as slow. The ``__init__`` of a

@@ -61,7 +61,7 @@ class MessageSpec:
     @property
     def fields(self) -> tuple[Field, ...]:
         """The fields of all versions, in order of declaration."""
-        return _fields_of(self.cls)
+        return fields_of(self.cls)
 
 
 class _Structs(Mapping[type, tuple[Field, ...]]):
@@ -76,7 +76,7 @@ class _Structs(Mapping[type, tuple[Field, ...]]):
     def __getitem__(self, cls: type) -> tuple[Field, ...]:
         if cls not in self._classes:
             raise KeyError(cls)
-        return _fields_of(cls)
+        return fields_of(cls)
 
     def __iter__(self) -> Iterator[type]:
         return iter(self._classes)
@@ -135,7 +135,8 @@ def _versions(declared: Any) -> tuple[int, int, bool]:
 
 
 @cache
-def _fields_of(cls: type) -> tuple[Field, ...]:
+def fields_of(cls: type) -> tuple[Field, ...]:
+    """The fields of a message or a struct, in order of declaration."""
     hints = get_type_hints(cls)
     return tuple(
         Field(each.name, hints[each.name], *_versions(each), each.default) for each in attrs.fields(cast(Any, cls))

@@ -113,7 +113,11 @@ def history_of(trace: "Trace") -> RunHistory:
 
     with trace.interpreted(), code_allowed(Code.NONE):
         scenario = scenario_of(trace.header)
-        judging = Judging(checkers_for(scenario, trace.header.profile, trace.header.source), expect=scenario.expect)
+        judging = Judging(
+            checkers_for(scenario, trace.header.profile, trace.header.source),
+            expect=scenario.expect,
+            source=trace.header.source,
+        )
         listening = History(judging.panel)
         for seen in facts_of_records(watched(), judging.wants):
             judging.see(seen)

@@ -1,7 +1,7 @@
 """Offsets between the clocks of logs, from events of two files of which one is before the other."""
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -19,6 +19,7 @@ _ORDERED = (
 )
 """Kinds of which the first is before the second: by group and generation, or by member."""
 
+_KINDS = frozenset(kind for pair in _ORDERED for kind in pair)
 _MOST_DELAY_US = 60_000_000
 _WITHOUT_DATE_US = 86_400_000_000
 
@@ -66,32 +67,44 @@ class ClockOffset:
 Key = tuple[str, str, str, int]
 
 
-def clock_offsets(events: Sequence[Event]) -> list[ClockOffset]:
-    """The offset of each file to the first file, for files with matching events; no entry without such events.
+class Clocks:
+    """Takes the events of several files, and finds the offsets of their clocks."""
 
-    The reference is the log with most events of a broker, else the first log.
-    """
-    files = list(dict.fromkeys(event.file for event in events))
-    if len(files) < 2:
-        return []
-    brokers = collections.Counter(event.file for event in events if event.dialect.startswith("broker"))
-    reference = max(files, key=lambda file: (brokers[file], -files.index(file)))
-    times = {file: _first_times(event for event in events if event.file == file) for file in files}
-    found = (_between(file, times[file], reference, times[reference]) for file in files if file != reference)
-    return [offset for offset in found if offset.pairs]
+    def __init__(self) -> None:
+        self._times: dict[str, dict[Key, int]] = {}
+        self._of_brokers: collections.Counter[str] = collections.Counter()
+
+    def take(self, event: Event) -> None:
+        """Take the next event."""
+        times = self._times.setdefault(event.file, {})
+        self._of_brokers[event.file] += event.dialect.startswith("broker")
+        if event.at_us is None or event.kind not in _KINDS:
+            return
+        if event.generation is not None:
+            times.setdefault((event.kind, event.group or "", "", event.generation), event.at_us)
+        if event.kind in ("member-id-issued", "join-answered") and event.member:
+            times.setdefault((event.kind, "", event.member, -1), event.at_us)
+
+    def offsets(self) -> list[ClockOffset]:
+        """The offset of each file to the reference, for files with matching events; no entry without such events.
+
+        The reference is the log with most events of a broker, else the first log.
+        """
+        files = list(self._times)
+        if len(files) < 2:
+            return []
+        reference = max(files, key=lambda file: (self._of_brokers[file], -files.index(file)))
+        times = self._times
+        found = (_between(file, times[file], reference, times[reference]) for file in files if file != reference)
+        return [offset for offset in found if offset.pairs]
 
 
-def _first_times(events: Iterable[Event]) -> Mapping[Key, int]:
-    times: dict[Key, int] = {}
+def clock_offsets(events: Iterable[Event]) -> list[ClockOffset]:
+    """The offsets of the clocks of several files (``Clocks``)."""
+    clocks = Clocks()
     for event in events:
-        if event.at_us is not None and (event.generation is not None or event.member):
-            by_member = event.kind in ("member-id-issued", "join-answered") and event.member
-            keys = [(event.kind, event.group or "", "", event.generation)] if event.generation is not None else []
-            if by_member:
-                keys.append((event.kind, "", event.member or "", -1))
-            for key in keys:
-                times.setdefault(key, event.at_us)
-    return times
+        clocks.take(event)
+    return clocks.offsets()
 
 
 def _between(file: str, own: Mapping[Key, int], reference: str, others: Mapping[Key, int]) -> ClockOffset:

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from kemu.emulator.facts import LogRecord
+from kemu.emulator.facts import HostDown, LeadershipStated, LogRecord
 from kemu.protocol.names import NO_GENERATION, TopicPartition, broker_host, consumer_host, coordinator_on
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
@@ -28,12 +28,16 @@ from kemu.protocol.notes.groups import (
     PartitionsRevoked,
     Removal,
 )
+from kemu.protocol.topic_pattern import INTERNAL_TOPICS
 from kemu.tools.logs.clocks import ClockOffset
 from kemu.tools.logs.events import Event
 from kemu.tools.logs.wordings.values import Names, broker_id, expanded, split
 
 _HALF_DAY_US = 43_200_000_000
 _DAY_US = 86_400_000_000
+_SILENT = (Removal.SESSION_EXPIRED, Removal.NOT_REJOINED)
+_OF_THE_SPEAKER = ("join-sent", "member-id-issued", "join-answered", "assignment-synced", "partitions-assigned")
+"""Kinds in which ``Event.member`` is the process that logs the record."""
 
 
 @attrs.frozen
@@ -132,9 +136,15 @@ class _Reading:
         self._facts = LogFacts()
         self._members: dict[tuple[str, int | None, str], _Member] = {}
         self._coordinators: dict[str, str] = {}
+        self._broker_of: dict[str, int] = {}
+        """File -> the broker that its last record with a broker id names."""
         self._states: dict[str, tuple[str, int]] = {}
         self._added: dict[str, dict[str, str]] = {}
         self._inferred: list[str] = []
+        self._last_step: dict[str, int] = {}
+        """Host of a member -> index of the step of its last record."""
+        self._expired: dict[str, int] = {}
+        """Member id -> index of the step in which its membership expired."""
         self._speaker = ""
         self._named: frozenset[str] = frozenset()
         self._of: Mapping[str, Callable[[Event], Iterator[Any]]] = {
@@ -167,28 +177,63 @@ class _Reading:
         timed = in_order_of_time(events, self._offsets_us)
         self._facts.first_us = timed[0][0] if timed else 0
         for at_us, event in timed:
-            if event.category != "group" or event.same_event_as is not None:
+            if event.category == "group-detail" or event.same_event_as is not None:
                 continue
             self._inferred = []
             actor = self._actor(event)
             self._speaker = ""
             handler = self._of.get(event.kind)
-            notes = tuple(handler(event)) if handler and event.group and not _is_request(event) else ()
+            if event.category == "leadership":
+                notes = tuple(self._leadership(event))
+            else:
+                notes = (*self._of_new_id(event), *(handler(event) if handler else ())) if _is_told(event) else ()
             record = LogRecord(
                 file=event.file, line=event.line, kind=event.kind, inferred=tuple(dict.fromkeys(self._inferred))
             )
+            if not event.of_broker:
+                self._last_step[actor] = len(self._facts.steps)
+            for note in notes:
+                if isinstance(note, MemberRemoved) and note.removal in _SILENT:
+                    self._expired[note.member_id] = len(self._facts.steps)
             self._facts.steps.append(LogStep(at_us - self._facts.first_us, self._speaker or actor, record, notes))
             for partition in expanded(event.partitions or ()):
                 self._topic(partition)
+        self._end_silent_members()
         return self._facts
+
+    def _of_new_id(self, event: Event) -> Iterator[Any]:
+        """A process with a new member id has no partition of its old id, even if it logged no callback."""
+        member = self._members.get((event.file, event.process, event.client or ""))
+        if event.of_broker or event.truncated or member is None or not event.member or not member.owned:
+            return
+        if member.member_id and member.member_id != event.member and event.kind in _OF_THE_SPEAKER:
+            self._inferred.append("PartitionsLost")
+            yield PartitionsLost(group=self._group(event), member_id=member.member_id, lost=member.owned)
+            member.owned = ()
+
+    def _end_silent_members(self) -> None:
+        """A process whose log ends before its membership expires is down from its last record on."""
+        for member in self._members.values():
+            last, expired = self._last_step.get(member.host), self._expired.get(member.member_id)
+            if last is None or expired is None or last >= expired:
+                continue
+            step = self._facts.steps[last]
+            inferred = (*step.record.inferred, HostDown.__name__)
+            record = LogRecord(file=step.record.file, line=step.record.line, kind=step.record.kind, inferred=inferred)
+            notes = (*step.notes, HostDown(host=member.host, life=1, how="process"))
+            self._facts.steps[last] = attrs.evolve(step, record=record, notes=notes)
 
     # --- places -----------------------------------------------------------------------------------------------------
 
     def _actor(self, event: Event) -> str:
-        if event.of_broker:
-            host = broker_host(event.broker or 0)
+        if event.broker is not None:
+            self._broker_of[event.file] = event.broker
+        if event.of_broker or event.category == "leadership":
+            host = broker_host(self._broker_of.get(event.file, 0))
             if host not in self._facts.brokers:
                 self._facts.brokers.append(host)
+            if event.category == "leadership":
+                return host
             if event.group:
                 self._coordinators[event.group] = host
             return coordinator_on(host)
@@ -222,7 +267,7 @@ class _Reading:
 
     def _topic(self, partition: str) -> TopicPartition | None:
         parts = split(partition)
-        if parts is not None:
+        if parts is not None and parts[0] not in INTERNAL_TOPICS:
             topic, number = parts
             self._facts.topics[topic] = max(self._facts.topics.get(topic, 0), number + 1)
         return parts
@@ -299,6 +344,27 @@ class _Reading:
         if isinstance(event.previous, str) and event.member:
             yield from self._removed(event, event.previous, f"{Removal.REPLACED} {event.member}")
             yield from self._member_joins(event)
+
+    # --- leaders and ISRs -------------------------------------------------------------------------------------------
+
+    def _leadership(self, event: Event) -> Iterator[Any]:
+        """What the record states of each of its partitions, or of its broker."""
+        names = (event.partition,) if event.partition else event.partitions or ()
+        places: Sequence[TopicPartition | None] = self._partitions(names) or (None,)
+        is_update = event.kind == "isr-updated"
+        led_by = event.broker if event.kind == "leader-starts" else _number(event.leader)
+        for place in places:
+            yield LeadershipStated(
+                kind=event.kind,
+                topic=place[0] if place else None,
+                partition=place[1] if place else None,
+                leader=led_by,
+                leader_epoch=None if is_update else event.epoch,
+                isr=event.isr if event.isr is not None else _brokers(event.to),
+                isr_before=_brokers(event.from_),
+                version=event.epoch if is_update else None,
+                why=event.reason or event.error or _states(event),
+            )
 
     # --- members ----------------------------------------------------------------------------------------------------
 
@@ -389,9 +455,24 @@ class _Reading:
             yield CoordinatorKnown(group=self._group(event), host=found, why=event.reason or "")
 
 
-def _is_request(event: Event) -> bool:
-    """Whether the record is of the request log, whose facts the coordinator's and the members' own records state."""
-    return event.dialect == "request-log"
+def _states(event: Event) -> str | None:
+    """The states of ``partition-state``, such as "NewPartition to OnlinePartition"."""
+    states = [state for state in (event.from_, event.to) if isinstance(state, str)]
+    return " to ".join(states) or None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None
+
+
+def _brokers(value: str | tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The ISR of ``isr-shrunk`` and ``isr-expanded``; None for names of states."""
+    return value if isinstance(value, tuple) else None
+
+
+def _is_told(event: Event) -> bool:
+    """Whether facts come from the record. Other logs state the facts of a request log."""
+    return event.group is not None and event.dialect != "request-log"
 
 
 def _broker_of_node(node: str) -> str:

@@ -6,7 +6,7 @@ import gzip
 import itertools
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -57,6 +57,20 @@ class LogSummary:
     releases: dict[str, ReleaseSpan] = attrs.field(factory=dict)
     versions: collections.Counter[str] = attrs.field(factory=collections.Counter)
     """Versions that the log states, as clients and brokers do at their start."""
+
+    def add(self, part: "LogSummary", after: int) -> None:
+        """Add the account of the next part of the file; ``after``: lines of the file before the part."""
+        self.records += part.records
+        self.understood += part.understood
+        self.unknown_about_groups += part.unknown_about_groups
+        for name, count in part.shapes.items():
+            self.shapes[name] += count
+            self.first_line.setdefault(name, part.first_line[name] + after)
+        self.dialects.update(part.dialects)
+        self.wrappers.update(part.wrappers)
+        self.versions.update(part.versions)
+        for product, span in part.releases.items():
+            self.releases.setdefault(product, ReleaseSpan()).add(f"{span.since}..{span.until}")
 
     def add_unknown(self, record: Opened, line: int) -> None:
         """Count a record that no row knows."""
@@ -219,14 +233,30 @@ class LogReader:
         self._memory: dict[str, Fields] = {}
         self._held: list[Event] = []
         self._held_records = 0
+        self._outside = LogSummary(file)
+        self._wanted: Callable[[int], bool] = _every_line
 
-    def events(self, lines: Iterable[str]) -> Iterator[Event]:
-        """Events of the lines of the log, in the order of lines."""
+    def events(
+        self, lines: Iterable[str], first: int = 1, wanted: Callable[[int], bool] | None = None
+    ) -> Iterator[Event]:
+        """Events of the lines of the log, in the order of lines.
+
+        Args:
+            lines: the lines.
+            first: the number of the first line.
+            wanted: tells whether a record that begins at a line counts; None: all records.
+        """
+        self._wanted = wanted or _every_line
+        for event in self._all_events(lines, first):
+            if self._wanted(event.line):
+                yield event
+
+    def _all_events(self, lines: Iterable[str], first: int) -> Iterator[Event]:
         iterator = iter(lines)
         sample = list(itertools.islice(iterator, SAMPLE))
         self._layout = self._given or LogLayout.of(sample, self._kinds, self._zone)
         record: _Record | None = None
-        for number, line in enumerate(itertools.chain(sample, iterator), 1):
+        for number, line in enumerate(itertools.chain(sample, iterator), first):
             text = line.rstrip("\r\n")
             if not text.strip():
                 if record is not None and 0 < len(record.continued) < _MOST_LINES:
@@ -258,7 +288,7 @@ class LogReader:
         return found is None or found.row.kind is None
 
     def _finish(self, record: _Record) -> Iterator[Event]:
-        summary = self.summary
+        summary = self.summary if self._wanted(record.line) else self._outside
         summary.records += 1
         summary.wrappers.update(set(record.opened.wrappers))
         stated = _VERSION.search(record.opened.text)
@@ -383,15 +413,23 @@ def _cleaned(fields: Fields, kind: str) -> Fields:
     return result
 
 
+def _every_line(line: int) -> bool:
+    return True
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a file is packed with gzip, by its first bytes."""
+    with path.open("rb") as raw:
+        return raw.read(2) == b"\x1f\x8b"
+
+
 def open_log(path: Path) -> IO[str]:
-    """A log as text; gzip is recognised by its first bytes; ``-`` is the standard input."""
+    """A log as text, with lines that end with a line feed; gzip is recognised; ``-`` is the standard input."""
     if str(path) == "-":
         return sys.stdin
-    with path.open("rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-    if packed:
-        return gzip.open(path, "rt", encoding="utf-8", errors="replace")
-    return path.open(encoding="utf-8", errors="replace")
+    if is_packed(path):
+        return gzip.open(path, "rt", encoding="utf-8", errors="replace", newline="\n")
+    return path.open(encoding="utf-8", errors="replace", newline="\n")
 
 
 def names_of(paths: Sequence[Path]) -> dict[Path, str]:

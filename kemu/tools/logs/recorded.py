@@ -14,7 +14,6 @@ from kemu.emulator.trace.files import written_beside
 from kemu.emulator.trace.rows import NOTE, TOLD
 from kemu.emulator.trace.traces import Header, TraceWriter
 from kemu.protocol.names import broker_of
-from kemu.protocol.notes.groups import AssignmentReceived, JoinPhaseCompleted
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.protocol.wire.values import to_row
 from kemu.tools.logs.facts import LogFacts
@@ -22,8 +21,6 @@ from kemu.tools.logs.reading import LogSummary
 
 _LONGEST_US = 168 * 3_600_000_000
 """The longest duration of a scenario; a log may be longer."""
-_NEEDED = (JoinPhaseCompleted, AssignmentReceived)
-"""Facts without which no checker of ``OF_LOGS`` judges anything."""
 
 
 @attrs.frozen
@@ -37,11 +34,11 @@ class RecordedLogs:
 
 def write_log_trace(path: Path, facts: LogFacts, summaries: Sequence[LogSummary], package: str) -> RecordedLogs:
     """Write the facts of logs as a trace."""
-    kinds = {type(note) for step in facts.steps for note in step.notes}
-    judged = OF_LOGS if kinds.issuperset(_NEEDED) else ()
-    judgement = judge(seen_of(facts), ended_us=facts.ended_us, checkers=[CHECKERS[name]() for name in judged])
+    checkers = [CHECKERS[name]() for name in OF_LOGS]
+    judgement = judge(seen_of(facts), ended_us=facts.ended_us, checkers=checkers, source="log")
+    judged = () if judgement.verdict == "unjudged" else OF_LOGS
     with written_beside(path) as sink:
-        writer = TraceWriter(sink, _header(facts, summaries, package))
+        writer = TraceWriter(sink, _header(path.stem, facts, summaries, package))
         for seq, fact in enumerate(_world(facts)):
             writer.fact(seq, 0, fact)
         violations = list(judgement.violations)
@@ -77,10 +74,10 @@ def _world(facts: LogFacts) -> list[Any]:
     ]
 
 
-def _header(facts: LogFacts, summaries: Sequence[LogSummary], package: str) -> Header:
+def _header(name: str, facts: LogFacts, summaries: Sequence[LogSummary], package: str) -> Header:
     topics = facts.topics or {"unknown": 1}
     scenario = {
-        "name": "logs",
+        "name": name,
         "summary": "Facts of the logs " + ", ".join(summary.file for summary in summaries),
         "duration": f"{min(max(facts.ended_us, 1), _LONGEST_US)}us",
         "brokers": {"count": max((broker_of(host) + 1 for host in facts.brokers), default=1)},

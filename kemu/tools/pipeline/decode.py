@@ -18,7 +18,7 @@ from attrs import field, mutable
 
 from kemu.emulator.checkers import checkers_for
 from kemu.emulator.engine.raised import LIVELOCK
-from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
+from kemu.emulator.facts import FaultApplied, FaultEnded, LogRecord, Seen
 from kemu.emulator.findings import Violation
 from kemu.emulator.judging import Judging
 from kemu.emulator.metrics.figures import Figures
@@ -166,7 +166,8 @@ class Decoder:
         self._run = _Run(run_id, header, offset)
         if self._counts:
             scenario = _scenario_of(header)
-            self._run.judging = Judging(checkers_for(scenario), expect=scenario.expect)
+            checkers = checkers_for(scenario, source=header.source)
+            self._run.judging = Judging(checkers, expect=scenario.expect, source=header.source)
 
     def _block(self, span: Span, offset: int, payload: bytes) -> None:
         if payload[1:2] == bytes((HEADER,)):
@@ -224,7 +225,7 @@ class Decoder:
         if code == RECEIVED:
             said = str(about)
         elif code == TOLD:
-            said = about[0]
+            said = f"{about[1]}:{about[2]} {about[3]}" if about[0] == LogRecord.__name__ else about[0]
         else:
             said = "/".join(map(str, about)) if type(about) is tuple else str(about)
         counts[APPEND] += counts[
@@ -248,7 +249,7 @@ class Decoder:
         figures = None
         if run.judging is not None and end is not None:
             figures = run.judging.finish(end.virtual_us, run.broke or "").figures
-            self._counted(run.run_id, figures)
+            self._counted(run.run_id, figures, run.header.source)
         if self._runs:
             self._emit("runs", run_from_trace(run.run_id, run.header, end, run.broke, figures))
         if self._faults and end is not None:
@@ -258,8 +259,8 @@ class Decoder:
                 words = describe_entry(entry)
                 self._emit("faults", fault_row(run.run_id, index, kind_of(entry.action), words, took_effect, times))
 
-    def _counted(self, run_id: str, figures: Figures) -> None:
-        for row in rebalance_rows(run_id, figures):
+    def _counted(self, run_id: str, figures: Figures, source: str) -> None:
+        for row in rebalance_rows(run_id, figures, source):
             self._emit("rebalances", row)
         for row in downtime_rows(run_id, figures):
             self._emit("downtime", row)
@@ -302,6 +303,7 @@ def run_from_trace(run_id: str, header: Header, end: Footer | None, broke: str |
         broke=broke,
         traced=True,
         measured={} if figures is None else figure_columns(figures),
+        source=header.source,
     )
 
 

@@ -77,6 +77,7 @@ _BY_TYPE: Mapping[tuple[str, str], Callable[[Any], Any]] = {
     ("string", "str | None"): _same,
     ("long", "<class 'int'>"): _same,
     ("int", "<class 'int'>"): _same,
+    ("int", "int | None"): _same,
     ("strings", "tuple[str, ...]"): list,
     ("strings", "tuple[tuple[str, int], ...]"): _partition_names_of,
 }
@@ -167,11 +168,14 @@ def figure_columns(figures: Figures) -> dict[str, int | float | None]:
     return {each.column: figures.values[name] for name, each in FIGURES.items() if each.column}
 
 
-def rebalance_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:
-    """Rows of ``REBALANCES``."""
+def rebalance_rows(run_id: str, figures: Figures, source: str = "run") -> list[tuple[Any, ...]]:
+    """Rows of ``REBALANCES``. Of logs, columns are null that the logs do not state (``metrics.of_logs``)."""
+    logs = source == "log"
+    moves = not logs or figures.values["moved"] is not None
     return [
         (run_id, number, row.group, row.generation, row.reason, row.started_us, row.ended_us,
-         row.members, row.rounds, row.moved, row.stop_the_world_us)
+         *((None, None) if logs and not row.rounds else (row.members, row.rounds)),
+         row.moved if moves else None, None if logs else row.stop_the_world_us)
         for number, row in enumerate(figures.rebalances)
     ]  # fmt: skip
 
@@ -237,6 +241,7 @@ def run_row(
     traced: bool,
     settings: str = "",
     actions: str = "",
+    source: str = "run",
     measured: Mapping[str, Cell] = MappingProxyType({}),
 ) -> tuple[Cell, ...]:
     """A run as a row of ``RUNS``.
@@ -253,13 +258,15 @@ def run_row(
         "profile": profile,
         "settings": settings,
         "actions": actions,
-        "seed": seed,
+        "source": source,
+        "seed": seed if source == "run" else None,
         "broke": broke or None,
         "traced": traced,
         "scenario_json": scenario_json,
     }
     if end is not None:
         row |= {name: getattr(end, name) for name in ("verdict", "digest", "steps", "messages", "virtual_us")}
+        row["messages"] = end.messages if source == "run" else None
     return tuple({**row, **measured}.values())
 
 

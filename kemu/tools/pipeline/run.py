@@ -114,7 +114,7 @@ def make_derived(tables: Tables, part: str, clock: _Clock | None = None) -> None
             made = table.make(*(tables.read(schema, [part]).drop("campaign") for schema in table.needs))
             tables.write(part, table.schema, made.join(campaign, "run_id", how="inner"))
 
-    left = [table for table in TABLES if not table.about or table.about in there]
+    left = [table for table in TABLES if not table.about or not there.isdisjoint(table.about)]
     while left:
         unmade = {table.schema.name for table in left}
         ready = [table for table in left if unmade.isdisjoint(schema.name for schema in table.needs)]

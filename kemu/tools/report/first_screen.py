@@ -13,7 +13,14 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.tools.report.reasons import short_members
 from kemu.tools.report.story import TOLD_US, StoryLine, clock_text, span_text, still_text
 
-COLOURS = {"holds": "green", "liveness": "red", "violated": "red", "livelock": "red", "broken": "red"}
+COLOURS = {
+    "holds": "green",
+    "liveness": "red",
+    "violated": "red",
+    "livelock": "red",
+    "broken": "red",
+    "unjudged": "yellow",
+}
 """Verdict -> colour of the verdict on a terminal."""
 KIND_COLOURS = {
     "fault": "yellow",

@@ -35,7 +35,9 @@ def report_of(trace: Trace, command: str, messages: str = "all") -> RunReport:
         CodecError: a message in the file cannot be read.
     """
     scenario, header = scenario_of(trace.header), trace.header
-    judging = Judging(checkers_for(scenario, header.profile, header.source), expect=scenario.expect)
+    judging = Judging(
+        checkers_for(scenario, header.profile, header.source), expect=scenario.expect, source=header.source
+    )
     collector = Collector(pictures=True, messages=messages)
     watching = facts.Watching((*judging.observers, *collector.readers(judging)))
     ending = _Ending()

@@ -15,6 +15,7 @@ from typing import Any
 from attrs import evolve
 
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.kafka_wire.errors import WireError
 from kemu.protocol.messages import group as messages
 from kemu.protocol.names import UNKNOWN_MEMBER
 from lab.conformance.maven import RealKafkaError
@@ -22,7 +23,6 @@ from lab.conformance.raw.drawing import TOPIC, TOPIC_SIZE, DrawnSequence
 from lab.conformance.raw.steps import GROUP, Answer, Conversation, RawRequest, step_of, symbol, told_by, with_ids
 from lab.conformance.raw.wire import (
     HEADER_BYTES,
-    WireError,
     coordinator_error,
     coordinator_request,
     reply_of,

@@ -87,24 +87,29 @@ def compare(
     rounds: int = 1,
     before: "Compared | None" = None,
     early_ms: int = EARLY_MS,
+    late_ms: int = LATE_MS,
 ) -> Compared:
     """Send the requests to the machine at the recorded times, and compare all responses."""
     ours, fired_ms = replay(talk, config)
     races = tuple([name for name, possible in RACES.items() if possible(talk, ours, fired_ms)])
     first = races if before is None else before.first_races
-    return Compared(talk, ours, tuple(differences(talk, ours, early_ms)), races, rounds, first)
+    return Compared(talk, ours, tuple(differences(talk, ours, early_ms, late_ms)), races, rounds, first)
 
 
-def differences(talk: Conversation, ours: Conversation, early_ms: int = EARLY_MS) -> list[AnswerDiffers]:
+def differences(
+    talk: Conversation, ours: Conversation, early_ms: int = EARLY_MS, late_ms: int = LATE_MS
+) -> list[AnswerDiffers]:
     """The differences between the responses, in order; empty if the conversations are equal."""
     found: list[AnswerDiffers] = []
     for number, _ in enumerate(talk.steps):
         kafka, emulated = talk.answers.get(number), ours.answers.get(number)
-        found += [AnswerDiffers(talk.seed, number, *row) for row in _differing(kafka, emulated, early_ms)]
+        found += [AnswerDiffers(talk.seed, number, *row) for row in _differing(kafka, emulated, early_ms, late_ms)]
     return found
 
 
-def _differing(kafka: Answer | None, emulated: Answer | None, early_ms: int = EARLY_MS) -> list[tuple[str, str, str]]:
+def _differing(
+    kafka: Answer | None, emulated: Answer | None, early_ms: int, late_ms: int
+) -> list[tuple[str, str, str]]:
     if kafka is None or emulated is None:
         if kafka is emulated:
             return []
@@ -114,7 +119,7 @@ def _differing(kafka: Answer | None, emulated: Answer | None, early_ms: int = EA
         for each in attrs.fields(type(kafka.reply))
         if (theirs := _in_order(each.name, kafka.reply)) != (own := _in_order(each.name, emulated.reply))
     ]
-    if not -early_ms <= kafka.at_ms - emulated.at_ms <= LATE_MS:
+    if not -early_ms <= kafka.at_ms - emulated.at_ms <= late_ms:
         rows.append(("answered at", f"{kafka.at_ms} ms", f"{emulated.at_ms} ms"))
     return rows
 
@@ -134,7 +139,7 @@ def shown(talk: Conversation, ours: Conversation, upto: int) -> list[str]:
     for number, step in enumerate(talk.steps[: upto + 1]):
         lines.append(f"{number:3} {step.at_ms:6} ms  {step.client} {_asked(step)}")
         kafka, emulated = talk.answers.get(number), ours.answers.get(number)
-        if _differing(kafka, emulated):
+        if _differing(kafka, emulated, EARLY_MS, LATE_MS):
             lines += [f"      Kafka     {_answered(kafka)}", f"      emulator  {_answered(emulated)}"]
         else:
             lines.append(f"      both      {_answered(kafka)}")

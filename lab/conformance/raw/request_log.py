@@ -2,7 +2,9 @@
 
 The source is Kafka's request log (``kafka.request.logger`` at DEBUG, JSON, since 2.8). The machine gets each request
 about members and offsets of one group at the time at which the request arrived. The comparison stops at the first
-response that differs. Requests without a response, such as those of killed clients, are not in a request log.
+response that differs. Requests without a response, such as those of killed clients, are not in a request log. Neither
+are moves of a coordinator and the groups that a broker loads, so the comparison ends before the first response with
+NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS.
 
 Exit codes: 0 all responses are equal, 1 a response differs, 2 bad input.
 """
@@ -26,12 +28,13 @@ from kemu.protocol.names import UNKNOWN_MEMBER
 from kemu.protocol.profiles import PROFILES
 from kemu.tools.logs.reading import open_log
 from kemu.tools.logs.wrappers.wrappers import opened
-from lab.conformance.raw.comparing import Compared, compare, shown
+from lab.conformance.raw.comparing import LATE_MS, Compared, compare, shown
 from lab.conformance.raw.steps import Answer, Conversation, RawRequest, symbol, with_ids
 
 Json = Mapping[str, Any]
 _ENTRY = re.compile(r"Completed request:(\{.*\})")
 TAIL_MS = 1_000
+_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 EARLY_MS = 100
 """Tolerance for a response before the machine's: a busy broker writes an entry late, so that its begin is uncertain."""
 
@@ -168,8 +171,11 @@ def logged_requests(path: Path) -> Iterator[LoggedRequest]:
                 yield LoggedRequest(arrived_us, arrived_us + waited_us, client, version, request, reply)
 
 
-def conversation_of(path: Path, group: str = "") -> Conversation:
+def conversation_of(path: Path, group: str = "") -> tuple[Conversation, int]:
     """The requests of one group ("": the group with the most requests) with the responses of the real coordinator.
+
+    Returns:
+        The conversation until the coordinator moved, and the number of requests of the group after the move.
 
     Raises:
         ValueError: the log has no request of this group.
@@ -182,6 +188,10 @@ def conversation_of(path: Path, group: str = "") -> Conversation:
         raise ValueError(
             f"{path}: no JSON entry of a request log is about {f'the group {group}' if group else 'a group'}"
         )
+    moved = next((number for number, each in enumerate(mine) if not _MOVED.isdisjoint(_errors(each.reply))), len(mine))
+    if moved == 0:
+        raise ValueError(f"{path}: the first response is of a coordinator that moves: there is nothing to compare")
+    after, mine = len(mine) - moved, mine[:moved]
     first_us = mine[0].arrived_us
     ids = {
         number: each.reply.member_id
@@ -202,29 +212,39 @@ def conversation_of(path: Path, group: str = "") -> Conversation:
         number: Answer(int((each.answered_us - first_us) / 1000), named(each.reply)) for number, each in enumerate(mine)
     }
     end_ms = max(answer.at_ms for answer in answers.values()) + TAIL_MS
-    return Conversation(0, end_ms, steps, answers, ids)
+    return Conversation(0, end_ms, steps, answers, ids), after
 
 
-def compared(path: Path, config: BrokerConfig, group: str = "") -> Compared:
-    """The comparison of a request log with the machine."""
-    return compare(conversation_of(path, group), config, early_ms=EARLY_MS)
+def _errors(reply: Any) -> set[ErrorCode]:
+    return {reply.error} if hasattr(reply, "error") else {outcome.error for outcome in reply.outcomes}
+
+
+def compared(path: Path, config: BrokerConfig, group: str = "", late_ms: int = LATE_MS) -> tuple[Compared, int]:
+    """The comparison of a request log with the machine, and the number of requests after the coordinator moved."""
+    talk, after = conversation_of(path, group)
+    return compare(talk, config, early_ms=EARLY_MS, late_ms=late_ms), after
 
 
 @click.command()
 @click.argument("logs", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--group", default="", help="The group (default: the group with the most requests).")
 @click.option("--profile", type=click.Choice(list(PROFILES)), default="kafka-3.4", show_default=True)
-def main(logs: tuple[Path, ...], group: str, profile: str) -> None:
+@click.option(
+    "--late-ms", default=LATE_MS, show_default=True,
+    help="Tolerance for late responses: a broker that has just started, or a loaded machine, needs more.",
+)  # fmt: skip
+def main(logs: tuple[Path, ...], group: str, profile: str, late_ms: int) -> None:
     """Compare the machine's responses with those of request logs, up to the first difference."""
     worst = 0
     for path in logs:
         try:
-            done = compared(path, PROFILES[profile].broker, group)
+            done, after = compared(path, PROFILES[profile].broker, group, late_ms)
         except (ValueError, KeyError, TypeError) as error:
             click.echo(f"error: {error}", err=True)
             sys.exit(2)
         if done.equal:
-            click.echo(f"{path}: all {len(done.talk.answers)} responses are equal")
+            rest = f" until the coordinator moves; {after} requests come later" if after else ""
+            click.echo(f"{path}: all {len(done.talk.answers)} responses are equal{rest}")
             continue
         worst = 1
         first = done.differences[0]

@@ -7,6 +7,7 @@ from typing import Any
 from attrs import frozen
 
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.kafka_wire.errors import WireError
 from kemu.protocol.messages import group as ours
 from kemu.protocol.wire.codec import seal, unseal
 
@@ -32,10 +33,6 @@ with warnings.catch_warnings():
 
 HEADER_BYTES = 4
 """Size of the length before each message on a connection, in bytes."""
-
-
-class WireError(Exception):
-    """A broker's response is not valid in this version."""
 
 
 @frozen

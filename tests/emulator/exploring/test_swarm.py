@@ -546,7 +546,7 @@ def test_what_a_deposed_coordinator_does_with_those_that_still_ask_it_is_nobodys
     outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "committed-to-a-deposed-coordinator.toml"))
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
-    assert ("__consumer_offsets-2", 57, 94) in [(each.partition, each.first, each.last) for each in outcome.losses]
+    assert ("__consumer_offsets-2", 57) in [(each.partition, each.first) for each in outcome.losses]
 
 
 def test_what_a_static_member_gave_up_is_nobodys_if_it_comes_back_before_it_was_given_out() -> None:

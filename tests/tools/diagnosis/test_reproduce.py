@@ -119,7 +119,7 @@ def test_the_python_api_diagnoses_and_advises() -> None:
 
 def test_two_restarts_of_the_broker_are_repeated_from_its_log_alone() -> None:
     """Kafka 3.4.1: the leader rejoins for new metadata; a member that joins before the second stop has two ids."""
-    recorded = FOLDER.parent / "kafka-3.4.1" / "logs" / "g-broker-restart"
+    recorded = FOLDER.parent / "kafka-3.4.1" / "logs" / "g-broker-restart" / "server.log.gz"
     incident = Incident(read_incident([recorded]).events)
     found = reproduce(incident)
 

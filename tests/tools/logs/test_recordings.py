@@ -26,7 +26,10 @@ from kemu.tools.logs.facts import LogFacts, facts_of_events
 from kemu.tools.logs.reading import read_events
 
 FOLDER = Path(__file__).parents[2] / "data" / "kafka-3.4.1" / "logs"
-PLANS = ("b-static-rolling", "d-sticky-kill")
+PLANS = tuple(sorted(path.name for path in FOLDER.iterdir()))
+"""All plans. The folders have no request log, except b and d, so that the files stay small."""
+LATE = {"d-sticky-kill": 1, "q-paused-in-rebalance": 2}
+"""Callbacks that a machine with other work wrote 50 to 81 ms after the client's record."""
 _KINDS = {
     PartitionsAssigned: ("assigned", "added"),
     PartitionsRevoked: ("revoked", "revoked"),
@@ -79,16 +82,15 @@ def _called(plan: str) -> Iterator[tuple[int, Callback]]:
 def test_owners_and_generations_equal_the_callbacks(plan: str) -> None:
     """Each call is a fact with the same partitions, generation and member; none is missing, none is invented.
 
-    Times agree within 50 ms. A machine with other work wrote one callback of d-sticky-kill 80 ms after the client's
-    record, so one call may be later.
+    Times agree within 50 ms, except those of ``LATE``.
     """
     imported = sorted(_imported(_facts(plan)), key=lambda pair: (pair[1], pair[0]))
     called = sorted(_called(plan), key=lambda pair: (pair[1], pair[0]))
 
     assert [callback for _, callback in imported] == [callback for _, callback in called]
-    late_us = sorted(abs(one - other) for (one, _), (other, _) in zip(imported, called, strict=True))
-    assert late_us[-2] <= 50_000
-    assert late_us[-1] <= 100_000
+    late_us = [abs(one - other) for (one, _), (other, _) in zip(imported, called, strict=True)]
+    assert sum(late > 50_000 for late in late_us) == LATE.get(plan, 0)
+    assert max(late_us) <= 81_000
 
 
 def test_each_fact_of_a_trace_names_its_record(tmp_path: Path) -> None:

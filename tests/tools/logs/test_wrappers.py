@@ -6,6 +6,7 @@ import pytest
 
 from kemu.tools.logs.reading import LogReader
 from kemu.tools.logs.wrappers.wrappers import opened
+from tests.tools.logs.excerpts import NAMES, lines
 
 MESSAGE = "[GroupCoordinator 1]: Stabilized group g generation 14 (__consumer_offsets-25) with 2 members"
 KAFKA = f"[2024-05-06 07:08:09,123] INFO {MESSAGE} (kafka.coordinator.group.GroupCoordinator)"
@@ -80,3 +81,12 @@ def test_parts_of_a_layout_are_told() -> None:
     assert line.logger == "o.a.k.c.c.internals.AbstractCoordinator"
     assert line.text == CLIENT
     assert line.wrappers == ("time", "spring")
+
+
+def test_the_usual_layout_is_read_as_by_the_wrappers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The short way for a broker's default layout gives the result of the wrappers."""
+    usual = [line.rstrip("\n") for name in NAMES for line in lines(name)]
+    short = [opened(line) for line in usual]
+    assert sum(line.wrappers[-3:] == ("logger-last", "time", "level") for line in short) > 50
+    monkeypatch.setattr("kemu.tools.logs.wrappers.wrappers._usual", lambda line, zone: None)
+    assert [opened(line) for line in usual] == short

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from kemu.emulator.facts import HostDown, HostPaused, HostResumed, RunEnded, TopicReplicated
+from kemu.emulator.facts import HostDown, HostPaused, HostResumed, LeadershipStated, RunEnded, TopicReplicated
 from kemu.protocol.nodes import PartitionState, ReplicaAssignment, state_data, state_path, topic_data, topic_path
 from kemu.protocol.notes.replication import (
     BecameFollower,
@@ -230,3 +230,34 @@ def test_tables_of_replicas_have_their_declared_schemas(spark: "SparkSession", l
     tables = Tables(spark, (lone.out / "tables").resolve())
     for schema in (ISR_CHANGES, LEADERSHIPS, LEADERLESS):
         assert tables.read(schema).schema == schema.spark().add("campaign", "string")
+
+
+def test_isrs_of_logs_begin_where_the_stated_isr_changes(spark: "SparkSession") -> None:
+    """The lines "Shrinking ISR" and "ISR updated" are one state; values that no line states are null, not 0."""
+
+    def stated(kind: str, isr: tuple[int, ...] | None, **values: Any) -> LeadershipStated:
+        return LeadershipStated(kind=kind, topic="t", partition=0, isr=isr, **values)
+
+    notes = notes_of(
+        spark,
+        (0, "b1", stated("isr-shrunk", (1,), isr_before=(1, 2))),
+        (5, "b1", stated("isr-updated", (1,), version=7)),
+        (900, "b1", stated("fetch-refused", None, why="NOT_LEADER_OR_FOLLOWER")),
+        (1000, "b1", stated("isr-updated", (2, 1), version=8)),
+        (3000, "", RunEnded(reason="")),
+    )
+    rows = isr_changes(notes)
+
+    told = [
+        (r["at_us"], r["until_us"], r["isr"], r["joined"], r["gone"], r["version"], r["leader"], r["under_replicated"])
+        for r in rows.orderBy("n").collect()
+    ]
+    assert told == [
+        (0, 1_000_000, [1], [], [2], 7, None, None),
+        (1_000_000, 3_000_000, [1, 2], [2], [], 8, None, None),
+    ]
+    runs = table(spark, RUNS, [{"run_id": "r", "cell": "logs", "source": "log"}])
+    health = isr_health({"runs": runs, "isr_changes": kept(rows)}).first()
+    assert health is not None
+    assert (health["shrinks"], health["expands"], health["smallest_isr"]) == (1, 1, 1)
+    assert (health["under_replicated_s"], health["under_min_isr_s"]) == (None, None)

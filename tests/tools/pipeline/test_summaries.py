@@ -87,7 +87,7 @@ def test_ownership_and_what_nobody_owns_in_a_crash_a_pause_and_a_handover(spark:
         (9000, "", RunEnded(reason="")),
     )
     owned = ownership(notes)
-    nobodys = unowned(notes, owned)
+    nobodys = unowned(notes, owned, table(spark, RUNS, [{"run_id": "r", "source": "run"}]))
 
     held = owned.orderBy("actor", "partition", "from_us").collect()
     assert columns_of(owned.schema) == columns_of(OWNERSHIP.spark())
@@ -116,7 +116,20 @@ def test_what_two_own_is_somebody_s_when_one_goes(spark: "SparkSession") -> None
         (2000, "c1", revoked(T0)),
         (3000, "", RunEnded(reason="")),
     )
-    assert unowned(notes, ownership(notes)).count() == 0
+    runs = table(spark, RUNS, [{"run_id": "r", "source": "run"}])
+    assert unowned(notes, ownership(notes), runs).count() == 0
+
+
+@pytest.mark.parametrize(("moved", "intervals"), [(None, 0), (1, 1)])
+def test_logs_without_the_log_of_a_member_state_no_time_without_an_owner(
+    spark: "SparkSession", moved: int | None, intervals: int
+) -> None:
+    """The member without a log may own the partition."""
+    notes = notes_of(
+        spark, (0, "c1", assigned(T0)), (1000, "c1", revoked(T0)), (3000, "", RunEnded(reason=""))
+    )  # fmt: skip
+    runs = table(spark, RUNS, [{"run_id": "r", "source": "log", "moved": moved}])
+    assert unowned(notes, ownership(notes), runs).count() == intervals
 
 
 def run_rows(cell: str, values: list[int]) -> list[dict[str, Any]]:

@@ -147,6 +147,9 @@ _LOGGER_LAST = re.compile(r" \((?P<logger>(?:kafka|org|io|state|com)\.[\w.$-]+(?
 _ORDINARY_ENDS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789."
 _ANSI_WITHOUT_ESCAPE = re.compile(r"\[(?:\d{1,3};)*\d{1,3}m")
 
+_USUAL = re.compile(rf"\[(\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{{3}})\] (?P<level>{_LEVELS}) +(?=\[\w)")
+"""The begin of a record in the default layout of Kafka's brokers, which most lines have; the message has a prefix."""
+
 _INSIDE = re.compile(
     rf".{{1,80}}?(?P<rest>(?:%\d\|1\d{{9}}\.\d|\[?\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d:\d\S*\s+\S*?{_LEVELS}\b).*)", re.DOTALL
 )
@@ -193,6 +196,7 @@ def opened(line: str, zone: ZoneOffset = utc) -> Opened:
     last = _LOGGER_LAST.fullmatch(text, max(text.rfind(" ("), 0))
     if last is not None:
         result = Opened(text[: last.start()], logger=last["logger"], closed=True, wrappers=(*names, "logger-last"))
+        result = _usual(result, zone) or result
     elif text.rstrip()[-1:] not in _ORDINARY_ENDS or " (" in text:
         for wrapper in _AFTER:
             result = wrapper(result, zone) or result
@@ -219,6 +223,17 @@ def opened(line: str, zone: ZoneOffset = utc) -> Opened:
     if result.text.startswith(("level=", "time=", "ts=", "msg=")) or " msg=" in result.text[:200]:
         return _open_logfmt(result, zone) or result
     return result
+
+
+def _usual(line: Opened, zone: ZoneOffset) -> Opened | None:
+    """The result of the wrappers "time" and "level", in less time; None for a record of another layout."""
+    begin = _USUAL.match(line.text)
+    second = begin and read_time(begin[1], zone)
+    if not begin or not second:
+        return None
+    time = second._replace(text=f"{second.text}.{begin[2]}", at_us=second.at_us + 1_000 * int(begin[2]))
+    wrappers = (*line.wrappers, "time", "level")
+    return line._replace(text=line.text[begin.end() :], time=time, level=begin["level"], wrappers=wrappers)
 
 
 def _open_json(outer: Opened, zone: ZoneOffset) -> Opened | None:

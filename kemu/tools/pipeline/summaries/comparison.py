@@ -139,12 +139,12 @@ def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
     """One row per cell: numbers of runs that failed or did not work, and each figure over the runs; times in seconds.
 
     In:  runs, violations
-    Out: (campaign, cell, runs, failed, did_not_work, why, torn), and each figure that ``runs`` has.
+    Out: (campaign, cell, runs, failed, unjudged, did_not_work, why, torn), and each figure that ``runs`` has.
 
     A figure is the median, the largest value or the sum over the runs of the cell (``Figure.overall``). The figure is
     null if runs did not work or do not have the figure. The summary ``quantiles`` has the intervals.
     """
-    ok = F.col("verdict") == "holds"
+    ok = F.col("verdict").isin("holds", "unjudged")
     told = (
         tables["runs"]
         .join(did_not_work(tables), "run_id", how="left")
@@ -152,12 +152,13 @@ def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
         .agg(
             F.count("*").alias("runs"),
             F.count(F.when(~ok, 1)).alias("failed"),
+            F.count(F.when(F.col("verdict") == "unjudged", 1)).alias("unjudged"),
             F.count("why").alias("did_not_work"),
             F.min("why").alias("why"),
             F.count(F.when(F.col("verdict").isNull(), 1)).alias("torn"),
             *(_overall(each, each.overall) for each in FIGURES.values() if each.column and each.overall),
         )
     )
-    counts = ("campaign", "cell", "runs", "failed", "did_not_work", "why", "torn")
+    counts = ("campaign", "cell", "runs", "failed", "unjudged", "did_not_work", "why", "torn")
     costs = [F.when(F.col("why").isNull(), F.col(name)).alias(name) for name in told.columns if name not in counts]
     return told.select(*counts, *costs).orderBy("campaign", "cell")

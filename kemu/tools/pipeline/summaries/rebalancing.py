@@ -59,7 +59,7 @@ def at_ends(tables: Mapping[str, DataFrame]) -> DataFrame:
     In:  rebalances, layouts
     Out: (run_id, group, generation, number, started_us, members, actor, at_us, now): ``now``: the member's partitions
     """
-    ended = tables["rebalances"].where(F.col("ended_us").isNotNull() & (F.col("members") > 0))
+    ended = tables["rebalances"].where("ended_us is not null and members > 0 and moved is not null")
     keyed = ended.select("run_id", "group", "generation", "number", "started_us", "members")
     last = tables["layouts"].select("run_id", "group", "generation", "actor", "at_us", F.col("assigned").alias("now"))
     return keyed.join(last, ["run_id", "group", "generation"], how="inner")

@@ -25,7 +25,7 @@ def isr_health(tables: Mapping[str, DataFrame]) -> DataFrame:
     seconds = F.lit(1e6)
 
     def spent(condition: str) -> Column:
-        return F.coalesce(F.sum(F.when(F.col(condition), lasted)), F.lit(0)) / seconds
+        return F.sum(F.col(condition).cast("long") * lasted) / seconds
 
     per_run = (
         with_cell(tables["isr_changes"], tables["runs"])

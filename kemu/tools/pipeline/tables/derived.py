@@ -22,6 +22,7 @@ from kemu.tools.pipeline.tables.schemas import (
     LEADERSHIPS,
     NOTES,
     OWNERSHIP,
+    RUNS,
     TASK_INTERVALS,
     UNOWNED,
 )
@@ -36,8 +37,8 @@ class DerivedTable:
     make: Callable[..., DataFrame]
     needs: tuple[Schema, ...]
     """The arguments of the function, in order: recorded tables, or earlier derived tables of ``TABLES``."""
-    about: str = ""
-    """Type of a fact; the table is empty for runs without such facts."""
+    about: tuple[str, ...] = ()
+    """Types of facts; the table is empty for runs without such facts. (): any facts."""
 
 
 TABLES = (
@@ -45,11 +46,11 @@ TABLES = (
     DerivedTable(LAYOUTS, layouts, (NOTES,)),
     DerivedTable(COMMITS, commits, (NOTES,)),
     DerivedTable(OWNERSHIP, ownership, (NOTES,)),
-    DerivedTable(UNOWNED, unowned, (NOTES, OWNERSHIP)),
-    DerivedTable(TASK_INTERVALS, task_intervals, (NOTES,), "TaskBecame"),
-    DerivedTable(ISR_CHANGES, isr_changes, (NOTES,), "NodeWritten"),
-    DerivedTable(LEADERSHIPS, leaderships, (NOTES, ISR_CHANGES), "NodeWritten"),
-    DerivedTable(LEADERLESS, leaderless, (NOTES, LEADERSHIPS, ISR_CHANGES), "NodeWritten"),
+    DerivedTable(UNOWNED, unowned, (NOTES, OWNERSHIP, RUNS)),
+    DerivedTable(TASK_INTERVALS, task_intervals, (NOTES,), ("TaskBecame",)),
+    DerivedTable(ISR_CHANGES, isr_changes, (NOTES,), ("NodeWritten", "LeadershipStated")),
+    DerivedTable(LEADERSHIPS, leaderships, (NOTES, ISR_CHANGES), ("NodeWritten",)),
+    DerivedTable(LEADERLESS, leaderless, (NOTES, LEADERSHIPS, ISR_CHANGES), ("NodeWritten",)),
 )
 """The derived tables in the order in which an analysis makes them."""
 

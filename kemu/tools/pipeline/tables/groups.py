@@ -110,13 +110,14 @@ def ownership(notes: DataFrame) -> DataFrame:
     )
 
 
-def unowned(notes: DataFrame, owned: DataFrame) -> DataFrame:
+def unowned(notes: DataFrame, owned: DataFrame, runs: DataFrame) -> DataFrame:
     """Intervals in which a partition had no owner, after its first owner.
 
-    A member whose host is paused owns no partition.
+    A member whose host is paused owns no partition. Logs without the log of a member state no such intervals.
 
-    In:  notes; owned: OWNERSHIP
+    In:  notes; owned: OWNERSHIP; runs: RUNS
     Out: UNOWNED
     """
-    held = owned.withColumn("cause", F.col("ended_by"))
+    known = runs.where("source = 'run' or moved is not null").select("run_id")
+    held = owned.join(known, "run_id", how="left_semi").withColumn("cause", F.col("ended_by"))
     return gaps(held, notes, ("group", "partition")).select(*of(UNOWNED))

@@ -133,6 +133,45 @@ def _promises(notes: DataFrame) -> DataFrame:
     )
 
 
+def _stated_by_logs(notes: DataFrame) -> DataFrame:
+    """ISRs that logs state, one row for each change of the stated ISR.
+
+    A leader logs the ISR before it asks the store, and again with the version that the store gave.
+
+    In:  notes
+    Out: the columns of ISR_CHANGES that logs state
+    """
+    in_order = Window.partitionBy(*_PARTITION).orderBy("n")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    states = Window.partitionBy(*_PARTITION, "state").orderBy("n")
+    state = states.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    shape = "leader int, leader_epoch long, isr array<int>, isr_before array<int>, version long"
+    before = F.coalesce("isr_before", "old_isr", "isr")
+    return (
+        notes.where(F.col("fact") == "LeadershipStated")
+        .withColumn("stated", _of_rest(shape))
+        .where(F.col("stated.isr").isNotNull() & F.col("partition").isNotNull())
+        .withColumn("leader", F.coalesce(F.col("leader").cast("int"), F.col("stated.leader")))
+        .select("run_id", partition_of_note().alias("partition"), "n", "at_us", "topic", F.col("actor").alias("by"),
+                "why", "leader", "stated.leader_epoch", "stated.isr", "stated.isr_before", "stated.version")
+        .withColumn("isr", F.array_sort("isr"))
+        .withColumn("changed", F.coalesce(F.col("isr") != F.lag("isr").over(in_order), F.lit(True)))
+        .withColumn("state", F.sum(F.col("changed").cast("int")).over(so_far))
+        .withColumn("version", F.max("version").over(state))
+        .withColumn("leader_epoch", F.first("leader_epoch", ignorenulls=True).over(state))
+        .withColumn("leader", F.first("leader", ignorenulls=True).over(state))
+        .where("changed")
+        .withColumn("old_isr", F.lag("isr").over(in_order))
+        .withColumn("until_us", F.lead("at_us").over(in_order))
+        .withColumn("joined", F.array_except("isr", before))
+        .withColumn("gone", F.array_except(before, "isr"))
+        .join(run_ends(notes), "run_id", how="inner")
+        .withColumn("until_us", F.coalesce("until_us", "ends_us"))
+        .select("run_id", "n", "at_us", "until_us", "topic", "partition", "by", "why", "leader", "leader_epoch",
+                "version", "isr", "joined", "gone")
+    )  # fmt: skip
+
+
 def isr_changes(notes: DataFrame) -> DataFrame:
     """Every state of a partition in the metadata store, and the interval until the next state.
 
@@ -168,6 +207,7 @@ def isr_changes(notes: DataFrame) -> DataFrame:
         .withColumn("under_replicated", F.size("isr") < F.size("replicas"))
         .withColumn("under_min_isr", F.size("isr") < F.col("min_isr"))
         .withColumn("unclean", led & ~F.array_contains(old_isr, F.col("leader")))
+        .unionByName(_stated_by_logs(notes), allowMissingColumns=True)
         .select(*of(ISR_CHANGES))
     )
 

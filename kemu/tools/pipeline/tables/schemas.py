@@ -22,7 +22,8 @@ def _schema(name: str, text: str) -> Schema:
 RUNS = _schema(
     "runs",
     """
-    run_id string, cell string, scenario string, profile string, settings string, actions string, seed long
+    run_id string, cell string, scenario string, profile string, settings string, actions string, source string
+    seed long?
     verdict string?, digest string?, steps long?, messages long?, virtual_us long?, wall_s double?
     broke string?, traced boolean
     scenario_json json, result_json json?, command string?
@@ -36,7 +37,9 @@ RUNS = _schema(
 """One row per run. ``traced``: the tables contain the run's trace, with all facts, steps and packets. ``settings`` and
 ``actions``: values of a campaign's options --grid and --do. ``verdict`` is null if the trace is torn. ``result_json``:
 the output of ``kemu run --format json``, on one line. The other columns are the run's figures
-(``kemu describe figures``)."""
+(``kemu describe figures``). ``source`` is "log" for a trace of ``kemu import-log``, else "run". Of a log, ``seed``,
+``messages`` and each figure that logs do not state are null, and ``verdict`` is "unjudged" if the logs state too few
+facts. ``moved`` is null if a member has no log."""
 
 STEPS = _schema(
     "steps",
@@ -45,7 +48,8 @@ STEPS = _schema(
     sends int, hangups int, timers_started int, timers_stopped int, appends int, notes int, broke string?
     """,
 )
-"""One row per step of a machine. ``about``: the packet's id, the timer's key, the peer, the log or the command."""
+"""One row per step of a machine. ``about``: the packet's id, the timer's key, the peer, the log or the command; for a
+record of a log its file, line and kind."""
 
 PACKETS = _schema(
     "packets",
@@ -90,10 +94,11 @@ REBALANCES = _schema(
     "rebalances",
     """
     run_id string, number int, group string, generation long, reason string, started_us long, ended_us long?
-    members long, rounds long, moved long, stop_the_world_us long
+    members long?, rounds long?, moved long?, stop_the_world_us long?
     """,
 )
-"""One row per rebalance, as ``metrics.rebalances`` computes it; ``ended_us`` is null for an unfinished rebalance."""
+"""One row per rebalance, as ``metrics.rebalances`` computes it; ``ended_us`` is null for an unfinished rebalance. The
+last four columns are null where logs do not state them."""
 
 DOWNTIME = _schema(
     "downtime",
@@ -104,7 +109,8 @@ DOWNTIME = _schema(
 )
 """One row per interval in which a partition was without service, as ``metrics.serving`` computes it. ``member``: the
 last member that served the partition. The columns after ``until_us`` are waits by ``Cause``
-(``watching.interruptions``); the sum of these columns is the length of the interval."""
+(``watching.interruptions``); the sum of these columns is the length of the interval. Logs state no service, so they
+have no rows."""
 
 REASSIGNMENT_STEPS = _schema(
     "reassignment_steps",
@@ -183,7 +189,8 @@ lost, failed, down, or end (of the run)."""
 
 UNOWNED = _schema("unowned", "run_id string, group string, partition string, from_us long, until_us long, cause string")
 """One row per interval in which a partition had no owner after its first owner, or only paused owners. ``cause``: end
-of the last ownership (revoked, lost, failed, down, paused). An interval of ``downtime`` covers each such interval."""
+of the last ownership (revoked, lost, failed, down, paused). An interval of ``downtime`` covers each such interval.
+Logs have rows only if each member has a log (``runs.moved`` is not null)."""
 
 COMMITS = _schema(
     "commits",
@@ -218,15 +225,16 @@ ISR_CHANGES = _schema(
     "isr_changes",
     """
     run_id string, n long, at_us long, until_us long, topic string, partition string, by string, why string?
-    leader int, old_leader int?, leader_epoch long, controller_epoch long, version long, isr ints, joined ints
-    gone ints, replicas ints, min_isr int?, under_replicated boolean, under_min_isr boolean?, unclean boolean
+    leader int?, old_leader int?, leader_epoch long?, controller_epoch long?, version long?, isr ints, joined ints
+    gone ints, replicas ints?, min_isr int?, under_replicated boolean?, under_min_isr boolean?, unclean boolean?
     """,
 )
 """One row per state of a partition in the metadata store, valid from ``at_us`` to ``until_us``. ``by``: the writer of
 the state. ``why`` is null if the writer reported no reason (after a crash or a lost answer). ``leader`` -1: no leader.
 ``joined`` and ``gone``: differences to the previous ISR, empty in the first row of a partition (``old_leader`` null).
 ``replicas``: assigned replicas without adding replicas. ``unclean``: whether the leader was outside the previous ISR.
-``min_isr`` is null for a topic that the scenario does not name."""
+``min_isr`` is null for a topic that the scenario does not name. A log states ISRs (``LeadershipStated``): a row begins
+when the stated ISR changes, and columns that no record states are null."""
 
 LEADERSHIPS = _schema(
     "leaderships",
