@@ -93,6 +93,23 @@ def test_a_name_that_is_no_break_is_refused(arguments, said):
     assert said in result.output
 
 
+def test_a_break_that_no_kafka_shows_gets_more_seeds(monkeypatch, tmp_path):
+    """The cell tells the number of seeds."""
+    breaks = [Break(name, name, "", "", "", "a") for name in ("seldom", "often")]
+    monkeypatch.setattr("lab.breaks.RUNS", tmp_path)
+    monkeypatch.setattr("lab.breaks.plans.differences", lambda names, *, seeds: [])
+
+    def once(one, functions, names, seeds, known):
+        return {"raw": "sequence 1"} if one.name == "often" else {"plans": "a: rebalance 2"} if seeds == 40 else {}
+
+    monkeypatch.setattr("lab.breaks.noticed", once)
+
+    assert results_of(breaks, 10, 1, first_only=True) == [
+        {"plans": "a: rebalance 2 with 40 seeds"},
+        {"raw": "sequence 1"},
+    ]
+
+
 def test_a_table_of_no_breaks_runs_nothing(monkeypatch, tmp_path):
     """Results are kept by the hash of sources and recordings; folders beside the recordings do not matter."""
     monkeypatch.setattr("lab.breaks.RUNS", tmp_path)

@@ -213,7 +213,7 @@ MUTATIONS = [
         f"{_WATCHING}ranges_of_groups.py",
         "            self._write(seen, fact, tokens=tokens, secondary=secondary)",
         "            pass",
-        f"{_STORIES}test_catch_up.py::test_a_range_that_only_the_log_tells_of_is_worked_off_too",
+        f"{_STORIES}test_catch_up.py::test_a_range_that_only_the_log_tells_of_is_processed_too",
     ),
     _kept(  # a late commit may not be older than the one before
         "read-after-its-client-left",

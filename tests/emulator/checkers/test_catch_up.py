@@ -178,8 +178,8 @@ def test_a_range_that_its_coordinator_could_not_tell_of_is_told_by_the_next_one(
     assert kinds(never_told) == ["outside-range"]
 
 
-def test_a_range_that_only_the_log_tells_of_is_worked_off_too() -> None:
-    """Its coordinator could not tell of it; a range that nobody told of is nobody's."""
+def test_a_range_that_only_the_log_tells_of_is_processed_too() -> None:
+    """The coordinator reported the range only when it loaded the log. Without the report there is no range."""
     told, never_told = Told().recovered(), Told().recovered()
     told.loads((70, 120), (120, 200), position=told.position + 1)
     for story in (told, never_told):
@@ -360,7 +360,7 @@ def test_a_commit_that_the_log_may_have_lost_is_made_again_by_the_next_owner() -
 
 
 def test_the_second_consumer_works_on_while_it_has_yet_to_hear_that_the_log_lost_its_range() -> None:
-    """The groups' log is lost whole; the owner goes on, and works on nothing beside the range."""
+    """The groups' log is lost; the owner continues, and works only on the range."""
     on, beside = Told().recovered(), Told().recovered()
     for story in (on, beside):
         story.world(LOST_TAIL)
