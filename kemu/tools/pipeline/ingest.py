@@ -7,6 +7,7 @@ which would need several times as long for tables with so many columns.
 next ingestion deletes invalid parts of a killed ingestion. An analysis refuses parts of a kemu with other columns.
 """
 
+import errno
 import os
 import shutil
 import uuid
@@ -219,8 +220,15 @@ def convert(job: IngestJob) -> int:
     job, so a repeated job replaces the file.
 
     Raises:
-        OSError: the disk is full, or a file is no table of a chunk.
+        ChunkFailed: a table of a chunk is damaged, or the part cannot be written.
     """
+    try:
+        return _convert(job)
+    except OSError as error:
+        raise ChunkFailed(f"{job.part} cannot be written: {os.strerror(error.errno or errno.EIO)}") from None
+
+
+def _convert(job: IngestJob) -> int:
     with ExitStack() as stack:
         files = {name: stack.enter_context(_Growing(job, schema)) for name, schema in RECORDED.items()}
         for chunk in job.chunks:
