@@ -134,16 +134,20 @@ def write_long_trace(path: Path) -> None:
 
 
 def write_long_log(path: Path) -> None:
-    """A log of a broker, of two rebalances of a group in six days."""
+    """A log of a broker, of twelve rebalances of a group in six days, each for a further member."""
     lines = [
-        "[{} 12:00:00,100] INFO [GroupCoordinator 1]: Preparing to rebalance group g in state PreparingRebalance with "
+        "[{} {}:00:00,100] INFO [GroupCoordinator 1]: Preparing to rebalance group g in state PreparingRebalance with "
         "old generation {} (__consumer_offsets-22) (reason: Adding new member c-{}-aaaa with group instance id None) "
         "(kafka.coordinator.group.GroupCoordinator)",
-        "[{} 12:00:03,100] INFO [GroupCoordinator 1]: Stabilized group g generation {} (__consumer_offsets-22) with "
+        "[{} {}:00:03,100] INFO [GroupCoordinator 1]: Stabilized group g generation {} (__consumer_offsets-22) with "
         "{} members (kafka.coordinator.group.GroupCoordinator)",
     ]
-    days = (("2023-02-01", 1), ("2023-02-07", 2))
-    text = [lines[at].format(day, number + at - 1, number) for day, number in days for at in (0, 1)]
+    times = [(f"2023-02-0{day}", hour) for day in range(1, 7) for hour in (10, 22)]
+    text = [
+        lines[at].format(day, hour, number + at - 1, number)
+        for number, (day, hour) in enumerate(times, 1)
+        for at in (0, 1)
+    ]
     path.write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
