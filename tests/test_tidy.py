@@ -16,7 +16,7 @@ TESTS = sources("tests")
 DOCS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 ALLOWED_AT_ROOT = {
     "pyproject.toml", "requirements.lock", "MANIFEST.in", "bootstrap.py", "kemu", "lab", "tests",
-    "docs", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", ".ci",
+    "docs", "examples", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", ".ci",
     ".git", ".gitignore", ".venv", "runs", "build", "dist", "kemu.egg-info", "spark-warehouse",
 }  # fmt: skip
 """Caches aside, nothing else stands at the root."""

@@ -170,14 +170,14 @@ def test_a_groups_coordinator_lives_with_the_leader_of_its_offsets_partition():
         assert (reply.error, reply.node_id, reply.host) == expected
 
 
-def test_there_is_no_coordinator_before_the_cluster_is_known_nor_for_transactions():
-    """KafkaApis: a missing offsets topic answers COORDINATOR_NOT_AVAILABLE."""
+def test_there_is_no_coordinator_before_the_cluster_is_known_and_transactions_are_refused():
+    """KafkaApis: a missing offsets topic answers COORDINATOR_NOT_AVAILABLE; refused transactions end a producer."""
     broker = Broker("b0", 0, BrokerConfig())
     (send,) = broker.step(0, Received("c1", 1, 1, 3, FindCoordinator(key="g")))
 
     assert send.message.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
     reply = Bench().answer(FindCoordinator(key="transaction", key_type=1), version=3)
-    assert reply.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert reply.error is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 # --- produce -------------------------------------------------------------------------------------------------------
