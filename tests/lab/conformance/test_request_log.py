@@ -24,15 +24,20 @@ def test_the_machine_answers_the_requests_of_a_log_as_kafka_did(plan: str, respo
     assert max(waits_ms) > 1_000
 
 
-def test_the_first_other_response_is_named(tmp_path: Path) -> None:
-    """The log of a coordinator that refused a heartbeat: exit code 1 and the request."""
+def log_with_a_heartbeat_error(folder: Path, code: int) -> str:
+    """A request log in which the coordinator answers the fourth Heartbeat with this error."""
     text = gzip.decompress((FOLDER / "d-sticky-kill" / "request.log.gz").read_bytes()).decode()
     lines = text.splitlines(keepends=True)
     place = [number for number, line in enumerate(lines) if '"HEARTBEAT"' in line][3]
-    lines[place] = lines[place].replace('"errorCode":0', '"errorCode":25')
-    log = tmp_path / "request.log"
+    lines[place] = lines[place].replace('"errorCode":0', f'"errorCode":{code}')
+    log = folder / "request.log"
     log.write_text("".join(lines))
-    result = CliRunner().invoke(main, [str(log)])
+    return str(log)
+
+
+def test_the_first_other_response_is_named(tmp_path: Path) -> None:
+    """The log of a coordinator that refused a heartbeat: exit code 1 and the request."""
+    result = CliRunner().invoke(main, [log_with_a_heartbeat_error(tmp_path, 25)])
 
     assert result.exit_code == 1
     assert "responses are equal, then error differs:" in result.output
@@ -51,13 +56,7 @@ def test_a_log_without_requests_is_one_message(tmp_path: Path) -> None:
 
 def test_the_comparison_ends_where_the_coordinator_moves(tmp_path: Path) -> None:
     """The log does not state which groups a broker loads, so its responses after a move are not compared."""
-    text = gzip.decompress((FOLDER / "d-sticky-kill" / "request.log.gz").read_bytes()).decode()
-    lines = text.splitlines(keepends=True)
-    place = [number for number, line in enumerate(lines) if '"HEARTBEAT"' in line][3]
-    lines[place] = lines[place].replace('"errorCode":0', '"errorCode":16')
-    log = tmp_path / "request.log"
-    log.write_text("".join(lines))
-    result = CliRunner().invoke(main, [str(log)])
+    result = CliRunner().invoke(main, [log_with_a_heartbeat_error(tmp_path, 16)])
 
     assert result.exit_code == 0
     assert "responses are equal until the coordinator moves; " in result.output

@@ -243,15 +243,18 @@ def test_a_fetch_reply_has_the_given_batches_and_makes_the_others() -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_random_bytes_behind_a_valid_header_are_read_or_refused(data: st.DataObject) -> None:
-    """Only WireError comes out."""
+    """Only WireError comes out; a request that is read has the API, version and correlation id of the header."""
     api = data.draw(st.sampled_from(list(APIS.values())))
     version = data.draw(st.integers(api.lowest, api.highest))
     head = b"".join(number.to_bytes(2, "big") for number in (api.key, version)) + b"\0\0\0\1\xff\xff"
 
     try:
-        read_back(read_request(head + data.draw(st.binary(max_size=200))))
-    except WireError:
+        request = read_back(read_request(head + data.draw(st.binary(max_size=200))))
+    except WireError as error:
+        assert str(error)
         return
+    assert (request.api_key, request.version, request.correlation_id) == (api.key, version, 1)
+    assert type(request.message) is api.request.cls
 
 
 def test_heartbeat_bytes_are_those_of_the_protocol_guide() -> None:
