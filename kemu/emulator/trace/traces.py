@@ -29,6 +29,8 @@ from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.facts import Seen, of_part, received, sent
 from kemu.emulator.findings import Violation, expected_among
 from kemu.emulator.trace.blocks import (
+    FIRST_WITH_INDEX,
+    FIRST_WITH_NAMES,
     HEAD_BYTES,
     TRACE_VERSION,
     TraceError,
@@ -36,6 +38,7 @@ from kemu.emulator.trace.blocks import (
     blocks_of,
     first_block,
     rows_of,
+    version_of,
     write_block,
     write_magic,
 )
@@ -370,14 +373,17 @@ class Trace:
 
     def _check_index(self, index: tuple[int, bytes] | None, made: IndexBuilder, payload: bytes, footer: Footer) -> None:
         """Compare the index with the records, and the footer's tail with the index."""
+        version = version_of(self.path)
         if index is None:
-            if len(msgpack.unpackb(payload, use_list=False)) > 1 + len(footer):
-                raise self.damaged("the footer names an index, and there is no index before the footer")
+            if version >= FIRST_WITH_INDEX or len(msgpack.unpackb(payload, use_list=False)) > 1 + len(footer):
+                raise self.damaged("there is no index before the footer")
             return
+        if version < FIRST_WITH_INDEX:
+            raise self.damaged(f"an index in format version {version}")
         at, said = index
         if payload != footer_payload(footer, said, at - self.start, self.at - self.start):
             raise self.damaged(f"the footer does not name the index at byte {at}")
-        if said not in (made.payload(), made.old_payload()):
+        if said != (made.payload() if version >= FIRST_WITH_NAMES else made.old_payload()):
             self.at = at
             raise self.damaged("the index contradicts the records")
 
