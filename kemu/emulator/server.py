@@ -18,6 +18,7 @@ from kemu.emulator.runner import Run, RunResult, profile_of, result_of
 from kemu.emulator.scenario.brokers import BrokersSpec
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.serving.payloads import MOST_BYTES, Payloads
+from kemu.emulator.serving.translation import OFFERED, OFFERED_WITHOUT_CONTROLLER
 from kemu.emulator.trace.files import written_beside
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import client_of
@@ -107,6 +108,7 @@ def serve(
             brokers=scenario.broker_names(),
             clients=scenario.clients.named_hosts(),
             guests=scenario.clients.guest_hosts(),
+            offered=OFFERED if scenario.brokers.replication is not None else OFFERED_WITHOUT_CONTROLLER,
             address=options.address,
             base=options.base,
             payloads=payloads,

@@ -190,8 +190,7 @@ class ReplicatedCluster(Cluster):
                     self.releases.of_broker(name), self.releases.protocol_of(name), bugs, self.scenario.mended
                 ),
                 store=STORE,
-                session_timeout_ms=control.zookeeper_session_timeout_ms,
-                max_in_flight=control.zookeeper_max_in_flight_requests,
+                control=control,
                 log_dirs=self.scenario.brokers.log_dirs_of(name),
                 versions=self.releases.of_broker(name).versions,
                 makes_offsets_topic=spec.new_cluster,

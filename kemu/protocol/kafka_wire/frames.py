@@ -55,7 +55,7 @@ class WireRequest:
     """kemu's message, valid in ``version``."""
     beside: Mapping[str, Any] = {}
     """The fields of the request that kemu's message lacks, by Kafka's name in snake case: ``transactional_id``
-    (Produce), ``isolation_level`` (Fetch, ListOffsets), ``rack_id`` (Fetch), ``validate_only`` (CreateTopics),
+    (Produce), ``isolation_level`` (Fetch, ListOffsets), ``rack_id`` (Fetch),
     ``client_software_name`` and ``client_software_version`` (ApiVersions), ``include_..._authorized_operations``.
     """
     records: Mapping[TopicPartition, bytes] = {}
