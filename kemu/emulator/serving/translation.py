@@ -1,6 +1,6 @@
 """Requests of real clients for the machines of brokers, and the machines' answers for real clients."""
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from kemu.emulator.serving.payloads import Payloads, limited, with_values
@@ -83,10 +83,13 @@ def frame_of(
     match answer:
         case data.MetadataReply():
             brokers = tuple(with_values(each, host=address(each.host)) for each in answer.brokers)
-            answer, beside = with_values(answer, brokers=brokers), {"cluster_id": CLUSTER_ID}
+            controller = _controller(answer.controller_id, [each.node_id for each in brokers], offered)
+            answer = with_values(answer, brokers=brokers, controller_id=controller)
+            beside = {"cluster_id": CLUSTER_ID}
         case control.DescribeClusterReply():
             described = tuple(with_values(each, host=address(each.host)) for each in answer.brokers)
-            answer = with_values(answer, brokers=described, cluster_id=CLUSTER_ID)
+            controller = _controller(answer.controller_id, [each.broker_id for each in described], offered)
+            answer = with_values(answer, brokers=described, controller_id=controller, cluster_id=CLUSTER_ID)
         case group.FindCoordinatorReply(host=host) if host:
             answer = with_values(answer, host=address(host_of(host)))
         case data.FetchReply():
@@ -108,3 +111,13 @@ def ineffective(request: control.CreateTopics) -> list[str]:
         for entry in topic.configs
         if entry.name in WITHOUT_EFFECT
     ]
+
+
+def _controller(known: int, live: Sequence[int], offered: Container[int]) -> int:
+    """The node id of the controller for a real client; any live broker without replication, because clients wait for a
+    controller before they learn that it offers no API for them.
+
+    Source: ``KRaftMetadataCache.getRandomAliveBrokerId`` (3.4) tells a broker in place of the controller, too.
+    """
+    has_controller = SPECS[control.CreateTopics].api_key in offered
+    return known if has_controller or not live else live[0]

@@ -76,7 +76,8 @@ def read_request(frame: bytes) -> WireRequest:
     """The request in a frame without its length.
 
     Strings are UTF-8, numbers fit their types, errors have known codes; each partition of a Produce has exactly one
-    batch with a right checksum. Other rules of Kafka are the broker's.
+    batch with a right checksum. Other rules of Kafka are the broker's. Bytes after the request are ignored, as in Kafka
+    (``AbstractRequest.parseRequest``, 3.4): librdkafka 2.16 sends such bytes when it asks for all topics.
 
     Raises:
         UnsupportedWireVersion: the API or the version is not spoken. ``unsupported_reply`` answers ApiVersions.
@@ -235,7 +236,7 @@ def _framed(out: bytearray) -> bytes:
 @cache
 def _reader(api_key: int, version: int, *, is_reply: bool) -> Read:
     api = APIS[api_key]
-    return compile_reader(api.reply if is_reply else api.request, version)
+    return compile_reader(api.reply if is_reply else api.request, version, ends_the_frame=is_reply)
 
 
 @cache
