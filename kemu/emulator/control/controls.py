@@ -9,7 +9,8 @@ order                                   answer
 ``wait TRIGGER [within D]``             the same, after the trigger of a plan: ``wait noted GroupBecame new=Stable``
 ``leader PARTITION``                    ``{"partition": ..., "leader": broker or null, "isr": brokers, ...}``
 ``state``                               the whole state
-``events [KIND...]``                    a line for each fact of these kinds, until the next order or the end
+``events [KIND...]``                    ``{"events": kinds, "at_us": time}``, and then a line for each fact of these
+                                        kinds, until the next order or the end of the connection
 ``help``                                the verbs
 ======================================  =============================================================================
 
@@ -181,6 +182,7 @@ class Controls:
             if kind not in known:
                 raise refused(f'"{kind}" is no kind of event{nearest(str(kind), known)}')
         reply.stream()
+        reply.put(_as_line({"events": kinds, "at_us": self._world.now_us}))
         self._readers.append(_Reader(reply, frozenset(kinds)))
 
     # --- waits -------------------------------------------------------------------------------------------------

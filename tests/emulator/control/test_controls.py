@@ -237,6 +237,8 @@ def test_events_are_the_facts_of_the_wanted_kinds_in_order() -> None:
     )
 
     assert all_of_them.is_stream and some.is_stream
+    assert all_of_them.rows.pop(0) == {"events": [], "at_us": 12 * S}
+    assert some.rows.pop(0)["events"] == ["GroupBecame", "MemberRemoved", "HostDown"]
     kinds = [row["fact"]["type"] for row in some.rows]
     assert kinds[0] == "HostDown"
     assert {"GroupBecame", "MemberRemoved"} <= set(kinds) <= {"GroupBecame", "MemberRemoved", "HostDown"}
