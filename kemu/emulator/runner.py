@@ -128,6 +128,8 @@ class RunResult:
     """The healed core of ``[checks.away]``, with reasons if the core cannot recover; None if all hosts were healed."""
     waiting: tuple[StillWaiting, ...] = ()
     """Groups and partitions that still wait at the end, with time and reason."""
+    unchecked: tuple[facts.RealClientsUnchecked, ...] = ()
+    """Checkers that could not judge the run's real clients (``kemu serve``)."""
     labels: Mapping[str, str] = field(factory=dict)
     """Host of a member -> the member's label in the scenario."""
 
@@ -292,6 +294,8 @@ class Run:
         finally:
             if collecting:
                 gc.enable()
+        for unchecked in self.judging.unchecked():
+            world.report(unchecked)
         world.report(facts.RunEnded(reason=world.stopped or TIME_IS_OVER))
         return ""
 
@@ -506,5 +510,6 @@ def result_of(one: Run, seed: int, profile: str, loop: str, broke: str, began_s:
         did_not_work=judgement.did_not_work,
         core=one.core,
         waiting=judgement.waiting,
+        unchecked=judgement.unchecked,
         labels=one.scenario.labels(),
     )

@@ -1,4 +1,4 @@
-"""What a server remembers of the connections of real clients."""
+"""The connections of real clients that a server remembers."""
 
 import pytest
 

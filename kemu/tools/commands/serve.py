@@ -166,12 +166,12 @@ def _say_ready(doors: "Doors") -> None:
 
 def _report(result: "RunResult", trace: Path | None) -> None:
     """Print the violations, what was not checked, the verdict, and the trace's name."""
-    from kemu.emulator.checkers import unknown_of_real_clients
+    from kemu.tools.report.run_report import NOT_CHECKED, unchecked_lines
 
     for violation in result.violations:
         click.echo(f"{violation.at_us / 1e6:.3f} s  {violation.checker}: {violation.text}")
-    for checker, unknown in unknown_of_real_clients().items():
-        click.echo(f"not checked of real clients: {unknown} ({checker})")
+    for line in unchecked_lines(result.unchecked):
+        click.echo(f"{NOT_CHECKED.lower()}: {line}")
     click.echo(f"verdict: {result.verdict}" + (f" ({result.reason})" if result.reason else ""))
     click.echo(f"{result.virtual_us / 1e6:.1f} s, {result.steps:,} steps, {result.messages:,} messages")
     if trace is not None:
