@@ -14,6 +14,7 @@ import pytest
 from kemu.emulator.replay import replay
 from kemu.emulator.trace.traces import read_trace
 from kemu.tools.testkit.served import ServedCluster, serving
+from tests.tools.served_scenarios import served_scenario
 
 RECORDS = 100
 WITHIN_S = 60.0
@@ -21,27 +22,8 @@ WITHIN_S = 60.0
 SESSION_MS, HEARTBEAT_MS = 6_000, 500
 TOPIC, GROUP = "orders", "payments"
 
-PLAIN = """
-duration = "10m"
-[brokers]
-count = 3
-[topics.orders]
-partitions = 4
-rate = 0
-"""
-REPLICATED = """
-duration = "10m"
-[brokers]
-count = 3
-[brokers.replication]
-factor = 3
-[topics.orders]
-partitions = 4
-rate = 0
-[groups.payments]
-topics = ["orders"]
-members = 0
-"""
+PLAIN = served_scenario(partitions=4)
+REPLICATED = served_scenario(partitions=4, group=GROUP, replicated=True)
 
 
 class Consumer(Protocol):

@@ -383,6 +383,9 @@ class TopicChanges:
     def delete_topics(self, request: DeleteTopics) -> Work[DelayedReply]:
         """Request the deletion of topics. The answer waits until the broker's metadata has no partition of the
         topics.
+
+        A topic without metadata is unknown while its replicas are still deleted. Source:
+        ``KafkaApis.handleDeleteTopicsRequest`` (3.4).
         """
         context = self._machine.context
         outcomes: dict[str, Refusal] = {}
@@ -392,7 +395,9 @@ class TopicChanges:
                 knows_why = self._machine.request_version >= FIRST_TO_SAY_DISABLED
                 error = ErrorCode.TOPIC_DELETION_DISABLED if knows_why else ErrorCode.INVALID_REQUEST
                 outcomes[topic] = error, "delete.topic.enable is false"
-            elif topic not in context.topics:
+            elif topic not in context.topics or (
+                context.is_queued_for_deletion(topic) and not self._machine.has_told(topic)
+            ):
                 outcomes[topic] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {topic}"
             else:
                 (made,) = yield from self._machine.store.write([create(delete_path(topic))])

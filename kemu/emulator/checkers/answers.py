@@ -282,7 +282,8 @@ class Answers(Checker):
             if row.error_code is NONE and found and row.name not in self._to_be_deleted:
                 yield row.name, "NONE, but the topic is not being deleted"
             is_unknown = row.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if is_unknown and found and self._knows(seen, question, row.name):
+            is_there = found and row.name not in self._to_be_deleted
+            if is_unknown and is_there and self._knows(seen, question, row.name):
                 yield row.name, f"{row.error_code.name}, but the topic exists"
 
     def _elected(self, seen: Seen, question: Question, reply: ElectLeadersReply) -> Untrue:

@@ -319,6 +319,11 @@ class ReplicatedCluster(Cluster):
         if rate:
             self.set_rate(topic, rate)
 
+    @property
+    def is_up(self) -> bool:
+        rows = self.assignments.items()
+        return super().is_up and all((topic, n) in self._leaders for topic, of in rows for n in range(len(of)))
+
     def coordinator_of(self, group: str) -> str:
         return self._leaders.get((OFFSETS_TOPIC, self._partition_of(group)), (NO_LEADER, ""))[1]
 

@@ -74,9 +74,11 @@ def frame_of(
         WireError: the answer cannot be written in the version of the request.
     """
     if isinstance(answer, ApiVersionsReply):
-        if asked.refused is not None:
-            return unsupported_reply(asked.refused, answer, offered)
-        answer = api_versions(answer, offered)
+        versions = api_versions(answer, offered)
+        refused = asked.refused or _refused_by(versions, asked.wire)
+        if refused is not None:
+            return unsupported_reply(refused, answer, offered)
+        answer = versions
     assert asked.wire is not None
     beside: Mapping[str, Any] = {}
     records: Mapping[TopicPartition, bytes] = {}
@@ -121,3 +123,13 @@ def _controller(known: int, live: Sequence[int], offered: Container[int]) -> int
     """
     has_controller = SPECS[control.CreateTopics].api_key in offered
     return known if has_controller or not live else live[0]
+
+
+def _refused_by(versions: ApiVersionsReply, request: WireRequest | None) -> UnsupportedWireVersion | None:
+    """The refusal of an ApiVersions request by a broker whose release lacks the version."""
+    assert request is not None
+    highest = [row.max_version for row in versions.api_keys if row.api_key == request.api_key]
+    if not highest or request.version <= highest[0]:
+        return None
+    text = f"ApiVersions v{request.version} is not spoken by this broker"
+    return UnsupportedWireVersion(text, request.api_key, request.version, request.correlation_id, request.client_id)

@@ -127,7 +127,11 @@ def test_admins_create_topics():
     request = CreateTopics(
         topics=(
             NewTopic(name="t", num_partitions=4, replication_factor=2),
-            NewTopic(name="by-hand", assignments=((2, 0), (1, 2)), configs=(TopicConfigEntry(name="min.insync.replicas", value="1"),)),
+            NewTopic(
+                name="by-hand",
+                assignments=((2, 0), (1, 2)),
+                configs=(TopicConfigEntry(name="min.insync.replicas", value="1"),),
+            ),
             NewTopic(name="no/name", num_partitions=1, replication_factor=1),
             NewTopic(name="much", num_partitions=1, replication_factor=4),
             NewTopic(name="none", num_partitions=0, replication_factor=1),
@@ -381,14 +385,15 @@ def test_a_deletion_waits_for_a_dead_broker_and_ends_when_it_is_back():
 
 
 def test_a_broker_that_dies_during_a_deletion_holds_it_up():
-    """testBrokerFailureAfterDeletionStarted."""
+    """testBrokerFailureAfterDeletionStarted. Clients no longer know the topic (KafkaApis.handleDeleteTopicsRequest)."""
     world = ControlWorld(3, T)
     world.broker(2).disobey = lambda at, request: (
         ErrorCode.KAFKA_STORAGE_ERROR if isinstance(request, StopReplica) else ErrorCode.NONE
     )
-    world.ask(DeleteTopics(topic_names=("t",)), 6)
+    assert _errors(world.ask(DeleteTopics(topic_names=("t",)), 6)) == [ErrorCode.NONE]
     world.run(300)
     assert list(world.active.context.ineligible) == ["t"]
+    assert _errors(world.ask(DeleteTopics(topic_names=("t",)), 6)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     world.kill(2)
     world.run(SESSION_MS + 1_000)
     assert world.node(topic_path("t")) is not None
