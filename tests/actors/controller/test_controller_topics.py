@@ -45,6 +45,7 @@ from tests.actors.controller.control_world import CONFIG, ControlWorld
 
 SESSION_MS = CONFIG.zookeeper_session_timeout_ms
 T = {"t": ((0, 1, 2), (1, 2, 0))}
+CONFIGS = (TopicConfigEntry(name="min.insync.replicas", value="1"),)
 
 
 def _errors(reply: Any) -> list[ErrorCode]:
@@ -130,7 +131,7 @@ def test_admins_create_topics():
             NewTopic(
                 name="by-hand",
                 assignments=((2, 0), (1, 2)),
-                configs=(TopicConfigEntry(name="min.insync.replicas", value="1"),),
+                configs=CONFIGS,
             ),
             NewTopic(name="no/name", num_partitions=1, replication_factor=1),
             NewTopic(name="much", num_partitions=1, replication_factor=4),
