@@ -35,6 +35,12 @@ class _Reader:
         """Host of a member -> its group and its last member id."""
         self.states: dict[str, str] = {}
         self.completed: dict[str, notes.JoinPhaseCompleted] = {}
+        self.hosts: dict[str, str] = {}
+        """Member id -> host of the member, as its requests state."""
+        self.asked: dict[str, Any] = {}
+        """Settings of the last JoinGroup."""
+        self.settings: dict[str, dict[str, Any]] = {}
+        """Member id -> settings of its JoinGroup."""
         self.static: dict[str, str] = {}
         """Member id -> static id."""
         self.coordinators: dict[str, str] = {}
@@ -129,6 +135,7 @@ class _Reader:
     def _member_added(self, seen: Seen, fact: notes.MemberAdded) -> Iterator[Event]:
         if fact.instance_id is not None:
             self.static[fact.member_id] = fact.instance_id
+        self.settings[fact.member_id] = self.asked
         yield self.event(
             seen,
             "member-joins",
@@ -137,6 +144,7 @@ class _Reader:
             instance=fact.instance_id,
             client=fact.client_id,
             state=self.states.get(fact.group, _EMPTY),
+            **self.asked,
         )
 
     def _member_removed(self, seen: Seen, fact: notes.MemberRemoved) -> Iterator[Event]:
@@ -144,7 +152,7 @@ class _Reader:
         known: dict[str, Any] = {"group": fact.group, "member": fact.member_id, "client": fact.client_id}
         instance = self.static.pop(fact.member_id, None)
         if why is notes.Removal.LEFT:
-            yield self.event(seen, "member-leaves", instance=instance, **known)
+            yield self.event(seen, "member-leaves", instance=instance, **known, **self.settings.get(fact.member_id, {}))
         elif why is notes.Removal.REPLACED:
             known["member"] = fact.why.removeprefix(notes.Removal.REPLACED).strip()
             state = self.states.get(fact.group, _EMPTY)
@@ -176,7 +184,13 @@ class _Reader:
             yield self.event(seen, "append-refused", partition="__consumer_offsets", error=fact.error.name)
 
     def _request_read(self, seen: Seen, fact: notes.GroupRequestRead) -> Iterator[Event]:
-        if fact.api == "Heartbeat" and fact.ids:
+        self.hosts |= {member: host_of(fact.client) for member, _ in fact.ids if member}
+        if fact.api == "JoinGroup":
+            names = tuple(name for name, _ in fact.rows)
+            self.asked = {
+                "session_ms": fact.session_timeout_ms, "rebalance_ms": fact.rebalance_timeout_ms, "assignors": names,
+            }  # fmt: skip
+        elif fact.api == "Heartbeat" and fact.ids:
             yield self.event(
                 seen,
                 "heartbeat-sent",
@@ -195,7 +209,7 @@ class _Reader:
 
     def _refused(self, seen: Seen, fact: notes.RequestRefused) -> Iterator[Event]:
         """An answer with an error: the member's log states the answer."""
-        host = next((host for host, (_, known) in self.ids.items() if known == fact.member_id), None)
+        host = self.hosts.get(fact.member_id)
         if fact.api in _REFUSALS and host is not None:
             yield self.event(
                 seen, _REFUSALS[fact.api], group=fact.group, member=fact.member_id, client=host, error=fact.error.name,
