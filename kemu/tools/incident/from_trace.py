@@ -3,16 +3,20 @@
 ``Event.file`` is the trace, ``Event.line`` the number of the step, ``Event.client`` the host of a member.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from attrs import evolve
+
 from kemu.emulator.facts import BrokerHostAdded, HostDown, HostStarted, RunStarted, Seen
-from kemu.emulator.trace.traces import Trace, facts_of
+from kemu.emulator.trace.traces import Step, Trace, facts_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import decode_assignment
 from kemu.protocol.names import TopicPartition, broker_of, host_of, is_coordinator
 from kemu.protocol.notes import groups as notes
-from kemu.tools.logs.events import Event
+from kemu.protocol.wire.values import from_row
+from kemu.tools.logs.events import Event, event_from_json
 from kemu.tools.logs.wordings.reasons import read_reason
 from kemu.tools.logs.wrappers.wrappers import Opened
 
@@ -268,9 +272,20 @@ def _names(partitions: tuple[TopicPartition, ...]) -> tuple[str, ...]:
 
 
 def events_of_trace(trace: Trace) -> Iterator[Event]:
-    """The events of one run.
+    """The events of one run. Those of a trace of logs are the events of the logs, by the clock of one log.
 
     Raises:
         TraceError: the trace is damaged.
     """
-    yield from _Reader(str(trace.path)).events(trace)
+    if trace.header.source == "log":
+        yield from _events_of_logs(trace)
+    else:
+        yield from _Reader(str(trace.path)).events(trace)
+
+
+def _events_of_logs(trace: Trace) -> Iterator[Event]:
+    for step in trace.records():
+        if isinstance(step, Step):
+            record = from_row(step.event[1])
+            event = event_from_json(json.loads(record.stated))
+            yield event if event.time is None else evolve(event, at_us=step.at_us)
