@@ -37,6 +37,8 @@ LEAD_US = 15 * SECOND
 """Time in which a group forms that the events show only in the middle of its life."""
 START_US = SECOND
 TAIL_US = 5 * SECOND
+CLOSED_TAIL_US = SECOND
+"""Time after the last event; short if all members ended, because partitions without members count as downtime."""
 SESSIONS_MS = (6_000, 10_000, 15_000, 20_000, 30_000, 45_000, 60_000, 90_000, 120_000, 180_000, 300_000)
 """Usual values of session.timeout.ms; an inferred session is the nearest of them."""
 NEAR_SHARE = 0.15
@@ -659,7 +661,8 @@ class _Reproducing:
         delay, assignors = self._delay(), self._assignors()
         plan = sorted(self._first_members_start_first(list(self._plan())), key=lambda line: (line.at_us, line.host))
         plan = [line for line in plan if not self._is_repeated(line, plan)]
-        end_us = max((self._us(event) for event in self.own), default=0) + TAIL_US
+        closed = all(host.lives[-1].end is not None for host in self.hosts)
+        end_us = max((self._us(event) for event in self.own), default=0) + (CLOSED_TAIL_US if closed else TAIL_US)
         count = max(1, len(self._broker_ids()))
         brokers = Inferred("brokers", str(count), "read" if count > 1 else "assumed")
         self.parts += [brokers, delay, *(topic[2] for topic in topics), assignors, *settings]
