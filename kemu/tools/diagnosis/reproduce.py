@@ -37,6 +37,8 @@ LEAD_US = 15 * SECOND
 """Time in which a group forms that the events show only in the middle of its life."""
 START_US = SECOND
 TAIL_US = 5 * SECOND
+CLOSED_TAIL_US = SECOND
+"""Time after the last event; short if all members ended, because partitions without members count as downtime."""
 SESSIONS_MS = (6_000, 10_000, 15_000, 20_000, 30_000, 45_000, 60_000, 90_000, 120_000, 180_000, 300_000)
 """Usual values of session.timeout.ms; an inferred session is the nearest of them."""
 NEAR_SHARE = 0.15
@@ -51,7 +53,6 @@ _FIRST_US = 50_000
 """Time by which the first member of a rebalance starts before the others."""
 _REJOIN_US = 5_000
 """Time from a rejoin to its JoinGroup at the coordinator."""
-_ASSIGNORS_CHANGE = "the change of assignors"
 _NATURAL = "need to revoke partitions"
 """Reason of a member that rejoins after a cooperative revocation, as members of the scenario do."""
 _TOPIC = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<number>\d{1,6})")
@@ -87,6 +88,10 @@ class LoggedMembership:
     closed: Event | None = None
     """The end of a static member, which sends no LeaveGroup."""
     instance: str | None = None
+    assignors: tuple[str, ...] = ()
+    """The list that its JoinGroup or its LeaveGroup states, else the assignors of its generations, newest first."""
+    listed: Event | None = None
+    """The event that states the list."""
     forgotten: bool = False
     """The coordinator stopped before the membership was stored: the same process joins under another id."""
 
@@ -132,7 +137,6 @@ class Reproduction:
     """The time of the log at which the scenario begins."""
     unmatched: tuple[str, ...]
     """Facts of the log that the scenario cannot repeat, with the reason."""
-    assignor: str = ""
 
 
 def reproduce(incident: Incident, group: str = "") -> Reproduction:
@@ -184,6 +188,7 @@ class _Reproducing:
         clients = {event.member: event.client for event in self.own if event.member and event.client}
         found: dict[str, LoggedMembership] = {}
         last: dict[tuple[object, ...], str] = {}
+        asked: dict[tuple[object, ...], Event] = {}
         by_process = self._members_of_processes()
         for event in self.own:
             key = (event.file, event.process, event.client)
@@ -195,6 +200,10 @@ class _Reproducing:
             if not names and event.client and event.kind in ("join-answered", "assignment-synced"):
                 names = [last.get(key) or by_process.get(key) or f"{event.client}@{event.process or event.file}"]
             stated = _unmasked(event.member) if event.member else None
+            if event.kind == "client-internal" and stated not in found:
+                if event.assignors:
+                    asked[key] = event
+                continue
             for name in names:
                 if name not in found:
                     client = clients.get(name) or client_of(name) or name
@@ -204,6 +213,8 @@ class _Reproducing:
                 if each.started is None and joins and name == stated and each.first is event:
                     each.started = event
                 each.instance = each.instance or (event.instance if name == stated else None)
+                if name == stated:
+                    _note_assignors(each, event, asked.pop(key, None))
             if stated and event.client and event.kind not in ("member-leaves", "member-expires"):
                 last[key] = stated
             if event.client and "pro-actively leaving" in (event.reason or "") and last.get(key) in found:
@@ -279,7 +290,21 @@ class _Reproducing:
 
     # --- settings --------------------------------------------------------------------------------------------------
 
+    def _stated(self, what: str, values: Iterable[tuple[int | None, Event]]) -> Inferred | None:
+        """The most frequent stated value of a setting in ms."""
+        stated = [(ms, event) for ms, event in values if ms is not None and ms > 0]
+        counts = Counter(ms for ms, _ in stated)
+        if not counts:
+            return None
+        chosen = max(counts, key=lambda ms: (counts[ms], -ms))
+        if len(counts) > 1:
+            self.unmatched.append(f"several values of {what} ({', '.join(map(str, counts))}): all members have one")
+        return Inferred(what, str(chosen), "read", (next(event for ms, event in stated if ms == chosen),))
+
     def _session(self) -> Inferred:
+        stated = self._stated("session.timeout.ms", ((event.session_ms, event) for event in self.own))
+        if stated is not None:
+            return stated
         spans: list[tuple[int, Event]] = []
         bounds: list[tuple[int, Event]] = []
         for each in self.members:
@@ -333,6 +358,9 @@ class _Reproducing:
         return Inferred("heartbeat.interval.ms", str(ms), "inferred", (), f"the median of {len(gaps)} gaps")
 
     def _poll_interval(self) -> Inferred | None:
+        stated = self._stated("max.poll.interval.ms", ((event.rebalance_ms, event) for event in self.own))
+        if stated is not None:
+            return stated
         gone = [each for each in self.members if each.gone is not None and each.gone.how is How.POLL_TIMEOUT]
         if not gone:
             return None
@@ -359,11 +387,39 @@ class _Reproducing:
                 break
         return Inferred("group.initial.rebalance.delay.ms", "3000", "assumed", (), "the default")
 
-    def _assignor(self) -> Inferred:
-        named = [event for event in self.own if (event.assignor or event.protocol) in ASSIGNORS]
-        if named:
-            return Inferred("assignors", str(named[0].assignor or named[0].protocol), "read", (named[0],))
-        return Inferred("assignors", "range", "assumed", (), "the default until 2.4, and preferred since")
+    def _assignors(self) -> Inferred:
+        """The list of the first process; other processes have lists of their own."""
+        first = next((life for host in self.hosts for life in host.lives if life.assignors), None)
+        if first is None:
+            named = [event for event in self.own if (event.assignor or event.protocol) in ASSIGNORS]
+            if named:
+                return Inferred("assignors", str(named[0].assignor or named[0].protocol), "read", (named[0],))
+            return Inferred("assignors", "range", "assumed", (), "the default until 2.4, and preferred since")
+        basis: Basis = "read" if first.listed is not None and first.listed.assignors else "inferred"
+        evidence = (first.listed,) if first.listed is not None else ()
+        return Inferred("assignors", ", ".join(first.assignors), basis, evidence)
+
+    def _becomes(self, host: ReproducedHost, number: int) -> LoggedMembership | None:
+        """The next membership of a process, if its list of assignors is another one."""
+        later = host.lives[number + 1] if number + 1 < len(host.lives) else None
+        if later is None or later.started is None or not later.assignors:
+            return None
+        return later if later.assignors != (host.lives[number].assignors or later.assignors) else None
+
+    def _upgrade(self, host: ReproducedHost, later: LoggedMembership, at_us: int, how: str, *events: Event) -> PlanLine:
+        assert later.started is not None
+        down_us = max(1_000, self._us(later.started) - at_us)
+        keys = {
+            "group": self.name,
+            "hosts": [host.name],
+            "how": how,
+            "every": duration_text(down_us),
+            "down": duration_text(down_us),
+            "assignors": list(later.assignors),
+        }
+        evidence = (*events, later.started, *([later.listed] if later.listed is not None else []))
+        source = Inferred("upgrade of", f"{host.name} to {', '.join(later.assignors)}", "read", evidence)
+        return PlanLine(at_us, "rolling-upgrade", "", tuple(keys.items()), source)
 
     def _topics(self) -> list[tuple[str, int, Inferred]]:
         """(topic, partitions at the first assignment, its basis) of all topics."""
@@ -435,13 +491,14 @@ class _Reproducing:
 
     def _rejoins(self) -> Iterator[PlanLine]:
         """Rebalances that a leader starts for a change that the events do not show, such as new metadata."""
-        cooperative = self._assignor().value.startswith("cooperative")
+        cooperative = any("cooperative" in name for life in self.members for name in life.assignors)
         grown = [event for _, _, event in self.grown]
         begun: set[int | None] = set()
         for event in self.own:
             again = event.old_generation in begun  # another coordinator begins the same rebalance
             if event.kind == "rebalance-begins":
                 begun.add(event.old_generation)
+            again = again and event.cause != "leader-rejoin"
             if event.kind != "rebalance-begins" or again or event.cause not in (*FOLLOWS, "other", "store-error"):
                 continue
             reason = event.reason or ""
@@ -475,7 +532,7 @@ class _Reproducing:
         return lines
 
     def _start(self, host: ReproducedHost, number: int, life: LoggedMembership) -> Iterator[PlanLine]:
-        if number and host.lives[number - 1].forgotten:
+        if number and (host.lives[number - 1].forgotten or self._becomes(host, number - 1) is not None):
             return
         if number:
             before = host.lives[number - 1].gone
@@ -492,10 +549,13 @@ class _Reproducing:
 
     def _end(self, host: ReproducedHost, number: int, life: LoggedMembership) -> Iterator[PlanLine]:
         gone, following = life.gone, host.lives[number + 1] if number + 1 < len(host.lives) else None
+        later = self._becomes(host, number)
         if life.forgotten:
             return
         if gone is None:
-            if life.closed is not None:
+            if life.closed is not None and later is not None:
+                yield self._upgrade(host, later, self._us(life.closed), "close", life.closed)
+            elif life.closed is not None:
                 source = Inferred("end of", host.name, "read", (life.closed,), "a static member closes")
                 yield PlanLine(self._us(life.closed), "close-host", host.name, (), source)
             elif following is not None and following.started is not None:
@@ -506,6 +566,8 @@ class _Reproducing:
         end_us = self._us(gone.events[0])
         back_us = self._us(following.started or following.first) if following is not None else None
         match gone.how:
+            case How.LEFT if later is not None:
+                yield self._upgrade(host, later, end_us, "close", *gone.events)
             case How.LEFT:
                 yield PlanLine(
                     end_us, "close-host", host.name, (), Inferred("close of", host.name, "read", gone.events)
@@ -526,7 +588,9 @@ class _Reproducing:
                     if each.member == life.member and self.incident.comes_after(gone.events[0], each.events[0])
                 ]
                 at_us = max(0, end_us - 1000 * self.session_ms + self.beat_ms * 500)
-                if told:
+                if later is not None:
+                    yield self._upgrade(host, later, at_us, "crash", *gone.events)
+                elif told:
                     for_us = self._us(told[0].events[0]) - at_us
                     source = Inferred("pause of", host.name, "inferred", (*gone.events, *told[0].events),
                                       "expired, and later told so")  # fmt: skip
@@ -559,7 +623,19 @@ class _Reproducing:
             if self._us(event) <= 0:
                 continue
             last = {**last, host: 0} if action == "close-host" else {name: 0 for name in last if name != host}
-            yield PlanLine(self._us(event), action, host, (), Inferred("broker", f"{action} {host}", "read", (event,)))
+            ready = self._loaded(event, stops) if action == "start-host" else None
+            evidence, note = ((event,), "") if ready is None else ((event, ready), "when it had loaded the group")
+            source = Inferred("broker", f"{action} {host}", "read", evidence, note)
+            yield PlanLine(self._us(ready or event), action, host, (), source)
+
+    def _loaded(self, start: Event, stops: Sequence[Event]) -> Event | None:
+        """The event in which a broker that started has loaded the group; brokers of a scenario load at once."""
+        for event in self.incident.after(start, "group-loaded", group=self.group):
+            if any(self.incident.comes_after(start, stop) and self.incident.comes_after(stop, event) for stop in stops):
+                return None
+            if event.file == start.file and event.generation is not None:
+                return event
+        return None
 
     def _broker_ids(self) -> list[str]:
         kinds = ("broker-stops", "controlled-shutdown", "coordinator-stops", "broker-started", "rebalance-begins")
@@ -582,18 +658,16 @@ class _Reproducing:
         if self.grown:
             note = "so that members soon see the new partitions"
             settings.append(Inferred("metadata.max.age.ms", str(METADATA_MS), "assumed", (), note))
-        delay, assignor = self._delay(), self._assignor()
+        delay, assignors = self._delay(), self._assignors()
         plan = sorted(self._first_members_start_first(list(self._plan())), key=lambda line: (line.at_us, line.host))
         plan = [line for line in plan if not self._is_repeated(line, plan)]
-        end_us = max((self._us(event) for event in self.own), default=0) + TAIL_US
+        closed = all(host.lives[-1].end is not None for host in self.hosts)
+        end_us = max((self._us(event) for event in self.own), default=0) + (CLOSED_TAIL_US if closed else TAIL_US)
         count = max(1, len(self._broker_ids()))
         brokers = Inferred("brokers", str(count), "read" if count > 1 else "assumed")
-        self.parts += [brokers, delay, *(topic[2] for topic in topics), assignor, *settings]
+        self.parts += [brokers, delay, *(topic[2] for topic in topics), assignors, *settings]
         self.parts += [line.source for line in plan]
         static = [host for host in self.hosts if any(life.instance for life in host.lives)]
-        several = dict.fromkeys(event.assignor for event in self.own if event.assignor in ASSIGNORS)
-        if len(several) > 1:
-            self.unmatched.append(f"{_ASSIGNORS_CHANGE} ({', '.join(map(str, several))}): all members have one")
         if any(event.kind in ("target-computed", "member-reconciled") for event in self.own):
             self.unmatched.append("the consumer protocol (KIP-848): the scenario has classic rebalances")
         lines = [f"# {part.text}" for part in self.parts]
@@ -610,7 +684,7 @@ class _Reproducing:
         lines += [
             *("", f"[groups.{group}]", f"topics = {toml_value([topic for topic, *_ in topics])}"),
             f"members = {len(self.hosts)}",
-            f"assignors = {toml_value([assignor.value])}",
+            f"assignors = {toml_value(assignors.value.split(', '))}",
             f"labels = {toml_value([host.client[:40] for host in self.hosts])}",
             *(f"config.{setting.what} = {setting.value}" for setting in settings),
         ]
@@ -619,6 +693,9 @@ class _Reproducing:
             if host in static:
                 instance = next(life.instance for life in host.lives if life.instance)
                 lines.append(f"instance = {toml_value(instance)}")
+            own = next((life.assignors for life in host.lives if life.assignors), ())
+            if own and ", ".join(own) != assignors.value:
+                lines.append(f"assignors = {toml_value(list(own))}")
         for line in plan:
             lines += ["", "[[plan]]", f"at = {toml_value(duration_text(line.at_us))}", f'do = "{line.action}"']
             lines += [
@@ -629,7 +706,7 @@ class _Reproducing:
         names = tuple((life.member, host.name) for host in self.hosts for life in host.lives)
         return Reproduction(
             self.group, toml, scenario_from_toml(toml), tuple(self.parts), names, self.first_generation, self.at_us,
-            tuple(self.unmatched), assignor.value,
+            tuple(self.unmatched),
         )  # fmt: skip
 
 
@@ -647,6 +724,17 @@ def _named_in_order(hosts: list[ReproducedHost]) -> list[ReproducedHost]:
     for host, name in zip(in_order, sorted(names), strict=True):
         host.name = name
     return hosts
+
+
+def _note_assignors(life: LoggedMembership, event: Event, asked: Event | None) -> None:
+    """Add the assignors that an event of a member states."""
+    for each in filter(None, (asked, event)):
+        listed = tuple(name for name in each.assignors or () if name in ASSIGNORS)
+        if listed and (life.listed is None or not life.listed.assignors):
+            life.assignors, life.listed = listed, each
+    one = event.assignor or event.protocol
+    if one is not None and one in ASSIGNORS and (life.listed is None or not life.listed.assignors):
+        life.assignors, life.listed = (one, *(name for name in life.assignors if name != one)), event
 
 
 def _unmasked(member: str) -> str:
@@ -683,6 +771,7 @@ class RowDifference:
 
 TOOK = "seconds from begin to completion"
 OWNERS = "owners"
+GENERATION = "the generation"
 COMPARED = ("cause", "member", "members", "empty", OWNERS, TOOK)
 FOLLOWS = ("leader-rejoin", "metadata-change")
 """Causes of a rebalance for a member that rejoins. Chance decides which member rejoins first."""
@@ -702,9 +791,10 @@ def compare(
         for event in made_run.events
         if event.member and event.client and event.broker is None
     }
-    hosts = made_names | {
-        event.member: event.client for event in made_run.of("member-joins", group=run_group) if event.member
-    }
+    joined = made_run.of("member-joins", group=run_group)
+    hosts = {
+        event.member: event.client for event in joined if event.member
+    } | made_names  # a replaced id keeps a client
     wanted = [
         _facts(row, lambda member: names.get(_unmasked(member)))
         for row in sorted((row for row in log if row.group == found.group), key=lambda row: row.generation)
@@ -723,8 +813,8 @@ def compare(
                 if i1 < len(wanted):  # after its last line, the log determines nothing
                     differences.append(RowDifference(got["generation"] + offset, "a generation", "none", _name(got)))
             elif want is not None and got is None:
-                why = _why(found, "the generation", want, {})
-                differences.append(RowDifference(want["generation"], "the generation", _name(want), "missing", why))
+                why = _why(found, GENERATION, want, {})
+                differences.append(RowDifference(want["generation"], GENERATION, _name(want), "missing", why))
             elif want is not None and got is not None:
                 fields = [field for field in COMPARED if field in want]
                 apart = [field for field in fields if not _is_equal(field, want[field], got.get(field))]
@@ -745,13 +835,12 @@ def _owners_text(owners: Any, others: Any) -> str:
 
 
 def _why(found: Reproduction, field: str, want: Mapping[str, Any], got: Mapping[str, Any]) -> str:
-    if field == TOOK and got.get(TOOK) is not None:
-        beat = next((int(part.value) for part in found.parts if part.what == "heartbeat.interval.ms"), 3_000) / 1000
-        if abs(want[TOOK] - got[TOOK]) <= beat:
-            return f"less than a heartbeat interval, {beat:g} s: members learn of a rebalance by a heartbeat"
-    changed = next((each for each in found.unmatched if each.startswith(_ASSIGNORS_CHANGE)), "")
-    if changed and field in (OWNERS, "the generation") and want.get("assignor") != found.assignor:
-        return changed
+    beat = next((int(part.value) for part in found.parts if part.what == "heartbeat.interval.ms"), 3_000) / 1000
+    rule = f"less than a heartbeat interval, {beat:g} s: members learn of a rebalance by a heartbeat"
+    if field == TOOK and got.get(TOOK) is not None and abs(want[TOOK] - got[TOOK]) <= beat:
+        return rule
+    if field == GENERATION and want.get(TOOK, beat) < beat:
+        return f"its join phase took {want[TOOK]} s, {rule}"
     if field == "member" and want.get("cause") == got.get("cause"):
         return "several members act at once: chance decides which one is first"
     return ""
@@ -780,7 +869,6 @@ def _facts(row: StatedGeneration, host_of: Callable[[str], str | None]) -> dict[
         facts["members"] = row.members
     if row.empty is not None:
         facts["empty"] = True
-    facts["assignor"] = next((event.assignor for event in row.events if event.assignor), None)
     owners = {host_of(member): tuple(sorted(names)) for member, names in (row.assigned or {}).items()}
     if owners and None not in owners:
         facts[OWNERS] = owners
