@@ -29,13 +29,13 @@ from typing import Any
 import click
 import msgpack
 
+from kemu.emulator.control.controls import Controls
 from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.engine.world import Livelock, MachineBroke
-from kemu.emulator.injection.orders import Orders
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.plan.entries import entry_to_dict
 from kemu.emulator.replay import replay
-from kemu.emulator.runner import Run, run
+from kemu.emulator.runner import Run, controls_of, run
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_actions, with_values
 from kemu.emulator.scenario.json_schema import scenario_schema
 from kemu.emulator.scenario.presets import preset_names
@@ -308,6 +308,25 @@ def value_text(value: Any) -> str:
         return json.dumps(value)
 
 
+class _Answers:
+    """The answers to one order (``emulator.control.controls.Reply``)."""
+
+    is_open = True
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+
+    def put(self, line: bytes) -> bool:
+        self.lines.append(line)
+        return True
+
+    def stream(self) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
 class Fuzzer:
     """Makes inputs below a folder, and tries them."""
 
@@ -493,28 +512,27 @@ class Fuzzer:
             self._orders_left = ORDERS_PER_RUN
             self._begin_run(base)
         self._orders_left -= 1
-        answers: list[bytes] = []
-        self._orders.take(line.encode(errors="replace"), answers.append)
+        answers = _Answers()
+        self._controls.take(line.encode(errors="replace"), answers)
         world = self._run.world
         try:
             run_plain(world, world.now_us + ORDER_EVERY_US)
         except (MachineBroke, Livelock) as error:
             self._orders_left = 0
             raise AssertionError(f"after {line!r}") from error
-        (answer,) = map(json.loads, answers)
+        answer = json.loads(answers.lines[0])
         assert "a bug of kemu" not in answer.get("error", ""), f"{line!r}: {answer['error']}"
         if "error" in answer:
             raise BadInput(f"order: {answer['error']}")
 
     def _begin_run(self, base: Scenario) -> None:
         self._run = Run(base, seed=1, loop="bare")
-        self._orders = Orders(base, self._run.injector)
-        self._run.watch_also(self._orders)
+        self._controls = controls_of(self._run, None)
         self._run.begin()
 
     _orders_left = 0
     _run: Run
-    _orders: Orders
+    _controls: Controls
 
     def describe(self, draws: Random) -> None:
         """The output of Kafka's tools, damaged, for ``kemu import``."""
