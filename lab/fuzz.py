@@ -45,7 +45,7 @@ from kemu.emulator.text.kafka_keys import fields_of
 from kemu.emulator.text.tables import printable
 from kemu.emulator.text.toml_text import toml_text, toml_value
 from kemu.emulator.trace import traces
-from kemu.emulator.trace.blocks import HEAD_BYTES, blocks_of, first_block, write_block, write_magic
+from kemu.emulator.trace.blocks import HEAD_BYTES, TRACE_VERSION, blocks_of, first_block, write_block, write_magic
 from kemu.emulator.trace.index import INDEX, IndexBuilder, Window, windows_around
 from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, footer_payload, read_runs
 from kemu.protocol.assign.registry import ASSIGNORS
@@ -209,7 +209,7 @@ def _write_blocks(target: Path, blocks: list[list[Any]], *, keeps_digest: bool, 
             payload = b"".join(map(msgpack.packb, rows))
             if kind == INDEX:
                 with suppress(struct.error, TypeError):  # changed numbers that no index holds
-                    payload = payload if made is None or keeps_index else made.payload()
+                    payload = payload if made is None or keeps_index else made.payload(TRACE_VERSION)
                 index, index_at = payload, offset
             elif kind == FOOTER and len(rows[0]) > 6:
                 footer = rows[0][1:7]

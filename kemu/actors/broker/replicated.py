@@ -143,15 +143,7 @@ class ReplicatedBroker(Machine):
         )
         self.injections = Injections(self)
         self.answers = ClusterAnswers(self, self.injections, versions, node_id, life)
-        self._configs = ConfigAnswers(
-            self,
-            self.injections,
-            node_id,
-            start=(config, replication, control),
-            settings=manager.settings,
-            own=manager.own_settings,
-            knows=lambda topic: topic in self.answers.topics,
-        )
+        self._configs = self._config_answers(config, replication, control)
         self._connections = connections = Connections(self, self._receive)
         calls = ProduceCalls(self, connections)
         sessions = FetchSessions(self, config.max_incremental_fetch_session_cache_slots, life)
@@ -195,6 +187,19 @@ class ReplicatedBroker(Machine):
         if makes_offsets_topic:
             self.answers.no_offsets_topic = OffsetsTopic(self, client, self._control, config, replication).create
         self._numbered_timers, self._received = self._timers_with_numbers(), self._requests()
+
+    def _config_answers(
+        self, config: BrokerConfig, replication: ReplicaConfig, control: ControllerConfig
+    ) -> ConfigAnswers:
+        return ConfigAnswers(
+            self,
+            self.injections,
+            self.node_id,
+            start=(config, replication, control),
+            settings=self.manager.settings,
+            own=self.manager.own_settings,
+            knows=lambda topic: topic in self.answers.topics,
+        )
 
     def _isr_writer_of(self, store: ActorName, control: ControllerConfig, draws: Draws) -> IsrWriter:
         """The sender of ISR changes, chosen by the rules."""

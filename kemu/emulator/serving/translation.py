@@ -116,10 +116,10 @@ def ineffective(request: control.CreateTopics) -> list[str]:
 
 
 def _controller(known: int, live: Sequence[int], offered: Container[int]) -> int:
-    """The node id of the controller for a real client; any live broker without replication, because clients wait for a
-    controller before they learn that it offers no API for them.
+    """The node id of the controller for a real client; without replication, a live broker.
 
-    Source: ``KRaftMetadataCache.getRandomAliveBrokerId`` (3.4) tells a broker in place of the controller, too.
+    A client waits for a controller before it learns that no broker offers the API. Source:
+    ``KRaftMetadataCache.getRandomAliveBrokerId`` (3.4) is a broker in place of the controller, too.
     """
     has_controller = SPECS[control.CreateTopics].api_key in offered
     return known if has_controller or not live else live[0]
