@@ -12,7 +12,7 @@ from kemu.actors.broker.partition_log import PartitionLog
 from kemu.actors.broker.replica_log import JOURNALS
 from kemu.actors.clients.admin import Admin
 from kemu.actors.clients.producer import Producer
-from kemu.actors.clients.real_client import RealClient
+from kemu.actors.clients.real_client import ClientMemory, RealClient
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
 from kemu.actors.machine import Machine, Record
@@ -56,8 +56,8 @@ KEYS_OF_DRAWS: Mapping[DrawName, str] = {
 """Draw -> the broker's key that replaces the draw if the scenario sets the key."""
 
 
-def _real_client(host: str, life: int) -> RealClient:
-    return RealClient(host)
+def _real_client(host: str, memory: ClientMemory, life: int) -> RealClient:
+    return RealClient(host, memory)
 
 
 class Cluster(ABC):
@@ -131,7 +131,7 @@ class Cluster(ABC):
             self.world.add_host(host, {host: self._producer_factory(host, topic)})
         self.world.add_host(ADMIN, {ADMIN: self._admin})
         for host in self.scenario.clients.hosts():
-            self.world.add_host(host, {host: partial(_real_client, host)})
+            self.world.add_host(host, {host: partial(_real_client, host, ClientMemory())})
         self._weigh()
         self.world.logs_found = self._logs_found
         for host, log, records in self._initial_logs():

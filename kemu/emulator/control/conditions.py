@@ -31,7 +31,7 @@ NONE = "none"
 
 FIELDS: Mapping[str, Sequence[str]] = {
     "group": ("state", "members", "generation", "lag", "coordinator"),
-    "partition": ("leader", "isr", "epoch", "end"),
+    "partition": ("leader", "isr", "epoch", "start", "end"),
     "broker": ("state", "life"),
     "host": ("state", "life"),
     "client": ("state", "connections", "life"),

@@ -12,6 +12,8 @@ import attrs
 from kemu.emulator.control.conditions import refused
 from kemu.emulator.facts import MemberHostAdded, Seen
 from kemu.emulator.injection.injector import Injector
+from kemu.emulator.plan.action import keys_of
+from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.plan.entries import At, Trigger, When
 from kemu.emulator.scenario.files import set_only_group
 from kemu.emulator.scenario.reading import scenario_from_dict
@@ -46,8 +48,10 @@ class Orders:
         Raises:
             ScenarioError: the order is wrong, or has no effect. The order is not answered.
         """
+        kind = ACTIONS.get(str(row.get("do")))
+        own = () if kind is None else tuple(key.key for key in keys_of(kind.cls))
         for key in ("at", "when", "after", "jitter"):
-            if key in row:
+            if key in row and key not in own:
                 raise refused(f'"{key}" is not for orders: they are carried out now')
         world = self.injector.world
         scenario = self._with({"at": duration_text(world.now_us), **row})

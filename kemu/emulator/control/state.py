@@ -151,7 +151,7 @@ class LiveState:
         return {f"{topic}-{number}": self.partition((topic, number)) for number in self._numbers(topic)}
 
     def partition(self, at: TopicPartition) -> dict[str, Any]:
-        """Leader (None without a leader), epoch, ISR and replicas of a partition, and the end that readers learn."""
+        """Leader (None without a leader), epoch, ISR and replicas of a partition, and the start and end of its log."""
         panel, state = self._panel, self._panel.states.get(at)
         leader, epoch, isr, replicas = "", -1, list[str](), list[str]()
         if state is not None:
@@ -167,6 +167,7 @@ class LiveState:
             "epoch": epoch,
             "isr": isr,
             "replicas": replicas,
+            "start": panel.logs.of(at).records.start,
             "end": panel.readable.end(at),
         }
 

@@ -149,6 +149,14 @@ def test_a_wait_for_a_trigger_begins_now() -> None:
     assert vain["error"] == 'not within 1s: {"noted": "GroupBecame", "new": "Stable"}'
 
 
+def test_an_order_may_have_a_key_of_its_action_that_other_entries_have_for_their_time() -> None:
+    """The jitter of "slow" belongs to the link."""
+    _, (slow, crash) = answers((5, "slow sender=c1 add=5ms jitter=2ms for=1s"), (5, "crash host=c1 jitter=2ms"))
+
+    assert "done" in slow.row
+    assert crash.row["error"] == '"jitter" is not for orders: they are carried out now'
+
+
 def test_lag_counts_records_behind_the_commits() -> None:
     """Without a commit, all records of a partition count. The group has read everything after its end of work."""
     _, (before, paused, behind, caught_up) = answers(

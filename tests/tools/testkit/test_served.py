@@ -84,7 +84,7 @@ def test_an_order_that_is_wrong_or_has_no_effect_is_refused(kemu_serve: Serve) -
 
 def test_the_state_of_a_cluster_is_read_at_any_time(kemu_serve: Serve) -> None:
     cluster = kemu_serve(CLUSTER)
-    assert cluster.wait("leader orders-0 b0") == "partition orders-0: leader b0, isr 1, epoch 0, end 0"
+    assert cluster.wait("leader orders-0 b0") == "partition orders-0: leader b0, isr 1, epoch 0, start 0, end 0"
     assert cluster.leader("orders-0") == "b0"
     events = cluster.events("HostDown")
     assert cluster.do("crash", host="b0", mode="process", for_="1s")
