@@ -22,6 +22,8 @@ from kemu.protocol.wire.schema import SPECS
 
 MOST_OFFSETS = 1_000
 """Largest number of remembered offsets of a partition; the oldest is forgotten."""
+_LAST_FETCHED_SINCE = 12
+"""The first version of Fetch with the field ``last_fetched_epoch``."""
 _NONE = ErrorCode.NONE
 
 
@@ -70,8 +72,9 @@ class Counterparts:
         self._coordinators: dict[str, tuple[str, str]] = {}
         """Group -> (recorded coordinator, coordinator in this run)."""
         self._leaders: dict[TopicPartition, tuple[str, str]] = {}
-        self._strangers: dict[str, tuple[str, ...]] = {}
-        """Group -> members of the leader's last list that the recorded list lacks."""
+        self._other_lists: dict[str, str] = {}
+        """Group -> why the leader's recorded assignment does not fit the last generation."""
+        self._protocols: dict[tuple[str, str | None], str | None] = {}
         self._versions: dict[str, Mapping[int, int]] = {}
         self.known_brokers = self._brokers
         """The brokers of the last metadata."""
@@ -91,7 +94,7 @@ class Counterparts:
             name = ROWS[type(request)]
             by_leader = self._by_leader(step, getattr(request, name))
             if len(by_leader) > 1:
-                return [self._out(at, step, evolve(request, **{name: tuple(rows)})) for at, rows in by_leader.items()]
+                return [self._out(at, step, _with(request, **{name: tuple(rows)})) for at, rows in by_leader.items()]
             to = next(iter(by_leader), to)
         elif is_coordinator(to):
             then, now = self._coordinators.get(getattr(request, "group", ""), ("", ""))
@@ -106,6 +109,8 @@ class Counterparts:
         spec = SPECS[type(request)]
         version = min(step.version, self._versions.get(host_of(to), {}).get(spec.api_key, step.version))
         built = built_for(request, version)
+        if isinstance(built, data.Fetch) and version < _LAST_FETCHED_SINCE:
+            built = _with(built, partitions=tuple([_with(row, last_fetched_epoch=-1) for row in built.partitions]))
         try:
             if built is None:
                 raise Departed(f"{host_of(to)} supports no equivalent version of {spec.name} v{step.version}")
@@ -118,38 +123,38 @@ class Counterparts:
         request = step.request
         match request:
             case group.SyncGroup():
-                strangers = self._strangers.get(request.group, ()) if request.assignments else ()
-                if strangers:
-                    raise Departed(f"the leader had not {', '.join(strangers)} as a member of its group")
-                rows = tuple([evolve(row, member_id=self._known_member(row.member_id)) for row in request.assignments])
-                return evolve(request, assignments=rows, **self._membership(request))
+                if request.group in self._other_lists:
+                    raise Departed(self._other_lists[request.group])
+                name = self._protocols.get((request.group, request.protocol_name), request.protocol_name)
+                rows = tuple([_with(row, member_id=self._member(row.member_id)) for row in request.assignments])
+                return _with(request, assignments=rows, protocol_name=name, **self._membership(request))
             case group.JoinGroup():
-                return evolve(request, member_id=self._member(request.member_id))
+                return _with(request, member_id=self._member(request.member_id))
             case group.LeaveGroup():
-                members = tuple([evolve(row, member_id=self._member(row.member_id)) for row in request.members])
-                return evolve(request, member_id=self._member(request.member_id), members=members)
+                members = tuple([_with(row, member_id=self._member(row.member_id)) for row in request.members])
+                return _with(request, member_id=self._member(request.member_id), members=members)
             case group.Heartbeat():
-                return evolve(request, **self._membership(request))
+                return _with(request, **self._membership(request))
             case group.OffsetCommit():
                 offsets = tuple([self._commit(row) for row in request.offsets])
-                return evolve(request, offsets=offsets, **self._membership(request))
+                return _with(request, offsets=offsets, **self._membership(request))
             case data.InitProducerId(producer_id=old, producer_epoch=epoch):
-                return evolve(
+                return _with(
                     request, producer_id=self._producers.get(old, old), producer_epoch=self._producer_epoch(old, epoch)
                 )
             case data.Produce():
-                return evolve(request, batches=tuple(map(self._batch, request.batches)))
+                return _with(request, batches=tuple(map(self._batch, request.batches)))
             case data.ListOffsets():
-                return evolve(
+                return _with(
                     request,
-                    questions=tuple([evolve(row, current_leader_epoch=self._epoch(row)) for row in request.questions]),
+                    questions=tuple([_with(row, current_leader_epoch=self._epoch(row)) for row in request.questions]),
                 )
             case control.OffsetForLeaderEpoch():
                 questions = [
-                    evolve(row, current_leader_epoch=self._epoch(row), leader_epoch=self._epoch(row, row.leader_epoch))
+                    _with(row, current_leader_epoch=self._epoch(row), leader_epoch=self._epoch(row, row.leader_epoch))
                     for row in request.questions
                 ]
-                return evolve(request, questions=tuple(questions))
+                return _with(request, questions=tuple(questions))
             case _:
                 return request
 
@@ -160,19 +165,14 @@ class Counterparts:
     def _member(self, old: str) -> str:
         return self._members.get(old, old)
 
-    def _known_member(self, old: str) -> str:
-        if old not in self._members:
-            raise Departed(f"the leader assigned partitions to {old}, and the group has no such member now")
-        return self._members[old]
-
     def _commit(self, row: Any) -> Any:
         at = (row.topic, row.partition)
-        return evolve(row, offset=self._offset(at, row.offset), leader_epoch=self._epoch(row, row.leader_epoch))
+        return _with(row, offset=self._offset(at, row.offset), leader_epoch=self._epoch(row, row.leader_epoch))
 
     def _batch(self, batch: Any) -> Any:
         old = batch.producer_id
         epoch = self._producer_epoch(old, batch.producer_epoch)
-        return evolve(batch, producer_id=self._producers.get(old, old), producer_epoch=epoch)
+        return _with(batch, producer_id=self._producers.get(old, old), producer_epoch=epoch)
 
     def _producer_epoch(self, producer_id: int, old: int) -> int:
         return self._producer_epochs.get((producer_id, old), old)
@@ -208,7 +208,7 @@ class Counterparts:
         for at in request.forgotten:
             session.rows.pop(at, None)
         now = [
-            evolve(
+            _with(
                 row,
                 fetch_offset=self._offset((row.topic, row.partition), row.fetch_offset),
                 current_leader_epoch=self._epoch(row),
@@ -220,14 +220,14 @@ class Counterparts:
         to = next(iter(by_leader))
         if len(by_leader) == 1 and session.id and request.session_epoch > 0 and to == session.broker:
             rows = [row for row in now if _changed(row, listed, before)]
-            message = evolve(request, session_id=session.id, session_epoch=session.epoch, partitions=tuple(rows))
+            message = _with(request, session_id=session.id, session_epoch=session.epoch, partitions=tuple(rows))
             session.epoch += 1
             return [self._out(to, step, message)]
         is_new = len(by_leader) == 1 and request.session_epoch == 0
         session.broker, session.id = to, NO_FETCH_SESSION
         without: dict[str, Any] = {"session_id": NO_FETCH_SESSION, "forgotten": ()}
         without["session_epoch"] = 0 if is_new else FINAL_EPOCH
-        return [self._out(at, step, evolve(request, **without, partitions=tuple(by_leader[at]))) for at in by_leader]
+        return [self._out(at, step, _with(request, **without, partitions=tuple(by_leader[at]))) for at in by_leader]
 
     def _fetched(self, step: ScriptAsks, then: Any, now: Any) -> None:
         session = self._sessions.setdefault(step.connection, _Session())
@@ -278,7 +278,9 @@ class Counterparts:
 
     def _joined(self, of: str, then: Any, now: Any) -> None:
         self._generations[of, then.generation] = now.generation
+        self._protocols[of, then.protocol_name] = now.protocol_name
         self._members[then.member_id] = now.member_id
+        self._other_lists.pop(of, None)
         rest_then = [row for row in then.members if row.member_id != then.member_id]
         rest_now = [row for row in now.members if row.member_id != now.member_id]
         for is_same in (_same_id, _same_instance, _same_client, _any):
@@ -288,9 +290,11 @@ class Counterparts:
                     self._members[old.member_id] = new.member_id
                     rest_then.remove(old)
                     rest_now.remove(new)
-        for old in rest_then:
-            self._members.pop(old.member_id, None)
-        self._strangers[of] = tuple([row.member_id for row in rest_now])
+        if now.members and not then.members:
+            self._other_lists[of] = "this member leads the group now, and the recording has no assignment of it"
+        elif now.members and (rest_then or rest_now):
+            counts = f"{len(then.members)} members, now {len(now.members)}"
+            self._other_lists[of] = f"the leader assigned partitions to {counts}"
 
     def _described(self, then: Any, now: Any) -> None:
         self.known_brokers = tuple([broker_host(row.node_id) for row in now.brokers]) or self._brokers
@@ -312,6 +316,10 @@ class Counterparts:
             if new is not None and row.offset >= 0 <= new.offset:
                 self._read_to((row.topic, row.partition), row.offset, new.offset)
 
+    def renamed(self, old: str, new: str) -> None:
+        """A member has this id now; "": none."""
+        self._members[old] = new
+
     # --- lookups of this run ---------------------------------------------------------------------------------------
 
     def found_coordinator(self, of: str, step: ScriptAsks, host: ActorName) -> None:
@@ -330,13 +338,18 @@ class Counterparts:
                     self._leader_epochs[*at, old] = row.leader_epoch
 
 
+def _with(message: Any, **changes: Any) -> Any:
+    """A message with other values; mypy does not know that messages are attrs classes."""
+    return evolve(message, **changes)
+
+
 def merged(answers: Sequence[Any]) -> Any:
     """The answers of several leaders to the parts of one request, as one answer."""
     first = answers[0]
     if len(answers) == 1:
         return first
     name = REPLY_ROWS[type(first)]
-    return evolve(first, **{name: tuple([row for answer in answers for row in getattr(answer, name)])})
+    return _with(first, **{name: tuple([row for answer in answers for row in getattr(answer, name)])})
 
 
 def _host(node: int) -> str:

@@ -12,6 +12,7 @@ by the same time; after a late answer to one of the four, only the later request
 
 - NOT_COORDINATOR and errors about leaders, and requests whose connection broke or that got no answer within
   ``ANSWERED_WITHIN_US``: the client looks up the coordinator or the leaders, and sends the request again.
+- A JoinGroup with UNKNOWN_MEMBER_ID is repeated, and gets a new member id.
 - A Heartbeat that does not report the recorded rebalance is repeated until it does.
 - The client goes on if the recorded error is gone, and after REBALANCE_IN_PROGRESS on Heartbeat and OffsetCommit.
 - Any other error ends the script: the client closes its connections, as if its process had ended.
@@ -68,6 +69,8 @@ _MOVED = (
     _E.REQUEST_TIMED_OUT, _E.UNKNOWN_TOPIC_OR_PARTITION, _E.FETCH_SESSION_ID_NOT_FOUND, _E.INVALID_FETCH_SESSION_EPOCH,
 )  # fmt: skip
 """Errors after which a client looks up where to send the request."""
+_NEW_ID = (_E.UNKNOWN_MEMBER_ID, _E.MEMBER_ID_REQUIRED)
+"""Errors after which a member joins with the member id of the answer; "" asks for a new one."""
 _ABOUT_CLUSTER = (
     data.Metadata, ApiVersions, group.DescribeGroups, group.ListGroups, group.DeleteGroups, group.OffsetDelete
 )  # fmt: skip
@@ -364,6 +367,9 @@ class ScriptedClient(RealClient):
         whole = merged([each for _, each in attempt.answers])
         verdict, then, now = compared(step.request, step.answer, whole)
         if verdict in (REPEATS, LOOKS_UP):
+            if isinstance(whole, group.JoinGroupReply) and verdict == REPEATS:
+                is_known = whole.error is not _E.UNKNOWN_MEMBER_ID
+                self._talk.counterparts.renamed(step.request.member_id, whole.member_id if is_known else "")
             self._failed(line, attempt, then, now, verdict)
             return
         if verdict != SAME:
@@ -516,6 +522,8 @@ def _verdict(request: Any, then: ErrorCode, now: ErrorCode) -> str:
         return GOES_ON
     if now in _MOVED:
         return LOOKS_UP
+    if isinstance(request, group.JoinGroup) and request.member_id and now in _NEW_ID:
+        return REPEATS
     if now is _E.NONE:
         return REPEATS if isinstance(request, group.Heartbeat) and then is _E.REBALANCE_IN_PROGRESS else GOES_ON
     if now is _E.REBALANCE_IN_PROGRESS and isinstance(request, group.Heartbeat | group.OffsetCommit):

@@ -118,6 +118,8 @@ class Cluster(ABC):
         """Broker -> draws for the broker's appends to group logs; empty if the time of appends is not drawn."""
         self._client_of: dict[str, str] = {}
         """Member id -> client id."""
+        self._talks: Mapping[str, Conversation] = {}
+        """Host of a scripted client -> the state of its script."""
         self._scripted: dict[str, str] = {}
         """Connection of a scripted client -> client id."""
         world.started = self._host_started
@@ -137,7 +139,8 @@ class Cluster(ABC):
         for host, topic in self.scenario.producer_names():
             self.world.add_host(host, {host: self._producer_factory(host, topic)})
         self.world.add_host(ADMIN, {ADMIN: self._admin})
-        talks = {host: Conversation(script, self.brokers) for host, script in self.scenario.clients.scripts().items()}
+        scripts = self.scenario.clients.scripts()
+        self._talks = talks = {host: Conversation(script, self.brokers) for host, script in scripts.items()}
         for host in self.scenario.clients.hosts():
             make = partial(_scripted_client, host, talks[host]) if host in talks else partial(_real_client, host)
             self.world.add_host(host, {host: make})
@@ -288,14 +291,15 @@ class Cluster(ABC):
         return kind in (MemberAdded, LeaderElected, *TaskCounts.SEEN) or self._warm_up.wants(kind)
 
     def see(self, seen: Seen) -> None:
-        """Note a changed leader of a group, a task, or progress of the warm-up."""
+        """Note a changed leader of a group, a task, a scripted client's connection, or progress of the warm-up."""
         fact = seen.fact
-        self._warm_up.see(fact)
         if type(fact) is ClientConnected:
             self._scripted[seen.actor] = fact.client_id
             for name in self.brokers:
                 self._name_client(name, seen.actor)
-        elif type(fact) is MemberAdded:
+            return
+        self._warm_up.see(fact)
+        if type(fact) is MemberAdded:
             self._client_of[fact.member_id] = fact.client_id
         elif type(fact) is LeaderElected and fact.group in self.members.groups:
             self.members.groups[fact.group].leader = host_of(self._client_of.get(fact.member_id, ""))
@@ -337,6 +341,11 @@ class Cluster(ABC):
     def starting(self) -> bool:
         """Whether a process is starting, or an initial member has not started yet."""
         return bool(self._starting) or self.world.now_us < self._last_start_us
+
+    @property
+    def talking(self) -> bool:
+        """Whether a scripted client has steps left."""
+        return any(talk.left for talk in self._talks.values())
 
     def _start_us(self, host: Host) -> int:
         """Return the time from the order to start a host until the first action of its process, in us."""
