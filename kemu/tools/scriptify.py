@@ -10,6 +10,7 @@ from attrs import evolve
 from kemu.actors.clients.script import Script, ScriptAsks, ScriptCloses, ScriptOpens, ScriptStep
 from kemu.actors.machine import Received, Send, Told
 from kemu.emulator.facts import OrderGiven
+from kemu.emulator.plan.entries import At
 from kemu.emulator.replay import scenario_of
 from kemu.emulator.scenario.clients import GUEST
 from kemu.emulator.scenario.files import with_entries
@@ -37,6 +38,8 @@ class Scripted:
     unanswered: Mapping[str, int]
     connections: Mapping[str, int]
     orders: int
+    dropped: int
+    """Number of entries of the plan whose time is after the end of the trace."""
     torn: str
 
 
@@ -124,11 +127,13 @@ def scriptified(trace: Trace, name: str) -> Scripted:
         raise BadInput(f"{trace.path}: no real client sent a request; kemu serve --trace FILE records real clients")
     guests = [int(client.removeprefix(GUEST)) for client in scripts if client.startswith(GUEST)]
     clients = evolve(scenario.clients, guests=max(guests, default=0), script=script_lines(scripts))
+    plan = [each for each in scenario.plan if not isinstance(each, At) or each.at_us <= reading.last_us]
     scenario = evolve(
         scenario,
         name=name,
         summary="",
         clients=clients,
+        plan=tuple(plan),
         seed=trace.header.seed,
         profile=trace.header.profile,
         duration_us=-(-reading.last_us // 1_000) * 1_000,
@@ -142,6 +147,7 @@ def scriptified(trace: Trace, name: str) -> Scripted:
             client: sum(1 for step in each if isinstance(step, ScriptOpens)) for client, each in scripts.items()
         },
         orders=len(reading.orders),
+        dropped=len(trace.header.plan) - len(plan),
         torn=reading.torn,
     )
 

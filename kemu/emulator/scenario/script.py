@@ -73,9 +73,7 @@ def _exactly(kind: type) -> Callable[[Any, Any], Any]:
 
 def script_lines(scripts: Mapping[str, Script]) -> tuple[str, ...]:
     """The lines of the scripts of clients, by client, in the order of their times."""
-    rows = [
-        (step.at_us, index, client, step) for client, script in scripts.items() for index, step in enumerate(script)
-    ]
+    rows = [(step.at_us, client, step) for client, script in scripts.items() for step in script]
     rows.sort(key=lambda row: row[0])
     before: dict[str, dict[str, Any]] = {}
     return tuple([json.dumps(_row(client, step, before)) for _, client, step in rows])

@@ -52,6 +52,8 @@ def summary(made: Scripted) -> list[str]:
         )
     if made.orders:
         lines.append(f"{made.orders} orders became entries of the plan")
+    if made.dropped:
+        lines.append(f"{made.dropped} entries of the plan are after the end of the trace, and left out")
     if made.torn:
         lines.append(f"the trace is {made.torn}")
     return lines
