@@ -1,8 +1,8 @@
 """Values of a recorded run and their counterparts in this run, for a scripted client.
 
-Each recorded answer is compared with the answer that the client receives in its place, field by field: member ids,
-generations, producer ids and epochs, offsets, leader epochs, fetch sessions, coordinators and leaders. Requests of the
-recording get the counterparts in place of the recorded values.
+Each recorded answer is compared with the answer that the client receives in its place, field by field. The compared
+fields are member ids, generations, producer ids and epochs, offsets, leader epochs, fetch sessions, coordinators and
+leaders. Requests of the recording get the counterparts in place of the recorded values.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,18 +3,18 @@
 The machine opens the connections and sends the requests of its script, with the values of this run
 (``counterparts``). It reports about its group members as the real client did (``real_client``).
 
-**Time.** A request is sent at its recorded time, but not before the answers that preceded it in the recording: all
-answers of its connection, and all answers of the client except answers to Fetch, Produce, Heartbeat and OffsetCommit.
-If such an answer comes more than ``ON_TIME_US`` after its recorded time, the later requests of the client are delayed
-by the same time; after a late answer to one of the four, only the later requests of its connection.
+**Time.** A request is sent at its recorded time, but not before the answers that preceded it in the recording. These
+are the answers of its connection, and the answers of the client's other connections except answers to Fetch, Produce,
+Heartbeat and OffsetCommit. An answer that comes more than ``ON_TIME_US`` after its recorded time delays the later
+requests of the client by the same time. A late answer to one of the four delays only its connection.
 
 **Departures.** If an answer has another error than in the recording, ``_verdict`` decides:
 
-- NOT_COORDINATOR and errors about leaders, and requests whose connection broke or that got no answer within
-  ``ANSWERED_WITHIN_US``: the client looks up the coordinator or the leaders, and sends the request again.
+- After NOT_COORDINATOR and errors about leaders, the client looks up the coordinator or the leaders, and sends the
+  request again. So does a client whose connection broke, or that got no answer within ``ANSWERED_WITHIN_US``.
 - A JoinGroup with UNKNOWN_MEMBER_ID is repeated, and gets a new member id.
 - A Heartbeat that does not report the recorded rebalance is repeated until it does.
-- The client goes on if the recorded error is gone, and after REBALANCE_IN_PROGRESS on Heartbeat and OffsetCommit.
+- If the recorded error is gone, the client continues, as after REBALANCE_IN_PROGRESS on Heartbeat and OffsetCommit.
 - Any other error ends the script: the client closes its connections, as if its process had ended.
 
 Lookups and repetitions of one request end the script after ``FOLLOWED_FOR_US``.
@@ -58,8 +58,8 @@ FOLLOWED_FOR_US = 60_000_000
 """Longest time of attempts for one request (``default.api.timeout.ms``)."""
 
 SEND, AGAIN, OVERDUE = "script", "again", "overdue"
-SAME, GOES_ON, REPEATS, LOOKS_UP, STOPS = "", "goes on", "repeats", "looks up", "stops"
-_ORDER = (SAME, GOES_ON, REPEATS, LOOKS_UP, STOPS)
+SAME, CONTINUES, REPEATS, LOOKS_UP, STOPS = "", "continues", "repeats", "looks up", "stops"
+_ORDER = (SAME, CONTINUES, REPEATS, LOOKS_UP, STOPS)
 _NO_ANSWER = "no answer"
 _E = ErrorCode
 _MOVED = (
@@ -112,7 +112,7 @@ class _Line:
         """Time of the first failure of the oldest failed request; -1 without a failed request."""
 
 
-class Conversation:
+class ScriptState:
     """The state of a script. It outlives the lives of the client's host, because the process of a real client is
     outside of the emulation.
 
@@ -215,7 +215,7 @@ class ScriptedConnection(RealConnection):
 class ScriptedClient(RealClient):
     """The machine of a scripted client's host."""
 
-    def __init__(self, name: ActorName, talk: Conversation) -> None:
+    def __init__(self, name: ActorName, talk: ScriptState) -> None:
         super().__init__(name)
         self._talk = talk
         self.news: deque[tuple[Callable[[Any], None], Any]] = deque()
@@ -229,7 +229,7 @@ class ScriptedClient(RealClient):
         """Repeat the script."""
         match event:
             case Told(command=Start()):
-                self._go_on()
+                self._begin()
             case TimerFired(key=(kind, connection)) if kind in (SEND, AGAIN, OVERDUE):
                 line = self._talk.lines.get(connection)
                 if line is not None:
@@ -240,7 +240,7 @@ class ScriptedClient(RealClient):
             answered, answer = self.news.popleft()
             answered(answer)
 
-    def _go_on(self) -> None:
+    def _begin(self) -> None:
         """Begin; after the end of an earlier life, open the connections again, and repeat unanswered requests."""
         for line in self._talk.lines.values():
             line.due_us = line.overdue_us = -1
@@ -354,7 +354,7 @@ class ScriptedClient(RealClient):
         if answer is None:
             del line.waiting[number]
             if isinstance(step.request, ApiVersions):
-                self._departs(line, step, "", _NO_ANSWER, GOES_ON)
+                self._departs(line, step, "", _NO_ANSWER, CONTINUES)
                 self._settle(line, number)
             else:
                 self._failed(line, attempt, "", _NO_ANSWER, LOOKS_UP)
@@ -402,7 +402,7 @@ class ScriptedClient(RealClient):
         self._advance_all()
 
     def _departs(self, line: _Line, step: ScriptAsks, then: str, now: str, verdict: str) -> None:
-        """Report a departure from the recording; end the script if it cannot go on."""
+        """Report a departure from the recording; end the script if it cannot continue."""
         talk = self._talk
         talk.departures += 1
         fact = ScriptDeparted(
@@ -502,7 +502,7 @@ class ScriptedClient(RealClient):
 
 
 def compared(request: Any, then: Any, now: Any) -> tuple[str, str, str]:
-    """What a scripted client does after an answer, and the recorded and the present error; SAME without a difference.
+    """The consequence of an answer (SAME without a difference), the recorded error and the present error.
 
     If several rows differ, the row with the gravest consequence decides.
     """
@@ -519,13 +519,13 @@ def compared(request: Any, then: Any, now: Any) -> tuple[str, str, str]:
 
 def _verdict(request: Any, then: ErrorCode, now: ErrorCode) -> str:
     if isinstance(request, _ABOUT_CLUSTER):
-        return GOES_ON
+        return CONTINUES
     if now in _MOVED:
         return LOOKS_UP
     if isinstance(request, group.JoinGroup) and request.member_id and now in _NEW_ID:
         return REPEATS
     if now is _E.NONE:
-        return REPEATS if isinstance(request, group.Heartbeat) and then is _E.REBALANCE_IN_PROGRESS else GOES_ON
+        return REPEATS if isinstance(request, group.Heartbeat) and then is _E.REBALANCE_IN_PROGRESS else CONTINUES
     if now is _E.REBALANCE_IN_PROGRESS and isinstance(request, group.Heartbeat | group.OffsetCommit):
-        return GOES_ON
-    return GOES_ON if now is _E.DUPLICATE_SEQUENCE_NUMBER else STOPS
+        return CONTINUES
+    return CONTINUES if now is _E.DUPLICATE_SEQUENCE_NUMBER else STOPS

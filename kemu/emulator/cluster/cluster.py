@@ -13,7 +13,7 @@ from kemu.actors.broker.replica_log import JOURNALS
 from kemu.actors.clients.admin import Admin
 from kemu.actors.clients.producer import Producer
 from kemu.actors.clients.real_client import RealClient
-from kemu.actors.clients.scripted_client import Conversation, ScriptedClient
+from kemu.actors.clients.scripted_client import ScriptedClient, ScriptState
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
 from kemu.actors.machine import Machine, Record
@@ -61,7 +61,7 @@ def _real_client(host: str, life: int) -> RealClient:
     return RealClient(host)
 
 
-def _scripted_client(host: str, talk: Conversation, life: int) -> ScriptedClient:
+def _scripted_client(host: str, talk: ScriptState, life: int) -> ScriptedClient:
     return ScriptedClient(host, talk)
 
 
@@ -118,7 +118,7 @@ class Cluster(ABC):
         """Broker -> draws for the broker's appends to group logs; empty if the time of appends is not drawn."""
         self._client_of: dict[str, str] = {}
         """Member id -> client id."""
-        self._talks: Mapping[str, Conversation] = {}
+        self._talks: Mapping[str, ScriptState] = {}
         """Host of a scripted client -> the state of its script."""
         self._scripted: dict[str, str] = {}
         """Connection of a scripted client -> client id."""
@@ -140,7 +140,7 @@ class Cluster(ABC):
             self.world.add_host(host, {host: self._producer_factory(host, topic)})
         self.world.add_host(ADMIN, {ADMIN: self._admin})
         scripts = self.scenario.clients.scripts()
-        self._talks = talks = {host: Conversation(script, self.brokers) for host, script in scripts.items()}
+        self._talks = talks = {host: ScriptState(script, self.brokers) for host, script in scripts.items()}
         for host in self.scenario.clients.hosts():
             make = partial(_scripted_client, host, talks[host]) if host in talks else partial(_real_client, host)
             self.world.add_host(host, {host: make})

@@ -8,15 +8,15 @@ from kemu.actors.clients.script import ScriptAsks, ScriptCloses, ScriptOpens
 from kemu.actors.clients.scripted_client import (
     AGAIN_US,
     ANSWERED_WITHIN_US,
+    CONTINUES,
     FOLLOWED_FOR_US,
-    GOES_ON,
     LOOKS_UP,
     ON_TIME_US,
     REPEATS,
     SAME,
     STOPS,
-    Conversation,
     ScriptedClient,
+    ScriptState,
     compared,
 )
 from kemu.actors.machine import Hangup, LinkDown, Note, Received, Send, StartTimer, StopTimer, TimerFired, Told
@@ -70,7 +70,7 @@ class _Stage:
     """A client with its script: ``now`` moves on; timers fire; the test answers the requests."""
 
     def __init__(self, *steps: Any) -> None:
-        self.talk = Conversation(tuple(steps), (B0, B1))
+        self.talk = ScriptState(tuple(steps), (B0, B1))
         self.client = ScriptedClient("x-app", self.talk)
         self.now_us = 0
         self.timers: dict[tuple[str, ...], int] = {}
@@ -255,7 +255,7 @@ def test_a_leader_of_another_group_stops(recorded: tuple[str, ...], now: tuple[s
 
 
 def test_offsets_follow_what_this_run_has_returned() -> None:
-    """The recorded fetch returned 10 records, now 4: the next fetch and the commit go on at 4."""
+    """The recorded fetch returned 10 records, now 4: the next fetch and the commit continue at 4."""
 
     def fetch(at_ms: int, offset: int) -> ScriptAsks:
         row = FetchPartition(topic="t", partition=0, fetch_offset=offset)
@@ -447,8 +447,8 @@ BEAT = Heartbeat(group=G, generation=1, member_id="m")
     ("request_", "then", "now", "verdict"),
     [
         (BEAT, NONE, NONE, SAME),
-        (BEAT, NONE, ErrorCode.REBALANCE_IN_PROGRESS, GOES_ON),
-        (BEAT, ErrorCode.NOT_COORDINATOR, NONE, GOES_ON),
+        (BEAT, NONE, ErrorCode.REBALANCE_IN_PROGRESS, CONTINUES),
+        (BEAT, ErrorCode.NOT_COORDINATOR, NONE, CONTINUES),
         (BEAT, ErrorCode.REBALANCE_IN_PROGRESS, NONE, REPEATS),
         (BEAT, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, LOOKS_UP),
         (BEAT, NONE, ErrorCode.ILLEGAL_GENERATION, STOPS),
