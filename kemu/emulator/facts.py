@@ -338,6 +338,13 @@ class FaultApplied:
 
 
 @value
+class OrderGiven:
+    """Code outside of the plan carried out an action now. ``entry``: the action as an entry of a plan, in JSON."""
+
+    entry: str
+
+
+@value
 class FaultEnded:
     """A lasting fault ended."""
 

@@ -358,8 +358,8 @@ class Run:
 
     @property
     def well(self) -> bool:
-        """Whether no checker waits for recovery, and no host is starting."""
-        return self.judging.recovered and not self.cluster.starting
+        """Whether no checker waits for recovery, no host is starting, and all scripts of clients have ended."""
+        return self.judging.recovered and not self.cluster.starting and not self.cluster.talking
 
 
 def run(

@@ -19,6 +19,7 @@ from kemu.emulator.scenario.brokers import BrokersSpec
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.serving.payloads import MOST_BYTES, Payloads
 from kemu.emulator.serving.translation import OFFERED, OFFERED_WITHOUT_CONTROLLER
+from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.trace.files import written_beside
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import client_of
@@ -80,9 +81,11 @@ def for_serving(scenario: Scenario, clients: Sequence[str] = ()) -> Scenario:
     Settings of the scenario stay.
 
     Raises:
-        ScenarioError: a client's name is not allowed.
+        ScenarioError: a client's name is not allowed, or the scenario has scripted clients.
     """
     spec = scenario.clients
+    if spec.script:
+        raise ScenarioError([Problem(("clients", "script"), "is not for kemu serve: kemu run repeats a script")])
     names = (*spec.names, *(name for name in dict.fromkeys(clients) if name not in spec.names))
     config = dict(scenario.brokers.config)
     brokers: BrokersSpec = scenario.brokers

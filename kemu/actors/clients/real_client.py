@@ -115,7 +115,7 @@ class RealClient(HostingMachine):
             return
         match event:
             case Told(command=OpenConnection(connection=connection, client_id=client_id)):
-                self.admit(connection, RealConnection(part_on(self.name, connection), connection, self))
+                self.admit(connection, self.connection(connection))
                 self.note_of(connection, ClientConnected(client_id=client_id))
             case Told(command=AskOn(connection=connection) as ask):
                 if self.part(connection) is not None:
@@ -132,6 +132,10 @@ class RealClient(HostingMachine):
                 pass  # of a connection that was closed in the meantime
             case _:
                 raise AssertionError(f"{self.name}: {event}")
+
+    def connection(self, name: str) -> "RealConnection":
+        """The machine of a new connection."""
+        return RealConnection(part_on(self.name, name), name, self)
 
     def note_of(self, connection: str, fact: object) -> None:
         """Report a fact of a connection."""

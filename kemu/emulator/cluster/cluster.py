@@ -13,6 +13,7 @@ from kemu.actors.broker.replica_log import JOURNALS
 from kemu.actors.clients.admin import Admin
 from kemu.actors.clients.producer import Producer
 from kemu.actors.clients.real_client import ClientMemory, RealClient
+from kemu.actors.clients.scripted_client import ScriptedClient, ScriptState
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
 from kemu.actors.machine import Machine, Record
@@ -33,7 +34,7 @@ from kemu.emulator.plan.stage import ReplicatedOperators
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.assign.base import Assignor
-from kemu.protocol.commands import Close, HoursPass, SetRate
+from kemu.protocol.commands import Close, HoursPass, NameClient, SetRate
 from kemu.protocol.draws import MILLION, DrawName
 from kemu.protocol.names import (
     ADMIN,
@@ -44,7 +45,7 @@ from kemu.protocol.names import (
     is_real_client,
     offsets_partition_of,
 )
-from kemu.protocol.notes.groups import LeaderElected, MemberAdded
+from kemu.protocol.notes.groups import ClientConnected, LeaderElected, MemberAdded
 from kemu.protocol.profiles import Profile
 
 BYTES_PER_MB = 1_000_000
@@ -58,6 +59,10 @@ KEYS_OF_DRAWS: Mapping[DrawName, str] = {
 
 def _real_client(host: str, memory: ClientMemory, life: int) -> RealClient:
     return RealClient(host, memory)
+
+
+def _scripted_client(host: str, talk: ScriptState, life: int) -> ScriptedClient:
+    return ScriptedClient(host, talk)
 
 
 class Cluster(ABC):
@@ -113,7 +118,11 @@ class Cluster(ABC):
         """Broker -> draws for the broker's appends to group logs; empty if the time of appends is not drawn."""
         self._client_of: dict[str, str] = {}
         """Member id -> client id."""
-        world.started = self._started
+        self._talks: Mapping[str, ScriptState] = {}
+        """Host of a scripted client -> the state of its script."""
+        self._scripted: dict[str, str] = {}
+        """Connection of a scripted client -> client id."""
+        world.started = self._host_started
         world.went_down = self._host_down
 
     # --- building ----------------------------------------------------------------------------------------------
@@ -130,8 +139,13 @@ class Cluster(ABC):
         for host, topic in self.scenario.producer_names():
             self.world.add_host(host, {host: self._producer_factory(host, topic)})
         self.world.add_host(ADMIN, {ADMIN: self._admin})
+        scripts = self.scenario.clients.scripts()
+        self._talks = talks = {host: ScriptState(script, self.brokers) for host, script in scripts.items()}
         for host in self.scenario.clients.hosts():
-            self.world.add_host(host, {host: partial(_real_client, host, ClientMemory())})
+            make: MachineFactory = partial(_real_client, host, ClientMemory())
+            if host in talks:
+                make = partial(_scripted_client, host, talks[host])
+            self.world.add_host(host, {host: make})
         self._weigh()
         self.world.logs_found = self._logs_found
         for host, log, records in self._initial_logs():
@@ -199,6 +213,8 @@ class Cluster(ABC):
         for host, topic in self.scenario.producer_names():
             if topic in self.scenario.topics and self.scenario.topics[topic].records_per_s:
                 self.world.at(0, self._starter(host))
+        for host, script in self.scenario.clients.scripts().items():
+            self.world.at(script[0].at_us, self._starter(host))
         for host, group, number in self.scenario.member_names():
             if not self.members.spec_of(host).start_later:
                 start_us = self.members.groups[group].spec.start_of(number)
@@ -212,6 +228,16 @@ class Cluster(ABC):
     def factory(self, actor: str) -> MachineFactory:
         """Return the factory of an actor's machine, for replay."""
         return self.world.hosts[host_of(actor)].factories[actor]
+
+    def _host_started(self, host: Host) -> None:
+        """Prepare a started host, and tell a broker the client ids of scripted clients."""
+        self._started(host)
+        if host.name in self.brokers:
+            for actor in self._scripted:
+                self._name_client(host.name, actor)
+
+    def _name_client(self, broker: str, actor: str) -> None:
+        self.world.tell(coordinator_on(broker), NameClient(client=actor, client_id=self._scripted[actor]))
 
     def _host_down(self, host: Host) -> None:
         """Note the end of a host's life, and call the function that waited for the end."""
@@ -262,11 +288,18 @@ class Cluster(ABC):
 
     def wants(self, kind: type) -> bool:
         """Whether the cluster uses facts of this type: leaders of groups, tasks, and the progress of the warm-up."""
+        if kind is ClientConnected:
+            return bool(self.scenario.clients.script)
         return kind in (MemberAdded, LeaderElected, *TaskCounts.SEEN) or self._warm_up.wants(kind)
 
     def see(self, seen: Seen) -> None:
-        """Note a changed leader of a group, a task, or progress of the warm-up."""
+        """Note a changed leader of a group, a task, a scripted client's connection, or progress of the warm-up."""
         fact = seen.fact
+        if type(fact) is ClientConnected:
+            self._scripted[seen.actor] = fact.client_id
+            for name in self.brokers:
+                self._name_client(name, seen.actor)
+            return
         self._warm_up.see(fact)
         if type(fact) is MemberAdded:
             self._client_of[fact.member_id] = fact.client_id
@@ -310,6 +343,11 @@ class Cluster(ABC):
     def starting(self) -> bool:
         """Whether a process is starting, or an initial member has not started yet."""
         return bool(self._starting) or self.world.now_us < self._last_start_us
+
+    @property
+    def talking(self) -> bool:
+        """Whether a scripted client has steps left."""
+        return any(talk.left for talk in self._talks.values())
 
     def _start_us(self, host: Host) -> int:
         """Return the time from the order to start a host until the first action of its process, in us."""

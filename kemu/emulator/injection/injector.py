@@ -2,6 +2,7 @@
 each entry.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from kemu.emulator.facts import Seen
 from kemu.emulator.injection.ongoing import EntryStage, Ongoing
 from kemu.emulator.injection.scope import links_hit
 from kemu.emulator.plan.action import Action, kind_of
-from kemu.emulator.plan.entries import At, Noted, Plan, Receives, Sends, Trigger, When
+from kemu.emulator.plan.entries import At, Noted, Plan, Receives, Sends, Trigger, When, entry_to_dict
 from kemu.emulator.plan.stage import Operators, Outcome
 from kemu.emulator.scenario.away import CRASHED, CUT_OFF
 from kemu.protocol.draws import DrawName
@@ -78,8 +79,10 @@ class Injector:
 
     def order(self, action: Action) -> Outcome:
         """Carry out an action now and append it to the plan; return None, or the reason of a refusal."""
-        self.plan = (*self.plan, At(at_us=self.world.now_us, action=action))
+        entry = At(at_us=self.world.now_us, action=action)
+        self.plan = (*self.plan, entry)
         self._ongoing.fired.append(0)
+        self.world.report(facts.OrderGiven(entry=json.dumps(entry_to_dict(entry))))
         return self._do(len(self.plan) - 1, action)
 
     def end(self, index: int) -> None:

@@ -5,6 +5,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+_LITERAL = re.compile(r"[^'\x00-\x1f\x7f]*")
+"""A string that TOML can hold between single quotes, without escapes."""
+
 
 def toml_text(data: Mapping[str, Any]) -> str:
     """Return the text of a file: values first, tables second, and ``[[...]]`` for each table of a list."""
@@ -24,6 +27,8 @@ def toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
+        if '"' in value and _LITERAL.fullmatch(value):
+            return f"'{value}'"
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
         inside = ", ".join(f"{toml_key(key)} = {toml_value(item)}" for key, item in value.items())
@@ -40,7 +45,12 @@ def _table(data: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
     if path and (values or not data):
         yield from ("", f"[{_header(path)}]")
     for key, item in values.items():
-        yield f"{toml_key(key)} = {toml_value(item)}"
+        if isinstance(item, list | tuple) and len(item) > 1 and any('"' in str(each) for each in item):
+            yield f"{toml_key(key)} = ["  # lines of JSON
+            yield from (f"  {toml_value(each)}," for each in item)
+            yield "]"
+        else:
+            yield f"{toml_key(key)} = {toml_value(item)}"
     for key, table in tables.items():
         yield from _table(table, (*path, key))
     for key, rows in lists.items():

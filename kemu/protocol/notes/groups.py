@@ -460,6 +460,28 @@ class ClientDisconnected:
     """The TCP connection of a real client ended."""
 
 
+@value
+class ScriptDeparted:
+    """An answer to a scripted client has another error than in the recording, or did not come.
+
+    ``request``: Kafka's name of the API. ``recorded_us``: the time of the request in the recording. ``recorded`` and
+    ``now``: the two errors. ``then``: what the client does.
+    """
+
+    request: str
+    recorded_us: int
+    recorded: str
+    now: str
+    then: str
+
+
+@value
+class ScriptEnded:
+    """A scripted client has sent all requests of its script. ``departures``: number of departures."""
+
+    departures: int
+
+
 # --- servers -------------------------------------------------------------------------------------------------------
 
 

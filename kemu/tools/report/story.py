@@ -13,6 +13,7 @@ from attrs import define
 from kemu.emulator import facts
 from kemu.emulator.facts import Seen
 from kemu.emulator.watching.waiting_at_end import StillWaiting
+from kemu.protocol.names import host_of
 from kemu.protocol.notes import groups as notes
 from kemu.tools.report import control_story, streams_story
 from kemu.tools.report.control_story import PARTITIONS, ControlStory
@@ -201,6 +202,17 @@ class Story:
         """Tell that a rebalance listener raised."""
         self.add(seen.at_us, "member", f"{fact.callback} of {{}} failed: {fact.why}", seen.actor)
 
+    def script_departed(self, seen: Seen, fact: notes.ScriptDeparted) -> None:
+        """Tell that a scripted client received another answer than in the recording."""
+        of = f"{fact.request} of {clock_text(fact.recorded_us)}"
+        said = f"recorded {fact.recorded}, now {fact.now}; the client {fact.then}"
+        self.add(seen.at_us, "member", f"{{}} departs from its script: {of}, {said}", host_of(seen.actor))
+
+    def script_ended(self, seen: Seen, fact: notes.ScriptEnded) -> None:
+        """Tell that a scripted client has sent its whole script."""
+        times = "" if not fact.departures else f" with {fact.departures} departures"
+        self.add(seen.at_us, "member", f"{{}} sent its whole script{times}", seen.actor)
+
     # --- the admin client --------------------------------------------------------------------------------------
 
     def admin_answered(self, seen: Seen, fact: notes.AdminAnswered) -> None:
@@ -341,6 +353,8 @@ _TELLERS: dict[type, Callable[[Story, Seen, Any], None]] = {
     notes.MemberFailed: Story.member_failed,
     notes.PartitionsLost: Story.partitions_lost,
     notes.ListenerFailed: Story.listener_failed,
+    notes.ScriptDeparted: Story.script_departed,
+    notes.ScriptEnded: Story.script_ended,
     notes.AdminAnswered: Story.admin_answered,
     notes.GroupDescribed: Story.group_described,
     facts.MemberReconfigured: Story.member_reconfigured,

@@ -130,6 +130,7 @@ acks = 1
 [clients]
 names = ["app1", "payments"]
 guests = 2
+script = ['{"at": 1.5, "on": "app1/1", "open": "id"}']
 
 [network]
 latency = ["1ms", "5ms"]
@@ -229,7 +230,7 @@ IN_PYTHON = Scenario(
         "i": GroupSpec(pattern="with[.]d.*", members=1, labels=("billing-1 on /10.0.0.5",)),
     },
     producers={"acks": 1},
-    clients=ClientsSpec(names=("app1", "payments"), guests=2),
+    clients=ClientsSpec(names=("app1", "payments"), guests=2, script=('{"at": 1.5, "on": "app1/1", "open": "id"}',)),
     network=NetworkSpec(
         latency_us=(1_000, 5_000),
         links=(LinkSpec(a="c1", b="b0", latency_us="40ms"),),
