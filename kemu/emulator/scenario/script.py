@@ -228,10 +228,10 @@ def _text(row: Mapping[str, Any], key: str) -> str:
 
 
 def _time(row: Mapping[str, Any], key: str) -> int:
-    given = row[key]
+    given: float = row[key]
     if type(given) not in (int, float) or not 0 <= given <= LONGEST_US / SECOND_US:
         raise ValueError(f'"{key}" must be a time in seconds')
-    return int(round(given * SECOND_US))
+    return round(given * SECOND_US)
 
 
 def problems_of_script(lines: tuple[str, ...], clients: Iterable[str]) -> Iterator[Problem]:
