@@ -23,7 +23,7 @@ class Told(Story):
         self.log_end = 0
         self.by("c1", range_notes.ParallelRebalance(group=GROUP))
         self.late: notes.LateCommit | None = None
-        """What is told of the next commits."""
+        """A fact that precedes the next commits."""
         self.by(BROKER, notes.RecordsAppended(topic=TOPIC, partition=0, base_offset=0, count=120))
         self.rejoin("c1")
         self.own("c1")
@@ -322,7 +322,7 @@ def test_a_range_that_nobody_works_off() -> None:
 
 
 def test_a_range_that_was_worked_off_and_whose_commit_the_log_lost() -> None:
-    """Its owner goes on and says no more of it; who owns the partition next has to work it off once more."""
+    """The range's owner reports nothing more about the range. The next owner must process the range again."""
     worked, only_read, by_the_next = Told(), Told(), Told()
     for story in (worked, only_read, by_the_next):
         story.recovered()
