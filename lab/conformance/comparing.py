@@ -401,8 +401,9 @@ def _mean_hand_over(course: Course) -> float | None:
 
 
 def _unseen_share(ours: Sequence[Hashable]) -> float:
-    """The probability that one more run has a value that at most ``RARE`` of these runs have: the share of runs with
-    a value that one run more has (Good and Turing's estimate). 0 for runs with one value.
+    """The probability that one more run has a value that at most ``RARE`` of these runs have; 0 for a constant.
+
+    The estimate of Good and Turing: the share of runs whose value is as rare, with this run counted.
     """
     few = int(RARE * len(ours)) + 1
     by_value = Counter(ours)
