@@ -184,7 +184,7 @@ def test_in_about_half_of_the_seeds_what_happens_comes_in_another_order() -> Non
     assert {line.of for line in lines if isinstance(line, LinkPriorities)} == {"links", "hosts"}
     assert {(line.sender or line.receiver)[0] for line in late} == {"b", "c"}
     assert {line.api.endswith("Reply") for line in late} == {True, False}
-    assert all(entry.at_us == 0 for case in ordered for entry in case.orders)
+    assert all(isinstance(entry, At) and entry.at_us == 0 for case in ordered for entry in case.orders)
     for case in cases():
         assert (dict(case.drawn())["order"] == "the seed's own") is not bool(case.orders)
 
@@ -282,11 +282,15 @@ def test_some_operated_clusters_upgrade_a_group_in_two_bounces() -> None:
 
     assert len(upgraded) > 3
     for case in upgraded:
-        first, second = (each for each in case.scenario.plan if isinstance(each.action, RollingUpgrade))
-        group = case.scenario.groups[first.action.group]
-        assert first.action.assignors == ("cooperative-sticky", *group.assignors)
-        assert second.action.assignors == ("cooperative-sticky",)
-        assert second.at_us - first.at_us > group.members * first.action.every_us
+        (at_us, first), (later_us, second) = (
+            (each.at_us, each.action)
+            for each in case.scenario.plan
+            if isinstance(each, At) and isinstance(each.action, RollingUpgrade)
+        )
+        group = case.scenario.groups[first.group]
+        assert first.assignors == ("cooperative-sticky", *group.assignors)
+        assert second.assignors == ("cooperative-sticky",)
+        assert later_us - at_us > group.members * first.every_us
 
 
 @pytest.mark.parametrize("name", ["lower-limits", "two-bounces"])
