@@ -466,9 +466,9 @@ def _has_few_outliers(rows: Sequence[ComparedRow]) -> bool:
 
 
 def _may_be_outlier(row: ComparedRow) -> bool:
-    """Whether a value of Kafka that no run has, or just outside the runs, proves nothing: the runs vary."""
-    varies = row.values > 1 and row.standing is not RowMark.NOT_COMPARED
-    return varies and row.kind not in (RowKind.HOLDS, RowKind.HAND_OVERS)
+    """Whether a value of Kafka that no run has, or just outside the runs, proves nothing: new values are likely."""
+    likely = row.chance > 0 and row.standing is not RowMark.NOT_COMPARED
+    return likely and row.kind not in (RowKind.HOLDS, RowKind.HAND_OVERS)
 
 
 def _is_outlier(row: ComparedRow) -> bool:
