@@ -10,6 +10,8 @@ from uuid import UUID
 from kemu.emulator.chance import Choices, Stream
 from kemu.protocol.draws import (
     DRAWS,
+    LOAD_US,
+    LOADED,
     MILLION,
     MOMENT_US,
     ONE,
@@ -64,6 +66,7 @@ class Drawn:
         without: draws that this owner does not make, such as draws that the owner's configuration replaces.
         scaled: draw -> factor in millionths.
         process: name of the process of several members whose draws ``TOGETHER`` couples; "": a process of its own.
+        began_us: time at which this process started.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Drawn:
         without: frozenset[DrawName] = frozenset(),
         scaled: Mapping[DrawName, int] | None = None,
         process: str = "",
+        began_us: int = 0,
     ) -> None:
         self._choices = choices
         self._draws = draws
@@ -82,13 +86,16 @@ class Drawn:
         self._without = without
         self._scaled = dict(scaled or {})
         self._process = process
+        self._began_us = began_us
+        self._load = -1, MILLION
+        """The last moment of ``LOAD_US``, and the machine's load at this moment."""
         self._ready: dict[DrawName, tuple[Distribution, Stream] | None] = {}
         self._identities: Stream | None = None
 
     def us(self, name: DrawName, calm_us: int, of_us: int = 0, at_us: int = -1) -> int:
         """Return the next drawn time in us, for a share as a part of ``of_us``; ``calm_us`` if it is not drawn.
 
-        ``at_us``: the present time, for the draws that ``TOGETHER`` couples.
+        ``at_us``: the present time, for the draws of ``TOGETHER`` and ``LOADED`` and for ``first.id``.
         """
         try:
             ready = self._ready[name]
@@ -97,14 +104,38 @@ class Drawn:
         if ready is None:
             return calm_us
         how, stream = ready
+        if self._process and name is DrawName.FIRST_ID:
+            return self._first_id_us(how, at_us)
         bits = stream.bits(32)
-        if self._process and at_us >= 0 and stream.bits(32) < distribution(TOGETHER[name]).mean * ONE // MILLION:
+        if (
+            self._process
+            and at_us >= 0
+            and name in TOGETHER
+            and stream.bits(32) < distribution(TOGETHER[name]).mean * ONE // MILLION
+        ):
             moment = at_us // MOMENT_US
             bits = self._choices.stream(f"draw/{name.value}/{self._process}/moment {moment}").bits(32)
         value = how.of(bits)
         if how.shares:
             value = of_us * value // MILLION
+        if at_us >= 0 and name in LOADED:
+            value = value * self._load_at(at_us) // MILLION
         return value * self._scaled[name] // MILLION if name in self._scaled else value
+
+    def _first_id_us(self, how: Distribution, at_us: int) -> int:
+        """The time until a member of a process of several members sends its second JoinGroup."""
+        bits = self._choices.stream(f"draw/{DrawName.FIRST_ID.value}/{self._process}").bits(32)
+        loaded_us = how.of(bits) * self._scaled.get(DrawName.FIRST_ID, MILLION) // MILLION
+        return max(self._began_us + loaded_us - at_us, 0) + self.us(DrawName.FIRST_TURN, 0)
+
+    def _load_at(self, at_us: int) -> int:
+        """The machine's load at this time, in millionths."""
+        moment = at_us // LOAD_US
+        if moment != self._load[0]:
+            how, machine = self._draws.of(DrawName.MACHINE_MOMENT), self._process or self._owner.partition("/")[0]
+            purpose = f"draw/{DrawName.MACHINE_MOMENT.value}/{machine}/{moment}"
+            self._load = moment, MILLION if how is None else how.of(self._choices.stream(purpose).bits(32))
+        return self._load[1]
 
     def identity(self, readable: str) -> str:
         """Return the next random UUID (version 4) as text; ``readable`` if identities are not drawn."""

@@ -242,15 +242,16 @@ class _Player:
                 self._broken(record)
 
     def _machine(self, actor: str, life: int, local_us: int) -> Machine | None:
-        if self._only is not None and actor != self._only:
-            return None
         if self._lives.get(actor) != life:
             self._lives[actor] = life
-            machine = self.machines[actor] = self._cluster.factory(actor)(life)
-            machine.now_us = local_us
-        return self.machines[actor]
+            machine = self._cluster.factory(actor)(life)  # the start of an actor counts for others of its process
+            if self._only in (None, actor):
+                self.machines[actor] = machine
+                machine.now_us = local_us
+        return self.machines.get(actor)
 
     def _step(self, step: Step) -> None:
+        self._cluster.world.now_us = step.at_us
         machine = self._machine(step.actor, step.life, step.local_us)
         event = event_from_row(step.event, self._packets)
         self._packets.sent(step.actor, step.effects)
@@ -268,6 +269,7 @@ class _Player:
 
     def _broken(self, record: Broken) -> None:
         """Check that the machine raises where the recorded machine raised."""
+        self._cluster.world.now_us = record.at_us
         machine = self._machine(record.actor, record.life, record.local_us)
         if machine is None:
             return

@@ -41,8 +41,10 @@ class DrawName(StrEnum):
     HAND_OVER = "hand.over"
     FOLLOWER_SYNC = "follower.sync"
     MACHINE_BUSY = "machine.busy"
+    MACHINE_MOMENT = "machine.moment"
     THREAD_WAKE = "thread.wake"
     FIRST_ID = "first.id"
+    FIRST_TURN = "first.turn"
     FIRST_JOIN = "first.join"
     CLOSE_NOTICE = "close.notice"
     POLL_WORK = "poll.work"
@@ -61,6 +63,7 @@ class DrawName(StrEnum):
     BROKER_RECOVERY = "broker.recovery"
     CONTROLLER_START = "controller.start"
     BROKER_STOP = "broker.stop"
+    GROUP_TIMER = "group.timer"
     OFFSETS_APPEND = "offsets.append"
     OFFSETS_WAIT = "offsets.wait"
     OFFSETS_LOAD = "offsets.load"
@@ -250,12 +253,12 @@ _ROWS = (
     ),
     DrawRow(
         name=DrawName.HEARTBEAT_WAIT,
-        life="quantiles 0=10us 50=25us 90=50us 98=150us 99=2ms 99.6=11ms 99.85=18ms 99.95=40ms 100=80ms",
+        life="quantiles 0=200us 10=400us 25=600us 50=1ms 75=3ms 90=8ms 95=12ms 98=24ms 99=35ms 100=60ms",
         calm="each heartbeat is sent exactly when it is due",
-        what="delay of a heartbeat thread beyond each wait of retry.backoff.ms. After each wait the thread checks"
-        " whether a heartbeat is due.",
-        source="AbstractCoordinator.HeartbeatThread. 336 intervals of kafka-clients 3.4.1 (3 s): median 3.001 s, p75"
-        " 3.005, p90 3.015, p95 3.022, p99 3.065",
+        what="delay of a heartbeat beyond heartbeat.interval.ms: the heartbeat thread waits for retry.backoff.ms, 30"
+        " times by default, and each wait ends late. machine.busy multiplies the delay.",
+        source="AbstractCoordinator.HeartbeatThread. 336 intervals of kafka-clients 3.4.1 (3 s) on machines with a load"
+        " of about 200 %: median 3.001 s, p75 3.005, p90 3.015, p95 3.022, p99 3.065",
     ),
     DrawRow(
         name=DrawName.HEARTBEAT_PHASE,
@@ -297,10 +300,20 @@ _ROWS = (
         life="lognormal median=100% p99=400%",
         calm="factor 1",
         what="load of a machine, constant over a run. The load multiplies the draws hand.over, follower.sync,"
-        " first.id and first.join, and on a broker offsets.append. Members of one process share a machine.",
+        " heartbeat.wait, first.id and first.turn, and on a broker offsets.append. Members of one process share a"
+        " machine.",
         source="mean of hand.over in each of eight recordings relative to the mean of all: 44 to 380 %. The logarithms"
         " spread by 0.70, of which the small samples explain 0.35. Medians of offsets.append in ten recordings: 57 to"
         " 170 %.",
+    ),
+    DrawRow(
+        name=DrawName.MACHINE_MOMENT,
+        life="lognormal median=100% p99=230%",
+        calm="factor 1",
+        what="load of a machine in each ten seconds, relative to machine.busy. The load multiplies the draws hand.over,"
+        " follower.sync and heartbeat.wait.",
+        source="hand.over in the halves of 16 runs: the logarithms of their means differ by 0.74, of which the small"
+        " samples explain 0.53",
     ),
     DrawRow(
         name=DrawName.THREAD_WAKE,
@@ -313,20 +326,31 @@ _ROWS = (
     ),
     DrawRow(
         name=DrawName.FIRST_ID,
-        life="quantiles 0=0us 10=3ms 25=4.5ms 50=13ms 75=34ms 90=46ms 96=68ms 100=179ms",
+        life="quantiles 0=3ms 10=5ms 25=12ms 50=16ms 75=40ms 90=80ms 96=150ms 100=180ms",
         calm="nothing",
-        what="delay from the answer MEMBER_ID_REQUIRED to the second JoinGroup, until a process has run before. In a"
-        " process of several members, a third of their number multiplies the delay",
-        source="24 such delays of kafka-clients 3.4.1 in processes of 3 members. In a process of 20 members, the mean"
-        " was 5 times as long: the threads share the time for class loading and compilation",
+        what="time for class loading from the answer MEMBER_ID_REQUIRED to the second JoinGroup, in a new process."
+        " In a process of several members, the time begins with the process and is common to its members: no"
+        " member sends its second JoinGroup earlier.",
+        source="14 processes of kafka-clients 3.4.1: the first answer to the first second JoinGroup. Of 20 members in a"
+        " process, six had answers in 92 ms; the first of the six continued after 154 ms, and was the fifth to join.",
+    ),
+    DrawRow(
+        name=DrawName.FIRST_TURN,
+        life="quantiles 0=0us 10=1ms 25=4ms 50=4.8ms 75=14ms 90=32ms 100=50ms",
+        calm="nothing",
+        what="a member's further delay after first.id in a process of several members, times half the number of the"
+        " other members",
+        source="14 such delays of kafka-clients 3.4.1 in processes of 3 members. In a process of 20 members, the median"
+        " was 97 ms and the longest 500 ms: threads wait in no order for the lock of the log's appender.",
     ),
     DrawRow(
         name=DrawName.FIRST_JOIN,
-        life="quantiles 0=0us 5=1.6ms 10=3.4ms 25=7.3ms 50=16.4ms 75=23.9ms 90=57.8ms 95=108.2ms 99=110.8ms"
-        " 100=247.5ms",
+        life="quantiles 0=3ms 10=7ms 25=15ms 50=42ms 75=95ms 90=140ms 96=300ms 100=450ms",
         calm="nothing",
         what="delay like hand.over after JoinGroup's and SyncGroup's answers, until a process has its first assignment",
-        source="111 such delays of first generations, as hand.over. The JVM loads classes and has compiled nothing yet",
+        source="29 first generations of kafka-clients 3.4.1, 3.9.1 and 4.1.1: time from the end of the join phase to"
+        " the leader's SyncGroup. The JVM loads classes and has compiled nothing yet. The delay includes the load of"
+        " the machine.",
     ),
     DrawRow(
         name=DrawName.CLOSE_NOTICE,
@@ -458,6 +482,15 @@ _ROWS = (
         source="KafkaServer.shutdown; chosen",
     ),
     DrawRow(
+        name=DrawName.GROUP_TIMER,
+        life="quantiles 0=0us 25=500us 50=1.5ms 75=6ms 90=14ms 95=30ms 100=155ms",
+        calm="nothing",
+        what="delay of the coordinator's timer of a join phase",
+        source="SystemTimer.advanceClock in the thread ExpiredOperationReaper (3.4.1), SystemTimerReaper (4.1). 29"
+        " first join phases of Kafka 3.4.1, 3.9.1 and 4.1.1 on a loaded machine with two cores, each with two timers or"
+        " three, took 0 to 309 ms more than group.initial.rebalance.delay.ms asks for, half of them at most 3 ms.",
+    ),
+    DrawRow(
         name=DrawName.OFFSETS_APPEND,
         life="quantiles 0=700us 10=1.4ms 25=1.9ms 50=2.7ms 75=4.6ms 90=12.5ms 95=19.8ms 97=36ms 98=47ms 99=140ms"
         " 99.5=243ms 100=293ms",
@@ -577,15 +610,20 @@ _ROWS = (
 TOGETHER: Mapping[DrawName, str] = {
     DrawName.HAND_OVER: "50%",
     DrawName.FOLLOWER_SYNC: "50%",
+    DrawName.HEARTBEAT_WAIT: "50%",
     DrawName.FIRST_JOIN: "95%",
 }
 """Draw -> share of draws that the members of one process have in common while ``MOMENT_US`` passes.
 
 Source: 77 delays until SyncGroup after first assignments, of kafka-clients 3.4.1 in seven plans. The logarithms of two
 members of one generation correlate by 0.25, the square of 50 % (p 0.7 % by permutation). First assignments: 20 members
-of one process took 6 to 18 ms, and one 76 ms.
+of one process took 6 to 18 ms, and one 76 ms. Heartbeats of six members were as late as heartbeats of three.
 """
 MOMENT_US = MILLION
+LOADED = (DrawName.HAND_OVER, DrawName.FOLLOWER_SYNC, DrawName.HEARTBEAT_WAIT)
+"""The draws that ``machine.busy`` and ``machine.moment`` multiply."""
+LOAD_US = 10 * MILLION
+"""The time for which ``machine.moment`` is constant."""
 
 DRAWS: Mapping[str, DrawRow] = {row.name.value: row for row in _ROWS}
 """Every draw by its name, in display order."""

@@ -3,12 +3,12 @@
 - *runs that hold*: agrees if every run has the verdict "holds".
 - *outcomes* (number of generations, their members, leader, owners and reason of each, order of the responses):
   agree if more than ``RARE`` of the runs have exactly Kafka's outcome.
-- *counts* (responses to each member by API, errors by API and code): agree likewise. If the runs have more than
-  ``WIDE`` values, or fewer than ``RUNS_PER_VALUE`` runs for each value, Kafka's value must lie between the least and
-  the most.
+- *counts* (responses to each member by API, errors by API and code): agree likewise.
 - *durations* (of rebalances and of downtime): agree if Kafka's value lies between the least and the most of the runs.
 - *between* (periodic responses at their places in the order): agrees if Kafka's distance from the medians is at most
   the distance of some run.
+- *hand-overs* (mean time of members from JoinGroup's response to SyncGroup): as durations. The emulator's machine is
+  fitted to these times, so the row is no evidence for durations.
 
 No row has a tolerance. Generation N is compared with the runs that had Kafka's members until then. The order of a
 connection is followed response by response: each response must be among the runs with the same order before the
@@ -25,11 +25,12 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
 
 import attrs
 from attrs import frozen
+from scipy.stats import t as student
 
 from kemu.protocol.names import number_of
 from lab.conformance.course import Course, Exchange, is_periodic, totals_by_member
@@ -37,16 +38,16 @@ from lab.conformance.excuses import EXCUSES, Excuse
 
 RARE = 0.02
 """An outcome of at most this share of the runs is not an outcome of the emulator."""
-WIDE = 10
-"""Largest number of values of a count of which Kafka's must be one exactly."""
-RUNS_PER_VALUE = 4
-"""Least number of runs for each value of a count of which Kafka's must be one exactly: fewer runs miss values."""
+NARROW = 0.1
+"""Greatest chance of an outlier in a row of the narrow kind; outliers of narrow and wide rows are counted apart."""
+LEAST_MS = 0.5
+"""Least hand-over, because logs have a resolution of milliseconds."""
 FEWEST_RUNS = 10
 """Least number of runs with Kafka's course so far, so that the next outcome can be compared."""
 FIXED = 0.01
 """Largest width of the 5-95 % range of a fixed duration, divided by the median."""
 TOO_UNLIKELY = 0.01
-"""A number of outliers with a lower probability is not due to chance."""
+"""Level of the tests: outliers of a whole comparison with a lower probability are not due to chance."""
 
 
 class RowMark(StrEnum):
@@ -73,6 +74,7 @@ class RowKind(StrEnum):
     TOTAL = "total"
     ERROR = "error"
     BETWEEN = "between"
+    HAND_OVERS = "hand-overs"
     REBALANCE = "rebalance"
     DOWNTIME = "downtime"
 
@@ -109,7 +111,8 @@ class ComparedRow:
 
     ``kafka``: Kafka's value; None for an outcome. ``runs``: number of the emulator's runs that are compared;
     ``runs_like_it``: the runs with exactly Kafka's outcome. ``rank``: the share of runs below Kafka's value (equal
-    values count half); None for an outcome. ``values``: the number of different values in the runs.
+    values count half); None for an outcome. ``values``: the number of different values in the runs. ``chance``: the
+    probability that a run of an equal system is an outlier.
     """
 
     plan: str
@@ -122,6 +125,7 @@ class ComparedRow:
     values: int
     rank: float | None
     standing: RowMark
+    chance: float = 0.0
     why: str = ""
     """Name of the excuse, or the first difference of an order."""
 
@@ -187,6 +191,7 @@ def compare(kafka: Course, emulated: Sequence[Course], *, excuses: Sequence[Excu
     alike = [course for course in emulated if _members(course) == _members(kafka)]
     rows.measured("downtime, sum", RowKind.DOWNTIME, lambda course: course.downtime_sum_ms / 1000, alike)
     rows.measured("downtime, longest", RowKind.DOWNTIME, lambda course: course.downtime_longest_ms / 1000, alike)
+    rows.measured("hand-overs, mean", RowKind.HAND_OVERS, _mean_hand_over, emulated)
     if kafka.exchanges:
         rows.totals()
         rows.errors()
@@ -223,7 +228,8 @@ class _Rows:
             standing, why = RowMark.AGREES, ""
         else:
             standing, why = self._excused(name, None, None)
-        self._add(name, kind, None, None, equal, len(runs), values, None, standing, why)
+        chance = _unseen_share([repr(each) for each in ours])
+        self._add(name, kind, None, None, equal, len(runs), values, None, standing, why, chance)
 
     def measured(self, name: str, kind: RowKind, of: Callable[[Course], float | None], runs: Sequence[Course]) -> None:
         """Add a number that must lie within the range of the runs. Runs without the figure are left out."""
@@ -275,7 +281,7 @@ class _Rows:
     def _order(self, name: str, theirs: "_InOrder", ours: Sequence["_InOrder"]) -> None:
         alike, values = list(ours), len({each.order for each in ours})
         equal = sum(each.order == theirs.order for each in ours)
-        standing, why = RowMark.AGREES, ""
+        standing, why, chance = RowMark.AGREES, "", _unseen_share([each.order for each in ours])
         for at, step in enumerate([*theirs.order, END] if equal <= RARE * len(ours) else ()):
             if len(alike) < min(FEWEST_RUNS, len(ours)):
                 why = f"compared until response {at} of {len(theirs.order)}"
@@ -286,24 +292,25 @@ class _Rows:
                 usual = Counter(here).most_common(1)[0][0]
                 difference = f"after {at} responses: {step}, emulated {usual}"
                 standing, why = self._excused(name, None, None, difference)
+                chance = _unseen_share(here)
                 break
             alike = [each for each, its in zip(alike, here, strict=True) if its == step]
-        self._add(name, RowKind.ORDER, None, None, equal, len(ours), values, None, standing, why)
+        self._add(name, RowKind.ORDER, None, None, equal, len(ours), values, None, standing, why, chance)
 
     def _number(self, name: str, kind: RowKind, theirs: float, ours: Sequence[float]) -> None:
         values = len(set(ours))
-        exactly = _must_be_exact(kind, values, len(ours))
-        if not exactly and len(ours) < FEWEST_RUNS:
+        if kind not in COUNTS and len(ours) < FEWEST_RUNS:
             self._add(name, kind, theirs, None, 0, len(ours), values, None, RowMark.NOT_COMPARED)
             return
         spread, equal = range_of(ours), ours.count(theirs)
         least = theirs if kind is RowKind.BETWEEN else spread.least
-        if equal > RARE * len(ours) if exactly else least <= theirs <= spread.most:
+        if equal > RARE * len(ours) if kind in COUNTS else least <= theirs <= spread.most:
             standing, why = RowMark.AGREES, ""
         else:
             standing, why = self._excused(name, theirs, spread)
         rank = rank_of(theirs, ours)
-        self._add(name, kind, theirs, spread, equal, len(ours), values, rank, standing, why)
+        chance = _chance_of(kind, theirs, ours)
+        self._add(name, kind, theirs, spread, equal, len(ours), values, rank, standing, why, chance)
 
     def _excused(
         self, name: str, theirs: float | None, ours: SeedRange | None, otherwise: str = ""
@@ -327,9 +334,12 @@ class _Rows:
         rank: float | None,
         standing: RowMark,
         why: str = "",
+        chance: float = 0.0,
     ) -> None:
         plan = self._kafka.plan
-        self.found.append(ComparedRow(plan, name, kind, kafka, emulated, like_it, runs, values, rank, standing, why))
+        self.found.append(
+            ComparedRow(plan, name, kind, kafka, emulated, like_it, runs, values, rank, standing, chance, why)
+        )
 
 
 def _reason(course: Course, place: int) -> str:
@@ -384,42 +394,91 @@ def _by_member(name: tuple[str, str]) -> tuple[int, str]:
     return number_of(name[0]), name[1]
 
 
-def allow_for_chance(compared: Sequence[Comparison]) -> list[Comparison]:
-    """The same comparisons, with bounded outliers as chance, if there are as few as equal systems have.
+def _mean_hand_over(course: Course) -> float | None:
+    """Mean of the hand-overs in seconds, at least half the resolution of logs."""
+    spans = [max(span, LEAST_MS) for span in course.hand_overs_ms]
+    return statistics.fmean(spans) / 1000 if spans else None
 
-    An outlier lies outside all n runs by less than the width of their range. Of equal systems, 2 / (n + 1) of the
-    numbers are outliers. If there are more than in 99 of 100 comparisons of equal systems, all outliers differ.
+
+def _unseen_share(ours: Sequence[Hashable]) -> float:
+    """The probability that one more run has a value that at most ``RARE`` of these runs have; 0 for a constant.
+
+    The estimate of Good and Turing: the share of runs whose value is as rare, with this run counted.
     """
-    numbers = [row for plan in compared for row in plan.rows if _may_be_outlier(row)]
-    expected = sum(2 / (row.runs + 1) for row in numbers)
-    outliers = sum(_is_outlier(row) for row in numbers)
-    if outliers > most_by_chance(len(numbers), expected):
-        return list(compared)
+    few = int(RARE * len(ours)) + 1
+    by_value = Counter(ours)
+    return sum(times for times in by_value.values() if times <= few) / len(ours) if len(by_value) > 1 else 0.0
+
+
+def _chance_of(kind: RowKind, theirs: float, ours: Sequence[float]) -> float:
+    """The probability that one more run is an outlier of these runs; 0 for runs with one value.
+
+    - Counts: the share of rare values (``_unseen_share``).
+    - Hand-overs: that the mean differs from the runs at least as much as Kafka's. The logarithms are nearly normal, so
+      one more run has a t distribution.
+    - Other numbers: 2 of n + 1 equal systems are the least and the most.
+    """
+    if kind in COUNTS or len(set(ours)) == 1:
+        return _unseen_share(ours)
+    if kind is RowKind.HAND_OVERS:
+        logs = [math.log(value) for value in ours]
+        error = statistics.stdev(logs) * math.sqrt(1 + 1 / len(logs))
+        return float(2 * student.sf(abs(math.log(theirs) - statistics.fmean(logs)) / error, len(logs) - 1))
+    return 2 / (len(ours) + 1)
+
+
+def allow_for_chance(compared: Sequence[Comparison]) -> list[Comparison]:
+    """The same comparisons, with outliers as chance, if there are as few as equal systems have.
+
+    An outlier is an outcome or a count that (nearly) no run has, or another number outside all runs. A number may lie
+    outside by at most the width of the range. Equal systems have outliers with the probability ``ComparedRow.chance``.
+    If there are more than in 99 of 100 comparisons of equal systems, all outliers differ. Rows with a small chance
+    (``NARROW``) are counted apart, because outliers are usual in other rows. An outlier of hand-overs has a test of its
+    own, at the same level for all such rows.
+    """
+    rows = [row for plan in compared for row in plan.rows]
+    tested = sum(row.kind is RowKind.HAND_OVERS and row.rank is not None for row in rows)
+    few = {narrow: _has_few_outliers([row for row in rows if _is_narrow(row) is narrow]) for narrow in (True, False)}
+
+    def is_chance(row: ComparedRow) -> bool:
+        if row.kind is RowKind.HAND_OVERS:
+            return row.standing is RowMark.DIFFERS and row.chance > TOO_UNLIKELY / tested
+        return _is_outlier(row) and few[_is_narrow(row)]
+
     return [
         attrs.evolve(
             plan,
-            rows=tuple(attrs.evolve(row, standing=RowMark.CHANCE) if _is_outlier(row) else row for row in plan.rows),
+            rows=tuple(attrs.evolve(row, standing=RowMark.CHANCE) if is_chance(row) else row for row in plan.rows),
         )
         for plan in compared
     ]
 
 
-def _must_be_exact(kind: RowKind, values: int, runs: int) -> bool:
-    """Whether Kafka's count must be a count of some runs, so that a value between the least and the most differs."""
-    return kind in COUNTS and values <= min(WIDE, max(1, runs // RUNS_PER_VALUE))
+def _is_narrow(row: ComparedRow) -> bool:
+    return row.chance <= NARROW
+
+
+def _has_few_outliers(rows: Sequence[ComparedRow]) -> bool:
+    """Whether these rows have no more outliers than 99 of 100 comparisons of equal systems."""
+    numbers = [row for row in rows if _may_be_outlier(row)]
+    outliers = sum(_is_outlier(row) for row in numbers)
+    return outliers <= most_by_chance(len(numbers), sum(row.chance for row in numbers))
 
 
 def _may_be_outlier(row: ComparedRow) -> bool:
-    """Whether a value of Kafka just outside the runs proves nothing: the runs vary, and no count must be exact."""
-    return row.rank is not None and row.values > 1 and not _must_be_exact(row.kind, row.values, row.runs)
+    """Whether a value of Kafka that no run has, or just outside the runs, proves nothing: new values are likely."""
+    likely = row.chance > 0 and row.standing is not RowMark.NOT_COMPARED
+    return likely and row.kind not in (RowKind.HOLDS, RowKind.HAND_OVERS)
 
 
 def _is_outlier(row: ComparedRow) -> bool:
     ours = row.emulated
-    if row.standing is not RowMark.DIFFERS or not _may_be_outlier(row) or ours is None or row.kafka is None:
+    if row.standing is not RowMark.DIFFERS or not _may_be_outlier(row):
         return False
+    if ours is None or row.kafka is None:
+        return True
     width = ours.most - ours.least
-    return ours.least - width < row.kafka < ours.most + width
+    return ours.least - width <= row.kafka <= ours.most + width
 
 
 def most_by_chance(rows: int, expected: float) -> int:

@@ -101,10 +101,18 @@ class Course:
     """"c1 coordinator", "c1 brokers" -> the responses to that member on the connection, in order (``ExchangesSeen``).
     """
 
+    fitted: bool = False
+    """Whether drawn times of the emulator were measured in this live run."""
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the run is one of the recordings of 3.4.1, and no live run."""
+        return self.source.startswith(RECORDED)
+
     @property
     def is_fitted(self) -> bool:
         """Whether drawn times of the emulator were measured in this run (in-sample)."""
-        return self.source.startswith(RECORDED)
+        return self.fitted or self.is_recorded
 
     @property
     def downtime_sum_ms(self) -> int:

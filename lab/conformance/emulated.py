@@ -64,6 +64,7 @@ def emulate(scenario: Scenario, *, seed: int, profile: str, until_ms: int) -> Co
         errors=dict(sorted(answers.errors.items())),
         requests=dict(sorted(answers.requests.items())),
         verdict=verdict,
+        hand_overs_ms=tuple(answers.hand_overs_ms),
         exchanges=answers.exchanges.all(),
     )
 
@@ -167,6 +168,12 @@ class AnswersToMembers:
         self.errors: dict[str, int] = {}
         self.brought_ms: dict[int, list[int]] = {}
         self.client_of: dict[str, str] = {}
+        self.hand_overs_ms: list[int] = []
+        self._answered_us: dict[int, int] = {}
+        """Generation -> time of its first JoinGroup response."""
+        self._joined: dict[str, int] = {}
+        self._assigned: dict[str, None] = {}
+        """Ids of members that have sent SyncGroup before."""
         self.exchanges = ExchangesSeen()
         self._until_us = until_ms * 1000
         self._sent: dict[int, bytes] = {}
@@ -185,12 +192,15 @@ class AnswersToMembers:
         if group is None or host_of(to) not in group.members:
             if api == "SyncGroup":
                 request, _ = unseal(sealed)
-                if isinstance(request, SyncGroup) and request.assignments and request.group == self._group:
-                    self.brought_ms.setdefault(request.generation, []).append(due_us // 1000)
+                if isinstance(request, SyncGroup) and request.group == self._group:
+                    self._synced(request, due_us)
             return
         message, _ = unseal(sealed)
         if isinstance(message, JoinGroupReply) and message.member_id:
             self.client_of[message.member_id] = host_of(to)
+            if not message.error:
+                self._answered_us.setdefault(message.generation, at_us)
+                self._joined[message.member_id] = message.generation
         if SPECS[type(message)].kind is not Kind.REPLY:
             return
         self.requests[api] = self.requests.get(api, 0) + 1
@@ -200,6 +210,16 @@ class AnswersToMembers:
         if error:
             name = f"{api} {error.name}"
             self.errors[name] = self.errors.get(name, 0) + 1
+
+    def _synced(self, request: SyncGroup, due_us: int) -> None:
+        """Note the arrival of a SyncGroup at the coordinator, as ``recordings`` does."""
+        if request.assignments:
+            self.brought_ms.setdefault(request.generation, []).append(due_us // 1000)
+        generation = self._joined.pop(request.member_id, None)
+        if generation == request.generation:
+            if request.member_id in self._assigned:
+                self.hand_overs_ms.append((due_us - self._answered_us[generation]) // 1000)
+            self._assigned[request.member_id] = None
 
     def fact(self, seq: int, at_us: int, fact: Any) -> None:
         """Ignore facts, which ``CourseWatcher`` observes."""

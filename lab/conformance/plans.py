@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from zlib import crc32
 
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario
@@ -150,6 +151,11 @@ def _one(scenario: Scenario, profile: str, until_ms: int, seed: int) -> Course:
         return Course(scenario.name, until_ms, (), {}, {}, {}, verdict=f"raised {type(error).__name__}: {error}")
 
 
+def first_seed(course: Course) -> int:
+    """The first seed for a course. The same seeds in all plans would have the same draws, and so dependent ranks."""
+    return 1 + 1_000 * (crc32(f"{course.plan} {course.until_ms} {course.took_effect}".encode()) % 1_000)
+
+
 def compare(
     courses: Sequence[Course],
     folder: Path,
@@ -160,7 +166,7 @@ def compare(
     jobs: int | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[Comparison]:
-    """Compare each course with runs of its plan: seeds 1 to ``seeds``, and more seeds for an undecided plan.
+    """Compare each course with runs of its plan, with ``seeds`` seeds, and more seeds for an undecided plan.
 
     Args:
         folder: the folder of the plans' scenarios.
@@ -177,8 +183,9 @@ def compare(
         for course in courses:
             scenario = timed(read_plan_scenario(folder, course.plan), course)
             emulated: list[Course] = []
+            first = first_seed(course)
             for until in (seeds, seeds * most_times):
-                more = range(len(emulated) + 1, until + 1)
+                more = range(first + len(emulated), first + until)
                 if more:
                     say(f"{course.plan}: runs {more[0]} to {more[-1]} of {course.until_ms / 1000:g} s")
                     emulated += runs(scenario, profile or profile_of_course(course), course.until_ms, more)

@@ -5,10 +5,8 @@ starts before its first JoinGroup, and a broker reads its disk before it answers
 (``Course.took_effect``). This module builds a plan from these times, for the scenario that is compared with the course.
 """
 
-import math
 import re
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 import attrs
@@ -30,8 +28,9 @@ from kemu.emulator.plan.entries import At, Entry
 from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec
 from kemu.emulator.scenario.scenario import Scenario
-from kemu.protocol.draws import DrawName, distribution
+from kemu.protocol.draws import DrawName
 from kemu.protocol.names import broker_host, consumer_host, number_of
+from lab.conformance import rig
 from lab.conformance.course import Course
 
 LEAD_MS = 3
@@ -40,19 +39,9 @@ the JoinGroup the member requests metadata and the coordinator over a network wi
 AT_ONCE_MS = 100
 CLOSE_US = 1
 """Interval of a rolling upgrade of a single member, in us; the action needs a positive interval."""
-MACHINES_SPREAD = 0.6
-"""Standard deviation of the logarithm of machines' load (``machine.busy`` of the set life: p99 400 %)."""
-SPANS_SPREAD = 1.0
-"""Standard deviation of single hand-overs on one machine, divided by their mean (16 runs of 10 to 33 hand-overs)."""
-DRIFT = 0.36
-"""Standard deviation of the logarithm of a machine's load between parts of a run. The halves of the measured runs
-differ by 0.74; a constant load would give 0.53."""
 WIDER = 1.5
 """Factor by which a drawn range of loading times exceeds the course's least and most. Two observed times are rarely the
 extremes, and each coordinator loads many partitions."""
-NORMAL_P99 = 2.326
-LEAST_US = 500
-"""Least span in us, because logs have a resolution of milliseconds."""
 ASSIGNORS: Mapping[str, str] = {
     "RangeAssignor": "range",
     "RoundRobinAssignor": "roundrobin",
@@ -108,8 +97,8 @@ def timed(scenario: Scenario, course: Course) -> Scenario:
     The course's effects replace all starts, ends, pauses and growth in the plan; other actions remain. The time without
     metadata after a restart of the only broker (``broker.window``) is drawn between the course's least and most. The
     loading times of new coordinators (``offsets.wait``, ``offsets.load``) are drawn from a wider range (``WIDER``). The
-    machine's load (``machine.busy``) is estimated from the course's hand-overs. A course without times of effects
-    leaves the scenario unchanged.
+    scenario gets the draws of the course's machine (``lab.conformance.rig``), except draws that the scenario sets. A
+    course without times of effects leaves the scenario unchanged.
     """
     if not course.took_effect:
         return scenario
@@ -125,7 +114,7 @@ def timed(scenario: Scenario, course: Course) -> Scenario:
     later: dict[str, MemberSpec] = {
         host: attrs.evolve(spec.overrides.get(host, AS_ITS_GROUP), start_later=True) for host in own
     }
-    settings = {name: text for name, text in scenario.draws.settings if name != DrawName.CLOSE_NOTICE}
+    settings = {**rig.draws_of(course), **dict(scenario.draws.settings)}
     for name, spans_ms, wider in (
         (DrawName.BROKER_WINDOW, course.windows_ms, 1.0),
         (DrawName.OFFSETS_WAIT, [waited for waited, _ in course.loads_ms], WIDER),
@@ -133,10 +122,6 @@ def timed(scenario: Scenario, course: Course) -> Scenario:
     ):
         if spans_ms:
             settings[name.value] = f"uniform {min(spans_ms) / wider:.0f}ms {max(spans_ms) * wider:.0f}ms"
-    of_all = DrawName.FOLLOWER_SYNC.value
-    if course.hand_overs_ms and of_all in settings:
-        mean_us = distribution(settings[of_all]).mean
-        settings[DrawName.MACHINE_BUSY.value] = busy_as(course.hand_overs_ms, mean_us)
     return attrs.evolve(
         scenario,
         groups={
@@ -157,20 +142,6 @@ def _with_its_start(entry: Entry, course: Course) -> Entry:
     starts = [at for at, row in course.timeline if row.split()[:2] == ["start", host] and at <= at_ms < at + AT_ONCE_MS]
     joins = [at for at, row in course.took_effect if row == f"{Effect.JOINS} {host}" and starts and at >= starts[0]]
     return At(at_us=(joins[0] - LEAD_MS) * 1000 + 1, action=entry.action) if joins else entry
-
-
-def busy_as(spans_ms: Sequence[int], mean_us: int) -> str:
-    """Estimate a machine's load as a distribution, from the spans of its members. The mean of all machines is
-    ``mean_us``.
-
-    The prior is the spread of all machines (``MACHINES_SPREAD``). The mean of n spans has the errors ``SPANS_SPREAD`` /
-    sqrt(n) and ``DRIFT``. The result combines prior and mean as normal distributions of logarithms.
-    """
-    seen = math.log(max(statistics.fmean(spans_ms) * 1000, LEAST_US) / mean_us)
-    prior_weight, weight = MACHINES_SPREAD**-2, 1 / (SPANS_SPREAD**2 / len(spans_ms) + DRIFT**2)
-    median = math.exp(seen * weight / (prior_weight + weight))
-    p99 = median * math.exp(NORMAL_P99 * (prior_weight + weight) ** -0.5)
-    return f"lognormal median={median:.0%} p99={p99:.0%}"
 
 
 class _Timing:

@@ -15,7 +15,6 @@ from kemu.emulator.plan.action import Action
 from kemu.emulator.plan.actions.replies import Duplicate, ErrorReply
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import RunResult, run
-from kemu.emulator.scenario.expectations import stood_still
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_actions, with_values
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.catch_up import CommitLogs
@@ -371,14 +370,6 @@ def test_random_scripts_keep_the_promises(first: int) -> None:
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_both_loops_take_the_same_turns(cluster: str) -> None:
     assert run_one(cluster, 5, "bare").digest == run_one(cluster, 5, "trio").digest
-
-
-def test_a_static_member_whose_new_id_went_with_the_last_disk_is_fenced_for_good() -> None:
-    """The only in-sync replica of the group's log lost it with its power: as in Kafka, and the run says so by name."""
-    result = run_one("replicated", 103)
-
-    assert result.verdict == "holds", result.reason
-    assert [each.kind for each in stood_still(result.violations)] == ["forgotten-instance"]
 
 
 @pytest.mark.soak

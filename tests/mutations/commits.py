@@ -60,7 +60,7 @@ MUTATIONS = [
         "            if row.offset >= 0:\n",
         "            if row.offset > 30:\n",
         "commits/position-not-committed",
-        ("coordinator-failover-stable:1",),
+        ("coordinator-failover-stable:4",),
     ),
     Mutation(  # a member with auto-commit gives up its partitions before a join without a commit
         "kemu/actors/consumer/rebalancing.py",

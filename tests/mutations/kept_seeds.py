@@ -120,7 +120,8 @@ MUTATIONS = [
         f"{_CHECKERS}liveness.py",
         "        fenced = fact.error is ErrorCode.FENCED_INSTANCE_ID",
         "        fenced = False",
-        "liveness/member-failed",
+        f"{_STORIES}test_illegal_runs.py::"
+        "test_a_static_member_that_is_fenced_for_an_id_that_a_deposed_coordinator_gave_it",
     ),
     _kept(  # a leader knows each partition at once
         "heard-of-with-the-next-metadata",

@@ -75,7 +75,7 @@ MUTATIONS = [
     ),
     Mutation(  # a join phase takes half of its time
         "kemu/actors/coordinator/join_phase.py",
-        "        self._machine.start_timer(self._timer, after_ms * US_PER_MS)\n",
+        "        self._machine.start_timer(self._timer, after_ms * US_PER_MS + late_us)\n",
         "        self._machine.start_timer(self._timer, after_ms * US_PER_MS // 2)\n",
         "membership/join-phase",
         _CALM,

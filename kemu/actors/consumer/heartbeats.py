@@ -58,12 +58,8 @@ class Heartbeats:
         self._arm()
 
     def _after_us(self) -> int:
-        """The time until the next heartbeat, in us. The drawn wait between the thread's checks may extend this time."""
-        longer_us = self._draws.us(DrawName.HEARTBEAT_WAIT, 0)
-        if not longer_us:
-            return self._interval_us
-        wait_us = self._retry_us + longer_us
-        return -(-self._interval_us // wait_us) * wait_us
+        """The time until the next heartbeat, in us."""
+        return self._interval_us + self._draws.us(DrawName.HEARTBEAT_WAIT, 0, at_us=self._machine.now_us)
 
     def advance_idle_timers(self) -> None:
         """Send a heartbeat now, so that no session expires; the next heartbeat is due at a random time of
@@ -109,7 +105,9 @@ class Heartbeats:
         coordinator = discovery.coordinator
         if coordinator is None:
             discovery.find_in_background()
-            machine.start_timer((ConsumerTimer.BEAT,), self._retry_us + self._draws.us(DrawName.HEARTBEAT_WAIT, 0))
+            late_us = self._draws.us(DrawName.HEARTBEAT_WAIT, 0, at_us=now_us)
+            wait_us = self._retry_us + late_us * self._retry_us // self._interval_us  # one of the interval's waits
+            machine.start_timer((ConsumerTimer.BEAT,), wait_us)
         elif now_us >= self._session_until_us:
             discovery.lose_coordinator("no heartbeat was answered within the session timeout")
             discovery.find_in_background()

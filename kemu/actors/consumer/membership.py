@@ -233,8 +233,9 @@ class Membership:
         drawn = DrawName.FOLLOWER_SYNC if follows else DrawName.HAND_OVER
         self._schedule_resume(drawn, cold=joined and not self._assigned_before)
         if reply.error is ErrorCode.MEMBER_ID_REQUIRED:
-            resume_us = self._resume_at_us - self._machine.now_us
-            self._resume_at_us = self._machine.now_us + self._machine.draws.us(DrawName.FIRST_ID, resume_us)
+            now_us = self._machine.now_us
+            resume_us = self._resume_at_us - now_us
+            self._resume_at_us = now_us + self._machine.draws.us(DrawName.FIRST_ID, resume_us, at_us=now_us)
         self._unread = reply, sent
         self._machine.wake()
 

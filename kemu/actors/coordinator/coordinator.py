@@ -84,7 +84,7 @@ class Coordinator(Machine):
         log_of: makes the port to the logs of groups.
         rules: the coordinator's rules; None: the rules of its kind.
         versions: the versions that the broker supports.
-        draws: give the random part of member ids.
+        draws: give the random part of member ids, and delays of timers.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Coordinator(Machine):
     ) -> None:
         super().__init__(name)
         self._versions = versions
-        self._draws = draws
+        self.draws = draws
         self._life = "" if life == 1 else f".{life}"
         self.node_id = node_id
         self.config = config
@@ -201,7 +201,7 @@ class Coordinator(Machine):
     def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
         self._member_count += 1
         readable = f"{broker_host(self.node_id)}.{partition.epoch}{self._life}-{self._member_count}"
-        return f"{self._client_ids.get(base, base)}-{self._draws.identity(readable)}"
+        return f"{self._client_ids.get(base, base)}-{self.draws.identity(readable)}"
 
     def refuse(
         self, caller: Caller | Received, message: object, *, group: GroupId, api: str, member_id: str, error: ErrorCode

@@ -16,6 +16,7 @@ from kemu.actors.coordinator.syncing import Syncing
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import US_PER_MS, Caller, TimerKey
 from kemu.actors.parking import Parking
+from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinedMember, JoinGroup, JoinGroupReply
 from kemu.protocol.messages.records import group_record
@@ -116,7 +117,8 @@ class JoinPhase:
         self._machine.stop_timer(self._timer)
 
     def _start_timer(self, after_ms: int) -> None:
-        self._machine.start_timer(self._timer, after_ms * US_PER_MS)
+        late_us = self._machine.draws.us(DrawName.GROUP_TIMER, 0)
+        self._machine.start_timer(self._timer, after_ms * US_PER_MS + late_us)
 
     # --- the next generation -----------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from kemu.actors.coordinator.members import Member, Members
 from kemu.actors.coordinator.reasons import Reasons
 from kemu.actors.coordinator.rules import GroupRules
 from kemu.actors.coordinator.state import DEAD, EMPTY, TRANSITIONS, GroupChange
-from kemu.actors.machine import US_PER_MS, Caller, Received, TimerKey
+from kemu.actors.machine import US_PER_MS, Caller, Draws, Received, TimerKey
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import subscribed_topics
@@ -42,6 +42,11 @@ class GroupMachine(Protocol):
 
     def has_left(self, caller: Caller | Received) -> bool:
         """Whether the client of this request has a newer connection, and so perhaps newer requests."""
+        ...
+
+    @property
+    def draws(self) -> Draws:
+        """The draws of the coordinator."""
         ...
 
     def start_timer(self, key: TimerKey, after_us: int) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from kemu.emulator.chance import Choices
 from kemu.emulator.draws import Drawn
 from kemu.emulator.scenario.scenario import Scenario
-from kemu.protocol.draws import MILLION, TOGETHER, DrawName
+from kemu.protocol.draws import LOADED, MILLION, DrawName
 
 SAID_BY_SETTINGS: Mapping[DrawName, str] = {
     DrawName.RECORD_WORK: "emulated_process_us_per_record",
@@ -14,9 +14,6 @@ SAID_BY_SETTINGS: Mapping[DrawName, str] = {
     DrawName.CALLBACK_ASSIGNED: "emulated_on_assigned_ms",
 }
 """Draw -> consumer's key that replaces the draw if the scenario sets the key."""
-
-MEMBERS_OF_FIRST_ID = 3
-"""Number of members in the processes in which ``first.id`` was measured."""
 
 
 def member_draws(
@@ -29,14 +26,16 @@ def member_draws(
     warm: bool = False,
     busy: int = MILLION,
     process: str = "",
+    began_us: int = 0,
 ) -> Drawn:
     """Return the draws of a member's life.
 
     Args:
         said: set keys of the member's configuration; a set key replaces the draw of the same time.
         warm: whether the member's process has run before.
-        busy: factor of hand-over, sync and join times on the member's machine, in millionths.
+        busy: load of the member's machine, a factor of ``LOADED`` and of the times for ids, in millionths.
         process: name of the process that the member shares with others; "": its own.
+        began_us: time at which this process started.
     """
     decided = [name for name, setting in SAID_BY_SETTINGS.items() if setting in said]
     if DrawName.RECORD_WORK in decided:
@@ -46,9 +45,9 @@ def member_draws(
         without |= {DrawName.FIRST_ID, DrawName.FIRST_JOIN}
     shares = work_shares(scenario, group)
     scaled = {name: share for name, share in shares.items() if not scenario.draws.is_set(name)}
-    scaled |= dict.fromkeys(TOGETHER, busy)
-    scaled[DrawName.FIRST_ID] = busy * scenario.groups[group].members // MEMBERS_OF_FIRST_ID if process else busy
-    return Drawn(choices, scenario.draws, owner, without=without, scaled=scaled, process=process)
+    scaled |= dict.fromkeys((*LOADED, DrawName.FIRST_ID), busy)
+    scaled[DrawName.FIRST_TURN] = busy * (scenario.groups[group].members - 1) // 2
+    return Drawn(choices, scenario.draws, owner, without=without, scaled=scaled, process=process, began_us=began_us)
 
 
 def work_shares(scenario: Scenario, group: str) -> Mapping[DrawName, int]:

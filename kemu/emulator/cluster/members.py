@@ -78,6 +78,8 @@ class MemberHosts:
             host: member for spec in scenario.groups.values() for host, member in spec.overrides.items()
         }
         self._busy: dict[str, int] = {}
+        self._began_us: dict[str, int] = {}
+        """Process of several members -> time at which its first member started."""
         self.groups: dict[str, GroupMembers] = {}
 
     def build(self) -> None:
@@ -141,6 +143,7 @@ class MemberHosts:
             warm=warm,
             busy=self.busy(process or host),
             process=process,
+            began_us=self._began_us.setdefault(process, self._world.now_us) if process and life else 0,
         )
         return Consumer(
             host,

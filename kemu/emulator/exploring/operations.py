@@ -7,7 +7,7 @@ racks, short retention and unclean elections. Operations occur around a few mome
 These draws use a separate random stream, so the other draws of a seed do not change.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -17,6 +17,7 @@ from kemu.emulator.plan.action import Action
 from kemu.emulator.plan.actions import (
     AddMembers,
     CloseHost,
+    ConfigsAlteration,
     Crash,
     Disconnect,
     Hold,
@@ -25,6 +26,7 @@ from kemu.emulator.plan.actions import (
     ReassignmentCancellation,
     RemoveMembers,
     RollingRestart,
+    RollingUpgrade,
     SetRateOf,
     StartHost,
 )
@@ -53,6 +55,8 @@ KEPT_US = 60 * SECOND
 BY_HAND = {"enable_auto_commit": False, "emulated_commit_after_poll": True}
 SHORT_POLL_INTERVAL_MS = 15_000
 SHORT_SESSIONS_MS = (6_000, 10_000)
+LIMITED = ("replica", "partition", "leader")
+COOPERATIVE = "cooperative-sticky"
 
 # --- settings --------------------------------------------------------------------------------------------------------
 
@@ -293,6 +297,62 @@ def drawn_operations(scenario: Scenario, chance: Stream, moments_us: Sequence[in
         for later_us, action in OPERATIONS[one_of(chance, families)](site):
             entries.append(At(at_us=max(SECOND, min(at_us + later_us, scenario.heal_at_us - SECOND)), action=action))
     return families, tuple(sorted(entries, key=lambda entry: entry.at_us))
+
+
+# --- long changes of operators ---------------------------------------------------------------------------------------
+
+
+def _limits_lowered(site: Site) -> list[Later]:
+    """Limit a reassignment of all partitions of a topic (KIP-435), and lower the limit while the partitions move."""
+    chance = site.chance
+    key = f"reassignment.max.concurrent.{one_of(chance, LIMITED)}.movements"
+    first, then = chance.between(2, 4), chance.between(1, 2)
+    later_us = site.span(SECOND // 10, 4 * SECOND)
+    return [
+        (-SECOND, ConfigsAlteration(key=key, value=str(first))),
+        *_moved(site)[:1],
+        (later_us, ConfigsAlteration(key=key, value=str(min(then, first - 1)))),
+    ]
+
+
+def _two_bounces(site: Site) -> list[Later]:
+    """Upgrade a group to the cooperative protocol in two bounces, as the page of KIP-429 describes."""
+    spec_of = site.scenario.groups
+    eager = [name for name, spec in spec_of.items() if spec.streams is None and COOPERATIVE not in spec.assignors]
+    if not eager:
+        return []
+    name = one_of(site.chance, eager)
+    every_us, down_us = site.span(2 * SECOND, 5 * SECOND), site.span(SECOND // 2, 2 * SECOND)
+    apart_us = spec_of[name].members * every_us + site.span(3 * SECOND, 8 * SECOND)
+    old = spec_of[name].assignors
+    return [
+        (at_us, RollingUpgrade(group=name, every_us=every_us, down_us=down_us, assignors=assignors))
+        for at_us, assignors in ((0, (COOPERATIVE, *old)), (apart_us, (COOPERATIVE,)))
+    ]
+
+
+LONG_CHANGES: dict[str, Callable[[Site], list[Later]]] = {
+    "lower-limits": _limits_lowered,
+    "two-bounces": _two_bounces,
+}
+"""Name of a long change, as in the report of a seed -> the function that draws the change."""
+
+
+def drawn_long_changes(
+    scenario: Scenario, chance: Stream, moments_us: Sequence[int], assignors: Container[str]
+) -> tuple[tuple[str, ...], Plan]:
+    """The long changes of a seed, each in about a quarter of the seeds that can have it, and their plan lines.
+
+    ``assignors``: the assignors of the members' release.
+    """
+    possible = {"lower-limits": scenario.brokers.replication is not None, "two-bounces": COOPERATIVE in assignors}
+    names, entries, site = [], [], Site(scenario, chance)
+    for name, draw in LONG_CHANGES.items():
+        if not chance.below(4) and possible[name] and (found := draw(site)):
+            at_us = near(chance, moments_us, scenario)
+            names.append(name)
+            entries += [At(at_us=max(SECOND, at_us + later_us), action=action) for later_us, action in found]
+    return tuple(names), tuple(sorted(entries, key=lambda entry: entry.at_us))
 
 
 def forgets_offsets(scenario: Scenario) -> bool:

@@ -22,6 +22,7 @@ import attrs
 from kemu.emulator.chance import Seeded, Stream
 from kemu.emulator.exploring.client_operations import drawn_client_operations, with_group_limit, with_streams
 from kemu.emulator.exploring.operations import (
+    drawn_long_changes,
     drawn_moments,
     drawn_operations,
     drawn_settings,
@@ -200,6 +201,9 @@ def swarm_case(
         operations, plan = (*operations, *families), (*plan, *done)
         scenario, done = with_streams(scenario, seeded.stream("swarm/streams"), moments_us)
         plan = (*plan, *done)
+        assignors = PROFILES[scenario.profile or DEFAULT_PROFILE].assignors
+        changes, done = drawn_long_changes(scenario, seeded.stream("swarm/changes"), moments_us, assignors)
+        operations, plan = (*operations, *changes), (*plan, *done)
     expect = (*scenario.expect, *(each for each in of_kafkas_own() if each not in scenario.expect))
     scenario = attrs.evolve(scenario, seed=seed, plan=(*scenario.plan, *plan, *lines), expect=expect)
     on, off = ((*on, ORDERS), off) if lines else (on, (*off, ORDERS))

@@ -17,6 +17,7 @@ _DRAWS = (
     DrawName.HAND_OVER,
     DrawName.FOLLOWER_SYNC,
     DrawName.FIRST_ID,
+    DrawName.FIRST_TURN,
     DrawName.FIRST_JOIN,
     DrawName.GROUP_LOAD,
     DrawName.OFFSETS_LOAD,

@@ -20,15 +20,15 @@ class Told(Story):
 
     def __init__(self) -> None:
         super().__init__("c1", count=1)
-        self.position = 0
+        self.log_end = 0
         self.by("c1", range_notes.ParallelRebalance(group=GROUP))
         self.late: notes.LateCommit | None = None
-        """What is told of the next commits."""
+        """A fact that precedes the next commits."""
         self.by(BROKER, notes.RecordsAppended(topic=TOPIC, partition=0, base_offset=0, count=120))
-        self.form("c1")
+        self.rejoin("c1")
         self.own("c1")
 
-    def form(self, member: str) -> None:
+    def rejoin(self, member: str) -> None:
         self.generation += 1
         self.by(
             COORDINATOR,
@@ -40,13 +40,19 @@ class Told(Story):
 
     def own(self, member: str) -> None:
         at = ((TOPIC, 0),)
-        common = {"group": GROUP, "member_id": self.ids[member], "generation": self.generation}
-        self.by(member, notes.AssignmentReceived(**common, partitions=at))
-        self.by(member, notes.PartitionsAssigned(**common, added=at, owned=at))
+        by = self.ids[member]
+        self.by(
+            member,
+            notes.AssignmentReceived(group=GROUP, member_id=by, generation=self.generation, partitions=at),
+        )
+        self.by(
+            member,
+            notes.PartitionsAssigned(group=GROUP, member_id=by, generation=self.generation, added=at, owned=at),
+        )
 
     def _record(self) -> int:
-        self.position += 1
-        return self.position
+        self.log_end += 1
+        return self.log_end
 
     def starts(self, offset: int, why: str) -> None:
         fact = notes.PositionSet(
@@ -73,7 +79,7 @@ class Told(Story):
         self._written(range_notes.RangeOpened, start=start, end=end)
 
     def loads(self, *tokens: tuple[int, int], position: int, second_offset: int = -1) -> None:
-        self.position = position
+        self.log_end = position
         self.by(
             COORDINATOR,
             range_notes.RangesLoaded(
@@ -94,7 +100,7 @@ class Told(Story):
         self.down("c1")
         self.start("c1")
         self.by("c1", range_notes.ParallelRebalance(group=GROUP))
-        self.form("c1")
+        self.rejoin("c1")
         self.own("c1")
         self.opens(70, 120)
         self.commits(120)
@@ -152,7 +158,7 @@ def test_a_range_that_is_opened_again() -> None:
     """By the same member under the same generation that is a request that was repeated; by the next owner it is not."""
     again, by_the_next = Told().recovered(), Told().recovered()
     again.opens(70, 120)
-    by_the_next.form("c1")
+    by_the_next.rejoin("c1")
     by_the_next.opens(70, 120)
 
     assert kinds(again) == []
@@ -164,9 +170,9 @@ def test_a_range_that_its_coordinator_could_not_tell_of_is_told_by_the_next_one(
     told, never_told = Told(), Told()
     for story in (told, never_told):
         story.recovered()
-        story.form("c1")
+        story.rejoin("c1")
         story.own("c1")
-    told.loads((70, 120), (120, 200), position=told.position + 1)
+    told.loads((70, 120), (120, 200), position=told.log_end + 1)
     for story in (told, never_told):
         story.commits(200)
         story.starts(200, notes.JUMPED)
@@ -181,7 +187,7 @@ def test_a_range_that_its_coordinator_could_not_tell_of_is_told_by_the_next_one(
 def test_a_range_that_only_the_log_tells_of_is_processed_too() -> None:
     """The coordinator reported the range only when it loaded the log. Without the report there is no range."""
     told, never_told = Told().recovered(), Told().recovered()
-    told.loads((70, 120), (120, 200), position=told.position + 1)
+    told.loads((70, 120), (120, 200), position=told.log_end + 1)
     for story in (told, never_told):
         story.did(range_notes.RangeProcessed, 70, 120)
         story.second_commits(120)
@@ -256,7 +262,7 @@ def test_who_owns_a_partition_anew_begins_at_the_end_that_the_log_had(
 ) -> None:
     """KIP-333: what lies between the commit and the end is a range, and the end is committed."""
     story = Told().recovered()
-    story.form("c1")
+    story.rejoin("c1")
     story.own("c1")
     if opens is not None:
         story.opens(*opens)
@@ -297,7 +303,7 @@ def test_a_reset_within_an_ownership_returns_records_again() -> None:
     assert kinds(story) == []
 
     story = Told().recovered()
-    story.form("c1")
+    story.rejoin("c1")
     story.own("c1")
     story.starts(0, "reset")
     story.did(range_notes.RangeProcessed, 70, 120)
@@ -316,7 +322,7 @@ def test_a_range_that_nobody_works_off() -> None:
 
 
 def test_a_range_that_was_worked_off_and_whose_commit_the_log_lost() -> None:
-    """Its owner goes on and says no more of it; who owns the partition next has to work it off once more."""
+    """The range's owner reports nothing more about the range. The next owner must process the range again."""
     worked, only_read, by_the_next = Told(), Told(), Told()
     for story in (worked, only_read, by_the_next):
         story.recovered()
@@ -329,7 +335,7 @@ def test_a_range_that_was_worked_off_and_whose_commit_the_log_lost() -> None:
             story.down("c1")
             story.start("c1")
             story.by("c1", range_notes.ParallelRebalance(group=GROUP))
-            story.form("c1")
+            story.rejoin("c1")
             story.own("c1")
         story.heal()
         story.wait(61)
@@ -349,9 +355,9 @@ def test_a_commit_that_the_log_may_have_lost_is_made_again_by_the_next_owner() -
         story.did(range_notes.RangeProcessed, 70, 120)
         story.second_commits(120)
     lost.world(LOST_TAIL)
-    lost.loads((70, 120), position=lost.position, second_offset=120)
+    lost.loads((70, 120), position=lost.log_end, second_offset=120)
     for story in (lost, kept):
-        story.form("c1")
+        story.rejoin("c1")
         story.own("c1")
         story.second_commits(120)
 
@@ -378,7 +384,7 @@ def test_a_commit_goes_back_to_where_its_partition_was_cut() -> None:
         story.down("c1")
         story.start("c1")
         story.by("c1", range_notes.ParallelRebalance(group=GROUP))
-        story.form("c1")
+        story.rejoin("c1")
         story.own("c1")
     cut.by(BROKER, notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=40))
     cut.starts(40, notes.TRUNCATED)

@@ -414,7 +414,7 @@ SHORT = ("duration=25s",)
         ("cooperative-rolling-restart", {"unseen"}),
         ("broker-crash-and-return", {"unseen"}),
         ("unclean-election", {"nonmonotonic poll", "unseen"}),
-        ("two-of-three-lost", set()),
+        ("two-of-three-lost", {"unseen"}),
         ("catch-up-child-dies", set()),
         ("catch-up-retention", {"lost write", "poll skip"}),
         ("disk-tail-lost", {"nonmonotonic poll"}),

@@ -10,7 +10,7 @@ import pytest
 import kemu
 from kemu.emulator.chance import Seeded
 from kemu.emulator.exploring.client_operations import CLIENT_OPERATIONS, STREAMS_GROUP
-from kemu.emulator.exploring.operations import OPERATIONS, forgets_offsets, operation_families
+from kemu.emulator.exploring.operations import LONG_CHANGES, OPERATIONS, forgets_offsets, operation_families
 from kemu.emulator.exploring.swarm import (
     BATCHES_MS,
     ORDERS,
@@ -23,10 +23,13 @@ from kemu.emulator.exploring.swarm import (
 )
 from kemu.emulator.plan.action import kind_of
 from kemu.emulator.plan.actions import (
+    ConfigsAlteration,
     Isolate,
     LateMessage,
     LinkPriorities,
     OffsetsReset,
+    PartitionsReassignment,
+    RollingUpgrade,
     SetRateOf,
     StartHost,
     TieOrder,
@@ -181,7 +184,7 @@ def test_in_about_half_of_the_seeds_what_happens_comes_in_another_order() -> Non
     assert {line.of for line in lines if isinstance(line, LinkPriorities)} == {"links", "hosts"}
     assert {(line.sender or line.receiver)[0] for line in late} == {"b", "c"}
     assert {line.api.endswith("Reply") for line in late} == {True, False}
-    assert all(entry.at_us == 0 for case in ordered for entry in case.orders)
+    assert all(isinstance(entry, At) and entry.at_us == 0 for case in ordered for entry in case.orders)
     for case in cases():
         assert (dict(case.drawn())["order"] == "the seed's own") is not bool(case.orders)
 
@@ -222,7 +225,7 @@ def test_what_people_do_and_set_is_drawn_in_every_form() -> None:
     on = Counter(name for case in operated_cases() for name in case.operations if name not in CLIENT_OPERATIONS)
     brokers = [case.scenario.brokers for case in operated_cases()]
 
-    assert families == set(OPERATIONS) == set(on)
+    assert families == set(OPERATIONS) == set(on) - set(LONG_CHANGES)
     assert all(scenario_from_dict(case.scenario.to_dict()) == case.scenario for case in operated_cases())
     assert {bool(each.racks) for each in brokers} == {True, False}
     assert {each.replication.unclean for each in brokers if each.replication is not None} == {True, False}
@@ -245,12 +248,56 @@ def test_what_applications_and_admin_clients_do_is_drawn_in_every_form() -> None
         if isinstance(entry.action, OffsetsReset)
     ]
 
-    assert {name for case in operated_cases() for name in case.operations} == {*OPERATIONS, *CLIENT_OPERATIONS}
+    assert {name for case in operated_cases() for name in case.operations} == {
+        *OPERATIONS,
+        *CLIENT_OPERATIONS,
+        *LONG_CHANGES,
+    }
     assert kinds.keys() >= {
         "seek", "reset-offsets", "delete-offsets", "delete-group", "expel-members", "subscribe", "unsubscribe",
         "pause-partitions", "enforce-rebalance", "describe-group", "list-groups", "delete-records", "elect-leaders",
     }  # fmt: skip
     assert {each.to for each in resets} == {"earliest", "latest", "offset", "shift"}
+
+
+def test_some_operated_clusters_lower_the_limits_of_a_reassignment_while_partitions_move() -> None:
+    """KIP-435: a limit, all partitions of a topic move, then a smaller limit."""
+    lowered = [case for case in operated_cases() if "lower-limits" in case.operations]
+
+    assert len(lowered) > 3
+    for case in lowered:
+        limits = [
+            int(each.action.value)
+            for each in case.scenario.plan
+            if isinstance(each.action, ConfigsAlteration) and each.action.key.startswith("reassignment.max.concurrent.")
+        ]
+        assert case.scenario.brokers.replication is not None
+        assert len(limits) == 2 and limits[0] > limits[1] >= 1
+        assert any(isinstance(each.action, PartitionsReassignment) for each in case.scenario.plan)
+
+
+def test_some_operated_clusters_upgrade_a_group_in_two_bounces() -> None:
+    """KIP-429: both assignors, then the cooperative one alone, after every member has restarted."""
+    upgraded = [case for case in operated_cases() if "two-bounces" in case.operations]
+
+    assert len(upgraded) > 3
+    for case in upgraded:
+        (at_us, first), (later_us, second) = (
+            (each.at_us, each.action)
+            for each in case.scenario.plan
+            if isinstance(each, At) and isinstance(each.action, RollingUpgrade)
+        )
+        group = case.scenario.groups[first.group]
+        assert first.assignors == ("cooperative-sticky", *group.assignors)
+        assert second.assignors == ("cooperative-sticky",)
+        assert later_us - at_us > group.members * first.every_us
+
+
+@pytest.mark.parametrize("name", ["lower-limits", "two-bounces"])
+def test_the_first_run_with_a_long_change_holds(name: str) -> None:
+    case = next(case for case in operated_cases() if name in case.operations)
+
+    assert kemu.run(case.scenario, seed=case.seed).verdict == "holds"
 
 
 def test_some_operated_clusters_limit_their_groups_and_some_have_a_streams_group_whose_network_is_cut() -> None:

@@ -6,10 +6,11 @@ import attrs
 import pytest
 
 from kemu.emulator.plan.entries import plan_to_dicts
-from kemu.protocol.draws import distribution
-from lab.conformance import plans
+from kemu.protocol.draws import DrawName, distribution
+from lab.conformance import plans, rig
 from lab.conformance.emulated import emulate
-from lab.conformance.timing import Effect, busy_as, done_by, timed
+from lab.conformance.rig import busy_as
+from lab.conformance.timing import Effect, done_by, timed
 
 PLANS = plans.plans_in(plans.KEPT)
 
@@ -91,7 +92,7 @@ def test_brokers_go_down_in_the_order_of_the_scenario_and_what_nobody_did_stays(
 
 
 def test_windows_and_loads_are_those_of_the_run() -> None:
-    """Around its least and its most; close.notice is in the moments already."""
+    """Around its least and its most; the other draws are those of the run's machine."""
     course = attrs.evolve(
         plans.read_course(plans.KEPT, "g-broker-restart"), windows_ms=(1_648, 4_033), loads_ms=((170, 28), (1_673, 667))
     )
@@ -100,8 +101,8 @@ def test_windows_and_loads_are_those_of_the_run() -> None:
     assert draws["broker.window"] == "uniform 1648ms 4033ms"
     assert draws["offsets.wait"] == "uniform 113ms 2510ms"
     assert draws["offsets.load"] == "uniform 19ms 1000ms"
-    assert "close.notice" not in draws
-    assert "heartbeat.wait" in draws
+    assert draws["heartbeat.wait"] != rig.RECORDED[DrawName.HEARTBEAT_WAIT], "the scenario's own"
+    assert draws["close.notice"] == rig.RECORDED[DrawName.CLOSE_NOTICE]
 
 
 def test_the_machine_is_as_busy_as_the_hand_overs_of_the_run_tell() -> None:
@@ -152,8 +153,8 @@ def test_every_kept_course_tells_when_each_thing_was_felt(plan: str) -> None:
 
     assert len(course.took_effect) == len(done)
     assert sorted(text.split()[0] for _, text in course.took_effect) == sorted(str(what) for _, (what, _) in done)
-    for (at_ms, (what, _)), (felt_ms, _) in zip(done, course.took_effect, strict=True):
-        assert -3_500 < felt_ms - at_ms < 3_500, what
+    for (at_ms, did), (felt_ms, _) in zip(done, course.took_effect, strict=True):
+        assert -3_500 < felt_ms - at_ms < 3_500, did
 
 
 @pytest.mark.parametrize("plan", ["b-static-rolling", "c-coop-scale", "i-static-duplicate"])

@@ -1,0 +1,73 @@
+"""The machine of a real run, as draws of a scenario: what its processes, clocks and logs took beyond Kafka's timers.
+
+All runs were on machines with two cores and other work. Each draw is measured over several runs
+(``kemu.protocol.draws`` has the figures); only the load of the members' machine (``machine.busy``) is estimated from
+the compared run itself.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+from kemu.protocol.draws import DRAWS, DrawName, distribution
+from lab.conformance.course import Course
+
+MACHINES_SPREAD = 0.6
+"""Standard deviation of the logarithm of machines' load (``machine.busy`` of the set life: p99 400 %)."""
+SPANS_SPREAD = 1.0
+"""Standard deviation of single hand-overs on one machine, divided by their mean (16 runs of 10 to 33 hand-overs)."""
+DRIFT = 0.36
+"""Standard deviation of the logarithm of a machine's load between parts of a run (``machine.moment``)."""
+NORMAL_P99 = 2.326
+LEAST_US = 500
+"""Least span in us, because logs have a resolution of milliseconds."""
+
+MEASURED = (
+    DrawName.HEARTBEAT_WAIT,
+    DrawName.HAND_OVER,
+    DrawName.FOLLOWER_SYNC,
+    DrawName.MACHINE_BUSY,
+    DrawName.MACHINE_MOMENT,
+    DrawName.FIRST_ID,
+    DrawName.FIRST_TURN,
+    DrawName.FIRST_JOIN,
+    DrawName.GROUP_TIMER,
+    DrawName.OFFSETS_APPEND,
+)
+"""Draws with the distribution of the set life."""
+RECORDED: Mapping[DrawName, str] = {
+    **{name: DRAWS[name.value].life for name in MEASURED},
+    DrawName.NETWORK_LATENCY: "uniform 20us 100us",
+    DrawName.CLOSE_NOTICE: "quantiles 0=0us 10=1ms 25=2ms 50=6ms 75=25ms 90=110ms 96=140ms 100=250ms",
+}
+"""The rig of the recordings of 3.4.1: loopback; clients log at DEBUG in a new JVM. ``close.notice``: time from the row
+"closing" until onPartitionsRevoked, without the commit; 31 closes of kafka-clients 3.4.1, 3.9.1 and 4.1.1."""
+LIVE: Mapping[DrawName, str] = {
+    **RECORDED,
+    DrawName.FIRST_ID: "0s",
+    DrawName.FIRST_TURN: "quantiles 0=1ms 25=2ms 50=4ms 75=8ms 90=20ms 100=40ms",
+}
+"""The rig of ``lab.conformance.live``: clients do not log, and the JVM has run a group before."""
+
+
+def draws_of(course: Course) -> dict[str, str]:
+    """The draws of the machine that ran this course."""
+    rig = {name.value: text for name, text in (RECORDED if course.is_recorded else LIVE).items()}
+    if course.hand_overs_ms:
+        mean_us = distribution(rig[DrawName.FOLLOWER_SYNC]).mean
+        rig[DrawName.MACHINE_BUSY.value] = busy_as(course.hand_overs_ms, mean_us)
+    return rig
+
+
+def busy_as(spans_ms: Sequence[int], mean_us: int) -> str:
+    """Estimate a machine's load as a distribution, from the spans of its members. The mean of all machines is
+    ``mean_us``.
+
+    The prior is the spread of all machines (``MACHINES_SPREAD``). The mean of n spans has the errors ``SPANS_SPREAD`` /
+    sqrt(n) and ``DRIFT``. The result combines prior and mean as normal distributions of logarithms.
+    """
+    seen = math.log(max(statistics.fmean(spans_ms) * 1000, LEAST_US) / mean_us)
+    prior_weight, weight = MACHINES_SPREAD**-2, 1 / (SPANS_SPREAD**2 / len(spans_ms) + DRIFT**2)
+    median = math.exp(seen * weight / (prior_weight + weight))
+    p99 = median * math.exp(NORMAL_P99 * (prior_weight + weight) ** -0.5)
+    return f"lognormal median={median:.0%} p99={p99:.0%}"
