@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import attrs
+
 from kemu.actors.coordinator.coordinator import Coordinator
 from kemu.actors.coordinator.log import OffsetsPartition
 from kemu.actors.coordinator.timers import GroupTimer
@@ -13,6 +15,7 @@ from kemu.actors.machine import (
     Event,
     Note,
     Received,
+    Record,
     Send,
     StartTimer,
     StopTimer,
@@ -21,7 +24,7 @@ from kemu.actors.machine import (
     Told,
 )
 from kemu.emulator.facts import Seen
-from kemu.protocol.commands import LeadOffsets, Start
+from kemu.protocol.commands import LeadOffsets, ResignOffsets, Start
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import MemberId, broker_host, coordinator_on
@@ -63,6 +66,8 @@ class CoordinatorAlone:
         self._written = self._events = 0
         self._timers: dict[TimerKey, int] = {}
         self._versions: dict[int, int] = {}
+        self._epoch = 1
+        self._records: dict[int, list[Record]] = {}
         self._coordinator = _Minting(coordinator_on(broker_host(0)), 0, config)
         self._coordinator.mint = lambda base: self._id_of(self._step, base)
         self._feed(Told(Start()))
@@ -74,6 +79,18 @@ class CoordinatorAlone:
         self._step = number
         self._versions[number] = version
         self._feed(Received(client, number, number, version, unseal(seal(request, version))[0]))
+
+    def resign(self) -> None:
+        """Unload the groups, as if another broker led the log."""
+        self._epoch += 1
+        for number in self._records:
+            self._feed(Told(ResignOffsets(partition=number, leader_epoch=self._epoch)))
+
+    def load(self) -> None:
+        """Load the groups from the records that the machine appended."""
+        self._epoch += 1
+        for number, records in self._records.items():
+            self._feed(Told(LeadOffsets(partition=number, leader_epoch=self._epoch, records=tuple(records), load_us=0)))
 
     def run_until(self, us: int) -> None:
         """Advance the time; timers fire in the order in which they are due."""
@@ -105,7 +122,8 @@ class CoordinatorAlone:
                         self._timers[key] = self.now_us + after_us
                     case StopTimer(key=key):
                         self._timers.pop(key, None)
-                    case Append(token=token, records=records):
+                    case Append(log=log, token=token, records=records):
+                        self._records.setdefault(int(log.rpartition("-")[2]), []).extend(records)
                         waiting.append(Appended(token, ErrorCode.NONE, self._written))
                         self._written += len(records)
                     case Note(fact):
@@ -133,6 +151,11 @@ def replay(talk: Conversation, config: BrokerConfig, notes: list[Seen] | None = 
 
     alone = CoordinatorAlone(config, id_of)
     for number, step in enumerate(talk.steps):
+        if number in talk.moves:
+            alone.run_until(talk.moves[number] * US_PER_MS)
+            alone.resign()
+            alone.now_us = max(alone.now_us, step.at_ms * US_PER_MS)
+            alone.load()
         alone.run_until(step.at_ms * US_PER_MS)
         alone.ask(number, step.client, step.version, with_ids(step.request, lambda name: by_symbol.get(name, name)))
     alone.run_until(talk.end_ms * US_PER_MS)
@@ -142,5 +165,5 @@ def replay(talk: Conversation, config: BrokerConfig, notes: list[Seen] | None = 
     }
     if notes is not None:
         notes += alone.notes
-    ours = Conversation(talk.seed, talk.end_ms, talk.steps, answers, talk.ids)
+    ours = attrs.evolve(talk, answers=answers)
     return ours, [us // US_PER_MS for us in alone.fired_us]

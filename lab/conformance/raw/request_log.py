@@ -2,9 +2,12 @@
 
 The source is Kafka's request log (``kafka.request.logger`` at DEBUG, JSON, since 2.8). The machine gets each request
 about members and offsets of one group at the time at which the request arrived. The comparison stops at the first
-response that differs. Requests without a response, such as those of killed clients, are not in a request log. Neither
-are moves of a coordinator and the groups that a broker loads, so the comparison ends before the first response with
-NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS.
+response that differs. Requests without a response, such as those of killed clients, are not in a request log. Logs
+about one group are those of the brokers of one cluster, and are compared together.
+
+Responses with NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS show that the coordinator moves. They are counted and not
+compared, because a request log does not state when a broker resigns and loads. The machine resigns at the first of
+them. It loads the records that it wrote before the next other response, as the next coordinator does.
 
 Exit codes: 0 all responses are equal, 1 a response differs, 2 bad input.
 """
@@ -14,7 +17,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,8 @@ from lab.conformance.raw.steps import Answer, Conversation, RawRequest, symbol, 
 Json = Mapping[str, Any]
 _ENTRY = re.compile(r"Completed request:(\{.*\})")
 TAIL_MS = 1_000
+Unchecked = Mapping[str, int]
+"""Error -> number of responses that are not compared."""
 _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 EARLY_MS = 100
 """Tolerance for a response before the machine's: a busy broker writes an entry late, so that its begin is uncertain."""
@@ -43,8 +48,12 @@ EARLY_MS = 100
 class LoggedRequest:
     """One entry: the request and the time at which the broker began to handle it, the response and the end of the
     request's wait for others. The machine needs no time to compute.
+
+    ``broker`` is the number of the log. ``busy_us`` is the time that the broker needed: its timers may be as late.
     """
 
+    broker: int
+    busy_us: float
     arrived_us: float
     answered_us: float
     client: str
@@ -152,7 +161,7 @@ def _bytes(text: str) -> bytes:
     return base64.b64decode(text or "")
 
 
-def logged_requests(path: Path) -> Iterator[LoggedRequest]:
+def logged_requests(path: Path, broker: int = 0) -> Iterator[LoggedRequest]:
     """The requests of group members in a request log, in the order of the log."""
     with open_log(path) as lines:
         for line in lines:
@@ -167,31 +176,65 @@ def logged_requests(path: Path) -> Iterator[LoggedRequest]:
                 request, reply = reads(entry["request"], entry["response"])
                 arrived_us = time.at_us - 1000 * (entry["totalTimeMs"] - entry["requestQueueTimeMs"])
                 waited_us = 1000 * entry["remoteTimeMs"]
+                busy_us = 1000 * (entry["requestQueueTimeMs"] + entry["localTimeMs"])
                 client, version = f"{header['clientId']} {entry['connection']}", header["requestApiVersion"]
-                yield LoggedRequest(arrived_us, arrived_us + waited_us, client, version, request, reply)
+                answered_us = arrived_us + waited_us
+                yield LoggedRequest(broker, busy_us, arrived_us, answered_us, client, version, request, reply)
 
 
-def conversation_of(path: Path, group: str = "") -> tuple[Conversation, int]:
-    """The requests of one group ("": the group with the most requests) with the responses of the real coordinator.
+def group_of(path: Path) -> str:
+    """The group with the most requests in a log; "" without one."""
+    counts = Counter(each.request.group for each in logged_requests(path))
+    return max(sorted(counts), key=lambda name: counts[name], default="")
 
-    Returns:
-        The conversation until the coordinator moved, and the number of requests of the group after the move.
+
+@attrs.frozen
+class LoggedConversation:
+    """The requests of a group with the responses of its coordinators.
+
+    ``busy_ms``: the longest time that a broker needed for a request; times are as uncertain. ``unchecked``: responses
+    of brokers that were not, or not yet, the coordinator.
+    """
+
+    talk: Conversation
+    busy_ms: int
+    unchecked: Unchecked
+
+
+def conversation_of(paths: Sequence[Path], group: str) -> LoggedConversation:
+    """The requests of one group in the logs of the brokers of one cluster.
 
     Raises:
-        ValueError: the log has no request of this group.
+        ValueError: the logs have no request of this group, or no response of a coordinator.
     """
-    found = list(logged_requests(path))
-    counts = Counter(each.request.group for each in found)
-    chosen = group or max(sorted(counts), key=lambda name: counts[name], default="")
-    mine = sorted((each for each in found if each.request.group == chosen), key=lambda each: each.arrived_us)
+    found = [each for broker, path in enumerate(paths) for each in logged_requests(path, broker)]
+    mine = sorted((each for each in found if each.request.group == group), key=lambda each: each.arrived_us)
     if not mine:
-        raise ValueError(
-            f"{path}: no JSON entry of a request log is about {f'the group {group}' if group else 'a group'}"
-        )
-    moved = next((number for number, each in enumerate(mine) if not _MOVED.isdisjoint(_errors(each.reply))), len(mine))
-    if moved == 0:
-        raise ValueError(f"{path}: the first response is of a coordinator that moves: there is nothing to compare")
-    after, mine = len(mine) - moved, mine[:moved]
+        about = f"the group {group}" if group else "a group"
+        raise ValueError(f"{paths[0]}: no JSON entry of a request log is about {about}")
+    unchecked: Counter[str] = Counter()
+    resigned_us: dict[int, float] = {}
+    answered: list[LoggedRequest] = []
+    last: tuple[int, float | None] = (mine[0].broker, None)
+    """The broker of the last response, and the time of the first refusal after it."""
+    for each in mine:
+        refused = _MOVED & _errors(each.reply)
+        if refused:
+            unchecked.update(error.name for error in refused)
+            if answered and each.broker == last[0]:
+                last = (last[0], each.answered_us if last[1] is None else last[1])
+            continue
+        if answered and (each.broker != last[0] or last[1] is not None):
+            resigned_us[len(answered)] = each.arrived_us if last[1] is None else last[1]
+        last = (each.broker, None)
+        answered.append(each)
+    if not answered:
+        raise ValueError(f"{paths[0]}: each response is of a broker that is not the coordinator of {group}")
+    busy_ms = round(max(each.busy_us for each in answered) / 1000)
+    return LoggedConversation(_talk(answered, resigned_us), busy_ms, unchecked)
+
+
+def _talk(mine: Sequence[LoggedRequest], resigned_us: Mapping[int, float]) -> Conversation:
     first_us = mine[0].arrived_us
     ids = {
         number: each.reply.member_id
@@ -212,17 +255,21 @@ def conversation_of(path: Path, group: str = "") -> tuple[Conversation, int]:
         number: Answer(int((each.answered_us - first_us) / 1000), named(each.reply)) for number, each in enumerate(mine)
     }
     end_ms = max(answer.at_ms for answer in answers.values()) + TAIL_MS
-    return Conversation(0, end_ms, steps, answers, ids), after
+    moves = {number: int((us - first_us) / 1000) for number, us in resigned_us.items()}
+    return Conversation(0, end_ms, steps, answers, ids, moves)
 
 
 def _errors(reply: Any) -> set[ErrorCode]:
     return {reply.error} if hasattr(reply, "error") else {outcome.error for outcome in reply.outcomes}
 
 
-def compared(path: Path, config: BrokerConfig, group: str = "", late_ms: int = LATE_MS) -> tuple[Compared, int]:
-    """The comparison of a request log with the machine, and the number of requests after the coordinator moved."""
-    talk, after = conversation_of(path, group)
-    return compare(talk, config, early_ms=EARLY_MS, late_ms=late_ms), after
+def compared(
+    paths: Sequence[Path], config: BrokerConfig, group: str = "", late_ms: int | None = None
+) -> tuple[Compared, Unchecked]:
+    """The comparison of request logs with the machine, and the responses that are not compared."""
+    logged = conversation_of(paths, group or next(filter(None, map(group_of, paths)), ""))
+    late_ms = max(LATE_MS, logged.busy_ms) if late_ms is None else late_ms
+    return compare(logged.talk, config, early_ms=max(EARLY_MS, logged.busy_ms), late_ms=late_ms), logged.unchecked
 
 
 @click.command()
@@ -230,25 +277,34 @@ def compared(path: Path, config: BrokerConfig, group: str = "", late_ms: int = L
 @click.option("--group", default="", help="The group (default: the group with the most requests).")
 @click.option("--profile", type=click.Choice(list(PROFILES)), default="kafka-3.4", show_default=True)
 @click.option(
-    "--late-ms", default=LATE_MS, show_default=True,
-    help="Tolerance for late responses: a broker that has just started, or a loaded machine, needs more.",
+    "--late-ms", type=int,
+    help=f"Tolerance for late responses (default: {LATE_MS}, or the longest time that a broker needed for a request).",
 )  # fmt: skip
-def main(logs: tuple[Path, ...], group: str, profile: str, late_ms: int) -> None:
+def main(logs: tuple[Path, ...], group: str, profile: str, late_ms: int | None) -> None:
     """Compare the machine's responses with those of request logs, up to the first difference."""
     worst = 0
+    clusters: dict[str, list[Path]] = {}
     for path in logs:
+        clusters.setdefault(group or group_of(path), []).append(path)
+    if len(clusters) > 1:
+        clusters.pop("", None)  # a broker that never was asked
+    for name, paths in clusters.items():
+        told = ", ".join(map(str, paths))
         try:
-            done, after = compared(path, PROFILES[profile].broker, group, late_ms)
+            done, unchecked = compared(paths, PROFILES[profile].broker, name, late_ms)
         except (ValueError, KeyError, TypeError) as error:
             click.echo(f"error: {error}", err=True)
             sys.exit(2)
+        if unchecked:
+            counts = ", ".join(f"{count} {error}" for error, count in sorted(unchecked.items()))
+            click.echo(f"{told}: not compared, because the coordinator moves or loads: {counts}")
         if done.equal:
-            rest = f" until the coordinator moves; {after} requests come later" if after else ""
-            click.echo(f"{path}: all {len(done.talk.answers)} responses are equal{rest}")
+            moved = f"; {len(done.talk.moves)} times a coordinator loads the group" if done.talk.moves else ""
+            click.echo(f"{told}: all {len(done.talk.answers)} responses are equal{moved}")
             continue
         worst = 1
         first = done.differences[0]
-        click.echo(f"{path}: {first.step} of {len(done.talk.answers)} responses are equal, then {first.field} differs:")
+        click.echo(f"{told}: {first.step} of {len(done.talk.answers)} responses are equal, then {first.field} differs:")
         click.echo(f"  Kafka {first.kafka}, emulator {first.emulated}")
         for line in shown(done.talk, done.ours, first.step)[-6:]:
             click.echo(f"  {line[:300]}")

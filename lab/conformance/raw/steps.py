@@ -70,6 +70,8 @@ class Conversation:
     answers: Mapping[int, Answer]
     ids: Mapping[int, str] = field(factory=dict)
     """Step -> member id that was generated for the step, if a response contains the id."""
+    moves: Mapping[int, int] = field(factory=dict)
+    """Step -> time (ms) at which the coordinator resigned; before the step, a coordinator loaded the group's log."""
 
 
 _SYMBOL = "m"

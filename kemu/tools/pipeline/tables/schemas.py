@@ -245,7 +245,8 @@ LEADERSHIPS = _schema(
 )
 """One row per interval in which a broker acted as the leader that the store named, in one epoch. ``ended_by``: renewed
 (the broker leads in another epoch), deposed (the store named another leader or no leader; ``why``: the writer's
-reason), followed, stopped, down, or end (of the run)."""
+reason), followed, stopped, down, or end (of the run). Empty for logs: they state when a broker begins to lead, and
+seldom when the leadership ends, such as by the death of the broker. ``isr_changes`` has the leaders that logs state."""
 
 LEADERLESS = _schema(
     "leaderless",
@@ -256,7 +257,8 @@ LEADERLESS = _schema(
 """One row per interval in which a partition had no leader, after its first leader. ``cause``: the end of the last
 leadership (down, paused, stopped; for a deposed leader the writer's reason, such as "preferred"). ``elect_us``: time
 until the store named the next leader. ``take_over_us``: time between this choice and the first action of the
-new leader. The sum of ``elect_us`` and ``take_over_us`` is the length of the interval."""
+new leader. The sum of ``elect_us`` and ``take_over_us`` is the length of the interval. Empty for logs, as
+``leaderships``."""
 
 # --- one table for all rows of a trace file ------------------------------------------------------------------------
 
