@@ -149,12 +149,14 @@ class LogRecord:
     """The event of a step of a trace that ``kemu import-log`` made: a record of a log.
 
     ``line`` is the first line of the record, ``kind`` its kind in ``kemu import-log --format events``. The notes of the
-    step are facts of this record. ``inferred`` names the notes that the record does not state itself.
+    step are facts of this record. ``inferred`` names the notes that the record does not state itself. ``stated`` is the
+    JSON object of the record in ``--format events``.
     """
 
     file: str
     line: int
     kind: str
+    stated: str
     inferred: tuple[str, ...] = ()
 
 

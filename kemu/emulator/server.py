@@ -18,6 +18,7 @@ from kemu.emulator.runner import Run, RunResult, StoryMaker, control_socket, con
 from kemu.emulator.scenario.brokers import BrokersSpec
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.serving.payloads import MOST_BYTES, Payloads
+from kemu.emulator.serving.translation import OFFERED, OFFERED_WITHOUT_CONTROLLER
 from kemu.emulator.trace.files import written_beside
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import client_of
@@ -31,6 +32,11 @@ GUESTS = 64
 """Number of guests, if the scenario does not set the number."""
 NO_DELAY = ("group_initial_rebalance_delay_ms", 0)
 """Setting of a served cluster's brokers: the first member of a group need not wait for further members."""
+LONGEST_START_US = 60_000_000
+"""Longest virtual time before READY that is not asked for, in us; a plan may keep brokers down."""
+START_STEP_US = 100_000
+SETTLE_US = 1_000_000
+"""Virtual time from the election of all leaders to READY, in us: every broker gets the metadata."""
 GARBAGE = (50_000, 20, 100)
 """Thresholds of Python's garbage collection in a served cluster."""
 
@@ -52,13 +58,13 @@ class ServeOptions:
     """The options of a served cluster.
 
     ``base``: the first port; 0: any free ports. ``for_us``: end of the run after READY; None: no end. ``warm_us``:
-    virtual time before READY, which passes at once.
+    virtual time before READY, which passes at once; None: until the cluster is up, at most ``LONGEST_START_US``.
     """
 
     address: str = "127.0.0.1"
     base: int = 0
     for_us: int | None = None
-    warm_us: int = 0
+    warm_us: int | None = None
     trace: Path | None = None
     control: Path | None = None
     """Path of the control socket."""
@@ -119,6 +125,7 @@ def serve(
             brokers=scenario.broker_names(),
             clients=scenario.clients.named_hosts(),
             guests=scenario.clients.guest_hosts(),
+            offered=OFFERED if scenario.brokers.replication is not None else OFFERED_WITHOUT_CONTROLLER,
             address=options.address,
             base=options.base,
             payloads=payloads,
@@ -148,19 +155,33 @@ def serve(
             await serve_until_signal(gateway, run.world, outside, ready=opened, signals=options.signals, beside=beside)
 
         def take_turns(world: World, until_us: int) -> None:
-            run_plain(world, options.warm_us)
-            run_trio(world, until_us, live=True, beside=task)
+            warm_us = _warm(run, options.warm_us)
+            ends_us = until_us if options.for_us is None else warm_us + options.for_us
+            run_trio(world, ends_us, live=True, beside=task)
 
         thresholds = gc.get_threshold()
         gc.set_threshold(*GARBAGE)
         try:
             run.begin()
-            until_us = FAR_US if options.for_us is None else options.warm_us + options.for_us
-            broke = run.run_until(take_turns, until_us, collects=True)
+            broke = run.run_until(take_turns, FAR_US, collects=True)
         finally:
             gc.unfreeze()
             gc.set_threshold(*thresholds)
         return result_of(run, seed, profile, "trio", broke, began_s), run.world.stopped
+
+
+def _warm(run: Run, asked_us: int | None) -> int:
+    """Let the time before READY pass; return the time of READY."""
+    if asked_us is not None:
+        run_plain(run.world, asked_us)
+        return asked_us
+    now_us = 0
+    while not run.cluster.is_up and now_us < LONGEST_START_US:
+        now_us += START_STEP_US
+        run_plain(run.world, now_us)
+    now_us += SETTLE_US
+    run_plain(run.world, now_us)
+    return now_us
 
 
 def _control_port(port: int, controls: Controls) -> "ControlPort":

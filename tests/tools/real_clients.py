@@ -191,10 +191,19 @@ class _Aiokafka:
         import asyncio
 
         from aiokafka import AIOKafkaProducer
+        from aiokafka.errors import KafkaConnectionError
 
         async def send() -> None:
-            producer = AIOKafkaProducer(bootstrap_servers=servers)  # a record fails after request.timeout.ms
-            await producer.start()
+            late_s = time.monotonic() + WITHIN_S
+            while True:  # start() asks each server once; lossy links may reset each of these connections
+                producer = AIOKafkaProducer(bootstrap_servers=servers)  # a record fails after request.timeout.ms
+                try:
+                    await producer.start()
+                    break
+                except KafkaConnectionError:
+                    await producer.stop()
+                    if time.monotonic() > late_s:
+                        raise
             for each in [await producer.send(TOPIC, value, key=value) for value in values]:
                 await each
             await producer.stop()

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from kemu.emulator.engine.gateway import LONGEST_FRAME
-from kemu.emulator.serving.translation import OFFERED
+from kemu.emulator.serving.translation import OFFERED_WITHOUT_CONTROLLER
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.kafka_wire.batches import make_batch, records_of
 from kemu.protocol.kafka_wire.frames import WireReply, WireRequest, read_reply, write_request
@@ -100,7 +100,7 @@ def connect() -> Iterator[Connect]:
 def test_the_broker_offers_only_what_its_machines_answer(cluster: ServedCluster, connect: Connect) -> None:
     reply = connect(cluster.bootstrap_servers).ask(ApiVersions(), 3)
     offered = {row.api_key: (row.min_version, row.max_version) for row in reply.message.api_keys}
-    assert offered.keys() == OFFERED
+    assert offered.keys() == OFFERED_WITHOUT_CONTROLLER
     assert offered[1] == (4, 12)
     assert offered[22] == (0, 4)
 

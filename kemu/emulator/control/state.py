@@ -17,6 +17,7 @@ from kemu.protocol.names import (
     client_of,
     host_of,
     is_real_client,
+    part_of,
 )
 from kemu.protocol.notes.groups import (
     ClientConnected,
@@ -134,7 +135,7 @@ class LiveState:
     def client(self, host: str) -> dict[str, Any]:
         """State and open connections of a real client. A client that has never come is "down"."""
         own = {actor: client_id for actor, client_id in self._client_ids.items() if host_of(actor) == host}
-        rows = [{"connection": actor.partition("/")[2], "client_id": client_id} for actor, client_id in own.items()]
+        rows = [{"connection": part_of(actor), "client_id": client_id} for actor, client_id in own.items()]
         return {"host": host, **self.host(host), "connections": rows}
 
     # --- partitions ------------------------------------------------------------------------------------------------

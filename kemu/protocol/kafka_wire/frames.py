@@ -57,7 +57,7 @@ class WireRequest:
     """kemu's message, valid in ``version``."""
     beside: Mapping[str, Any] = {}
     """The fields of the request that kemu's message lacks, by Kafka's name in snake case: ``transactional_id``
-    (Produce), ``isolation_level`` (Fetch, ListOffsets), ``rack_id`` (Fetch), ``validate_only`` (CreateTopics),
+    (Produce), ``isolation_level`` (Fetch, ListOffsets), ``rack_id`` (Fetch),
     ``client_software_name`` and ``client_software_version`` (ApiVersions), ``include_..._authorized_operations``.
     """
     records: Mapping[TopicPartition, bytes] = {}
@@ -78,7 +78,8 @@ def read_request(frame: bytes) -> WireRequest:
     """The request in a frame without its length.
 
     Strings are UTF-8, numbers fit their types, errors have known codes; each partition of a Produce has exactly one
-    batch with a right checksum. Other rules of Kafka are the broker's.
+    batch with a right checksum. Other rules of Kafka are the broker's. Bytes after the request are ignored, as in Kafka
+    (``AbstractRequest.parseRequest``, 3.4): librdkafka 2.16 sends such bytes when it asks for all topics.
 
     Raises:
         UnsupportedWireVersion: the API or the version is not spoken. ``unsupported_reply`` answers ApiVersions.
@@ -241,7 +242,7 @@ def _framed(out: bytearray) -> bytes:
 @cache
 def _reader(api_key: int, version: int, *, is_reply: bool) -> Read:
     api = APIS[api_key]
-    return compile_reader(api.reply if is_reply else api.request, version)
+    return compile_reader(api.reply if is_reply else api.request, version, ends_the_frame=is_reply)
 
 
 @cache

@@ -34,7 +34,9 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 )
 @click.option("--for", "for_", metavar="D", help='End after this time, such as "30s" (default: at Ctrl-C).')
 @click.option(
-    "--warm", default="0s", show_default=True, metavar="D", help="Let this time of the cluster pass before it is ready."
+    "--warm",
+    metavar="D",
+    help="Let this time of the cluster pass before it is ready (default: until its partitions have leaders).",
 )
 @click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the trace to this file.")
 @click.option(
@@ -58,7 +60,7 @@ def serve(
     clients: tuple[str, ...],
     base: int,
     for_: str | None,
-    warm: str,
+    warm: str | None,
     trace: Path | None,
     controls: tuple[str, ...],
     address: str,
@@ -103,7 +105,7 @@ def serve(
             address=address,
             base=base,
             for_us=None if for_ is None else _time("--for", for_),
-            warm_us=_time("--warm", warm),
+            warm_us=None if warm is None else _time("--warm", warm),
             trace=trace,
             control=control,
             control_port=control_port,

@@ -13,7 +13,7 @@ from kemu.protocol.messages.versions import KAFKA_2_3, KAFKA_2_4, SpokenVersions
 def api_versions_of(release: SpokenVersions, version: int, read_as: int) -> WireReply:
     """The answer of a broker of this release to ApiVersions."""
     asked = RealRequest("b0", WireRequest(18, version, 7, "test", ApiVersions()))
-    frame = frame_of(asked, versions_reply(release), str, Payloads(), {})
+    frame = frame_of(asked, versions_reply(release), str, Payloads(), {}, OFFERED)
     assert frame is not None
     return read_reply(frame[4:], 18, read_as)
 
