@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--control",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="With --live: accept commands of kemu scale on this socket.",
+    help="With --live: accept orders on this Unix socket, such as those of kemu scale.",
 )
 @click.option(
     "--report",

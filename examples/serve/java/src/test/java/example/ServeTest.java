@@ -67,7 +67,7 @@ class ServeTest {
     /** End the cluster; no rule of Kafka is broken. */
     @AfterEach
     void end() throws Exception {
-        served.destroy();
+        served.toHandle().destroy(); // Process.destroy would close the output
         assertTrue(lines.lines().anyMatch("verdict: holds"::equals));
         served.waitFor();
     }
