@@ -45,7 +45,7 @@ FAULTS = (
     "lossy sender=x-aiokafka per_mille=100 for=6s",
     "isolate host=x-librdkafka for=5s",
 )
-"""The faults of the plan. The sixth fault is an order: the coordinator of the group moves."""
+"""The faults of the plan. The sixth fault is an order: a broker's process crashes."""
 STORY = (
     *(GroupBecame, JoinPhaseCompleted, MemberRemoved, PartitionsAssigned, PartitionsRevoked, OffsetCommitted),
 )  # fmt: skip
@@ -127,7 +127,7 @@ def repeated(place: Path, for_s: float) -> Repeated:
     with serving(REPLICATED, place, options) as cluster:
         workers = _Workers(cluster)
         time.sleep(step_s * (len(FAULTS) + 1))
-        cluster.order("move-coordinator", group="payments")
+        cluster.order("crash", host="b2", mode="process", for_="4s")
         time.sleep(max(0.0, began_s + for_s - time.monotonic()))
         workers.end()
         cluster.close()

@@ -29,6 +29,5 @@ def test_a_live_run_with_six_faults_replays_and_its_script_has_one_digest(tmp_pa
     assert found.told[0] > 10
     assert found.told[1] == found.told[0]
     assert not [each for each in found.departures if STOPS in each]
-    assert [fault.kind for fault in first.faults][-1] == "move-coordinator"
-    assert len(first.faults) == 6
+    assert [fault.fired > 0 for fault in first.faults] == [True] * 6
     assert set(found.scripted.asked) == {"aiokafka", "kafka-python", "librdkafka"}
