@@ -1,0 +1,201 @@
+"""A served cluster with three kinds of real clients and six faults: replayed, scriptified, and run twice.
+
+    python -m tests.soak_served --for 300 --place /tmp/served
+
+The trace must replay without a difference. The scriptified scenario must run twice with one digest. The command prints
+the figures of each step, and the first difference between the recorded run and the scripted run.
+"""
+
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import click
+from attrs import frozen
+
+from kemu.emulator.facts import Seen
+from kemu.emulator.replay import replay
+from kemu.emulator.runner import RunResult, run
+from kemu.emulator.trace.traces import facts_of, read_trace
+from kemu.protocol.notes.groups import (
+    GroupBecame,
+    JoinPhaseCompleted,
+    MemberRemoved,
+    OffsetCommitted,
+    PartitionsAssigned,
+    PartitionsRevoked,
+    ScriptDeparted,
+)
+from kemu.tools.scriptify import Scripted, scriptified
+from kemu.tools.testkit.served import ServedCluster, serving
+from tests.tools.test_serve_clients import CLIENTS, REPLICATED
+
+WARM_S = 4
+FAULTS = (
+    "kill-coordinator group=payments for=8s",
+    "crash host=b1 mode=process for=5s",
+    "slow sender=x-kafka-python add=150ms jitter=50ms for=10s",
+    "lossy sender=x-aiokafka per_mille=100 for=6s",
+    "isolate host=x-librdkafka for=5s",
+)
+"""The faults of the plan. The sixth fault is an order: a broker's process crashes."""
+STORY = (
+    *(GroupBecame, JoinPhaseCompleted, MemberRemoved, PartitionsAssigned, PartitionsRevoked, OffsetCommitted),
+)  # fmt: skip
+EVERY_S = 3.0
+"""Time between two batches of a producer."""
+
+
+@frozen
+class Repeated:
+    """The outcome of a live run, its replay, and its two scripted runs."""
+
+    verdict: str
+    steps: int
+    messages: int
+    live_s: float
+    difference: object
+    scripted: Scripted
+    results: tuple[RunResult, RunResult]
+    departures: tuple[str, ...]
+    told: tuple[int, int]
+    """Number of facts about the group in the recorded run, and how many of them are equal in the scripted run."""
+    produced: int
+    read: int
+
+
+class _Workers:
+    """A consumer and a producer of each kind of client, each in a thread of its own."""
+
+    def __init__(self, cluster: ServedCluster) -> None:
+        self._cluster = cluster
+        self._ended = threading.Event()
+        self._numbers = count()
+        self.produced: list[bytes] = []
+        self.read: list[bytes] = []
+        self.errors: Counter[str] = Counter()
+        self._threads = [
+            threading.Thread(target=work, args=(kind,), daemon=True)
+            for kind in CLIENTS
+            for work in (self._consume, self._produce)
+        ]
+        for each in self._threads:
+            each.start()
+
+    def _consume(self, kind: str) -> None:
+        consumer: Any = CLIENTS[kind](self._cluster.clients[kind])
+        while not self._ended.is_set():
+            self.read += consumer.read()
+            if len(self.read) % 7 == 0:
+                self._tried(kind, consumer.commit)
+        self._tried(kind, consumer.close)
+
+    def _produce(self, kind: str) -> None:
+        while not self._ended.wait(EVERY_S):
+            values = [b"value %d" % next(self._numbers) for _ in range(10)]
+            if self._tried(kind, partial(CLIENTS[kind].produce, self._cluster.clients[kind], values)):
+                self.produced += values
+
+    def _tried(self, kind: str, call: Any) -> bool:
+        try:
+            call()
+        except Exception as error:  # a client may give up during a fault
+            self.errors[f"{kind}: {type(error).__name__}"] += 1
+            return False
+        return True
+
+    def end(self) -> None:
+        """End all threads."""
+        self._ended.set()
+        for each in self._threads:
+            each.join(20)
+
+
+def repeated(place: Path, for_s: float) -> Repeated:
+    """Run the clients for a time, and repeat the run."""
+    began_s = time.monotonic()
+    step_s = for_s / (len(FAULTS) + 2)
+    plan = [f"{fault} at={round(1_000 * (WARM_S + step_s * number))}ms" for number, fault in enumerate(FAULTS, start=1)]
+    options = ["--warm", f"{WARM_S}s", *_options("--client", CLIENTS), *_options("--do", plan)]
+    with serving(REPLICATED, place, options) as cluster:
+        workers = _Workers(cluster)
+        time.sleep(step_s * (len(FAULTS) + 1))
+        cluster.order("crash", host="b2", mode="process", for_="4s")
+        time.sleep(max(0.0, began_s + for_s - time.monotonic()))
+        workers.end()
+        cluster.close()
+    live_s = time.monotonic() - began_s
+    print("\n".join(cluster.output), *workers.errors.items(), sep="\n", file=sys.stderr)
+    trace = read_trace(cluster.trace)
+    found, scripted = replay(trace), scriptified(trace, "again")
+    again = place / "again.kemu"
+    results = [run(scripted.scenario, seed=scripted.scenario.seed, loop="bare", trace=again) for _ in range(2)]
+    footer = trace.footer()
+    first, second = list(_story(cluster.trace)), list(_story(again))
+    equal = next((index for index, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]), None)
+    if equal is not None:
+        print(f"recorded {first[equal]}\nscripted {second[equal]}", file=sys.stderr)
+    return Repeated(
+        verdict=cluster.verdict,
+        steps=footer.steps,
+        messages=footer.messages,
+        live_s=live_s,
+        difference=found.difference,
+        scripted=scripted,
+        results=(results[0], results[1]),
+        departures=tuple(map(repr, _facts(again, ScriptDeparted))),
+        told=(len(first), min(len(first), len(second)) if equal is None else equal),
+        produced=len(workers.produced),
+        read=len(set(workers.read)),
+    )
+
+
+def _options(name: str, values: Sequence[str] | dict[str, Any]) -> list[str]:
+    return [word for value in values for word in (name, value)]
+
+
+def _facts(trace: Path, *kinds: type) -> Iterator[Any]:
+    return (each.fact for each in facts_of(read_trace(trace), lambda kind: kind in kinds) if type(each.fact) in kinds)
+
+
+def _story(trace: Path) -> Iterator[Any]:
+    def told(seen: Seen) -> tuple[int, str, Any]:
+        return seen.at_us, seen.actor, seen.fact
+
+    return (told(each) for each in facts_of(read_trace(trace), lambda kind: kind in STORY) if type(each.fact) in STORY)
+
+
+@click.command()
+@click.option("--for", "for_s", type=float, default=300.0, show_default=True, help="Seconds of the live run.")
+@click.option("--place", type=click.Path(path_type=Path, file_okay=False), help="Keep the traces in this folder.")
+def main(for_s: float, place: Path | None) -> None:
+    """Print the figures; exit with 1 if a trace does not replay, or two runs have different digests."""
+    with tempfile.TemporaryDirectory() as other:
+        folder = place or Path(other)
+        folder.mkdir(exist_ok=True)
+        found = repeated(folder, for_s)
+    first, second = found.results
+    click.echo(f"live: {found.live_s:.0f} s, {found.steps:,} steps, {found.messages:,} messages, {found.verdict}")
+    click.echo(f"records: {found.produced} acknowledged, {found.read} read")
+    click.echo(f"replay: {'no difference' if found.difference is None else found.difference}")
+    for client, asked in found.scripted.asked.items():
+        lost = found.scripted.unanswered[client]
+        click.echo(f"{client}: {sum(asked.values())} requests, {lost} without an answer; {dict(asked)}")
+    size = sum(map(len, found.scripted.scenario.clients.script))
+    click.echo(f"script: {len(found.scripted.scenario.clients.script):,} lines, {size:,} bytes")
+    click.echo(f"scripted: {first.steps:,} steps, {first.messages:,} messages, {first.verdict}, {first.wall_s:.1f} s")
+    click.echo(f"digests: {first.digest} {second.digest}")
+    click.echo(f"departures: {len(found.departures)} {found.departures[:5]}")
+    click.echo(f"story: {found.told[1]} of {found.told[0]} facts about the group equal, until the first difference")
+    sys.exit(found.difference is not None or first.digest != second.digest)
+
+
+if __name__ == "__main__":
+    main()
