@@ -11,7 +11,7 @@ import attrs
 import click
 
 from kemu.emulator.metrics.metrics import FIGURES
-from kemu.emulator.replay import scenario_of
+from kemu.emulator.replay import check, scenario_of
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.trace.traces import read_trace
@@ -124,8 +124,10 @@ def read_source(source: str) -> tuple[Scenario, str]:
         ScenarioError: the scenario has mistakes.
     """
     if is_trace(source):
-        header = read_trace(source).header
-        return scenario_of(header), header.profile
+        trace = read_trace(source)
+        check(trace)
+        with trace.interpreted():
+            return scenario_of(trace.header), trace.header.profile
     scenario = load_scenario(source)
     return scenario, scenario.profile or DEFAULT_PROFILE
 

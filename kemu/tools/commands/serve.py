@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kemu.emulator.text.tables import Problem, ScenarioError
-from kemu.emulator.text.units import duration_us
-from kemu.tools.commands.run_options import RunOptions, request_of
+from kemu.tools.commands.durations import DURATION
+from kemu.tools.commands.run_options import SEED, RunOptions, request_of
 from kemu.tools.exits import worst
 from kemu.tools.interrupt import same_command
 
@@ -32,9 +32,17 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
     default=0,
     help="The first port (default: free ports).",
 )
-@click.option("--for", "for_", metavar="D", help='End after this time, such as "30s" (default: at Ctrl-C).')
 @click.option(
-    "--warm", default="0s", show_default=True, metavar="D", help="Let this time of the cluster pass before it is ready."
+    "--for", "for_us", type=DURATION, metavar="D", help='End after this time, such as "30s" (default: at Ctrl-C).'
+)
+@click.option(
+    "--warm",
+    "warm_us",
+    type=DURATION,
+    default="0s",
+    show_default=True,
+    metavar="D",
+    help="Let this time of the cluster pass before it is ready.",
 )
 @click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the trace to this file.")
 @click.option("--control", type=click.Path(path_type=Path, dir_okay=False), help="Accept orders on this socket.")
@@ -43,7 +51,7 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
     "--open-to-network", is_flag=True, help="Allow an --address that other computers reach, without TLS and passwords."
 )
 @click.option("--no-checks", is_flag=True, help="Run without checkers, for a cluster that runs for days.")
-@click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's).")
+@click.option("--seed", type=SEED, help="The seed of the run (default: the scenario's).")
 @click.option("--profile", metavar="P", help="Emulate this profile (default: the scenario's).")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
@@ -51,8 +59,8 @@ def serve(
     scenario: str,
     clients: tuple[str, ...],
     base: int,
-    for_: str | None,
-    warm: str,
+    for_us: int | None,
+    warm_us: int,
     trace: Path | None,
     control: Path | None,
     address: str,
@@ -91,8 +99,8 @@ def serve(
         ServeOptions(
             address=address,
             base=base,
-            for_us=None if for_ is None else _time("--for", for_),
-            warm_us=_time("--warm", warm),
+            for_us=for_us,
+            warm_us=warm_us,
             trace=trace,
             control=control,
             signals=_ENDING,
@@ -108,13 +116,6 @@ def serve(
         click.echo(f"ended by {why}; repeat with: {same_command()}", err=True)
         sys.exit(128 + signal.Signals[why])
     sys.exit(worst([result.verdict]))
-
-
-def _time(option: str, text: str) -> int:
-    try:
-        return duration_us(text)
-    except ValueError as error:
-        raise click.UsageError(f"{option} {error}") from None
 
 
 def _check_address(address: str, open_to_network: bool) -> None:
