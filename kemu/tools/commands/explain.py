@@ -11,7 +11,7 @@ import click
 
 from kemu.emulator.text.tables import printable
 from kemu.emulator.trace.index import LAST, Window, windows_around
-from kemu.emulator.trace.traces import Trace, read_runs
+from kemu.emulator.trace.traces import Trace, read_runs, read_trace
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 from kemu.protocol.profiles import PROFILES
@@ -22,7 +22,7 @@ from kemu.tools.incident.from_trace import events_of_trace
 from kemu.tools.logs.writing import log_lines, logging_host
 from kemu.tools.pager import Printer, paged
 from kemu.tools.report.layout import TableColumn, fold, natural, print_lines, table, terminal_width
-from kemu.tools.report.transcript import FRAME, LEGEND, SHORT, WHOLE, Entry, entries_of
+from kemu.tools.report.transcript import FRAME, LEGEND, SHORT, WHOLE, Entry, entries_of, labels_of
 
 CONTEXT = 10
 """Default number of steps before and after a step or a violation."""
@@ -118,7 +118,7 @@ def explain(
     if actors:
         who = _steps_of(trace)
         if WHO in actors:
-            _print_actors(who, form)
+            _print_actors(who, form, labels_of(read_trace(trace).header))
             return
         _check_actors(trace, actors, who)
     asked = _Asked(actors, from_us or 0, LAST if to_us is None else to_us, step, around, context)
@@ -206,13 +206,15 @@ def _steps_of(trace: Path) -> dict[str, int]:
     return dict(sorted(total.items(), key=lambda row: natural(row[0])))
 
 
-def _print_actors(steps_of: dict[str, int], form: str) -> None:
+def _print_actors(steps_of: dict[str, int], form: str, labels: dict[str, str]) -> None:
     if form == "json":
         for actor, steps in steps_of.items():
-            click.echo(json.dumps({"actor": actor, "steps": steps}))
+            named = {"label": labels[actor]} if actor in labels else {}
+            click.echo(json.dumps({"actor": actor, "steps": steps, **named}))
         return
-    print_lines(table([TableColumn("actor"), TableColumn("steps", right=True)],
-                      [[printable(actor), f"{steps:,}"] for actor, steps in steps_of.items()], indent=0))  # fmt: skip
+    columns = [TableColumn("actor"), TableColumn("steps", right=True), *([TableColumn("label")] if labels else [])]
+    rows = [[printable(actor), f"{steps:,}", labels.get(actor, "")] for actor, steps in steps_of.items()]
+    print_lines(table(columns, [row[: len(columns)] for row in rows], indent=0))
 
 
 def _check_actors(trace: Path, actors: tuple[str, ...], steps_of: dict[str, int]) -> None:

@@ -15,6 +15,7 @@ from kemu.tools.logs.clocks import clock_offsets
 from kemu.tools.logs.events import Event
 from kemu.tools.logs.folders import SkippedFile, log_files
 from kemu.tools.logs.reading import names_of, open_log, read_events
+from kemu.tools.report.transcript import labels_of
 
 Texts = Mapping[tuple[str, int], str]
 """(file, line) -> the text of a line of a log."""
@@ -28,6 +29,8 @@ class IncidentFiles:
     """The logs with the names that events state."""
     events: tuple[Event, ...]
     skipped: tuple[SkippedFile, ...] = ()
+    labels: Mapping[str, str] = {}
+    """Host of a member in a trace -> the member's label."""
     torn: tuple[str, ...] = ()
     """A line for each trace that ends early; the events are those of its complete records."""
 
@@ -82,7 +85,8 @@ def read_incident(sources: Sequence[str | Path]) -> IncidentFiles:
     for event in read:
         late_us = ahead_us.get(event.file, 0)
         events.append(event if event.at_us is None or not late_us else evolve(event, at_us=event.at_us - late_us))
-    return IncidentFiles(names_of(logs), tuple(events), tuple(skipped), tuple(filter(None, map(_torn, runs))))
+    labels = {host: label for run in runs for host, label in labels_of(run.header).items()}
+    return IncidentFiles(names_of(logs), tuple(events), tuple(skipped), labels, tuple(filter(None, map(_torn, runs))))
 
 
 def _torn(run: Trace) -> str:
