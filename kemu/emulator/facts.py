@@ -149,12 +149,14 @@ class LogRecord:
     """The event of a step of a trace that ``kemu import-log`` made: a record of a log.
 
     ``line`` is the first line of the record, ``kind`` its kind in ``kemu import-log --format events``. The notes of the
-    step are facts of this record. ``inferred`` names the notes that the record does not state itself.
+    step are facts of this record. ``inferred`` names the notes that the record does not state itself. ``stated`` is the
+    JSON object of the record in ``--format events``.
     """
 
     file: str
     line: int
     kind: str
+    stated: str
     inferred: tuple[str, ...] = ()
 
 
@@ -383,6 +385,14 @@ class CoreHealed:
 @value
 class Healed:
     """The plan and all its faults are over. The time for recovery begins."""
+
+
+@value
+class RealClientsUnchecked:
+    """A checker could not judge real clients (``kemu serve``). ``unknown``: the facts that nobody can know."""
+
+    checker: str
+    unknown: str
 
 
 @value

@@ -30,9 +30,12 @@ from kemu.tools.diagnosis.advice import (
     fitting,
     judge,
 )
+from kemu.tools.diagnosis.reproduce import reproduce
 from kemu.tools.estimate import ask_before
 from kemu.tools.exits import worst
 from kemu.tools.files import check_out
+from kemu.tools.incident.from_trace import events_of_trace
+from kemu.tools.incident.incident import Incident
 from kemu.tools.incident.sources import is_trace
 from kemu.tools.incident.words import plural
 from kemu.tools.interrupt import Interrupt
@@ -71,6 +74,7 @@ def advise(
 ) -> None:
     """Tell which change would have helped in the incident of TRACE or SCENARIO, ranked, and its price.
 
+    Of a trace of "kemu import-log", the scenario is that of "kemu reproduce", which also lists what it assumes.
     The command runs the scenario with its plan under each change of a table, over the same seeds, and compares each
     change with the unchanged scenario, seed by seed. The table has static membership, cooperative-sticky, intervals,
     limits of polls, numbers of members, and settings of brokers. All intervals together call a change without effect
@@ -120,6 +124,7 @@ def read_source(source: str) -> tuple[Scenario, str]:
     """The scenario and the release of a trace, a file or a preset.
 
     Raises:
+        BadInput: a trace of logs has no group to repeat.
         TraceError: the trace is damaged.
         ScenarioError: the scenario has mistakes.
     """
@@ -127,6 +132,8 @@ def read_source(source: str) -> tuple[Scenario, str]:
         trace = read_trace(source)
         check(trace)
         with trace.interpreted():
+            if trace.header.source == "log":
+                return reproduce(Incident(events_of_trace(trace))).scenario, trace.header.profile
             return scenario_of(trace.header), trace.header.profile
     scenario = load_scenario(source)
     return scenario, scenario.profile or DEFAULT_PROFILE

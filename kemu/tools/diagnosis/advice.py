@@ -16,6 +16,7 @@ from kemu.emulator.scenario.files import with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import configured
 from kemu.emulator.text.tables import ScenarioError
+from kemu.emulator.text.units import duration_text
 from kemu.protocol.config import BrokerConfig, ConsumerConfig
 from kemu.protocol.frozen import frozen
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
@@ -28,6 +29,8 @@ RANKED_BY: Mapping[str, str] = {
     "duplicates": "reprocessed",
 }
 """Value of ``--by`` -> figure. An advice judges every change in all of these figures."""
+SHORTEST_SESSION_MS = 6_000
+"""The default of ``group.min.session.timeout.ms``. Source: ``GroupCoordinatorConfig`` (3.9)."""
 FALSE_PROMISES = 0.05
 """The share of advices that may name a change without effect "better"."""
 
@@ -40,6 +43,8 @@ class ProposedChange:
     settings: tuple[str, ...]
     costs: str = ""
     """The price that the scenario may not show, with its source."""
+    unfit: str = ""
+    """The reason why the scenario cannot show the effect."""
 
 
 @frozen
@@ -114,7 +119,9 @@ def changes_for(scenario: Scenario, profile: str = "") -> tuple[ProposedChange, 
     configs = [group.consumer(name, "", 0, release.consumer) for name, group in groups]
     static = all(group.static for _, group in groups)
     cooperative = all(group.assignors == ("cooperative-sticky",) for _, group in groups)
-    return (*_group_changes(configs[0], static, cooperative), *_member_changes(groups[0][1].members),
+    planned = all(len([host for host in group.overrides.values() if host.start_later]) == group.members
+                  for _, group in groups)  # fmt: skip
+    return (*_group_changes(configs[0], static, cooperative), *_member_changes(groups[0][1].members, planned),
             *_broker_changes(scenario))  # fmt: skip
 
 
@@ -142,11 +149,12 @@ def _group_changes(config: ConsumerConfig, static: bool, cooperative: bool) -> I
     yield ProposedChange(
         name="session x2", settings=(f"session.timeout.ms={2 * session_ms}",), costs=f"{crash} (KIP-735)"
     )
-    if session_ms >= 12_000:
-        beat_ms = min(config.heartbeat_interval_ms, session_ms // 6)
+    shorter_ms = max(SHORTEST_SESSION_MS, session_ms // 2)
+    if shorter_ms < session_ms:
+        beat_ms = min(config.heartbeat_interval_ms, shorter_ms // 3)
         yield ProposedChange(
-            name="session / 2",
-            settings=(f"session.timeout.ms={session_ms // 2}", f"heartbeat.interval.ms={beat_ms}"),
+            name="session / 2" if shorter_ms == session_ms // 2 else f"session {duration_text(1_000 * shorter_ms)}",
+            settings=(f"session.timeout.ms={shorter_ms}", f"heartbeat.interval.ms={beat_ms}"),
             costs="a shorter pause ends a membership (KIP-735)",
         )
     yield ProposedChange(
@@ -166,12 +174,16 @@ def _group_changes(config: ConsumerConfig, static: bool, cooperative: bool) -> I
     )
 
 
-def _member_changes(members: int) -> Iterator[ProposedChange]:
-    yield ProposedChange(name="one member more", settings=(f"members={members + 1}",), costs="one more process")
+def _member_changes(members: int, planned: bool) -> Iterator[ProposedChange]:
+    unfit = "the plan starts and closes each member" if planned else ""
+    yield ProposedChange(
+        name="one member more", settings=(f"members={members + 1}",), costs="one more process", unfit=unfit
+    )
     if members > 1:
         yield ProposedChange(
-            name="one member fewer", settings=(f"members={members - 1}",), costs="more work for each member"
-        )
+            name="one member fewer", settings=(f"members={members - 1}",), costs="more work for each member",
+            unfit=unfit,
+        )  # fmt: skip
 
 
 def _broker_changes(scenario: Scenario) -> Iterator[ProposedChange]:
@@ -200,6 +212,9 @@ def fitting(
     fit: list[tuple[ProposedChange, Scenario]] = []
     unfit: list[Unfit] = []
     for change in changes:
+        if change.unfit:
+            unfit.append(Unfit(change, change.unfit))
+            continue
         try:
             changed = with_values(scenario, change.settings)
         except ScenarioError as error:

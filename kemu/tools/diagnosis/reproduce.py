@@ -6,29 +6,21 @@ tells; the value is Kafka's default, or a plain choice). Only one group is repea
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Literal
 
 from attrs import Factory, define, evolve
 
-from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.toml_text import toml_key, toml_value
 from kemu.emulator.text.units import duration_text
-from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import broker_host, consumer_host
 from kemu.tools.errors import BadInput
-from kemu.tools.incident.from_trace import events_of_trace
 from kemu.tools.incident.incident import SECOND, Departure, How, Incident, apart_us, client_of
-from kemu.tools.incident.timeline import StatedGeneration
-from kemu.tools.incident.words import FENCED, OLD_GENERATION, REBALANCING, UNKNOWN_MEMBER, error_of
 from kemu.tools.logs.events import Event
 
 Basis = Literal["read", "inferred", "assumed"]
@@ -37,6 +29,8 @@ LEAD_US = 15 * SECOND
 """Time in which a group forms that the events show only in the middle of its life."""
 START_US = SECOND
 TAIL_US = 5 * SECOND
+CLOSED_TAIL_US = SECOND
+"""Time after the last event; short if all members ended, because partitions without members count as downtime."""
 SESSIONS_MS = (6_000, 10_000, 15_000, 20_000, 30_000, 45_000, 60_000, 90_000, 120_000, 180_000, 300_000)
 """Usual values of session.timeout.ms; an inferred session is the nearest of them."""
 NEAR_SHARE = 0.15
@@ -51,9 +45,10 @@ _FIRST_US = 50_000
 """Time by which the first member of a rebalance starts before the others."""
 _REJOIN_US = 5_000
 """Time from a rejoin to its JoinGroup at the coordinator."""
-_ASSIGNORS_CHANGE = "the change of assignors"
 _NATURAL = "need to revoke partitions"
 """Reason of a member that rejoins after a cooperative revocation, as members of the scenario do."""
+FOLLOWS = ("leader-rejoin", "metadata-change")
+"""Causes of a rebalance for a member that rejoins. Chance decides which member rejoins first."""
 _TOPIC = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<number>\d{1,6})")
 
 
@@ -87,6 +82,10 @@ class LoggedMembership:
     closed: Event | None = None
     """The end of a static member, which sends no LeaveGroup."""
     instance: str | None = None
+    assignors: tuple[str, ...] = ()
+    """The list that its JoinGroup or its LeaveGroup states, else the assignors of its generations, newest first."""
+    listed: Event | None = None
+    """The event that states the list."""
     forgotten: bool = False
     """The coordinator stopped before the membership was stored: the same process joins under another id."""
 
@@ -132,7 +131,6 @@ class Reproduction:
     """The time of the log at which the scenario begins."""
     unmatched: tuple[str, ...]
     """Facts of the log that the scenario cannot repeat, with the reason."""
-    assignor: str = ""
 
 
 def reproduce(incident: Incident, group: str = "") -> Reproduction:
@@ -184,17 +182,22 @@ class _Reproducing:
         clients = {event.member: event.client for event in self.own if event.member and event.client}
         found: dict[str, LoggedMembership] = {}
         last: dict[tuple[object, ...], str] = {}
+        asked: dict[tuple[object, ...], Event] = {}
         by_process = self._members_of_processes()
         for event in self.own:
             key = (event.file, event.process, event.client)
-            names = [_unmasked(event.member)] if event.member and not _is_cut(event) else []
+            names = [unmasked(event.member)] if event.member and not _is_cut(event) else []
             if event.kind in ("assignment-computed", "target-computed") and event.assignment:
                 names += list(event.assignment)
             if event.kind == "assignment-received" and event.leader:
-                names.append(_unmasked(event.leader))
+                names.append(unmasked(event.leader))
             if not names and event.client and event.kind in ("join-answered", "assignment-synced"):
                 names = [last.get(key) or by_process.get(key) or f"{event.client}@{event.process or event.file}"]
-            stated = _unmasked(event.member) if event.member else None
+            stated = unmasked(event.member) if event.member else None
+            if event.kind == "client-internal" and stated not in found:
+                if event.assignors:
+                    asked[key] = event
+                continue
             for name in names:
                 if name not in found:
                     client = clients.get(name) or client_of(name) or name
@@ -204,12 +207,14 @@ class _Reproducing:
                 if each.started is None and joins and name == stated and each.first is event:
                     each.started = event
                 each.instance = each.instance or (event.instance if name == stated else None)
+                if name == stated:
+                    _note_assignors(each, event, asked.pop(key, None))
             if stated and event.client and event.kind not in ("member-leaves", "member-expires"):
                 last[key] = stated
             if event.client and "pro-actively leaving" in (event.reason or "") and last.get(key) in found:
                 found[last[key]].closed = found[last[key]].closed or event
         for gone in self.incident.departures:
-            left = found.get(_unmasked(gone.member)) if gone.member and gone.group == self.group else None
+            left = found.get(unmasked(gone.member)) if gone.member and gone.group == self.group else None
             if left is not None and left.gone is None:
                 left.gone = gone
         return list(found.values())
@@ -279,7 +284,21 @@ class _Reproducing:
 
     # --- settings --------------------------------------------------------------------------------------------------
 
+    def _stated(self, what: str, values: Iterable[tuple[int | None, Event]]) -> Inferred | None:
+        """The most frequent stated value of a setting in ms."""
+        stated = [(ms, event) for ms, event in values if ms is not None and ms > 0]
+        counts = Counter(ms for ms, _ in stated)
+        if not counts:
+            return None
+        chosen = max(counts, key=lambda ms: (counts[ms], -ms))
+        if len(counts) > 1:
+            self.unmatched.append(f"several values of {what} ({', '.join(map(str, counts))}): all members have one")
+        return Inferred(what, str(chosen), "read", (next(event for ms, event in stated if ms == chosen),))
+
     def _session(self) -> Inferred:
+        stated = self._stated("session.timeout.ms", ((event.session_ms, event) for event in self.own))
+        if stated is not None:
+            return stated
         spans: list[tuple[int, Event]] = []
         bounds: list[tuple[int, Event]] = []
         for each in self.members:
@@ -333,6 +352,9 @@ class _Reproducing:
         return Inferred("heartbeat.interval.ms", str(ms), "inferred", (), f"the median of {len(gaps)} gaps")
 
     def _poll_interval(self) -> Inferred | None:
+        stated = self._stated("max.poll.interval.ms", ((event.rebalance_ms, event) for event in self.own))
+        if stated is not None:
+            return stated
         gone = [each for each in self.members if each.gone is not None and each.gone.how is How.POLL_TIMEOUT]
         if not gone:
             return None
@@ -359,11 +381,39 @@ class _Reproducing:
                 break
         return Inferred("group.initial.rebalance.delay.ms", "3000", "assumed", (), "the default")
 
-    def _assignor(self) -> Inferred:
-        named = [event for event in self.own if (event.assignor or event.protocol) in ASSIGNORS]
-        if named:
-            return Inferred("assignors", str(named[0].assignor or named[0].protocol), "read", (named[0],))
-        return Inferred("assignors", "range", "assumed", (), "the default until 2.4, and preferred since")
+    def _assignors(self) -> Inferred:
+        """The list of the first process; other processes have lists of their own."""
+        first = next((life for host in self.hosts for life in host.lives if life.assignors), None)
+        if first is None:
+            named = [event for event in self.own if (event.assignor or event.protocol) in ASSIGNORS]
+            if named:
+                return Inferred("assignors", str(named[0].assignor or named[0].protocol), "read", (named[0],))
+            return Inferred("assignors", "range", "assumed", (), "the default until 2.4, and preferred since")
+        basis: Basis = "read" if first.listed is not None and first.listed.assignors else "inferred"
+        evidence = (first.listed,) if first.listed is not None else ()
+        return Inferred("assignors", ", ".join(first.assignors), basis, evidence)
+
+    def _becomes(self, host: ReproducedHost, number: int) -> LoggedMembership | None:
+        """The next membership of a process, if its list of assignors is another one."""
+        later = host.lives[number + 1] if number + 1 < len(host.lives) else None
+        if later is None or later.started is None or not later.assignors:
+            return None
+        return later if later.assignors != (host.lives[number].assignors or later.assignors) else None
+
+    def _upgrade(self, host: ReproducedHost, later: LoggedMembership, at_us: int, how: str, *events: Event) -> PlanLine:
+        assert later.started is not None
+        down_us = max(1_000, self._us(later.started) - at_us)
+        keys = {
+            "group": self.name,
+            "hosts": [host.name],
+            "how": how,
+            "every": duration_text(down_us),
+            "down": duration_text(down_us),
+            "assignors": list(later.assignors),
+        }
+        evidence = (*events, later.started, *([later.listed] if later.listed is not None else []))
+        source = Inferred("upgrade of", f"{host.name} to {', '.join(later.assignors)}", "read", evidence)
+        return PlanLine(at_us, "rolling-upgrade", "", tuple(keys.items()), source)
 
     def _topics(self) -> list[tuple[str, int, Inferred]]:
         """(topic, partitions at the first assignment, its basis) of all topics."""
@@ -435,13 +485,14 @@ class _Reproducing:
 
     def _rejoins(self) -> Iterator[PlanLine]:
         """Rebalances that a leader starts for a change that the events do not show, such as new metadata."""
-        cooperative = self._assignor().value.startswith("cooperative")
+        cooperative = any("cooperative" in name for life in self.members for name in life.assignors)
         grown = [event for _, _, event in self.grown]
         begun: set[int | None] = set()
         for event in self.own:
             again = event.old_generation in begun  # another coordinator begins the same rebalance
             if event.kind == "rebalance-begins":
                 begun.add(event.old_generation)
+            again = again and event.cause != "leader-rejoin"
             if event.kind != "rebalance-begins" or again or event.cause not in (*FOLLOWS, "other", "store-error"):
                 continue
             reason = event.reason or ""
@@ -475,7 +526,7 @@ class _Reproducing:
         return lines
 
     def _start(self, host: ReproducedHost, number: int, life: LoggedMembership) -> Iterator[PlanLine]:
-        if number and host.lives[number - 1].forgotten:
+        if number and (host.lives[number - 1].forgotten or self._becomes(host, number - 1) is not None):
             return
         if number:
             before = host.lives[number - 1].gone
@@ -492,10 +543,13 @@ class _Reproducing:
 
     def _end(self, host: ReproducedHost, number: int, life: LoggedMembership) -> Iterator[PlanLine]:
         gone, following = life.gone, host.lives[number + 1] if number + 1 < len(host.lives) else None
+        later = self._becomes(host, number)
         if life.forgotten:
             return
         if gone is None:
-            if life.closed is not None:
+            if life.closed is not None and later is not None:
+                yield self._upgrade(host, later, self._us(life.closed), "close", life.closed)
+            elif life.closed is not None:
                 source = Inferred("end of", host.name, "read", (life.closed,), "a static member closes")
                 yield PlanLine(self._us(life.closed), "close-host", host.name, (), source)
             elif following is not None and following.started is not None:
@@ -506,6 +560,8 @@ class _Reproducing:
         end_us = self._us(gone.events[0])
         back_us = self._us(following.started or following.first) if following is not None else None
         match gone.how:
+            case How.LEFT if later is not None:
+                yield self._upgrade(host, later, end_us, "close", *gone.events)
             case How.LEFT:
                 yield PlanLine(
                     end_us, "close-host", host.name, (), Inferred("close of", host.name, "read", gone.events)
@@ -526,7 +582,9 @@ class _Reproducing:
                     if each.member == life.member and self.incident.comes_after(gone.events[0], each.events[0])
                 ]
                 at_us = max(0, end_us - 1000 * self.session_ms + self.beat_ms * 500)
-                if told:
+                if later is not None:
+                    yield self._upgrade(host, later, at_us, "crash", *gone.events)
+                elif told:
                     for_us = self._us(told[0].events[0]) - at_us
                     source = Inferred("pause of", host.name, "inferred", (*gone.events, *told[0].events),
                                       "expired, and later told so")  # fmt: skip
@@ -559,7 +617,19 @@ class _Reproducing:
             if self._us(event) <= 0:
                 continue
             last = {**last, host: 0} if action == "close-host" else {name: 0 for name in last if name != host}
-            yield PlanLine(self._us(event), action, host, (), Inferred("broker", f"{action} {host}", "read", (event,)))
+            ready = self._loaded(event, stops) if action == "start-host" else None
+            evidence, note = ((event,), "") if ready is None else ((event, ready), "when it had loaded the group")
+            source = Inferred("broker", f"{action} {host}", "read", evidence, note)
+            yield PlanLine(self._us(ready or event), action, host, (), source)
+
+    def _loaded(self, start: Event, stops: Sequence[Event]) -> Event | None:
+        """The event in which a broker that started has loaded the group; brokers of a scenario load at once."""
+        for event in self.incident.after(start, "group-loaded", group=self.group):
+            if any(self.incident.comes_after(start, stop) and self.incident.comes_after(stop, event) for stop in stops):
+                return None
+            if event.file == start.file and event.generation is not None:
+                return event
+        return None
 
     def _broker_ids(self) -> list[str]:
         kinds = ("broker-stops", "controlled-shutdown", "coordinator-stops", "broker-started", "rebalance-begins")
@@ -582,18 +652,16 @@ class _Reproducing:
         if self.grown:
             note = "so that members soon see the new partitions"
             settings.append(Inferred("metadata.max.age.ms", str(METADATA_MS), "assumed", (), note))
-        delay, assignor = self._delay(), self._assignor()
+        delay, assignors = self._delay(), self._assignors()
         plan = sorted(self._first_members_start_first(list(self._plan())), key=lambda line: (line.at_us, line.host))
         plan = [line for line in plan if not self._is_repeated(line, plan)]
-        end_us = max((self._us(event) for event in self.own), default=0) + TAIL_US
+        closed = all(host.lives[-1].end is not None for host in self.hosts)
+        end_us = max((self._us(event) for event in self.own), default=0) + (CLOSED_TAIL_US if closed else TAIL_US)
         count = max(1, len(self._broker_ids()))
         brokers = Inferred("brokers", str(count), "read" if count > 1 else "assumed")
-        self.parts += [brokers, delay, *(topic[2] for topic in topics), assignor, *settings]
+        self.parts += [brokers, delay, *(topic[2] for topic in topics), assignors, *settings]
         self.parts += [line.source for line in plan]
         static = [host for host in self.hosts if any(life.instance for life in host.lives)]
-        several = dict.fromkeys(event.assignor for event in self.own if event.assignor in ASSIGNORS)
-        if len(several) > 1:
-            self.unmatched.append(f"{_ASSIGNORS_CHANGE} ({', '.join(map(str, several))}): all members have one")
         if any(event.kind in ("target-computed", "member-reconciled") for event in self.own):
             self.unmatched.append("the consumer protocol (KIP-848): the scenario has classic rebalances")
         lines = [f"# {part.text}" for part in self.parts]
@@ -610,7 +678,7 @@ class _Reproducing:
         lines += [
             *("", f"[groups.{group}]", f"topics = {toml_value([topic for topic, *_ in topics])}"),
             f"members = {len(self.hosts)}",
-            f"assignors = {toml_value([assignor.value])}",
+            f"assignors = {toml_value(assignors.value.split(', '))}",
             f"labels = {toml_value([host.client[:40] for host in self.hosts])}",
             *(f"config.{setting.what} = {setting.value}" for setting in settings),
         ]
@@ -619,6 +687,9 @@ class _Reproducing:
             if host in static:
                 instance = next(life.instance for life in host.lives if life.instance)
                 lines.append(f"instance = {toml_value(instance)}")
+            own = next((life.assignors for life in host.lives if life.assignors), ())
+            if own and ", ".join(own) != assignors.value:
+                lines.append(f"assignors = {toml_value(list(own))}")
         for line in plan:
             lines += ["", "[[plan]]", f"at = {toml_value(duration_text(line.at_us))}", f'do = "{line.action}"']
             lines += [
@@ -629,7 +700,7 @@ class _Reproducing:
         names = tuple((life.member, host.name) for host in self.hosts for life in host.lives)
         return Reproduction(
             self.group, toml, scenario_from_toml(toml), tuple(self.parts), names, self.first_generation, self.at_us,
-            tuple(self.unmatched), assignor.value,
+            tuple(self.unmatched),
         )  # fmt: skip
 
 
@@ -649,7 +720,18 @@ def _named_in_order(hosts: list[ReproducedHost]) -> list[ReproducedHost]:
     return hosts
 
 
-def _unmasked(member: str) -> str:
+def _note_assignors(life: LoggedMembership, event: Event, asked: Event | None) -> None:
+    """Add the assignors that an event of a member states."""
+    for each in filter(None, (asked, event)):
+        listed = tuple(name for name in each.assignors or () if name in ASSIGNORS)
+        if listed and (life.listed is None or not life.listed.assignors):
+            life.assignors, life.listed = listed, each
+    one = event.assignor or event.protocol
+    if one is not None and one in ASSIGNORS and (life.listed is None or not life.listed.assignors):
+        life.assignors, life.listed = (one, *(name for name in life.assignors if name != one)), event
+
+
+def unmasked(member: str) -> str:
     """The member id; one name for all names that somebody masked."""
     return member if client_of(member) else "*"
 
@@ -661,228 +743,3 @@ def _is_cut(event: Event) -> bool:
 
 def _tuples(event: Event) -> Iterable[Sequence[str]]:
     return [names for names in (event.assignment or {}).values() if isinstance(names, tuple)]
-
-
-@frozen
-class RowDifference:
-    """A fact of one generation in which the scenario's run differs from the log."""
-
-    generation: int
-    field: str
-    log: object
-    run: object
-    why: str = ""
-    """The reason why a scenario cannot repeat the fact; "" without a known reason."""
-
-    @property
-    def text(self) -> str:
-        """The difference in one line."""
-        why = f" ({self.why})" if self.why else ""
-        return f"generation {self.generation}: {self.field} {self.run} instead of {self.log}{why}"
-
-
-TOOK = "seconds from begin to completion"
-OWNERS = "owners"
-COMPARED = ("cause", "member", "members", "empty", OWNERS, TOOK)
-FOLLOWS = ("leader-rejoin", "metadata-change")
-"""Causes of a rebalance for a member that rejoins. Chance decides which member rejoins first."""
-
-
-def compare(
-    found: Reproduction, log: Sequence[StatedGeneration], made_run: Incident, run_group: str
-) -> tuple[int, list[RowDifference]]:
-    """The number of facts of the log's generations that a run repeats, and the differences.
-
-    Only facts that the log states are compared. A member is its host. Generations are aligned by cause and member, so
-    a generation that is missing in the run counts once.
-    """
-    names = dict(found.names)
-    made_names = {
-        event.member: event.client
-        for event in made_run.events
-        if event.member and event.client and event.broker is None
-    }
-    hosts = made_names | {
-        event.member: event.client for event in made_run.of("member-joins", group=run_group) if event.member
-    }
-    wanted = [
-        _facts(row, lambda member: names.get(_unmasked(member)))
-        for row in sorted((row for row in log if row.group == found.group), key=lambda row: row.generation)
-        if row.generation >= found.first_generation
-    ]
-    offset = found.first_generation - 1
-    rows = sorted((row for row in made_run.generations if row.group == run_group), key=lambda row: row.generation)
-    first = wanted[0]["generation"] if wanted else 0
-    made = [_facts(row, hosts.get) for row in rows if row.generation + offset >= first]
-    equal, differences = 0, []
-    for i1, i2, j1, j2 in _aligned(wanted, made):
-        for at in range(max(i2 - i1, j2 - j1)):
-            want = wanted[i1 + at] if i1 + at < i2 else None
-            got = made[j1 + at] if j1 + at < j2 else None
-            if want is None and got is not None:
-                if i1 < len(wanted):  # after its last line, the log determines nothing
-                    differences.append(RowDifference(got["generation"] + offset, "a generation", "none", _name(got)))
-            elif want is not None and got is None:
-                why = _why(found, "the generation", want, {})
-                differences.append(RowDifference(want["generation"], "the generation", _name(want), "missing", why))
-            elif want is not None and got is not None:
-                fields = [field for field in COMPARED if field in want]
-                apart = [field for field in fields if not _is_equal(field, want[field], got.get(field))]
-                equal += 1 + len(fields) - len(apart)
-                for each in apart:
-                    said, made_it = want[each], got.get(each)
-                    if each == OWNERS:
-                        said, made_it = _owners_text(want[each], made_it), _owners_text(made_it, want[each])
-                    why = _why(found, each, want, got)
-                    differences.append(RowDifference(want["generation"], each, said, made_it, why))
-    return equal, differences
-
-
-def _owners_text(owners: Any, others: Any) -> str:
-    """The partitions of the members that have other partitions in ``others``."""
-    rows = [(host, names) for host, names in sorted((owners or {}).items()) if (others or {}).get(host) != names]
-    return "; ".join(f"{host}: {' '.join(names) or 'none'}" for host, names in rows) or "none"
-
-
-def _why(found: Reproduction, field: str, want: Mapping[str, Any], got: Mapping[str, Any]) -> str:
-    if field == TOOK and got.get(TOOK) is not None:
-        beat = next((int(part.value) for part in found.parts if part.what == "heartbeat.interval.ms"), 3_000) / 1000
-        if abs(want[TOOK] - got[TOOK]) <= beat:
-            return f"less than a heartbeat interval, {beat:g} s: members learn of a rebalance by a heartbeat"
-    changed = next((each for each in found.unmatched if each.startswith(_ASSIGNORS_CHANGE)), "")
-    if changed and field in (OWNERS, "the generation") and want.get("assignor") != found.assignor:
-        return changed
-    if field == "member" and want.get("cause") == got.get("cause"):
-        return "several members act at once: chance decides which one is first"
-    return ""
-
-
-def _name(facts: Mapping[str, Any]) -> str:
-    return f"one for {facts.get('cause') or 'a cause that is not stated'}"
-
-
-def _is_equal(field: str, want: Any, got: Any) -> bool:
-    """Whether two facts are equal; durations within 20 % or 100 ms; owners, if the log states them."""
-    if field == OWNERS and got is not None:
-        return all(got.get(host) == partitions for host, partitions in want.items())
-    if field != TOOK or got is None:
-        return bool(want == got)
-    return bool(abs(want - got) <= max(0.1, 0.2 * want))
-
-
-def _facts(row: StatedGeneration, host_of: Callable[[str], str | None]) -> dict[str, Any]:
-    facts: dict[str, Any] = {"generation": row.generation}
-    if row.cause is not None:
-        facts["cause"] = "rejoin" if row.cause in FOLLOWS else row.cause
-    if row.member is not None and row.cause not in FOLLOWS and (host := host_of(row.member)) is not None:
-        facts["member"] = host
-    if row.members is not None:
-        facts["members"] = row.members
-    if row.empty is not None:
-        facts["empty"] = True
-    facts["assignor"] = next((event.assignor for event in row.events if event.assignor), None)
-    owners = {host_of(member): tuple(sorted(names)) for member, names in (row.assigned or {}).items()}
-    if owners and None not in owners:
-        facts[OWNERS] = owners
-    begun = [event for event in row.events if event.kind == "rebalance-begins"]
-    done = [event for event in row.events if event.kind == "rebalance-completes"]
-    if begun and done and (us := apart_us(begun[0], done[0])) is not None:
-        facts[TOOK] = round(us / SECOND, 3)
-    return facts
-
-
-def _aligned(wanted: Sequence[Mapping[str, Any]], made: Sequence[Mapping[str, Any]]) -> list[tuple[int, int, int, int]]:
-    """Blocks of generations of the log and of the run that belong together: (from, to) in the log and in the run."""
-    log, run = ([f"{row.get('cause')} {row.get('members')}" for row in rows] for rows in (wanted, made))
-    if len(log) == len(run) or "None None" in log:
-        return [(0, len(log), 0, len(run))]
-    return [block for _, *block in SequenceMatcher(None, log, run, autojunk=False).get_opcodes()]  # type: ignore[misc]
-
-
-_ANSWERS = {
-    "join-answered": "JoinGroup",
-    "assignment-synced": "SyncGroup",
-    "partitions-assigned": "assigned",
-    "partitions-revoked": "revoked",
-    "partitions-lost": "lost",
-}
-_REFUSED = (
-    *("heartbeat-refused", "rejoin-requested", "rebalance-seen", "join-failed", "sync-failed"),
-    *("generation-reset", "commit-failed"),
-)
-_ERRORS = (REBALANCING, UNKNOWN_MEMBER, OLD_GENERATION, FENCED)
-
-
-def answers_in_order(
-    events: Iterable[Event], group: str, host_of: Callable[[str], str | None]
-) -> dict[str, list[tuple[str, int]]]:
-    """Host -> answers, errors and callbacks of the member's log in order, each with the member's last generation.
-
-    An error that a member states in several lines counts once. MEMBER_ID_REQUIRED is left out: the answer is a part of
-    a dynamic member's first JoinGroup.
-    """
-    found: dict[str, list[tuple[str, int]]] = {}
-    hosts: dict[tuple[object, ...], str] = {}
-    waiting: dict[tuple[object, ...], list[Event]] = {}
-    last: dict[str, int] = {}
-    for event in events:
-        if event.of_broker or event.broker is not None or event.group != group or event.client is None:
-            continue
-        key = (event.file, event.process, event.client)
-        name = host_of(event.member) if event.member else None
-        if name is not None:
-            hosts[key] = name
-        waiting.setdefault(key, []).append(event)
-        if key not in hosts:
-            continue
-        host = hosts[key]
-        for each in waiting.pop(key):
-            last[host] = each.generation if each.generation is not None else last.get(host, 0)
-            error = error_of(each) if each.kind in _REFUSED else ""
-            token = _ANSWERS.get(each.kind) or (error if error in _ERRORS else "")
-            row = found.setdefault(host, [])
-            if token and not (token in _ERRORS and row and row[-1][0] == token):
-                row.append((token, last[host]))
-    return found
-
-
-def compare_answers(
-    found: Reproduction, incident: Incident, made_run: Incident, run_group: str
-) -> tuple[int, list[RowDifference]]:
-    """The number of answers, errors and callbacks of members that a run repeats in order, and the differences."""
-    made_names = {event.member: event.client for event in made_run.events if event.member and event.client}
-    wanted = answers_in_order(incident.events, found.group, lambda member: dict(found.names).get(_unmasked(member)))
-    made = answers_in_order(made_run.events, run_group, made_names.get)
-    equal, differences = 0, []
-    for host, want in sorted(wanted.items()):
-        if not any(token in _ANSWERS.values() for token, _ in want):
-            continue
-        got = [token for token, generation in made.get(host, [])]
-        tokens = [token for token, _ in want]
-        for tag, i1, i2, j1, j2 in SequenceMatcher(None, tokens, got, autojunk=False).get_opcodes():
-            if tag == "equal":
-                equal += i2 - i1
-            elif i1 < len(tokens):  # after its last line, the log determines nothing
-                text, said = ", ".join(got[j1:j2]) or "nothing", ", ".join(tokens[i1:i2]) or "nothing"
-                differences.append(RowDifference(want[i1][1], f"answers of {host}:", said, text))
-    return equal, differences
-
-
-def run_reproduction(found: Reproduction, incident: Incident, seed: int = 1) -> tuple[int, list[RowDifference]]:
-    """Run the scenario, and compare its generations and the members' answers with those of the log."""
-    with TemporaryDirectory() as folder:
-        trace = Path(folder) / "run.kemu"
-        run(found.scenario, seed=seed, loop="bare", trace=trace)
-        made = Incident(events_of_trace(read_trace(trace)))
-    group = next(iter(found.scenario.groups))
-    equal, rows = compare(found, incident.generations, made, group)
-    more, answers = compare_answers(found, incident, made, group)
-    first = min((each.generation for each in rows if each.field != TOOK), default=None)
-    return equal + more, [*rows, *(_following(each, first) for each in answers)]
-
-
-def _following(each: RowDifference, first: int | None) -> RowDifference:
-    """A difference of answers, with its reason if generations before it differ."""
-    if first is None or each.generation < first - 1:
-        return each
-    return evolve(each, why=f"follows from the difference of generation {first}")

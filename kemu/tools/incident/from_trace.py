@@ -3,16 +3,20 @@
 ``Event.file`` is the trace, ``Event.line`` the number of the step, ``Event.client`` the host of a member.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from attrs import evolve
+
 from kemu.emulator.facts import BrokerHostAdded, HostDown, HostStarted, RunStarted, Seen
-from kemu.emulator.trace.traces import Trace, facts_of
+from kemu.emulator.trace.traces import Step, Trace, facts_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import decode_assignment
 from kemu.protocol.names import TopicPartition, broker_of, host_of, is_coordinator
 from kemu.protocol.notes import groups as notes
-from kemu.tools.logs.events import Event
+from kemu.protocol.wire.values import from_row
+from kemu.tools.logs.events import Event, event_from_json
 from kemu.tools.logs.wordings.reasons import read_reason
 from kemu.tools.logs.wrappers.wrappers import Opened
 
@@ -35,6 +39,12 @@ class _Reader:
         """Host of a member -> its group and its last member id."""
         self.states: dict[str, str] = {}
         self.completed: dict[str, notes.JoinPhaseCompleted] = {}
+        self.hosts: dict[str, str] = {}
+        """Member id -> host of the member, as its requests state."""
+        self.asked: dict[str, Any] = {}
+        """Settings of the last JoinGroup."""
+        self.settings: dict[str, dict[str, Any]] = {}
+        """Member id -> settings of its JoinGroup."""
         self.static: dict[str, str] = {}
         """Member id -> static id."""
         self.coordinators: dict[str, str] = {}
@@ -129,6 +139,7 @@ class _Reader:
     def _member_added(self, seen: Seen, fact: notes.MemberAdded) -> Iterator[Event]:
         if fact.instance_id is not None:
             self.static[fact.member_id] = fact.instance_id
+        self.settings[fact.member_id] = self.asked
         yield self.event(
             seen,
             "member-joins",
@@ -137,6 +148,7 @@ class _Reader:
             instance=fact.instance_id,
             client=fact.client_id,
             state=self.states.get(fact.group, _EMPTY),
+            **self.asked,
         )
 
     def _member_removed(self, seen: Seen, fact: notes.MemberRemoved) -> Iterator[Event]:
@@ -144,7 +156,7 @@ class _Reader:
         known: dict[str, Any] = {"group": fact.group, "member": fact.member_id, "client": fact.client_id}
         instance = self.static.pop(fact.member_id, None)
         if why is notes.Removal.LEFT:
-            yield self.event(seen, "member-leaves", instance=instance, **known)
+            yield self.event(seen, "member-leaves", instance=instance, **known, **self.settings.get(fact.member_id, {}))
         elif why is notes.Removal.REPLACED:
             known["member"] = fact.why.removeprefix(notes.Removal.REPLACED).strip()
             state = self.states.get(fact.group, _EMPTY)
@@ -176,7 +188,13 @@ class _Reader:
             yield self.event(seen, "append-refused", partition="__consumer_offsets", error=fact.error.name)
 
     def _request_read(self, seen: Seen, fact: notes.GroupRequestRead) -> Iterator[Event]:
-        if fact.api == "Heartbeat" and fact.ids:
+        self.hosts |= {member: host_of(fact.client) for member, _ in fact.ids if member}
+        if fact.api == "JoinGroup":
+            names = tuple(name for name, _ in fact.rows)
+            self.asked = {
+                "session_ms": fact.session_timeout_ms, "rebalance_ms": fact.rebalance_timeout_ms, "assignors": names,
+            }  # fmt: skip
+        elif fact.api == "Heartbeat" and fact.ids:
             yield self.event(
                 seen,
                 "heartbeat-sent",
@@ -195,7 +213,7 @@ class _Reader:
 
     def _refused(self, seen: Seen, fact: notes.RequestRefused) -> Iterator[Event]:
         """An answer with an error: the member's log states the answer."""
-        host = next((host for host, (_, known) in self.ids.items() if known == fact.member_id), None)
+        host = self.hosts.get(fact.member_id)
         if fact.api in _REFUSALS and host is not None:
             yield self.event(
                 seen, _REFUSALS[fact.api], group=fact.group, member=fact.member_id, client=host, error=fact.error.name,
@@ -254,9 +272,20 @@ def _names(partitions: tuple[TopicPartition, ...]) -> tuple[str, ...]:
 
 
 def events_of_trace(trace: Trace) -> Iterator[Event]:
-    """The events of one run.
+    """The events of one run. Those of a trace of logs are the events of the logs, by the clock of one log.
 
     Raises:
         TraceError: the trace is damaged.
     """
-    yield from _Reader(str(trace.path)).events(trace)
+    if trace.header.source == "log":
+        yield from _events_of_logs(trace)
+    else:
+        yield from _Reader(str(trace.path)).events(trace)
+
+
+def _events_of_logs(trace: Trace) -> Iterator[Event]:
+    for step in trace.records():
+        if isinstance(step, Step):
+            record = from_row(step.event[1])
+            event = event_from_json(json.loads(record.stated))
+            yield event if event.time is None else evolve(event, at_us=step.at_us)

@@ -84,6 +84,9 @@ class Event:
     cause: str | None = None
     error: str | None = None
     assignor: str | None = None
+    assignors: Names | None = None
+    session_ms: int | None = None
+    rebalance_ms: int | None = None
     protocol: str | None = None
     partitions: Names | None = None
     assignment: Assignment | None = None

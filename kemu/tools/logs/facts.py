@@ -5,6 +5,7 @@ some back. ``LogRecord.inferred`` names the notes with such values.
 """
 
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -177,7 +178,8 @@ class _Reading:
         timed = in_order_of_time(events, self._offsets_us)
         self._facts.first_us = timed[0][0] if timed else 0
         for at_us, event in timed:
-            if event.category == "group-detail" or event.same_event_as is not None:
+            told = event.category != "group-detail" or event.assignors is not None
+            if not told or event.same_event_as is not None:
                 continue
             self._inferred = []
             actor = self._actor(event)
@@ -188,7 +190,11 @@ class _Reading:
             else:
                 notes = (*self._of_new_id(event), *(handler(event) if handler else ())) if _is_told(event) else ()
             record = LogRecord(
-                file=event.file, line=event.line, kind=event.kind, inferred=tuple(dict.fromkeys(self._inferred))
+                file=event.file,
+                line=event.line,
+                kind=event.kind,
+                inferred=tuple(dict.fromkeys(self._inferred)),
+                stated=json.dumps(event.as_json(), ensure_ascii=False),
             )
             if not event.of_broker:
                 self._last_step[actor] = len(self._facts.steps)
@@ -219,7 +225,8 @@ class _Reading:
                 continue
             step = self._facts.steps[last]
             inferred = (*step.record.inferred, HostDown.__name__)
-            record = LogRecord(file=step.record.file, line=step.record.line, kind=step.record.kind, inferred=inferred)
+            said = step.record
+            record = LogRecord(file=said.file, line=said.line, kind=said.kind, stated=said.stated, inferred=inferred)
             notes = (*step.notes, HostDown(host=member.host, life=1, how="process"))
             self._facts.steps[last] = attrs.evolve(step, record=record, notes=notes)
 

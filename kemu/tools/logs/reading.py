@@ -15,7 +15,7 @@ import attrs
 from kemu.tools.errors import BadInput
 from kemu.tools.logs.dialects import DIALECTS
 from kemu.tools.logs.events import KINDS, Event
-from kemu.tools.logs.wordings.releases import ReleaseSpan
+from kemu.tools.logs.wordings.releases import ReleaseSpan, parse
 from kemu.tools.logs.wordings.wordings import Dialect, Fields, Wording, fields_of, torn_fields_of
 from kemu.tools.logs.wrappers.times import ZoneOffset, utc
 from kemu.tools.logs.wrappers.wrappers import Opened, opened
@@ -28,6 +28,12 @@ _MOST_LINES = 60
 
 _WRAPPED = 3
 """Different lines of the greatest width in a file that was wrapped at this width."""
+
+FEWEST_CLOSED, CLOSED_SHARE = 2, 20
+"""Records with a logger at the end that tell the layout: at least 2, and one of 20."""
+
+_AT_END = ("logger-last", "logger-thread", "suffix-fields", "json-comma")
+"""Wrappers at the end of a record."""
 
 _HELD = 20
 """Records after which the second half of an event is no longer expected."""
@@ -166,37 +172,63 @@ def _rank(dialect: Dialect, mark: str) -> int:
 class LogLayout:
     """The layout of a log, learned from its first lines.
 
-    ``closes``: the logger ends a record. ``width``: lines were wrapped at this width, 0 if not. ``dialects``: names of
-    the dialects, the most frequent first.
+    ``closes``: wrappers of records that the logger ends; a record of these wrappers without a logger is torn.
+    ``width``: lines were wrapped at this width, 0 if not. ``dialects``: names of the dialects, the most frequent first.
+    ``since``: product -> the first release that has the newest wording of the lines.
     """
 
-    closes: bool = False
+    closes: frozenset[tuple[str, ...]] = frozenset()
     width: int = 0
     dialects: tuple[str, ...] = tuple(DIALECTS)
+    since: Mapping[str, str] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, sample: Sequence[str], kinds: Sequence[str] = (), zone: ZoneOffset = utc) -> "LogLayout":
         """The layout of a log that begins with ``sample``, read with the dialects ``kinds`` (empty: all)."""
         kinds = tuple(kinds) or tuple(DIALECTS)
-        started, closed = 0, 0
+        started: collections.Counter[tuple[str, ...]] = collections.Counter()
+        closed: collections.Counter[tuple[str, ...]] = collections.Counter()
         votes: collections.Counter[str] = collections.Counter()
+        since: dict[str, ReleaseSpan] = {}
         for line in sample:
             record = opened(line.rstrip("\r\n"), zone)
-            started += record.starts_record
-            closed += record.closed is True and "logger-last" in record.wrappers
+            started[_begin_of(record)] += record.starts_record
+            closed[_begin_of(record)] += record.closed is True and "logger-last" in record.wrappers
             if _ABOUT_GROUPS.search(record.text):
-                names = {
-                    name for name, row in _candidates(record.text) if name in kinds and row.pattern.search(record.text)
-                }
-                if len(names) == 1:
-                    votes.update(names)
+                known = [(name, row) for name, row in _candidates(record.text) if name in kinds]
+                rows = [(name, row) for name, row in known if row.pattern.search(record.text)]
+                if len({name for name, _ in rows}) == 1:
+                    name, row = rows[0]
+                    votes[name] += 1
+                    since.setdefault(DIALECTS[name].product, ReleaseSpan()).add(row.releases.partition("..")[0] + "..")
         widths = collections.Counter(map(len, {line.rstrip("\r\n") for line in sample}))
         widest = max(widths, default=0)
         return cls(
-            closed * 2 > started,
+            frozenset(begin for begin, count in closed.items() if _is_closed(count, started[begin])),
             widest if widths[widest] >= _WRAPPED else 0,
             tuple(sorted(kinds, key=lambda name: (-votes[name], kinds.index(name)))),
+            {product: span.since for product, span in since.items() if span.since},
         )
+
+    def tears(self, record: Opened) -> bool:
+        """Whether the end of a record is missing."""
+        return record.closed is None and record.starts_record and _begin_of(record) in self.closes
+
+    def is_older(self, found: "Recognised", text: str) -> bool:
+        """Whether a record ends with an old wording, which is then the begin of a wording of the log's release."""
+        until = found.row.releases.partition("..")[2]
+        since = self.since.get(found.dialect.product, "")
+        return bool(until and since) and parse(until) < parse(since) and found.end >= len(text.rstrip())
+
+
+def _begin_of(record: Opened) -> tuple[str, ...]:
+    """The wrappers at the begin of a record."""
+    return tuple(dict.fromkeys(name for name in record.wrappers if name not in _AT_END))
+
+
+def _is_closed(closed: int, started: int) -> bool:
+    """Whether the layout ends a record with the logger, though many records may be torn."""
+    return closed * 2 > started or (closed >= FEWEST_CLOSED and closed * CLOSED_SHARE >= started)
 
 
 @attrs.define
@@ -311,7 +343,7 @@ class LogReader:
 
     def _found(self, record: _Record) -> tuple[Recognised | None, Opened, int]:
         now = record.opened
-        open_end = self._layout.closes and now.closed is None and now.starts_record
+        open_end = self._layout.tears(now)
         if record.continued and (open_end or record.is_open_json or len(record.raw[0]) == self._layout.width):
             for joined in ("".join(record.raw), " ".join(record.raw)):
                 whole = opened(joined, self._zone)
@@ -325,7 +357,11 @@ class LogReader:
         if open_end:
             now = now._replace(closed=False)
         if not record.continued or now.closed is False:
-            return recognised(now, now.text, self._layout.dialects), now, 1
+            found = recognised(now, now.text, self._layout.dialects)
+            if found is not None and now.closed is None and self._layout.is_older(found, now.text):
+                now = now._replace(closed=False)
+                found = recognised(now, now.text, self._layout.dialects)
+            return found, now, 1
         text = "\n".join((now.text, *record.continued))
         found = recognised(now, text, self._layout.dialects)
         if found is not None and found.start <= len(now.text):

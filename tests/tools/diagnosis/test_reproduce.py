@@ -10,7 +10,8 @@ import kemu
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml
 from kemu.tools.cli import kemu as command
-from kemu.tools.diagnosis.reproduce import reproduce, run_reproduction
+from kemu.tools.diagnosis.repeated import RowDifference, run_reproduction
+from kemu.tools.diagnosis.reproduce import reproduce
 from kemu.tools.errors import BadInput
 from kemu.tools.incident.incident import Incident
 from kemu.tools.incident.sources import read_incident
@@ -146,7 +147,10 @@ def test_a_difference_within_a_heartbeat_has_its_reason() -> None:
         ("c-coop-scale", 84),
         ("d-sticky-kill", 58),
         ("f-topic-grows", 41),
+        ("g-broker-restart", 67),
         ("h-twenty-at-once", 91),
+        ("i-static-duplicate", 23),
+        ("j-assignor-upgrade", 263),
         ("n-three-brokers", 23),
         ("p-coop-several-topics", 112),
     ],
@@ -154,24 +158,26 @@ def test_a_difference_within_a_heartbeat_has_its_reason() -> None:
 def test_a_recording_is_repeated_from_its_logs(plan: str, equal: int) -> None:
     """Generations, owners, and the order of answers and errors of each member are those of Kafka 3.4.1.
 
-    Durations differ by less than a heartbeat interval. The recordings g, i, j and q have further differences.
+    Durations differ by less than a heartbeat interval. Members of j change from range to cooperative-sticky.
     """
-    folder = FOLDER.parent / "kafka-3.4.1" / "logs" / plan
-    logs = sorted(path for path in folder.glob("*.log.gz") if "request" not in path.name)
-    incident = Incident(read_incident(logs).events)
-    found, differences = run_reproduction(reproduce(incident), incident)
+    found, differences = repeated(plan)
 
     assert {each.field for each in differences if not each.why} == set()
     assert {each.field for each in differences} <= {"seconds from begin to completion"}
     assert found == equal
 
 
-def test_a_change_of_assignors_is_the_reason_of_other_owners() -> None:
-    """Members of recording j change from range to cooperative-sticky; the scenario has one assignor."""
-    folder = FOLDER.parent / "kafka-3.4.1" / "logs" / "j-assignor-upgrade"
-    incident = Incident(read_incident(sorted(folder.glob("*.log.gz"))).events)
-    equal, differences = run_reproduction(reproduce(incident), incident)
+def test_a_generation_that_a_chance_heartbeat_made_is_named_with_its_reason() -> None:
+    """In q, c4 sends a heartbeat in the 137 ms between the LeaveGroups of the other members."""
+    equal, differences = repeated("q-paused-in-rebalance")
 
-    assert equal >= 200
-    assert {each.field for each in differences if not each.why} == set()
-    assert any("change of assignors" in each.why for each in differences if each.field == "owners")
+    assert equal == 47
+    assert "its join phase took 0.137 s, less than a heartbeat interval" in differences[0].why
+    assert all(each.why for each in differences)
+
+
+def repeated(plan: str) -> tuple[int, list[RowDifference]]:
+    folder = FOLDER.parent / "kafka-3.4.1" / "logs" / plan
+    logs = sorted(path for path in folder.glob("*.log.gz") if "request" not in path.name)
+    incident = Incident(read_incident(logs).events)
+    return run_reproduction(reproduce(incident), incident)

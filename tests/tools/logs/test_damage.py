@@ -72,6 +72,27 @@ def test_torn_lines_that_once_invented_values(name: str, line: int) -> None:
     _assert_torn_invents_nothing(name, line - 1, _known(name)[line - 1])
 
 
+_STABLE = "Stabilized group g generation {n} (__consumer_offsets-3) with 2 members"
+_CLOSE = "(kafka.coordinator.group.GroupCoordinator)"
+
+
+@pytest.mark.parametrize("intact", [1, 2])
+def test_a_generation_is_not_read_from_a_log_that_is_mostly_torn(intact: int) -> None:
+    """The begin "generation 1" of "generation 12 .." is the whole wording of Kafka 0.9 to 0.10.2, not of this log.
+
+    With two intact records of 40 the logger tells the layout; with one, its wording tells the release.
+    """
+    texts = [
+        f"[2024-05-06 07:{n:02}:09,123] INFO [GroupCoordinator 1]: {_STABLE.format(n=n)} {_CLOSE}"
+        for n in range(10, 50)
+    ]
+    torn = [text if at < intact else text[: text.index("generation") + 12] for at, text in enumerate(texts)]
+    events = _events(torn)
+
+    assert [event.get("generation") for event in events] == [10, 11][:intact] + [None] * (40 - intact)
+    assert all(event["truncated"] for event in events[intact:])
+
+
 @functools.cache
 def _known(name: str) -> dict[int, dict[str, Any]]:
     """The event of each line, by place."""

@@ -57,6 +57,24 @@ def test_words_tell_of_releases(name: str, words: str) -> None:
     assert words in [releases.text(product) for product, releases in reader.summary.releases.items()]
 
 
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("Member m-1 joins the consumer group", "broker 3.6 to 3.8 by its words"),
+        ("Member m-1 joins the consumer group using the consumer protocol", "broker 3.9 or later by its words"),
+        ("Member m-1 joins the share group", "broker 3.9 or later by its words"),
+        ("Member m-1 left the share group", "broker 3.9 or later by its words"),
+        ("Member m-1 joins the streams group", "broker 4.0 or later by its words"),
+    ],
+)
+def test_share_and_streams_groups_tell_of_their_first_release(message: str, words: str) -> None:
+    """KIP-932 and KIP-1071: no release before 3.9 has share groups, none before 4.0 streams groups."""
+    logger = "org.apache.kafka.coordinator.group.GroupMetadataManager"
+    reader = LogReader("x")
+    list(reader.events([f"[2025-06-30 13:14:03,185] INFO [GroupCoordinator id=0] [GroupId g] {message}. ({logger})"]))
+    assert [releases.text(product) for product, releases in reader.summary.releases.items()] == [words]
+
+
 def test_events_return_from_json() -> None:
     """An event and its JSON object are the same."""
     rows = [row for name in NAMES for row in _events(name)]

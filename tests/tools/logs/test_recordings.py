@@ -18,9 +18,14 @@ from kemu.emulator.trace.rows import NOTE, TOLD
 from kemu.emulator.trace.traces import Step, read_trace
 from kemu.protocol.notes.groups import PartitionsAssigned, PartitionsLost, PartitionsRevoked
 from kemu.protocol.wire.values import from_row
+from kemu.tools.commands.advise import read_source
 from kemu.tools.commands.explain import explain
 from kemu.tools.commands.import_log import import_log
 from kemu.tools.commands.report import report
+from kemu.tools.diagnosis.diagnose import diagnose
+from kemu.tools.diagnosis.reproduce import reproduce
+from kemu.tools.incident.incident import Incident
+from kemu.tools.incident.sources import read_incident
 from kemu.tools.logs.clocks import clock_offsets
 from kemu.tools.logs.facts import LogFacts, facts_of_events
 from kemu.tools.logs.reading import read_events
@@ -113,6 +118,21 @@ def test_each_fact_of_a_trace_names_its_record(tmp_path: Path) -> None:
         notes = {type(from_row(row[1])).__name__ for row in step.effects if row[0] == NOTE}
         assert notes or not record.inferred
     assert set(OF_LOGS) < set(CHECKERS)
+
+
+def test_a_trace_of_logs_has_the_incident_of_its_logs(tmp_path: Path) -> None:
+    """Diagnosis, timeline and scenario of the trace are those of the logs; details without a fact are left out."""
+    out = tmp_path / "x.kemu"
+    CliRunner().invoke(import_log, [*map(str, _logs("d-sticky-kill")), "--out", str(out)])
+    of_logs, of_trace = (Incident(read_incident(files).events) for files in (_logs("d-sticky-kill"), [out]))
+
+    assert [row.as_json() for row in of_trace.generations] == [row.as_json() for row in of_logs.generations]
+    assert diagnose(of_trace.events).answers[0].cause == diagnose(of_logs.events).answers[0].cause == "session-expired"
+    scenario, profile = read_source(str(out))
+    expected = reproduce(of_logs).scenario
+    assert profile == "kafka-3.4"
+    assert scenario.groups == expected.groups
+    assert [type(action) for action in scenario.plan] == [type(action) for action in expected.plan]
 
 
 def test_a_trace_of_logs_is_explained_and_drawn_but_not_repeated(tmp_path: Path) -> None:

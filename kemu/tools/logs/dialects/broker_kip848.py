@@ -2,9 +2,17 @@
 
 import re
 
-from kemu.tools.logs.wordings.wordings import Dialect, table
+from kemu.tools.logs.wordings.wordings import Dialect, Fields, table
+from kemu.tools.logs.wrappers.wrappers import Opened
 
-_GROUP = "{consumer|share|streams} group"
+
+def _kind_of_group(fields: Fields, opened: Opened) -> None:
+    """Share groups are in the coordinator since 3.9 (KIP-932), streams groups since 4.0 (KIP-1071)."""
+    if "share group" in opened.text:
+        fields["_releases"] = "3.9.."
+    elif "streams group" in opened.text:
+        fields["_releases"] = "4.0.."
+
 
 DIALECT = Dialect(
     "broker-java-kip848",
@@ -30,7 +38,8 @@ member-joins 3.9.. | Static member <member> with instance id <instance> joins th
 member-id-issued 3.9.. | Dynamic member with unknown member id joins the {consumer|share|streams} group. Created a new
     member id <member> and requesting the member to rejoin with this id
 member-joins 3.9.. | Member <member> joins the {consumer|share|streams} group using the <protocol> protocol
-member-joins 3.6..3.8 | Member <member> joins the {consumer|share|streams} group
+member-joins 3.6..3.8 | Member <member> joins the consumer group
+member-joins 3.9.. | Member <member> joins the {share|streams} group
 member-leaves 3.8.. | Static {M|m}ember <member> with instance id <instance> {temporarily |}left the
     {consumer|share|streams} group
 member-leaves 3.6.. | Member <member> left the {consumer|share|streams} group
@@ -50,6 +59,7 @@ client-internal | Updated the subscription metadata
 group-loaded 3.6.. | Loaded {consumer|share|streams} group <group> with <members> members
 group-unloaded 3.6.. | Unloaded group metadata for group epoch <generation>
 group-dead | Removed {consumer|share|streams|classic} group <group>
-"""
+""",
+        read=_kind_of_group,
     ),
 )

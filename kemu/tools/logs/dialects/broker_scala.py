@@ -48,7 +48,9 @@ member-fenced 3.0..3.9 | Request memberId=<member> for static member with groupI
 member-fenced 2.3..2.8 | given member.id <member> is identified as a known static member <instance>, but not matching
     the expected member.id <_:\S+>
 member-leaves 3.0..3.9 | Member MemberMetadata(memberId=<member>, groupInstanceId=<instance>, clientId=<client>,
-    clientHost=<_>) has left group <group> through explicit `LeaveGroup`{ request}{; client reason: <reason>}
+    clientHost=<_>{, sessionTimeoutMs=<session_ms>, rebalanceTimeoutMs=<rebalance_ms>,
+    supportedProtocols=List(<assignors:[\w, -]*>)}) has left group <group> through explicit `LeaveGroup`{ request}{;
+    client reason: <reason>}
 member-leaves 2.4..2.8 | Member[group.instance.id <instance>, member.id <member>] in group <group> has left, removing
     it from the group
 member-leaves 2.2..3.9 | Pending member with memberId=<member> has left group <group> through explicit `LeaveGroup`

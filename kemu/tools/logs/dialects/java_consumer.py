@@ -64,6 +64,8 @@ coordinator-lost 2.8.. | Consumer has been disconnected from the group coordinat
 join-sent 0.9..0.11 | (Re-)joining group <group:[\w.*<>{}$-]+>
 join-sent 1.0.. | (Re-)joining group
 client-internal 2.3.. | Joining group with current subscription: <_>
+client-internal | Sending JoinGroup (JoinGroupRequestData(groupId='<_>', sessionTimeoutMs=<session_ms>,
+    rebalanceTimeoutMs=<rebalance_ms>, memberId='<member:[^']*>'<_>protocols=\[<assignors>)\]
 client-internal | Sending JoinGroup (
 join-failed 2.5..2.5 read=short_class | Join group failed with <error:[\w.$]+>: <_>
 join-failed 2.5.. error=COORDINATOR_LOAD_IN_PROGRESS | JoinGroup failed: Coordinator <node> is loading the group

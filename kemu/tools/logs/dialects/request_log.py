@@ -64,7 +64,9 @@ def _entry(entry: Json) -> Fields:
     match header["requestApiKeyName"]:
         case "JOIN_GROUP":
             generation = response.get("generationId")
-            fields["reason"] = request.get("reason")
+            names = tuple(str(row.get("name")) for row in _objects(request.get("protocols")))
+            fields.update(reason=request.get("reason"), assignors=names or None)
+            fields.update(session_ms=request.get("sessionTimeoutMs"), rebalance_ms=request.get("rebalanceTimeoutMs"))
             if not code:
                 members = _objects(response.get("members"))
                 fields.update(leader=response.get("leader"), assignor=response.get("protocolName"))

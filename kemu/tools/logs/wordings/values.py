@@ -86,6 +86,14 @@ def assignment(text: str) -> Assignment:
     return result
 
 
+_PROTOCOL = re.compile(r"JoinGroupRequestProtocol\(name='([^']*)'")
+
+
+def assignors(text: str) -> Names:
+    """Names of assignors of ``range, sticky`` or of the protocols of a JoinGroup."""
+    return tuple(_PROTOCOL.findall(text) or filter(None, text.split(", ")))
+
+
 def numbers(text: str) -> tuple[int, ...]:
     """Broker ids of ``1,2`` or ``[1, 2]``."""
     return tuple(int(number) for number in re.findall(r"-?\d+", text))

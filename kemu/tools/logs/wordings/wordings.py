@@ -20,7 +20,10 @@ Fields = dict[str, object]
 Read = Callable[[Fields, Opened], None]
 """Corrects the fields of a match, which it gets with the record."""
 
-_NUMBERS = ["generation", "old_generation", "members", "static", "n", "ms", "epoch", "broker", "replica", "previous"]
+_NUMBERS = [
+    *("generation", "old_generation", "members", "static", "n", "ms", "session_ms", "rebalance_ms", "epoch", "broker"),
+    *("replica", "previous"),
+]
 _WORDS = ["state", "local_epoch", "leaders", "followers", "protocol"]
 _LISTS = ["partitions", "assigned", "owned", "added", "revoked"]
 _TYPES = {
@@ -47,6 +50,7 @@ _CONVERTERS: Mapping[str, Callable[[str], object]] = {
     **dict.fromkeys(_NUMBERS, _number),
     **dict.fromkeys(_LISTS, values.partitions),
     "assignment": values.assignment,
+    "assignors": values.assignors,
     "isr": values.numbers,
 }
 
