@@ -187,6 +187,18 @@ def rerun(trace: Trace, *, loop: str | None = None, to: Path | None = None) -> t
     return result, recorded
 
 
+def check(trace: Trace) -> None:
+    """Read all records of a trace.
+
+    Raises:
+        TraceError: the trace is torn or damaged, or its footer contradicts the records.
+    """
+    with trace.interpreted():
+        for _ in trace.records():
+            pass
+    trace.footer()
+
+
 def state_of(machine: Machine) -> dict[str, Any]:
     """Return a machine's fields as plain data, without references to the machine itself."""
     shown: dict[str, Any] = _plain(machine, frozenset(), 0)

@@ -26,9 +26,11 @@ class BadInput(CommandError):
 
 
 def say_error(text: str) -> None:
-    """Print an error on standard error; each line of the text gets the prefix "error"."""
+    """Print an error on standard error; each line of the text gets the prefix "error", without control characters."""
+    from kemu.emulator.text.tables import printable
+
     for line in text.splitlines():
-        click.echo(f"{click.style('error', fg='red')}: {line}", err=True)
+        click.echo(f"{click.style('error', fg='red')}: {printable(line)}", err=True)
 
 
 def show_error(error: click.ClickException) -> None:

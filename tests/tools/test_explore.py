@@ -80,7 +80,7 @@ def test_json_has_every_schedule(calm: str) -> None:
     ("arguments", "said"),
     [
         (("steady-group", "--message", "SincGroup"), 'is no message; did you mean "SyncGroup"?'),
-        (("steady-group", "--by", "0s"), "must be a duration above 0"),
+        (("steady-group", "--by", "0s"), "must be more than 0 and at most 168h"),
         (("steady-group", "--within", "soon"), "soon"),
         (("steady-group", "--strategy", "delay"), "is not one of"),
         (("steady-group", "--keep", "one-owners"), 'is no checker; did you mean "one-owner"?'),

@@ -7,6 +7,7 @@ place in every test run: after a share of the calls, or at the first output.
 import io
 import os
 import resource
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,7 @@ from kemu.tools import exits, interrupt
 from kemu.tools.cli import COMMANDS, main
 from kemu.tools.determinism.watch import SweepWatch
 from kemu.tools.endings import KEPT, KeptResult
+from tests.tools.pipeline.small_analysis import write_analysis
 
 TINY = 'duration = "1s"\n[topics.orders]\npartitions = 1\n[groups.g]\nmembers = 1\ntopics = ["orders"]\n'
 STREAMS = """\
@@ -101,12 +103,13 @@ LINES: Mapping[str, tuple[str, ...]] = {
         *("plan-reassignment", "--current", "a.json", "--target", "b.json"),
         *("--format", "kafka", "--out", "made"),
     ),
+    "query": ("query", "runs", "select seed from runs order by seed"),
     "help": ("help", "generation"),
     "describe": ("describe", "exits"),
     "schema": ("schema", "--out", "made.json"),
 }
 """Row of the table -> a short command line. Spark's commands are in tests/tools/pipeline/test_soak.py."""
-ON_SPARK = {"campaign", "analyze", "query"}
+ON_SPARK = {"campaign", "analyze"}
 WHEN = (
     *((signal.SIGINT, moment) for moment in ("start", "middle", "end", "output")),
     (signal.SIGTERM, "middle"),
@@ -128,8 +131,13 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
+@pytest.fixture(scope="module")
+def analysis(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_analysis(tmp_path_factory.mktemp("analysis") / "analysis")
+
+
 @pytest.fixture
-def place(tmp_path: Path, small: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def place(tmp_path: Path, small: bytes, analysis: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with inputs; signals act as in a terminal."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(interrupt, "_last_signal", signal.SIGINT)
@@ -147,6 +155,7 @@ def place(tmp_path: Path, small: bytes, monkeypatch: pytest.MonkeyPatch) -> Iter
     }
     for name, content in inputs.items():
         (tmp_path / name).write_bytes(content)
+    shutil.copytree(analysis, tmp_path / "runs" / "analysis")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield tmp_path
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

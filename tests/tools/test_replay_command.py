@@ -77,7 +77,7 @@ def test_rerun_compares_digests_across_loops(trace: Path) -> None:
     ("arguments", "said"),
     [
         (["{trace}", "--actor", "c99"], "no step of 'c99'"),
-        (["{trace}", "--until", "soon"], "--until soon"),
+        (["{trace}", "--until", "soon"], "'--until': 'soon' is no duration"),
         (["{missing}"], "No such file"),
         (["{foreign}"], "not a kemu trace"),
     ],

@@ -59,7 +59,7 @@ def test_a_group_grows() -> None:
         (("streams-scale-down", "--down-to", "60%", "--add", "1"), "give one of --down-to"),
         (("streams-scale-down", "c2", "--add", "1"), '"c2": names follow --leave'),
         (("streams-scale-down", "--add", "0"), "0 is not in the range"),
-        (("streams-scale-down", "--add", "1", "--at", "soon"), "--at 'soon' is no duration"),
+        (("streams-scale-down", "--add", "1", "--at", "soon"), "'--at': 'soon' is no duration"),
         (("streams-scale-down", "--add", "1", "--group", "ap"), 'did you mean "app"'),
         (("steady-group", "--add", "1"), "0 groups of Streams instances"),
         (("--add", "1"), "name a SCENARIO, or give --live PATH"),

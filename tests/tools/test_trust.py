@@ -25,6 +25,8 @@ from kemu.tools.cli import kemu
 from lab.fuzz import small_trace
 
 COMMANDS = (("explain",), ("replay",), ("replay", "--rerun"), ("history",), ("shrink", "--runs", "1"))
+READERS = (("diagnose",), ("reproduce",), ("advise",), ("report",), ("explain", "--format", "log"))
+"""Commands whose result for a whole trace has tests of its own."""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,7 @@ def _file(content: bytes) -> Any:
     return io.BytesIO(content)
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", COMMANDS + READERS, ids=" ".join)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -98,7 +100,7 @@ def test_every_command_refuses_a_changed_trace(
     assert "byte " in done.stderr
 
 
-@pytest.mark.parametrize("command", [("explain",), ("replay",), ("history",)], ids=" ".join)
+@pytest.mark.parametrize("command", [*COMMANDS[:2], *COMMANDS[3:], *READERS], ids=" ".join)
 @pytest.mark.parametrize(
     ("fields", "said"),
     [

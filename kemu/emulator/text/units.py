@@ -138,6 +138,6 @@ def throughput_text(bytes_per_s: int) -> str:
 def percentage(text: str) -> int | None:
     """The number of a percentage: 80 for "80%"; None for any other text."""
     number = text.strip().removesuffix("%").strip()
-    if not text.strip().endswith("%") or not number.isdecimal() or not 1 <= int(number) <= 100:
+    if not text.strip().endswith("%") or not re.fullmatch("[0-9]{1,9}", number) or not 1 <= int(number) <= 100:
         return None
     return int(number)

@@ -11,7 +11,7 @@ import attrs
 import click
 
 from kemu.emulator.metrics.metrics import FIGURES
-from kemu.emulator.replay import scenario_of
+from kemu.emulator.replay import check, scenario_of
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.trace.traces import read_trace
@@ -130,9 +130,11 @@ def read_source(source: str) -> tuple[Scenario, str]:
     """
     if is_trace(source):
         trace = read_trace(source)
-        if trace.header.source == "log":
-            return reproduce(Incident(events_of_trace(trace))).scenario, trace.header.profile
-        return scenario_of(trace.header), trace.header.profile
+        check(trace)
+        with trace.interpreted():
+            if trace.header.source == "log":
+                return reproduce(Incident(events_of_trace(trace))).scenario, trace.header.profile
+            return scenario_of(trace.header), trace.header.profile
     scenario = load_scenario(source)
     return scenario, scenario.profile or DEFAULT_PROFILE
 

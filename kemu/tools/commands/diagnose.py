@@ -49,11 +49,14 @@ def diagnose_command(files: tuple[str, ...], verbose: bool, form: str, report: P
         command = shlex.join(["kemu", "diagnose", *files, "--report", str(report)])
         write_incident_page(files, incident.events, report, command)
     if form == "json":
-        click.echo(json.dumps(found.as_json(texts), indent=2))
-        return
-    print_lines(printable(line) for line in as_text(found, texts, verbose))
-    if report is not None:
-        click.echo(f"report: {report}")
+        labels = {"labels": dict(incident.labels)} if incident.labels else {}
+        click.echo(json.dumps({**found.as_json(texts), **labels}, indent=2))
+    else:
+        print_lines(printable(line) for line in as_text(found, texts, verbose))
+        print_lines(f"{host} = {label}" for host, label in incident.labels.items())
+        if report is not None:
+            click.echo(f"report: {report}")
+    incident.refuse_torn()
 
 
 def as_text(found: Diagnosis, texts: Texts, verbose: bool = False) -> Iterator[str]:

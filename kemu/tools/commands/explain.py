@@ -10,18 +10,19 @@ import attrs
 import click
 
 from kemu.emulator.text.tables import printable
-from kemu.emulator.text.units import duration_us
 from kemu.emulator.trace.index import LAST, Window, windows_around
-from kemu.emulator.trace.traces import Trace, read_runs
+from kemu.emulator.trace.traces import Trace, read_runs, read_trace
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 from kemu.protocol.profiles import PROFILES
+from kemu.tools.commands.durations import TRACE_TIME
+from kemu.tools.commands.run_options import MOST_STEPS
 from kemu.tools.errors import BadInput
 from kemu.tools.incident.from_trace import events_of_trace
 from kemu.tools.logs.writing import log_lines, logging_host
 from kemu.tools.pager import Printer, paged
 from kemu.tools.report.layout import TableColumn, fold, natural, print_lines, table, terminal_width
-from kemu.tools.report.transcript import FRAME, LEGEND, SHORT, WHOLE, Entry, entries_of
+from kemu.tools.report.transcript import FRAME, LEGEND, SHORT, WHOLE, Entry, entries_of, labels_of
 
 CONTEXT = 10
 """Default number of steps before and after a step or a violation."""
@@ -37,20 +38,7 @@ HANG = 24
 """Indentation of continued lines."""
 
 
-class _Time(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.2
-    name = "time"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Convert "12.5s" to microseconds."""
-        if isinstance(value, int):
-            return value
-        try:
-            return duration_us(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class _Pattern(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+class _Pattern(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.2
     name = "regex"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> "re.Pattern[str]":
@@ -67,15 +55,18 @@ class _Pattern(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     "--actor", "actors", multiple=True, is_flag=False, flag_value=WHO, metavar="[NAME]",
     help="Print only this actor or host (c1, b0/coordinator); repeatable. Without NAME: list the actors.",
 )  # fmt: skip
-@click.option("--from", "from_us", type=_Time(), help='Print only entries from this virtual time on ("12.5s").')
-@click.option("--to", "to_us", type=_Time(), help="Print only entries up to this virtual time.")
+@click.option("--from", "from_us", type=TRACE_TIME, help='Print only entries from this virtual time on ("12.5s").')
+@click.option("--to", "to_us", type=TRACE_TIME, help="Print only entries up to this virtual time.")
 @click.option("--grep", "pattern", type=_Pattern(), help="Print only entries that match this regular expression.")
 @click.option(
-    "--step", type=click.IntRange(min=0), metavar="N", help="Print the step with this number and its neighbours."
+    "--step",
+    type=click.IntRange(0, MOST_STEPS),
+    metavar="N",
+    help="Print the step with this number and its neighbours.",
 )
 @click.option("--around", type=click.Choice(["violation"]), help="Print each violation after its step, and neighbours.")
 @click.option(
-    "--context", type=click.IntRange(min=0), default=CONTEXT, show_default=True, metavar="N",
+    "--context", type=click.IntRange(0, MOST_STEPS), default=CONTEXT, show_default=True, metavar="N",
     help="With --step or --around: the number of steps on each side.",
 )  # fmt: skip
 @click.option("--verify", is_flag=True, help="Check the whole file, and print only the beginning and end of each run.")
@@ -127,7 +118,7 @@ def explain(
     if actors:
         who = _steps_of(trace)
         if WHO in actors:
-            _print_actors(who, form)
+            _print_actors(who, form, labels_of(read_trace(trace).header))
             return
         _check_actors(trace, actors, who)
     asked = _Asked(actors, from_us or 0, LAST if to_us is None else to_us, step, around, context)
@@ -171,6 +162,7 @@ def _print_log(trace: Path, actors: tuple[str, ...], times: range, pattern: "re.
     for line in log_lines(events, release):
         if pattern is None or pattern.search(line):
             click.echo(printable(line))
+    run.footer()  # a torn trace is an error, after its output
 
 
 @frozen
@@ -214,13 +206,15 @@ def _steps_of(trace: Path) -> dict[str, int]:
     return dict(sorted(total.items(), key=lambda row: natural(row[0])))
 
 
-def _print_actors(steps_of: dict[str, int], form: str) -> None:
+def _print_actors(steps_of: dict[str, int], form: str, labels: dict[str, str]) -> None:
     if form == "json":
         for actor, steps in steps_of.items():
-            click.echo(json.dumps({"actor": actor, "steps": steps}))
+            named = {"label": labels[actor]} if actor in labels else {}
+            click.echo(json.dumps({"actor": actor, "steps": steps, **named}))
         return
-    print_lines(table([TableColumn("actor"), TableColumn("steps", right=True)],
-                      [[printable(actor), f"{steps:,}"] for actor, steps in steps_of.items()], indent=0))  # fmt: skip
+    columns = [TableColumn("actor"), TableColumn("steps", right=True), *([TableColumn("label")] if labels else [])]
+    rows = [[printable(actor), f"{steps:,}", labels.get(actor, "")] for actor, steps in steps_of.items()]
+    print_lines(table(columns, [row[: len(columns)] for row in rows], indent=0))
 
 
 def _check_actors(trace: Path, actors: tuple[str, ...], steps_of: dict[str, int]) -> None:

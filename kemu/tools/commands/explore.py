@@ -25,8 +25,8 @@ from kemu.emulator.plan.entries import Plan, plan_to_dicts
 from kemu.emulator.scenario.plan_reading import message_names
 from kemu.emulator.text.tables import nearest
 from kemu.emulator.text.toml_text import toml_text
-from kemu.emulator.text.units import duration_us
-from kemu.tools.commands.run_options import SEED, RunOptions, jobs_option, request_of, seed_range
+from kemu.tools.commands.durations import POSITIVE_DURATION
+from kemu.tools.commands.run_options import RUNS, SEED, RunOptions, jobs_option, request_of, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.estimate import ask_before
@@ -45,21 +45,6 @@ KEPT_AHEAD = 4
 """Maximum number of unused results in memory, for each worker process."""
 
 
-def _span(ctx: click.Context, param: click.Parameter, value: str) -> int:
-    """Read a duration above zero; return microseconds."""
-    try:
-        found = duration_us(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
-    if found <= 0:
-        raise click.BadParameter(f'"{value}" must be a duration above 0', ctx, param)
-    return found
-
-
-def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[int, ...]:
-    return tuple(_span(ctx, param, each) for each in value)
-
-
 @click.command()
 @click.argument("scenario", metavar="SCENARIO")
 @click.option(
@@ -71,9 +56,7 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
 )
 @click.option("--seed", type=SEED, help="Change the orders of this seed's run (default: the scenario's seed).")
 @click.option("--seeds", metavar="A:B", help="Change the orders of these seeds' runs, in turns.")
-@click.option(
-    "--runs", type=click.IntRange(min=1), default=DEFAULT_EXPLORATION, show_default=True, help="Maximum number of runs."
-)
+@click.option("--runs", type=RUNS, default=DEFAULT_EXPLORATION, show_default=True, help="Maximum number of runs.")
 @click.option(
     "--bound",
     type=click.IntRange(1, 10),
@@ -84,7 +67,7 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
 @click.option(
     "--by",
     "spans",
-    callback=_spans,
+    type=POSITIVE_DURATION,
     multiple=True,
     metavar="T",
     help="delays: the delay of a message; repeatable (default: 1s, 10s).",
@@ -101,7 +84,7 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
 )
 @click.option(
     "--within",
-    callback=_span,
+    type=POSITIVE_DURATION,
     metavar="T",
     default="1s",
     show_default=True,
@@ -109,7 +92,7 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
 )
 @click.option(
     "--grain",
-    callback=_span,
+    type=POSITIVE_DURATION,
     metavar="T",
     default="10ms",
     show_default=True,

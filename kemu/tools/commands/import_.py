@@ -7,7 +7,7 @@ import click
 
 from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.text.tables import Problem, ScenarioError, printable
-from kemu.emulator.text.units import duration_us
+from kemu.tools.commands.durations import POSITIVE_DURATION
 from kemu.tools.files import check_out, write_text
 from kemu.tools.kafka_files.import_scenario import Imported, compose
 from kemu.tools.kafka_files.input_files import BadFile, read_text, text_of
@@ -33,9 +33,13 @@ _SHOWN_LINES = 50
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the scenario to this file.")
 @click.option("--name", help="Name of the scenario (default: the name of the --out file, or of the first group).")
 @click.option(
-    "--apart", metavar="TIME", help="Time between the first and the last --describe of a group, to compute rates."
+    "--apart",
+    "apart_us",
+    type=POSITIVE_DURATION,
+    metavar="TIME",
+    help="Time between the first and the last --describe of a group, to compute rates.",
 )
-def import_(files: tuple[str, ...], out: Path | None, name: str | None, apart: str | None) -> None:
+def import_(files: tuple[str, ...], out: Path | None, name: str | None, apart_us: int | None) -> None:
     """Make a scenario from the output of Kafka's tools; FILE may be - (standard input).
 
     \b
@@ -46,10 +50,11 @@ def import_(files: tuple[str, ...], out: Path | None, name: str | None, apart: s
 
     The command lists unreadable lines on standard error, each with the name of the file and the line number.
     """  # noqa: D301 (click's own mark)
-    apart_s = _seconds(apart)
     if out is not None:
         check_out(out, files)
-    imported, unread = import_files(files, name or (out.stem if out else None), apart_s)
+    imported, unread = import_files(
+        files, name or (out.stem if out else None), None if apart_us is None else apart_us / 1_000_000
+    )
     for line in unread[:_SHOWN_LINES]:
         click.echo(printable(line), err=True)
     if len(unread) > _SHOWN_LINES:
@@ -155,15 +160,3 @@ def _lines(source: str, text: str) -> list[Line]:
     if text.count("\n") >= MOST_LINES:
         raise ScenarioError([Problem((), f"has more than {MOST_LINES:,} lines")], source)
     return [Line(number, line.rstrip("\r")) for number, line in enumerate(text.split("\n"), start=1)]
-
-
-def _seconds(apart: str | None) -> float | None:
-    if apart is None:
-        return None
-    try:
-        us = duration_us(apart)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--apart") from None
-    if us == 0:
-        raise click.BadParameter("must be more than 0", param_hint="--apart")
-    return us / 1_000_000

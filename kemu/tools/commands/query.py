@@ -18,6 +18,8 @@ from kemu.tools.report.layout import GAP, TableColumn, print_lines, table, termi
 if TYPE_CHECKING:
     from kemu.tools.pipeline.query import QueryAnswer
 
+MOST_ROWS = 1_000_000_000
+"""Maximum of ``--limit``."""
 MOST_CELL = 24
 """Characters of a cell that are always printed."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -30,7 +32,9 @@ MOST_LINES = 4
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR")
 @click.argument("sql", required=False)
 @click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True)
-@click.option("--limit", type=click.IntRange(min=0), default=1_000, show_default=True, help="Most rows; 0 = all.")
+@click.option(
+    "--limit", type=click.IntRange(0, MOST_ROWS), default=1_000, show_default=True, help="Most rows; 0 = all."
+)
 @click.option("--master", help="Ask Spark on this master, such as local[*], and in Spark's SQL.")
 @click.option("--memory", default="2g", show_default=True, help="Heap of the driver's JVM, with --master.")
 def query(folder: Path, sql: str | None, form: str, limit: int, master: str | None, memory: str) -> None:

@@ -9,9 +9,9 @@ import click
 from kemu.emulator.replay import Difference, Replayed, repeatable, rerun
 from kemu.emulator.replay import replay as replay_trace
 from kemu.emulator.text.tables import printable
-from kemu.emulator.text.units import duration_us
 from kemu.emulator.trace.traces import Step, Trace, read_trace
 from kemu.protocol.profiles import PROFILES
+from kemu.tools.commands.durations import TRACE_TIME
 from kemu.tools.errors import BadInput
 from kemu.tools.estimate import ask_before
 from kemu.tools.exits import NONDETERMINISM, NOT_FOUND_AGAIN
@@ -21,23 +21,24 @@ from kemu.tools.exits import NONDETERMINISM, NOT_FOUND_AGAIN
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--rerun", "rerun", is_flag=True, help="Repeat the run, and compare the digests.")
 @click.option("--actor", help="Replay only the machine of this actor (c1, b0/coordinator).")
-@click.option("--until", help='Stop at this time ("12.5s"); with --actor, print the state of the actor.')
+@click.option(
+    "--until",
+    "until_us",
+    type=TRACE_TIME,
+    help='Stop at this time ("12.5s"); with --actor, print the state of the actor.',
+)
 @click.option("--profile", type=click.Choice(list(PROFILES)), help="Replay with machines of another profile.")
 @click.option(
     "--loop", type=click.Choice(["trio", "bare"]), help="With --rerun: the event loop (default: the recorded one)."
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def replay(
-    trace: Path, rerun: bool, actor: str | None, until: str | None, profile: str | None, loop: str | None, form: str
+    trace: Path, rerun: bool, actor: str | None, until_us: int | None, profile: str | None, loop: str | None, form: str
 ) -> None:
     """Feed the events of TRACE to new machines; stop at the first difference.
 
     With --until, the command reads and checks a trace with an index only up to this time.
     """
-    try:
-        until_us = duration_us(until) if until is not None else None
-    except ValueError as error:
-        raise BadInput(f"--until {until}: {error}") from None
     recorded = read_trace(trace)
     if rerun:
         _rerun(recorded, loop, form)

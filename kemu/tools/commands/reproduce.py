@@ -50,12 +50,13 @@ def reproduce_command(files: tuple[str, ...], group: str, out: Path | None, form
         _write_page(found, report, files)
     if form == "json":
         click.echo(json.dumps(as_json(found, equal, differences), indent=2, default=str))
-        return
-    print_lines(printable(line) for line in as_text(found, equal, differences))
-    if out is not None:
-        click.echo(f"scenario: {out}")
-    if report is not None:
-        click.echo(f"report: {report}")
+    else:
+        print_lines(printable(line) for line in as_text(found, equal, differences))
+        if out is not None:
+            click.echo(f"scenario: {out}")
+        if report is not None:
+            click.echo(f"report: {report}")
+    read.refuse_torn()
 
 
 def _write_page(found: Reproduction, report: Path, files: Sequence[str]) -> None:

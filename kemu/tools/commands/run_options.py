@@ -18,8 +18,14 @@ MOST_SEEDS = 1_000_000
 """Maximum number of seeds of one ``--seeds``, which catches typing errors."""
 MOST_FAULTS = 10_000
 """Maximum number of random faults in one run."""
+MOST_RUNS = 1_000_000
+"""Maximum number of runs of one ``--runs``."""
+MOST_STEPS = 2**63 - 1
+"""The largest number of a step in a trace."""
 SEED = click.IntRange(0, LARGEST_SEED)
 """The type of ``--seed``."""
+RUNS = click.IntRange(1, MOST_RUNS)
+"""The type of ``--runs``."""
 _OPTIONS = (
     click.option("--seed", type=SEED, help="The seed of the run (default: the scenario's)."),
     click.option("--seeds", metavar="A:B", help="Run the seeds A to B, both included."),

@@ -11,9 +11,11 @@ import attrs
 import click
 
 from kemu.emulator.scenario.files import load_scenario, with_entries, with_values
+from kemu.emulator.scenario.groups import MOST_MEMBERS
 from kemu.emulator.scenario.scenario import Scenario, known_names
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
-from kemu.emulator.text.units import duration_us, percentage
+from kemu.emulator.text.units import duration_text, percentage
+from kemu.tools.commands.durations import DURATION
 from kemu.tools.commands.run import run_all
 from kemu.tools.commands.run_options import RunOptions, request_of, run_options
 from kemu.tools.estimate import ask_before
@@ -30,7 +32,7 @@ ANSWER_WITHIN_S = 60.0
 @click.argument("words", metavar="[SCENARIO] [NAME]...", nargs=-1)
 @click.option("--down-to", "to", metavar="PERCENT", help='Share of instances that stay: with "80%", 8 of 40 leave.')
 @click.option("--leave", metavar="NAME...", multiple=True, help="Instances that leave; repeatable, or a list.")
-@click.option("--add", "count", type=click.IntRange(min=1), metavar="N", help="Number of instances to add.")
+@click.option("--add", "count", type=click.IntRange(1, MOST_MEMBERS), metavar="N", help="Number of instances to add.")
 @click.option(
     "--live",
     type=click.Path(path_type=Path),
@@ -38,7 +40,15 @@ ANSWER_WITHIN_S = 60.0
     help="Scale the live run with this socket, instead of SCENARIO.",
 )
 @click.option("--group", metavar="G", help="Group of the application (default: the only application).")
-@click.option("--at", default="30s", show_default=True, metavar="TIME", help="Time of the action in the scenario.")
+@click.option(
+    "--at",
+    "at_us",
+    type=DURATION,
+    default="30s",
+    show_default=True,
+    metavar="TIME",
+    help="Time of the action in the scenario.",
+)
 @run_options
 def scale(
     words: tuple[str, ...],
@@ -47,7 +57,7 @@ def scale(
     count: int | None,
     live: Path | None,
     group: str | None,
-    at: str,
+    at_us: int,
     options: RunOptions,
 ) -> None:
     """Scale a Kafka Streams application: down to a PERCENT, down by the NAMEs of instances, or up by N.
@@ -74,8 +84,7 @@ def scale(
     loaded = with_values(load_scenario(scenario), options.settings)
     row["group"] = _application(loaded, group)
     _known(loaded, row)
-    _a_time(at)
-    request = request_of(scenario, options)
+    request, at = request_of(scenario, options), duration_text(at_us)
     request = attrs.evolve(
         request,
         scenario=with_entries(request.scenario, [{"at": at, **row}], "kemu scale"),
@@ -110,13 +119,6 @@ def _known(scenario: Scenario, row: dict[str, Any]) -> None:
 
 def _error(text: str) -> ScenarioError:
     return ScenarioError([Problem((), text)])
-
-
-def _a_time(text: str) -> None:
-    try:
-        duration_us(text)
-    except ValueError as error:
-        raise click.UsageError(f"--at {error}") from None
 
 
 def _as_action(at: str, row: dict[str, Any]) -> str:

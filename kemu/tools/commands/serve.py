@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kemu.emulator.text.tables import Problem, ScenarioError
-from kemu.emulator.text.units import duration_us
-from kemu.tools.commands.run_options import RunOptions, request_of
+from kemu.tools.commands.durations import DURATION
+from kemu.tools.commands.run_options import SEED, RunOptions, request_of
 from kemu.tools.exits import worst
 from kemu.tools.interrupt import same_command
 
@@ -32,9 +32,13 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
     default=0,
     help="The first port (default: free ports).",
 )
-@click.option("--for", "for_", metavar="D", help='End after this time, such as "30s" (default: at Ctrl-C).')
+@click.option(
+    "--for", "for_us", type=DURATION, metavar="D", help='End after this time, such as "30s" (default: at Ctrl-C).'
+)
 @click.option(
     "--warm",
+    "warm_us",
+    type=DURATION,
     metavar="D",
     help="Let this time of the cluster pass before it is ready (default: until its partitions have leaders).",
 )
@@ -51,7 +55,7 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
     "--open-to-network", is_flag=True, help="Allow an --address that other computers reach, without TLS and passwords."
 )
 @click.option("--no-checks", is_flag=True, help="Run without checkers, for a cluster that runs for days.")
-@click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's).")
+@click.option("--seed", type=SEED, help="The seed of the run (default: the scenario's).")
 @click.option("--profile", metavar="P", help="Emulate this profile (default: the scenario's).")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
@@ -59,8 +63,8 @@ def serve(
     scenario: str,
     clients: tuple[str, ...],
     base: int,
-    for_: str | None,
-    warm: str | None,
+    for_us: int | None,
+    warm_us: int | None,
     trace: Path | None,
     controls: tuple[str, ...],
     address: str,
@@ -104,8 +108,8 @@ def serve(
         ServeOptions(
             address=address,
             base=base,
-            for_us=None if for_ is None else _time("--for", for_),
-            warm_us=None if warm is None else _time("--warm", warm),
+            for_us=for_us,
+            warm_us=warm_us,
             trace=trace,
             control=control,
             control_port=control_port,
@@ -123,13 +127,6 @@ def serve(
         click.echo(f"ended by {why}; repeat with: {same_command()}", err=True)
         sys.exit(128 + signal.Signals[why])
     sys.exit(worst([result.verdict]))
-
-
-def _time(option: str, text: str) -> int:
-    try:
-        return duration_us(text)
-    except ValueError as error:
-        raise click.UsageError(f"{option} {error}") from None
 
 
 def _check_address(address: str, open_to_network: bool) -> None:
@@ -150,8 +147,8 @@ def _control(given: tuple[str, ...]) -> tuple[Path | None, int | None]:
     paths = [text for text in given if text not in ports]
     if len(ports) > 1 or len(paths) > 1:
         raise click.UsageError("--control: give at most one PATH and one PORT")
-    if ports and int(ports[0]) > 65_535:
-        raise click.UsageError(f"--control {ports[0]} is no port: use 0 to 65535")
+    if ports and (len(ports[0]) > 5 or int(ports[0]) > 65_535):
+        raise click.UsageError(f"--control {ports[0]:.20} is no port: use 0 to 65535")
     if paths and Path(paths[0]).is_dir():
         raise click.UsageError(f'--control "{paths[0]}" is a directory')
     return (Path(paths[0]) if paths else None), (int(ports[0]) if ports else None)

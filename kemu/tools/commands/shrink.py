@@ -22,13 +22,14 @@ from kemu.emulator.exploring.shrinking import (
     size_of,
 )
 from kemu.emulator.exploring.trial import Signature, Trials, Tried
-from kemu.emulator.replay import repeatable
+from kemu.emulator.replay import check, repeatable
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace.recorder import Recorder
 from kemu.emulator.trace.traces import read_trace
 from kemu.tools.commands.run_options import (
+    RUNS,
     SEED,
     RunOptions,
     jobs_option,
@@ -67,9 +68,7 @@ SMALLER = 4
     default="",
     help="Keep this violation (default: the violation that decides the verdict).",
 )
-@click.option(
-    "--runs", type=click.IntRange(min=1), default=DEFAULT_RUNS, show_default=True, help="Maximum number of runs."
-)
+@click.option("--runs", type=RUNS, default=DEFAULT_RUNS, show_default=True, help="Maximum number of runs.")
 @click.option(
     "--tries",
     type=click.IntRange(1, 100),
@@ -139,7 +138,7 @@ def _source_of(
     if seed is not None or profile is not None or settings or actions:
         raise click.UsageError("a trace has its own seed, profile, settings and plan: give none, or a scenario")
     trace = read_trace(source)
-    trace.footer()
+    check(trace)
     scenario = repeatable(trace)
     return scenario, trace.header.seed, trace.header.profile
 

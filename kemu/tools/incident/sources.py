@@ -5,15 +5,17 @@ from pathlib import Path
 
 from attrs import evolve
 
-from kemu.emulator.trace.blocks import MAGIC
-from kemu.emulator.trace.traces import read_trace
+from kemu.emulator.trace.blocks import MAGIC, TraceError
+from kemu.emulator.trace.traces import Trace, read_trace
 from kemu.protocol.frozen import frozen
+from kemu.tools.errors import BadInput
 from kemu.tools.incident.from_trace import events_of_trace
 from kemu.tools.kafka_files.input_files import STDIN
 from kemu.tools.logs.clocks import clock_offsets
 from kemu.tools.logs.events import Event
 from kemu.tools.logs.folders import SkippedFile, log_files
 from kemu.tools.logs.reading import names_of, open_log, read_events
+from kemu.tools.report.transcript import labels_of
 
 Texts = Mapping[tuple[str, int], str]
 """(file, line) -> the text of a line of a log."""
@@ -27,6 +29,19 @@ class IncidentFiles:
     """The logs with the names that events state."""
     events: tuple[Event, ...]
     skipped: tuple[SkippedFile, ...] = ()
+    labels: Mapping[str, str] = {}
+    """Host of a member in a trace -> the member's label."""
+    torn: tuple[str, ...] = ()
+    """A line for each trace that ends early; the events are those of its complete records."""
+
+    def refuse_torn(self) -> None:
+        """End a command, after its output, with an error for each torn trace.
+
+        Raises:
+            BadInput: a trace is torn.
+        """
+        if self.torn:
+            raise BadInput("\n".join(f"{line}; the output is about the records before" for line in self.torn))
 
     def texts_of(self, events: Iterable[Event]) -> Texts:
         """The lines of these events, read again from the logs; not for the standard input and for traces."""
@@ -63,10 +78,21 @@ def read_incident(sources: Sequence[str | Path]) -> IncidentFiles:
     paths, skipped = log_files([Path(source) for source in sources], also=is_trace)
     traces = [path for path in paths if is_trace(path)]
     logs = [path for path in paths if path not in traces]
-    events = [event for path in traces for event in events_of_trace(read_trace(path))]
+    runs = [read_trace(path) for path in traces]
+    events = [event for run in runs for event in events_of_trace(run)]
     read, _ = read_events(logs)
     ahead_us = {offset.file: offset.offset_us for offset in clock_offsets(read)}
     for event in read:
         late_us = ahead_us.get(event.file, 0)
         events.append(event if event.at_us is None or not late_us else evolve(event, at_us=event.at_us - late_us))
-    return IncidentFiles(names_of(logs), tuple(events), tuple(skipped))
+    labels = {host: label for run in runs for host, label in labels_of(run.header).items()}
+    return IncidentFiles(names_of(logs), tuple(events), tuple(skipped), labels, tuple(filter(None, map(_torn, runs))))
+
+
+def _torn(run: Trace) -> str:
+    """The place at which a trace is torn; empty for a trace with a footer."""
+    try:
+        run.footer()
+    except TraceError as error:
+        return str(error)
+    return ""

@@ -12,6 +12,7 @@ can write nothing, by construction:
 
 import re
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,10 @@ from kemu.tools.pipeline.files import ANALYSIS
 from kemu.tools.pipeline.parts import CAMPAIGN, Parts, read_parts
 
 SUMMARIES = "summaries"
+CHUNK = 10_000
+"""Number of rows that are read at once."""
+INTERRUPT_AGAIN_S = 0.05
+"""Time after which a query that has not begun is interrupted again."""
 CLOSED = {
     "temp_directory": "",  # first: the others close it, too
     "python_enable_replacements": False,
@@ -121,12 +126,35 @@ def ask(place: Path, sql: str, limit: int) -> QueryAnswer:
                 database.execute(f"set {setting} = {value!r}")
             database.execute("set lock_configuration = true")
             _only_a_select(database, sql)
-            cursor = database.execute(sql)
-            rows = cursor.fetchmany(limit + 1) if limit else cursor.fetchall()
+            columns, rows = _rows_of(database, sql, limit)
         except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:
             raise CampaignError(f"the query: {_reason(error, names)}") from None
-        columns = [str(column[0]) for column in cursor.description or ()]
     return shown(columns, rows, limit, parts, sql)
+
+
+def _rows_of(database: Any, sql: str, limit: int) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The columns and the rows of a query, which an interrupt ends.
+
+    DuckDB runs in a thread: in the main thread, no signal reaches Python before the query ends.
+    """
+    is_wanted = True
+
+    def read() -> tuple[list[str], list[tuple[Any, ...]]]:
+        found = database.execute(sql)
+        rows: list[tuple[Any, ...]] = []
+        while is_wanted and (some := found.fetchmany(min(CHUNK, limit + 1 - len(rows)) if limit else CHUNK)):
+            rows += some
+        return [str(column[0]) for column in found.description or ()], rows
+
+    with ThreadPoolExecutor(1) as thread:
+        reading = thread.submit(read)
+        try:
+            return reading.result()
+        finally:
+            is_wanted = False
+            while not reading.done():
+                database.interrupt()
+                wait([reading], INTERRUPT_AGAIN_S)
 
 
 def shown(columns: Sequence[str], rows: Sequence[Sequence[Any]], limit: int, parts: Parts, sql: str) -> QueryAnswer:

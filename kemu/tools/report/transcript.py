@@ -14,6 +14,7 @@ import attrs
 
 from kemu.emulator.findings import Violation
 from kemu.emulator.text.plain import plain
+from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace import rows
 from kemu.emulator.trace.index import LAST, Window, is_about
@@ -326,7 +327,21 @@ def _header(header: Header) -> Entry:
     name = header.scenario.get("name", "unnamed")
     live = ", live" if header.live else ""
     text = f"{name}, seed {header.seed}, profile {header.profile}, loop {header.loop}{live}, kemu {header.package}"
-    return Entry(0, (), (text,), {"kind": "header", **attrs.asdict(header)})
+    labels = (f"{BELOW}{host} = {label}" for host, label in labels_of(header).items())
+    return Entry(0, (), (text, *labels), {"kind": "header", **attrs.asdict(header)})
+
+
+def labels_of(header: Header) -> dict[str, str]:
+    """The labels of members, by host; empty if this kemu cannot read the scenario of the header."""
+    groups = header.scenario.get("groups")
+    if not isinstance(groups, Mapping) or not any("labels" in each for each in groups.values()):
+        return {}
+    from kemu.emulator.scenario.reading import scenario_from_dict
+
+    try:
+        return scenario_from_dict(header.scenario).labels()
+    except (ScenarioError, TypeError, AttributeError):
+        return {}
 
 
 # --- values --------------------------------------------------------------------------------------------------------

@@ -2,15 +2,16 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -18,33 +19,19 @@ from kemu.tools.commands.query import as_table
 from kemu.tools.commands.query import query as query_command
 from kemu.tools.pipeline.errors import CampaignError
 from kemu.tools.pipeline.ingest import SCHEMAS
-from kemu.tools.pipeline.parts import Parts, read_parts
+from kemu.tools.pipeline.parts import read_parts
 from kemu.tools.pipeline.query import QueryAnswer, ask, tables_and_columns
 from kemu.tools.pipeline.query_on_spark import ask_spark
 from kemu.tools.pipeline.tables.schemas import DOWNTIME, RUNS
-from kemu.tools.pipeline.worker import write_parquet
+from tests.tools.pipeline.small_analysis import CELL, write_analysis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CELL = "rolling-restart kafka-3.4"
-
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """An analysis with three runs, one summary, and tables without rows."""
-    folder = tmp_path / "runs" / "analysis"
-    (folder / "summaries").mkdir(parents=True)
-    rows = []
-    for seed in (1, 2, 3):
-        row = dict.fromkeys(RUNS.names) | {"run_id": f"c/0/{seed}", "cell": CELL, "seed": seed, "moved": 10 * seed}
-        rows.append(tuple({**row, "scenario_json": '{"name": "x"}', "result_json": "{}"}.values()))
-    runs = folder / "tables" / "part=0000" / "table=runs" / "campaign=c-1"
-    runs.mkdir(parents=True)
-    write_parquet(runs / "00000.parquet", RUNS, rows)
-    Parts(folder / "tables", SCHEMAS, {}).adding("0000", {"c/0": []})
-    pq.write_table(pa.table({"cell": [CELL], "moved": [20.0]}), folder / "summaries" / "headline.parquet")
-    return folder
+    return write_analysis(tmp_path / "runs" / "analysis")
 
 
 def test_a_query_reads_tables_and_summaries(place: Path) -> None:
@@ -243,3 +230,18 @@ def test_spark_answers_the_same_and_cannot_write_or_read_anything_else_either(
             ask_spark(spark, place, sql, 0)
     assert sorted(tmp_path.rglob("*")) == before
     assert list(Path(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:")).iterdir()) == []
+
+
+def test_an_interrupt_ends_a_long_query(place: Path) -> None:
+    """DuckDB itself looks for signals after the query."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    began_s = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ask(place, "select count(*) from range(20000000) a, range(1000) b where a.range + b.range = 7", 0)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+    assert time.monotonic() - began_s < 5
