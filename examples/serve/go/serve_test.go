@@ -195,6 +195,9 @@ func TestAMemberSurvivesAFault(t *testing.T) {
 			only := member(t, cluster.servers)
 			produce(t, ctx, cluster.servers, 0, records)
 			read(t, ctx, records, only)
+			if err := only.CommitUncommittedOffsets(ctx); err != nil {
+				t.Fatal(err)
+			}
 			cluster.ask(t, "do", fault)
 
 			produce(t, ctx, cluster.servers, records, records+20)

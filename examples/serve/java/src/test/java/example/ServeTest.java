@@ -165,6 +165,7 @@ class ServeTest {
 
         try (var only = member(servers)) {
             read(RECORDS, only);
+            only.commitSync();
             ask("do", fault);
             produce(servers, RECORDS, RECORDS + 20);
             read(20, only);
