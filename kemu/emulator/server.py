@@ -5,16 +5,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.engine.control import ControlSocket
+from kemu.emulator.control.controls import Controls
 from kemu.emulator.engine.gateway import Gateway, serve_until_signal
 from kemu.emulator.engine.loop import Outside, run_plain, run_trio
 from kemu.emulator.engine.world import World
-from kemu.emulator.injection.orders import Orders
-from kemu.emulator.runner import Run, RunResult, profile_of, result_of
+from kemu.emulator.runner import Run, RunResult, StoryMaker, control_socket, controls_of, profile_of, result_of
 from kemu.emulator.scenario.brokers import BrokersSpec
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.serving.payloads import MOST_BYTES, Payloads
@@ -22,6 +22,9 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.trace.files import written_beside
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import client_of
+
+if TYPE_CHECKING:
+    from kemu.emulator.engine.control_http import ControlPort
 
 FAR_US = 1 << 61
 """End of a run without an end, in us of virtual time."""
@@ -35,10 +38,14 @@ GARBAGE = (50_000, 20, 100)
 
 @frozen
 class Doors:
-    """``bootstrap.servers`` of guests ("" without guests), and of each named client."""
+    """``bootstrap.servers`` of guests ("" without guests), and of each named client.
+
+    ``control_port``: the port for control over HTTP; 0 without this port.
+    """
 
     guests: str
     clients: Mapping[str, str]
+    control_port: int = 0
 
 
 @frozen(kw_only=True)
@@ -55,6 +62,9 @@ class ServeOptions:
     warm_us: int = 0
     trace: Path | None = None
     control: Path | None = None
+    """Path of the control socket."""
+    control_port: int | None = None
+    """Port for control over HTTP; 0: any free port."""
     payload_bytes: int = MOST_BYTES
     signals: tuple[int, ...] = ()
 
@@ -87,6 +97,7 @@ def serve(
     ready: Callable[[Doors], object],
     say: Callable[[str], object],
     checkers: Sequence[Checker] | None = None,
+    story: StoryMaker | None = None,
 ) -> tuple[RunResult, str]:
     """Serve a cluster until a signal, or for ``for_us``; return the result, and the reason of the end.
 
@@ -95,6 +106,7 @@ def serve(
         ready: called once when the ports are open.
         say: gets lines about refused frames and limits.
         checkers: checkers in place of all checkers that apply.
+        story: makes the observer that tells the lines of the story for the events of control.
 
     Raises:
         OSError: a port is in use, or a file cannot be written. The error names the port or the file.
@@ -118,21 +130,22 @@ def serve(
         open_things.callback(gateway.close)
         run.watch_also(payloads)
         run.watch_also(gateway)
-        beside = []
-        if options.control is not None:
-            orders = Orders(scenario, run.injector)
-            run.watch_also(orders)
-            try:
-                door = ControlSocket(options.control, orders.take)
-            except OSError as error:
-                text = f"cannot listen: {error.strerror or error}"
-                raise OSError(error.errno or 0, text, str(options.control)) from error
-            open_things.callback(door.close)
-            beside.append(door.serve)
+        beside, control_port = [], 0
+        if options.control is not None or options.control_port is not None:
+            controls = controls_of(run, story, lambda: {"doors": gateway.ports()})
+            if options.control is not None:
+                door = control_socket(options.control, controls)
+                open_things.callback(door.close)
+                beside.append(door.serve)
+            if options.control_port is not None:
+                port = _control_port(options.control_port, controls)
+                open_things.callback(port.close)
+                beside.append(port.serve)
+                control_port = port.port
 
         def opened() -> None:
             gc.freeze()
-            ready(_doors(gateway))
+            ready(_doors(gateway, control_port))
 
         async def task(outside: Outside) -> None:
             await serve_until_signal(gateway, run.world, outside, ready=opened, signals=options.signals, beside=beside)
@@ -153,7 +166,16 @@ def serve(
         return result_of(run, seed, profile, "trio", broke, began_s), run.world.stopped
 
 
-def _doors(gateway: Gateway) -> Doors:
+def _control_port(port: int, controls: Controls) -> "ControlPort":
+    from kemu.emulator.engine.control_http import ControlPort  # late: h11 costs 10 ms, and few runs need it
+
+    try:
+        return ControlPort(port, controls.take)
+    except OSError as error:
+        raise OSError(error.errno or 0, f"cannot listen: {error.strerror or error}", f"127.0.0.1:{port}") from error
+
+
+def _doors(gateway: Gateway, control_port: int) -> Doors:
     found = {door.client: door.bootstrap(gateway.address) for door in gateway.doors}
     guests = found.pop("", "")
-    return Doors(guests, {client_of(client): servers for client, servers in found.items()})
+    return Doors(guests, {client_of(client): servers for client, servers in found.items()}, control_port)

@@ -4,327 +4,69 @@ The clients run on the wall clock. Waits are bounds, not sleeps.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self
 
 import pytest
 
-from kemu.emulator.replay import replay
-from kemu.emulator.trace.traces import read_trace
-from kemu.tools.testkit.served import ServedCluster, serving
+from kemu.tools.testkit.served import serving
+from tests.tools.real_clients import (
+    CLIENTS,
+    FILTERS,
+    GROUP,
+    PLAIN,
+    RECORDS,
+    REPLICATED,
+    RealGroup,
+    by_client,
+    check_clients,
+    values,
+)
 
-RECORDS = 100
-WITHIN_S = 60.0
-"""Longest wait for an event, on a computer with other work."""
-SESSION_MS, HEARTBEAT_MS = 6_000, 500
-TOPIC, GROUP = "orders", "payments"
-
-PLAIN = """
-duration = "10m"
-[brokers]
-count = 3
-[topics.orders]
-partitions = 4
-rate = 0
-"""
-REPLICATED = """
-duration = "10m"
-[brokers]
-count = 3
-[brokers.replication]
-factor = 3
-[topics.orders]
-partitions = 4
-rate = 0
-[groups.payments]
-topics = ["orders"]
-members = 0
-"""
-
-
-class Consumer(Protocol):
-    """A consumer of a group, behind one interface for three clients."""
-
-    def read(self) -> list[bytes]:
-        """Poll for a moment; return the values of the new records."""
-        ...
-
-    def assigned(self) -> set[int]:
-        """Partitions of the topic that the consumer has."""
-        ...
-
-    def commit(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class _KafkaPython:
-    """kafka-python, with auto-commit at the end only."""
-
-    def __init__(self, servers: str, instance: str = "") -> None:
-        from kafka import KafkaConsumer
-
-        static = {"group_instance_id": instance} if instance else {}
-        self._consumer: Any = KafkaConsumer(
-            TOPIC,
-            bootstrap_servers=servers,
-            group_id=GROUP,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=HEARTBEAT_MS,
-            request_timeout_ms=10_000,
-            metadata_max_age_ms=3_000,
-            **static,
-        )
-
-    def read(self) -> list[bytes]:
-        return [each.value for rows in self._consumer.poll(200).values() for each in rows]
-
-    def assigned(self) -> set[int]:
-        return {each.partition for each in self._consumer.assignment()}
-
-    def commit(self) -> None:
-        self._consumer.commit()
-
-    def close(self) -> None:
-        self._consumer.close(autocommit=False)
-
-    @staticmethod
-    def produce(servers: str, values: Iterable[bytes]) -> None:
-        """Produce records, and wait for their acknowledgement."""
-        from kafka import KafkaProducer
-
-        producer: Any = KafkaProducer(bootstrap_servers=servers, request_timeout_ms=10_000)
-        sent = [producer.send(TOPIC, value, key=value) for value in values]
-        producer.flush(WITHIN_S)
-        assert all(each.succeeded() for each in sent)
-        producer.close()
-
-
-class _Librdkafka:
-    """confluent-kafka."""
-
-    def __init__(self, servers: str, instance: str = "") -> None:
-        from confluent_kafka import Consumer as RealConsumer
-
-        static = {"group.instance.id": instance} if instance else {}
-        self._consumer: Any = RealConsumer(
-            {
-                "bootstrap.servers": servers,
-                "group.id": GROUP,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": HEARTBEAT_MS,
-                "topic.metadata.refresh.interval.ms": 3_000,
-                "socket.timeout.ms": 10_000,
-                "log_level": 0,
-                **static,
-            }
-        )
-        self._consumer.subscribe([TOPIC])
-
-    def read(self) -> list[bytes]:
-        return [each.value() for each in self._consumer.consume(500, 0.2) if each.error() is None]
-
-    def assigned(self) -> set[int]:
-        return {each.partition for each in self._consumer.assignment()}
-
-    def commit(self) -> None:
-        self._consumer.commit(asynchronous=False)
-
-    def close(self) -> None:
-        self._consumer.close()
-
-    @staticmethod
-    def produce(servers: str, values: Iterable[bytes]) -> None:
-        """Produce records as an idempotent producer, and wait for their acknowledgement."""
-        from confluent_kafka import Producer
-
-        refused: list[object] = []
-        producer: Any = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0})
-        for value in values:
-            producer.produce(TOPIC, value, key=value, on_delivery=lambda error, _: refused.append(error))
-        assert producer.flush(WITHIN_S) == 0
-        assert not any(refused)
-
-
-class _Aiokafka:
-    """aiokafka, whose event loop runs in calls of this class and in a thread between them."""
-
-    def __init__(self, servers: str, instance: str = "") -> None:
-        import asyncio
-        import threading
-
-        from aiokafka import AIOKafkaConsumer
-
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-
-        async def make() -> Any:
-            consumer = AIOKafkaConsumer(
-                TOPIC,
-                bootstrap_servers=servers,
-                group_id=GROUP,
-                group_instance_id=instance or None,
-                auto_offset_reset="earliest",
-                enable_auto_commit=False,
-                session_timeout_ms=SESSION_MS,
-                heartbeat_interval_ms=HEARTBEAT_MS,
-                request_timeout_ms=10_000,
-                metadata_max_age_ms=3_000,
-            )
-            await consumer.start()
-            return consumer
-
-        self._consumer: Any = self._do(make())
-
-    def _do(self, coroutine: Any) -> Any:
-        import asyncio
-
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(WITHIN_S)
-
-    def read(self) -> list[bytes]:
-        rows = self._do(self._consumer.getmany(timeout_ms=200))
-        return [each.value for records in rows.values() for each in records]
-
-    def assigned(self) -> set[int]:
-        return {each.partition for each in self._consumer.assignment()}
-
-    def commit(self) -> None:
-        self._do(self._consumer.commit())
-
-    def close(self) -> None:
-        self._do(self._consumer.stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(WITHIN_S)
-        self._loop.close()
-
-    @staticmethod
-    def produce(servers: str, values: Iterable[bytes]) -> None:
-        """Produce records, and wait for their acknowledgement."""
-        import asyncio
-
-        from aiokafka import AIOKafkaProducer
-
-        async def send() -> None:
-            producer = AIOKafkaProducer(bootstrap_servers=servers)  # a record fails after request.timeout.ms
-            await producer.start()
-            for each in [await producer.send(TOPIC, value, key=value) for value in values]:
-                await each
-            await producer.stop()
-
-        asyncio.run(send())
-
-
-CLIENTS: dict[str, Any] = {"kafka-python": _KafkaPython, "librdkafka": _Librdkafka, "aiokafka": _Aiokafka}
-pytestmark = [  # kafka-python and aiokafka use deprecated functions, and leave sockets to the garbage collection
-    pytest.mark.filterwarnings(f"ignore::{name}")
-    for name in ("DeprecationWarning", "ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
-]
-by_client = pytest.mark.parametrize("client", CLIENTS)
-
-
-class _Group:
-    """Consumers of one test; the block's end closes them. ``read``: the values that each consumer has read."""
-
-    def __init__(self, client: str, servers: str) -> None:
-        self._client, self._servers = CLIENTS[client], servers
-        self.consumers: list[Consumer] = []
-        self.read: list[bytes] = []
-
-    def join(self, instance: str = "") -> Consumer:
-        """Add a consumer."""
-        self.consumers.append(self._client(self._servers, instance))
-        return self.consumers[-1]
-
-    def leave(self, consumer: Consumer) -> None:
-        """Close a consumer."""
-        self.consumers.remove(consumer)
-        consumer.close()
-
-    def until(self, what: Callable[[], bool]) -> None:
-        """Poll all consumers until a condition holds."""
-        end = time.monotonic() + WITHIN_S
-        while not what():
-            assert time.monotonic() < end, f"read {len(self.read)}, {[each.assigned() for each in self.consumers]}"
-            for each in self.consumers:
-                self.read += each.read()
-
-    def until_shared(self, partitions: int = 4) -> None:
-        """Poll until each partition has one consumer, and each consumer a partition."""
-
-        def is_shared() -> bool:
-            owned = [each.assigned() for each in self.consumers]
-            return all(owned) and sum(map(len, owned)) == len(set().union(*owned)) == partitions
-
-        self.until(is_shared)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for each in self.consumers:
-            each.close()
-
-
-def _values(begin: int = 0, count: int = RECORDS) -> list[bytes]:
-    return [b"value %d" % number for number in range(begin, begin + count)]
-
-
-def _is_right(cluster: ServedCluster) -> None:
-    """End the cluster: no checker calls the clients wrong, and the trace replays."""
-    cluster.close()
-    assert cluster.verdict == "holds", cluster.output
-    found = replay(read_trace(cluster.trace))
-    assert found.difference is None
+pytestmark = FILTERS
 
 
 @by_client
 def test_a_consumer_reads_exactly_what_was_produced(client: str, tmp_path: Path) -> None:
     with serving(PLAIN, tmp_path) as cluster:
-        CLIENTS[client].produce(cluster.bootstrap_servers, _values())
-        with _Group(client, cluster.bootstrap_servers) as group:
+        CLIENTS[client].produce(cluster.bootstrap_servers, values())
+        with RealGroup(client, cluster.bootstrap_servers) as group:
             consumer = group.join()
             group.until(lambda: len(group.read) >= RECORDS)
             consumer.commit()
-        assert sorted(group.read) == sorted(_values())
-        _is_right(cluster)
+        assert sorted(group.read) == sorted(values())
+        check_clients(cluster)
 
 
 @by_client
 def test_consumers_join_and_leave_and_go_on_from_their_commits(client: str, tmp_path: Path) -> None:
     with serving(PLAIN, tmp_path) as cluster:
-        with _Group(client, cluster.bootstrap_servers) as group:
+        with RealGroup(client, cluster.bootstrap_servers) as group:
             first = group.join()
-            CLIENTS[client].produce(cluster.bootstrap_servers, _values())
+            CLIENTS[client].produce(cluster.bootstrap_servers, values())
             group.until(lambda: len(group.read) >= RECORDS)
             first.commit()
             second = group.join()
             group.until_shared()
-            CLIENTS[client].produce(cluster.bootstrap_servers, _values(RECORDS))
+            CLIENTS[client].produce(cluster.bootstrap_servers, values(RECORDS))
             group.until(lambda: len(group.read) >= 2 * RECORDS)
             for each in (first, second):
                 each.commit()
             group.leave(first)
             group.until_shared()
-            CLIENTS[client].produce(cluster.bootstrap_servers, _values(2 * RECORDS))
+            CLIENTS[client].produce(cluster.bootstrap_servers, values(2 * RECORDS))
             group.until(lambda: len(group.read) >= 3 * RECORDS)
-            assert sorted(group.read) == sorted(_values(0, 3 * RECORDS))
+            assert sorted(group.read) == sorted(values(0, 3 * RECORDS))
             second.commit()
             group.leave(second)
-        _is_right(cluster)
+        check_clients(cluster)
 
 
 @by_client
 def test_a_static_member_that_returns_gets_its_partitions_without_a_rebalance(client: str, tmp_path: Path) -> None:
     """KIP-345."""
     with serving(PLAIN, tmp_path) as cluster:
-        with _Group(client, cluster.bootstrap_servers) as group:
+        with RealGroup(client, cluster.bootstrap_servers) as group:
             first, _ = group.join("one"), group.join("two")
             group.until_shared()
             owned = first.assigned()
@@ -332,7 +74,7 @@ def test_a_static_member_that_returns_gets_its_partitions_without_a_rebalance(cl
             group.join("one")
             group.until_shared()
             assert group.consumers[-1].assigned() == owned
-        _is_right(cluster)
+        check_clients(cluster)
 
 
 FAULTS: dict[str, Sequence[str]] = {
@@ -351,15 +93,15 @@ def test_clients_survive_a_fault_and_read_every_record(client: str, fault: str, 
     options = [each.replace("AT", "8s") for each in FAULTS[fault]]
     options += ["--warm", "4s", "--client", "app"]
     with serving(REPLICATED, tmp_path, options) as cluster:
-        with _Group(client, cluster.clients["app"]) as group:
+        with RealGroup(client, cluster.clients["app"]) as group:
             began_s = time.monotonic()
             consumer = group.join()
             number = 0
             while time.monotonic() - began_s < 16 or number < 5 * RECORDS:
-                CLIENTS[client].produce(cluster.clients["app"], _values(number, RECORDS))
+                CLIENTS[client].produce(cluster.clients["app"], values(number, RECORDS))
                 number += RECORDS
                 group.until(lambda: len(set(group.read)) >= number - RECORDS)  # noqa: B023
             group.until(lambda: len(set(group.read)) >= number)
-            assert set(group.read) == set(_values(0, number))
+            assert set(group.read) == set(values(0, number))
             consumer.commit()
-        _is_right(cluster)
+        check_clients(cluster)

@@ -14,6 +14,8 @@ Derived reports:
 - The records below a committed offset are processed, from the member's position on. The first position is the committed
   offset that the client read, or the lowest offset that it fetched. A lower commit is a new position. Positions are
   reported as the choice of the application (``SEEK``), because a client may choose any position.
+- A crash of the host resets its connections, and the client's process lives on. So the next life of the host remembers
+  the members (``ClientMemory``). A member owns its partitions again from its next request on.
 """
 
 from collections.abc import Iterable
@@ -63,7 +65,7 @@ MOST_MEMBERS = 1_000
 class _Member:
     """A group member of the client."""
 
-    __slots__ = ("connection", "generation", "owned", "positioned")
+    __slots__ = ("connection", "generation", "owned", "positioned", "unreported")
 
     def __init__(self, connection: str) -> None:
         self.connection = connection
@@ -72,18 +74,40 @@ class _Member:
         self.owned: tuple[TopicPartition, ...] = ()
         self.positioned: dict[TopicPartition, None] = {}
         """Owned partitions with a reported position."""
+        self.unreported: tuple[TopicPartition, ...] = ()
+        """Partitions from an earlier life of the host; not reported in this life."""
+
+
+class ClientMemory:
+    """The facts that a real client's process keeps when its host crashes."""
+
+    def __init__(self) -> None:
+        self.members: dict[tuple[GroupId, MemberId], _Member] = {}
+        self.reached: dict[tuple[GroupId, TopicPartition], int] = {}
+        """(Group, partition) -> the offset up to which the records of the client are processed."""
+        self.fetched: dict[TopicPartition, int] = {}
+        """Partition -> the lowest offset fetched since the last position from a committed offset."""
+
+    def begin_life(self) -> None:
+        """Note that nothing is reported in the host's next life."""
+        for member in self.members.values():
+            member.unreported = member.owned or member.unreported
+            member.owned, member.positioned = (), {}
 
 
 class RealClient(HostingMachine):
-    """The machine of a real client's host. Commands: ``OpenConnection``, ``AskOn``, ``CloseConnection``."""
+    """The machine of a real client's host. Commands: ``OpenConnection``, ``AskOn``, ``CloseConnection``.
 
-    def __init__(self, name: ActorName) -> None:
+    Args:
+        memory: the same for all lives of the host.
+    """
+
+    def __init__(self, name: ActorName, memory: ClientMemory) -> None:
         super().__init__(name)
-        self._members: dict[tuple[GroupId, MemberId], _Member] = {}
-        self._reached: dict[tuple[GroupId, TopicPartition], int] = {}
-        """(Group, partition) -> the offset up to which the records of the client are processed."""
-        self._fetched: dict[TopicPartition, int] = {}
-        """Partition -> the lowest offset fetched since the last position from a committed offset."""
+        memory.begin_life()
+        self._members = memory.members
+        self._reached = memory.reached
+        self._fetched = memory.fetched
 
     def handle(self, event: Event) -> None:
         """Pass requests and answers to the part of their connection."""
@@ -121,6 +145,8 @@ class RealClient(HostingMachine):
 
     def asks(self, connection: str, request: object) -> None:
         """Report what a request says about a member or a position."""
+        if isinstance(request, JoinGroup | OffsetCommit):
+            self._owns_again(request.group, request.member_id)
         match request:
             case JoinGroup(group=group, member_id=""):  # the client has given up its membership
                 for at in [at for at, each in self._members.items() if (at[0], each.connection) == (group, connection)]:
@@ -143,6 +169,8 @@ class RealClient(HostingMachine):
         match request, answer:
             case SyncGroup(), SyncGroupReply(error=ErrorCode.NONE) if request.protocol_type in (None, CONSUMER):
                 self._assigned(connection, request, answer.assignment)
+            case Heartbeat(group=group, member_id=member_id), HeartbeatReply(error=ErrorCode.NONE):
+                self._owns_again(group, member_id)
             case (
                 (JoinGroup() | SyncGroup() | Heartbeat()),
                 (JoinGroupReply() | SyncGroupReply() | HeartbeatReply()),
@@ -180,7 +208,7 @@ class RealClient(HostingMachine):
         self._members[at] = member
         if len(self._members) > MOST_MEMBERS:
             del self._members[next(iter(self._members))]
-        member.generation = request.generation
+        member.generation, member.unreported = request.generation, ()
         about: dict[str, Any] = {
             "group": request.group,
             "member_id": request.member_id,
@@ -191,6 +219,16 @@ class RealClient(HostingMachine):
         added = tuple([each for each in partitions if each not in member.owned])
         member.owned = tuple(partitions)
         self.note_of(member.connection, PartitionsAssigned(**about, added=added, owned=member.owned))
+
+    def _owns_again(self, group: GroupId, member_id: MemberId) -> None:
+        """Report the partitions of a member from an earlier life of the host."""
+        member = self._members.get((group, member_id))
+        if member is None or not member.unreported:
+            return
+        member.owned, member.unreported = member.unreported, ()
+        about: dict[str, Any] = {"group": group, "member_id": member_id, "generation": member.generation}
+        self.note_of(member.connection, AssignmentReceived(**about, partitions=member.owned))
+        self.note_of(member.connection, PartitionsAssigned(**about, added=member.owned, owned=member.owned))
 
     def _keeps_only(self, group: GroupId, member_id: MemberId, partitions: Iterable[TopicPartition]) -> None:
         member = self._members.get((group, member_id))

@@ -26,7 +26,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kemu.actors.clients.counterparts import Counterparts, Departed, merged
-from kemu.actors.clients.real_client import RealClient, RealConnection
+from kemu.actors.clients.real_client import ClientMemory, RealClient, RealConnection
 from kemu.actors.clients.script import (
     ABOUT_PARTITIONS,
     ROWS,
@@ -213,10 +213,14 @@ class ScriptedConnection(RealConnection):
 
 
 class ScriptedClient(RealClient):
-    """The machine of a scripted client's host."""
+    """The machine of a scripted client's host.
 
-    def __init__(self, name: ActorName, talk: ScriptState) -> None:
-        super().__init__(name)
+    Args:
+        memory, talk: the same for all lives of the host.
+    """
+
+    def __init__(self, name: ActorName, memory: ClientMemory, talk: ScriptState) -> None:
+        super().__init__(name, memory)
         self._talk = talk
         self.news: deque[tuple[Callable[[Any], None], Any]] = deque()
         """Answers that the connections have received in this step, with the functions that take them."""

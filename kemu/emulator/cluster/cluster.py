@@ -12,7 +12,7 @@ from kemu.actors.broker.partition_log import PartitionLog
 from kemu.actors.broker.replica_log import JOURNALS
 from kemu.actors.clients.admin import Admin
 from kemu.actors.clients.producer import Producer
-from kemu.actors.clients.real_client import RealClient
+from kemu.actors.clients.real_client import ClientMemory, RealClient
 from kemu.actors.clients.scripted_client import ScriptedClient, ScriptState
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
@@ -57,12 +57,12 @@ KEYS_OF_DRAWS: Mapping[DrawName, str] = {
 """Draw -> the broker's key that replaces the draw if the scenario sets the key."""
 
 
-def _real_client(host: str, life: int) -> RealClient:
-    return RealClient(host)
+def _real_client(host: str, memory: ClientMemory, life: int) -> RealClient:
+    return RealClient(host, memory)
 
 
-def _scripted_client(host: str, talk: ScriptState, life: int) -> ScriptedClient:
-    return ScriptedClient(host, talk)
+def _scripted_client(talk: ScriptState, host: str, memory: ClientMemory, life: int) -> ScriptedClient:
+    return ScriptedClient(host, memory, talk)
 
 
 class Cluster(ABC):
@@ -142,7 +142,10 @@ class Cluster(ABC):
         scripts = self.scenario.clients.scripts()
         self._talks = talks = {host: ScriptState(script, self.brokers) for host, script in scripts.items()}
         for host in self.scenario.clients.hosts():
-            make = partial(_scripted_client, host, talks[host]) if host in talks else partial(_real_client, host)
+            memory = ClientMemory()
+            make: MachineFactory = partial(_real_client, host, memory)
+            if host in talks:
+                make = partial(_scripted_client, talks[host], host, memory)
             self.world.add_host(host, {host: make})
         self._weigh()
         self.world.logs_found = self._logs_found

@@ -190,6 +190,10 @@ class Gateway:
         for handler in self.handlers_of(kind_of(seen.fact)):
             handler(seen, seen.fact)
 
+    def ports(self) -> dict[str, dict[str, int]]:
+        """Client ("guests" for clients without a name) -> broker -> port."""
+        return {client_of(each.client) if each.client else "guests": dict(each.ports) for each in self.doors}
+
     # --- listening -------------------------------------------------------------------------------------------------
 
     def _bind(self, client: str, broker: str, port: int) -> int:

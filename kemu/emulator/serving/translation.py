@@ -63,9 +63,11 @@ def frame_of(
         WireError: the answer cannot be written in the version of the request.
     """
     if isinstance(answer, ApiVersionsReply):
-        if asked.refused is not None:
-            return unsupported_reply(asked.refused, answer, OFFERED)
-        answer = api_versions(answer, OFFERED)
+        versions = api_versions(answer, OFFERED)
+        refused = asked.refused or _refused_by(versions, asked.wire)
+        if refused is not None:
+            return unsupported_reply(refused, answer, OFFERED)
+        answer = versions
     assert asked.wire is not None
     beside: Mapping[str, Any] = {}
     records: Mapping[TopicPartition, bytes] = {}
@@ -84,3 +86,13 @@ def frame_of(
         case _:
             pass
     return write_reply(asked.wire, answer, beside=beside, records=records)
+
+
+def _refused_by(versions: ApiVersionsReply, request: WireRequest | None) -> UnsupportedWireVersion | None:
+    """The refusal of an ApiVersions request by a broker whose release lacks the version."""
+    assert request is not None
+    highest = [row.max_version for row in versions.api_keys if row.api_key == request.api_key]
+    if not highest or request.version <= highest[0]:
+        return None
+    text = f"ApiVersions v{request.version} is not spoken by this broker"
+    return UnsupportedWireVersion(text, request.api_key, request.version, request.correlation_id, request.client_id)

@@ -40,6 +40,8 @@ _CLIENT_LENGTH = struct.Struct(">h")
 _LENGTH = struct.Struct(">i")
 _API_VERSIONS = 18
 """The reply to ApiVersions never has a flexible header, so that every client can read the reply (KIP-511)."""
+_STATED_SINCE = 3
+"""The highest ApiVersions of the first release that states its versions in an error."""
 _NOTHING: Mapping[Any, Any] = {}
 
 
@@ -152,16 +154,20 @@ def unsupported_reply(
 ) -> bytes | None:
     """The frame that answers a request of a version that is not spoken; None if the connection must be closed.
 
+    The answer to ApiVersions has version 0, the error UNSUPPORTED_VERSION and the versions of ApiVersions. Brokers
+    before 2.4 state no versions. Source: KIP-511, ``ApiVersionsRequest.getErrorResponse`` (3.9).
+
     Args:
         error: the exception of ``read_request``.
-        answer: the broker's answer to ApiVersions; the frame has its versions with the error UNSUPPORTED_VERSION.
+        answer: the broker's answer to ApiVersions.
         offered: the API keys that the brokers can answer.
     """
     if error.api_key != _API_VERSIONS:
         return None
     request = WireRequest(_API_VERSIONS, 0, error.correlation_id, error.client_id, ApiVersions())
-    rows = api_versions(answer, offered).api_keys
-    return write_reply(request, ApiVersionsReply(error=ErrorCode.UNSUPPORTED_VERSION, api_keys=rows))
+    rows = tuple([row for row in api_versions(answer, offered).api_keys if row.api_key == _API_VERSIONS])
+    known = rows if rows and rows[0].max_version >= _STATED_SINCE else ()
+    return write_reply(request, ApiVersionsReply(error=ErrorCode.UNSUPPORTED_VERSION, api_keys=known))
 
 
 def write_request(request: WireRequest) -> bytes:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kemu.actors.clients.real_client import RealClient
+from kemu.actors.clients.real_client import ClientMemory, RealClient
 from kemu.actors.machine import Hangup, LinkDown, Note, Received, Send, Told
 from kemu.protocol.commands import AskOn, CloseConnection, OpenConnection
 from kemu.protocol.errors import ErrorCode
@@ -43,8 +43,9 @@ T0, T1 = ("t", 0), ("t", 1)
 class _Driver:
     """A client with one connection; each request is answered at once."""
 
-    def __init__(self) -> None:
-        self.client = RealClient("x-app")
+    def __init__(self, memory: ClientMemory | None = None) -> None:
+        self.memory = ClientMemory() if memory is None else memory
+        self.client = RealClient("x-app", self.memory)
         self.effects = [*self.client.step(0, Told(OpenConnection(connection="1", client_id="app")))]
 
     def ask(self, message: Any, version: int, answer: Any = None, to: str = COORDINATOR) -> list[Any]:
@@ -170,3 +171,23 @@ def test_a_produce_without_acknowledgement_leaves_no_open_request() -> None:
     driver.ask(Produce(acks=0, timeout_ms=1, batches=()), 3, to="b0")
     connection: Any = driver.client.part("1")
     assert not connection._asked
+
+
+def test_a_member_outlives_a_crash_of_its_host() -> None:
+    """Only the connections end. The member owns its partitions again before its commit is reported as work."""
+    first = _Driver()
+    first.sync(1, T0, T1)
+    first.commit(5)
+    second = _Driver(first.memory)
+    assert second.commit(8)[:4] == [
+        AssignmentReceived(**_about(generation=1, partitions=(T0, T1))),
+        PartitionsAssigned(**_about(generation=1, added=(T0, T1), owned=(T0, T1))),
+        PositionSet(**_about(topic="t", partition=0, offset=5, why=SEEK)),
+        Processed(**_about(generation=1, topic="t", partition=0, first=5, last=8, started_us=0)),
+    ]
+    third = _Driver(first.memory)
+    heartbeat = Heartbeat(group=GROUP, generation=1, member_id=MEMBER)
+    assert len(third.ask(heartbeat, 1, HeartbeatReply(error=ErrorCode.NONE))) == 2
+    assert third.ask(heartbeat, 1, HeartbeatReply(error=ErrorCode.NONE)) == []
+    fourth = _Driver(first.memory)
+    assert fourth.ask(heartbeat, 1, HeartbeatReply(error=ErrorCode.UNKNOWN_MEMBER_ID)) == []

@@ -160,7 +160,7 @@ def test_an_unspoken_version_of_api_versions_is_answered_in_version_0() -> None:
     found = read_reply(answer[4:], 18, 0)
     assert found.correlation_id == 9
     assert found.message.error is ErrorCode.UNSUPPORTED_VERSION
-    assert ApiVersionRange(api_key=18, min_version=0, max_version=3) in found.message.api_keys
+    assert found.message.api_keys == (ApiVersionRange(api_key=18, min_version=0, max_version=3),)
 
 
 @pytest.mark.parametrize(
