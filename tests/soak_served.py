@@ -35,7 +35,7 @@ from kemu.protocol.notes.groups import (
 )
 from kemu.tools.scriptify import Scripted, scriptified
 from kemu.tools.testkit.served import ServedCluster, serving
-from tests.tools.test_serve_clients import CLIENTS, REPLICATED
+from tests.tools.real_clients import CLIENTS, REPLICATED
 
 WARM_S = 4
 FAULTS = (
@@ -127,7 +127,7 @@ def repeated(place: Path, for_s: float) -> Repeated:
     with serving(REPLICATED, place, options) as cluster:
         workers = _Workers(cluster)
         time.sleep(step_s * (len(FAULTS) + 1))
-        cluster.order("crash", host="b2", mode="process", for_="4s")
+        cluster.do("crash", host="b2", mode="process", for_="4s")
         time.sleep(max(0.0, began_s + for_s - time.monotonic()))
         workers.end()
         cluster.close()

@@ -35,7 +35,7 @@ from kemu.protocol.wire.codec import seal
 from kemu.tools.cli import kemu
 
 RECORDED = Path(__file__).parents[1] / "data" / "scripted" / "two-clients.toml"
-"""Made by ``kemu scriptify`` from a run of ``kemu serve`` with the scenario of ``test_serve_clients.REPLICATED``."""
+"""Made by ``kemu scriptify`` from a run of ``kemu serve`` with the scenario of ``real_clients.REPLICATED``."""
 STORY = (GroupBecame, JoinPhaseCompleted, PartitionsAssigned, PartitionsRevoked, OffsetCommitted)
 SCRIPT = (ScriptDeparted, ScriptEnded)
 

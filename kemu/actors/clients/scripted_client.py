@@ -123,7 +123,6 @@ class ScriptState:
 
     def __init__(self, script: Script, brokers: Sequence[str]) -> None:
         self.counterparts = Counterparts(brokers)
-        self.memory = ClientMemory()
         self.late_us = 0
         """Delay of all steps behind their recorded times."""
         self.left = len(script)
@@ -214,10 +213,14 @@ class ScriptedConnection(RealConnection):
 
 
 class ScriptedClient(RealClient):
-    """The machine of a scripted client's host."""
+    """The machine of a scripted client's host.
 
-    def __init__(self, name: ActorName, talk: ScriptState) -> None:
-        super().__init__(name, talk.memory)
+    Args:
+        memory, talk: the same for all lives of the host.
+    """
+
+    def __init__(self, name: ActorName, memory: ClientMemory, talk: ScriptState) -> None:
+        super().__init__(name, memory)
         self._talk = talk
         self.news: deque[tuple[Callable[[Any], None], Any]] = deque()
         """Answers that the connections have received in this step, with the functions that take them."""

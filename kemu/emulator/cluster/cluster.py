@@ -61,8 +61,8 @@ def _real_client(host: str, memory: ClientMemory, life: int) -> RealClient:
     return RealClient(host, memory)
 
 
-def _scripted_client(host: str, talk: ScriptState, life: int) -> ScriptedClient:
-    return ScriptedClient(host, talk)
+def _scripted_client(talk: ScriptState, host: str, memory: ClientMemory, life: int) -> ScriptedClient:
+    return ScriptedClient(host, memory, talk)
 
 
 class Cluster(ABC):
@@ -142,9 +142,10 @@ class Cluster(ABC):
         scripts = self.scenario.clients.scripts()
         self._talks = talks = {host: ScriptState(script, self.brokers) for host, script in scripts.items()}
         for host in self.scenario.clients.hosts():
-            make: MachineFactory = partial(_real_client, host, ClientMemory())
+            memory = ClientMemory()
+            make: MachineFactory = partial(_real_client, host, memory)
             if host in talks:
-                make = partial(_scripted_client, host, talks[host])
+                make = partial(_scripted_client, talks[host], host, memory)
             self.world.add_host(host, {host: make})
         self._weigh()
         self.world.logs_found = self._logs_found

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kemu.actors.clients.real_client import ClientMemory
 from kemu.actors.clients.script import ScriptAsks, ScriptCloses, ScriptOpens
 from kemu.actors.clients.scripted_client import (
     AGAIN_US,
@@ -71,7 +72,8 @@ class _Stage:
 
     def __init__(self, *steps: Any) -> None:
         self.talk = ScriptState(tuple(steps), (B0, B1))
-        self.client = ScriptedClient("x-app", self.talk)
+        self.memory = ClientMemory()
+        self.client = ScriptedClient("x-app", self.memory, self.talk)
         self.now_us = 0
         self.timers: dict[tuple[str, ...], int] = {}
         self.sent: list[tuple[int, Send]] = []
@@ -418,7 +420,7 @@ def test_an_unknown_error_stops_the_script() -> None:
 def test_the_next_life_opens_the_connections_again_and_repeats_what_was_not_answered() -> None:
     stage = _Stage(_opens(10), _beat(20), _beat(60))
     stage.until(21 * MS)
-    stage.client, stage.timers = ScriptedClient("x-app", stage.talk), {}
+    stage.client, stage.timers = ScriptedClient("x-app", stage.memory, stage.talk), {}
     stage.now_us = 500 * MS
     stage.give(Told(Start()))
     stage.until(700 * MS)
