@@ -29,13 +29,13 @@ from typing import Any
 import click
 import msgpack
 
+from kemu.emulator.control.controls import Controls
 from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.engine.world import Livelock, MachineBroke
-from kemu.emulator.injection.orders import Orders
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.plan.entries import entry_to_dict
 from kemu.emulator.replay import replay
-from kemu.emulator.runner import Run, run
+from kemu.emulator.runner import Run, controls_of, run
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_actions, with_values
 from kemu.emulator.scenario.json_schema import scenario_schema
 from kemu.emulator.scenario.presets import preset_names
@@ -45,7 +45,7 @@ from kemu.emulator.text.kafka_keys import fields_of
 from kemu.emulator.text.tables import printable
 from kemu.emulator.text.toml_text import toml_text, toml_value
 from kemu.emulator.trace import traces
-from kemu.emulator.trace.blocks import HEAD_BYTES, blocks_of, first_block, write_block, write_magic
+from kemu.emulator.trace.blocks import HEAD_BYTES, TRACE_VERSION, blocks_of, first_block, write_block, write_magic
 from kemu.emulator.trace.index import INDEX, IndexBuilder, Window, windows_around
 from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, footer_payload, read_runs
 from kemu.protocol.assign.registry import ASSIGNORS
@@ -209,7 +209,7 @@ def _write_blocks(target: Path, blocks: list[list[Any]], *, keeps_digest: bool, 
             payload = b"".join(map(msgpack.packb, rows))
             if kind == INDEX:
                 with suppress(struct.error, TypeError):  # changed numbers that no index holds
-                    payload = payload if made is None or keeps_index else made.payload()
+                    payload = payload if made is None or keeps_index else made.payload(TRACE_VERSION)
                 index, index_at = payload, offset
             elif kind == FOOTER and len(rows[0]) > 6:
                 footer = rows[0][1:7]
@@ -306,6 +306,25 @@ def value_text(value: Any) -> str:
         return toml_value(value)
     except (TypeError, ValueError, AssertionError):
         return json.dumps(value)
+
+
+class _Answers:
+    """The answers to one order (``emulator.control.controls.Reply``)."""
+
+    is_open = True
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+
+    def put(self, line: bytes) -> bool:
+        self.lines.append(line)
+        return True
+
+    def stream(self) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
 
 
 class Fuzzer:
@@ -493,28 +512,27 @@ class Fuzzer:
             self._orders_left = ORDERS_PER_RUN
             self._begin_run(base)
         self._orders_left -= 1
-        answers: list[bytes] = []
-        self._orders.take(line.encode(errors="replace"), answers.append)
+        answers = _Answers()
+        self._controls.take(line.encode(errors="replace"), answers)
         world = self._run.world
         try:
             run_plain(world, world.now_us + ORDER_EVERY_US)
         except (MachineBroke, Livelock) as error:
             self._orders_left = 0
             raise AssertionError(f"after {line!r}") from error
-        (answer,) = map(json.loads, answers)
+        answer = json.loads(answers.lines[0])
         assert "a bug of kemu" not in answer.get("error", ""), f"{line!r}: {answer['error']}"
         if "error" in answer:
             raise BadInput(f"order: {answer['error']}")
 
     def _begin_run(self, base: Scenario) -> None:
         self._run = Run(base, seed=1, loop="bare")
-        self._orders = Orders(base, self._run.injector)
-        self._run.watch_also(self._orders)
+        self._controls = controls_of(self._run, None)
         self._run.begin()
 
     _orders_left = 0
     _run: Run
-    _orders: Orders
+    _controls: Controls
 
     def describe(self, draws: Random) -> None:
         """The output of Kafka's tools, damaged, for ``kemu import``."""

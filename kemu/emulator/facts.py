@@ -388,6 +388,14 @@ class Healed:
 
 
 @value
+class RealClientsUnchecked:
+    """A checker could not judge real clients (``kemu serve``). ``unknown``: the facts that nobody can know."""
+
+    checker: str
+    unknown: str
+
+
+@value
 class RunEnded:
     """The last fact of a run."""
 

@@ -4,13 +4,14 @@
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from kemu.emulator import metrics
 from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.checkers.base import Checker, Clock
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.engine.raised import LIVELOCK, owner_among, owner_in, raised_text
-from kemu.emulator.facts import Seen, Watching
+from kemu.emulator.facts import RealClientsUnchecked, Seen, Watching
 from kemu.emulator.findings import MEMBER_FAILED, Loss, Unmended, Violation
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.metrics.metrics import Metrics
@@ -19,6 +20,7 @@ from kemu.emulator.scenario.expectations import UNMET, Expected, expectations, s
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.waiting_at_end import StillWaiting, WaitingAtEnd
 from kemu.protocol.frozen import frozen
+from kemu.protocol.notes.groups import ClientConnected
 
 
 @frozen
@@ -45,6 +47,25 @@ class Judgement:
     """The error of a broken run, with the traceback from the second line on; "" without an error."""
     waiting: tuple[StillWaiting, ...] = ()
     """Groups, members and partitions that still wait at the end, with time and reason."""
+    unchecked: tuple[RealClientsUnchecked, ...] = ()
+    """Checkers that could not judge the run's real clients."""
+
+
+class _RealClients:
+    """Notes whether real clients came, and which checkers could not judge the clients by the end of the run."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self.unchecked: list[RealClientsUnchecked] = []
+
+    def wants(self, kind: type) -> bool:
+        return kind in (ClientConnected, RealClientsUnchecked)
+
+    def see(self, seen: Seen) -> None:
+        if isinstance(seen.fact, RealClientsUnchecked):
+            self.unchecked.append(seen.fact)
+        else:
+            self.came = True
 
 
 class Judging(Watching):
@@ -74,14 +95,21 @@ class Judging(Watching):
         self.metrics = Metrics(self.panel)
         self._waiting = WaitingAtEnd(self.panel)
         self._expect = expectations(expect)
+        self._real_clients = _RealClients()
         self._stated = StatedByLogs() if source == "log" else None
         super().__init__(self.observers)
 
     @property
-    def observers(self) -> "tuple[Panel | Clock | Checker | Metrics | WaitingAtEnd | StatedByLogs, ...]":
+    def observers(self) -> tuple[Any, ...]:
         """The observers of facts, in the order in which they see a fact."""
         stated = () if self._stated is None else (self._stated,)
-        return (self.panel, self._clock, *self.checkers, self.metrics, self._waiting, *stated)
+        return (self.panel, self._clock, *self.checkers, self.metrics, self._waiting, self._real_clients, *stated)
+
+    def unchecked(self) -> list[RealClientsUnchecked]:
+        """The checkers that cannot judge the real clients that came, for a report at the end of the run."""
+        skipping = [each for each in self.checkers if each.skips_real_clients and each.unknown_of_real_clients]
+        facts = [RealClientsUnchecked(checker=each.name, unknown=each.unknown_of_real_clients) for each in skipping]
+        return facts if self._real_clients.came else []
 
     @property
     def recovered(self) -> bool:
@@ -150,6 +178,7 @@ class Judging(Watching):
             did_not_work=_did_not_work(violations, self.checkers),
             broke=broke,
             waiting=self._waiting.found(),
+            unchecked=tuple(self._real_clients.unchecked),
         )
 
 

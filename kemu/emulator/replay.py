@@ -18,7 +18,13 @@ from kemu.emulator.cluster.kinds import cluster_class
 from kemu.emulator.cluster.releases import BrokerRelease
 from kemu.emulator.engine.raised import LIVELOCK
 from kemu.emulator.engine.world import World
-from kemu.emulator.facts import BrokerHostAdded, BrokerReconfigured, MemberHostAdded, MemberReconfigured
+from kemu.emulator.facts import (
+    BrokerHostAdded,
+    BrokerReconfigured,
+    MemberHostAdded,
+    MemberReconfigured,
+    RealClientsUnchecked,
+)
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.members import upgraded_to
 from kemu.emulator.scenario.reading import scenario_from_dict
@@ -61,6 +67,8 @@ class Replayed:
     """The place at which an incomplete trace ends; "" for a complete trace."""
     state: dict[str, Any] | None = None
     """Fields of the requested actor at the requested time."""
+    unchecked: tuple[RealClientsUnchecked, ...] = ()
+    """Checkers that could not judge the real clients of the recorded run."""
 
 
 def scenario_of(header: Header) -> Scenario:
@@ -100,6 +108,7 @@ def replay(
         or the caller made the random choices.
     """
     torn = ""
+    unchecked: list[RealClientsUnchecked] = []
     with trace.interpreted():
         _same_code(trace, listeners, applications)
         player = _Player(trace.header, profile or trace.header.profile, actor, listeners, applications)
@@ -109,11 +118,13 @@ def replay(
                 break
             if isinstance(record, Footer) or (until_us is not None and _time_of(record) > until_us):
                 break
+            if isinstance(record, WorldFact) and isinstance(record.fact, RealClientsUnchecked):
+                unchecked.append(record.fact)
             player.take(record)
             if player.difference is not None:
                 break
     state = state_of(player.machines[actor]) if actor in player.machines and until_us is not None else None
-    return Replayed(player.steps, player.difference, torn, state)
+    return Replayed(player.steps, player.difference, torn, state, tuple(unchecked))
 
 
 def _same_code(

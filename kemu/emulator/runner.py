@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 from attrs import field
 
@@ -23,6 +23,9 @@ from kemu.emulator.chance import Choices, Seeded
 from kemu.emulator.checkers import checkers_for
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.cluster.kinds import cluster_class
+from kemu.emulator.control.controls import Controls
+from kemu.emulator.control.orders import Orders
+from kemu.emulator.control.state import LiveState
 from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.control import ControlSocket
 from kemu.emulator.engine.hosts import PageCache
@@ -33,7 +36,6 @@ from kemu.emulator.engine.world import MachineBroke, Observer, World
 from kemu.emulator.findings import Loss, Unmended, Violation
 from kemu.emulator.injection.core import CoreDecision, decided, standings
 from kemu.emulator.injection.injector import Injector
-from kemu.emulator.injection.orders import Orders
 from kemu.emulator.judging import Judging
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.plan.action import kind_of
@@ -56,6 +58,8 @@ from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 Readers: TypeAlias = Callable[[Judging], Sequence[Observer]]
 """Makes observers that read the panel and the metrics of a run."""
+StoryMaker: TypeAlias = Callable[[Callable[[str], None]], Observer]
+"""Makes an observer that calls its argument with each line of the story of a run."""
 LOOPS = ("trio", "bare")
 CALM_LATENCY_US = (500, 2_000)
 """Least and most latency of packets in us, if neither the scenario nor a draw sets a latency."""
@@ -124,6 +128,8 @@ class RunResult:
     """The healed core of ``[checks.away]``, with reasons if the core cannot recover; None if all hosts were healed."""
     waiting: tuple[StillWaiting, ...] = ()
     """Groups and partitions that still wait at the end, with time and reason."""
+    unchecked: tuple[facts.RealClientsUnchecked, ...] = ()
+    """Checkers that could not judge the run's real clients (``kemu serve``)."""
     labels: Mapping[str, str] = field(factory=dict)
     """Host of a member -> the member's label in the scenario."""
 
@@ -288,6 +294,8 @@ class Run:
         finally:
             if collecting:
                 gc.enable()
+        for unchecked in self.judging.unchecked():
+            world.report(unchecked)
         world.report(facts.RunEnded(reason=world.stopped or TIME_IS_OVER))
         return ""
 
@@ -370,6 +378,7 @@ def run(
     panel: Panel | None = None,
     recorder: Recorder | None = None,
     control: Path | None = None,
+    story: StoryMaker | None = None,
     readers: Readers | None = None,
 ) -> RunResult:
     """Run a scenario once.
@@ -389,7 +398,8 @@ def run(
         checkers: checkers in place of all checkers that apply.
         panel: a panel that observers read, too; the panel sees each fact before the observers. None for a new panel.
         recorder: gets all records of the trace.
-        control: path of the control socket of a live run (``emulator.injection.orders``).
+        control: path of the control socket of a live run (``emulator.control``).
+        story: makes the observer that tells the lines of the story for the events of control.
         readers: makes further observers, which see each fact after the run's panel, checkers and metrics.
 
     Raises:
@@ -420,7 +430,7 @@ def run(
             if loop == "bare":
                 broke = one.run_with(run_plain)
             elif control is not None:
-                broke = _run_with_orders(one, control, live)
+                broke = _run_with_orders(one, control, story, live)
             else:
                 broke = one.run_with(lambda world, until_us: run_trio(world, until_us, live=live))
         except KeyboardInterrupt:
@@ -432,18 +442,40 @@ def run(
         return result_of(one, seed, profile, loop, broke, began_s)
 
 
-def _run_with_orders(one: Run, path: Path, live: bool) -> str:
-    """Run with a control socket for orders."""
-    orders = Orders(one.scenario, one.injector)
-    one.watch_also(orders)
-    try:
-        door = ControlSocket(path, orders.take)
-    except OSError as error:
-        raise OSError(error.errno or 0, f"cannot listen: {error.strerror or error}", str(path)) from error
+def _run_with_orders(one: Run, path: Path, story: StoryMaker | None, live: bool) -> str:
+    """Run with a control socket."""
+    door = control_socket(path, controls_of(one, story))
     try:
         return one.run_with(lambda world, until_us: run_trio(world, until_us, live=live, beside=door.serve))
     finally:
         door.close()
+
+
+def controls_of(one: Run, story: StoryMaker | None, more: Callable[[], Mapping[str, Any]] = dict) -> Controls:
+    """Return the verbs of control for a run that has not begun (``emulator.control.controls``).
+
+    Args:
+        story: makes the observer that tells the lines of the story.
+        more: adds further keys to the whole state.
+    """
+    orders = Orders(one.scenario, one.injector)
+    state = LiveState(one.scenario, one.world, one.judging.panel, one.cluster)
+    controls = Controls(orders, state, more)
+    for each in (orders, state, *(() if story is None else (story(controls.tell_story),)), controls):
+        one.watch_also(each)
+    return controls
+
+
+def control_socket(path: Path, controls: Controls) -> ControlSocket:
+    """Return a listening control socket.
+
+    Raises:
+        OSError: no socket can be created. The error names the path.
+    """
+    try:
+        return ControlSocket(path, controls.take)
+    except OSError as error:
+        raise OSError(error.errno or 0, f"cannot listen: {error.strerror or error}", str(path)) from error
 
 
 def result_of(one: Run, seed: int, profile: str, loop: str, broke: str, began_s: float) -> RunResult:
@@ -478,5 +510,6 @@ def result_of(one: Run, seed: int, profile: str, loop: str, broke: str, began_s:
         did_not_work=judgement.did_not_work,
         core=one.core,
         waiting=judgement.waiting,
+        unchecked=judgement.unchecked,
         labels=one.scenario.labels(),
     )

@@ -33,6 +33,32 @@ ALIASES: Mapping[str, str] = MappingProxyType(
 )
 """Names of the limits in KIP-435's text -> their names in its table of settings."""
 
+BROKER_KEYS: Mapping[str, str] = MappingProxyType(
+    {
+        MIN_INSYNC_REPLICAS: MIN_INSYNC_REPLICAS,
+        UNCLEAN_ELECTION_ENABLE: UNCLEAN_ELECTION_ENABLE,
+        RETENTION_MS: LOG_RETENTION_MS,
+        RETENTION_BYTES: LOG_RETENTION_BYTES,
+        SEGMENT_MS: LOG_ROLL_MS,
+        SEGMENT_BYTES: LOG_SEGMENT_BYTES,
+        "max.message.bytes": "message.max.bytes",
+    }
+)
+"""A topic's setting -> the broker's setting that is the topic's default. Source: ``LogConfig`` (3.4)."""
+WITHOUT_EFFECT = frozenset(
+    {
+        "cleanup.policy",
+        *("compression.type", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level"),
+        *("delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms", "index.interval.bytes"),
+        *("local.retention.bytes", "local.retention.ms", "max.compaction.lag.ms", "max.message.bytes"),
+        *("message.downconversion.enable", "message.format.version", "message.timestamp.after.max.ms"),
+        *("message.timestamp.before.max.ms", "message.timestamp.difference.max.ms", "message.timestamp.type"),
+        *("min.cleanable.dirty.ratio", "min.compaction.lag.ms", "preallocate", "remote.log.copy.disable"),
+        *("remote.log.delete.on.disable", "remote.storage.enable", "segment.index.bytes", "segment.jitter.ms"),
+    }
+)
+"""Settings of topics that Kafka 3.9 has (``TopicConfig``) and kemu does not emulate. A topic keeps their values."""
+
 _MOST = {"int": (1 << 31) - 1, "long": (1 << 63) - 1}
 
 

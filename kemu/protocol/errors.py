@@ -62,6 +62,7 @@ class ErrorCode(IntEnum):
     NOT_CONTROLLER = 41
     INVALID_CONFIG = 40
     INVALID_REQUEST = 42
+    POLICY_VIOLATION = 44
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     DUPLICATE_SEQUENCE_NUMBER = 46
     INVALID_PRODUCER_EPOCH = 47
@@ -145,6 +146,7 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.NOT_CONTROLLER: Meaning(_RETRY, _NO_EFFECT, "another broker is the controller"),
     _E.INVALID_CONFIG: Meaning(_GIVE_UP, _NO_EFFECT, "a setting is unknown or its value is not allowed"),
     _E.INVALID_REQUEST: Meaning(_GIVE_UP, _NO_EFFECT, "the request is invalid"),
+    _E.POLICY_VIOLATION: Meaning(_GIVE_UP, _NO_EFFECT, "the request breaks a policy of the cluster"),
     _E.OUT_OF_ORDER_SEQUENCE_NUMBER: Meaning(_GIVE_UP, _NO_EFFECT, "a batch is missing before this one"),
     _E.DUPLICATE_SEQUENCE_NUMBER: Meaning(_GIVE_UP, _UNKNOWN_EFFECT, "the batch was appended before"),
     _E.INVALID_PRODUCER_EPOCH: Meaning(_GIVE_UP, _NO_EFFECT, "the producer wrote with a newer epoch already"),

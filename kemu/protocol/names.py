@@ -141,6 +141,11 @@ def part_on(actor: ActorName, part: str) -> ActorName:
     return f"{actor}{SEPARATOR}{part}" if part else actor
 
 
+def part_of(actor: ActorName) -> str:
+    """The name of a part inside its actor; "" for an actor without a part."""
+    return actor.partition(SEPARATOR)[2]
+
+
 def means(named: str, actor: ActorName) -> bool:
     """Whether ``named`` covers this actor: the actor itself, its host, its parts, or "" for any actor."""
     return not named or actor == named or actor.startswith(named + SEPARATOR)

@@ -23,7 +23,7 @@ ALLOWS_CODE = "kemu.allows_code"
 
 
 LATER_S = 0.001
-"""Time after which an interrupt that a destructor has lost is repeated."""
+"""Time after which an interrupt that a destructor has lost is repeated, or is delayed again."""
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 _last_signal = signal.SIGINT
 
@@ -52,22 +52,30 @@ def signals_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for each in handled:
         signal.signal(each, handle)
-    reported, repeats = sys.unraisablehook, list[threading.Timer]()
+    reported, ended = sys.unraisablehook, threading.Event()
 
     def report(lost: Any) -> None:
         if issubclass(lost.exc_type, KeyboardInterrupt):
-            repeats.append(threading.Timer(LATER_S, _thread.interrupt_main))
-            repeats[-1].start()
+            threading.Thread(target=repeat, daemon=True).start()
         else:
             reported(lost)
+
+    def repeat() -> None:
+        """Interrupt the main thread outside of ``report``, in which Python would lose the interrupt again."""
+        while not ended.wait(LATER_S):
+            frame = sys._current_frames().get(threading.main_thread().ident or 0)
+            while frame is not None and frame.f_code is not report.__code__:
+                frame = frame.f_back
+            if frame is None:
+                _thread.interrupt_main()
+                return
 
     sys.unraisablehook = report
     try:
         yield
     finally:
         sys.unraisablehook = reported
-        for each in repeats:
-            each.cancel()
+        ended.set()
         for each in handled:
             signal.signal(each, signal.SIG_DFL)
         if blocks:

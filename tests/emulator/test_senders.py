@@ -72,8 +72,8 @@ SENT_BY: dict[type, str] = {
 """Request -> who sends it; an action of a plan by its kind. A new one needs a row, and what it names in ``PLAN``."""
 FROM_OUTSIDE = {
     data.InitProducerId: "a producer of a real client",
-    control.DescribeConfigs: "kafka_wire reads it from real clients",
-    control.DescribeCluster: "kafka_wire reads it from real clients",
+    control.DescribeConfigs: "an admin of a real client",
+    control.DescribeCluster: "an admin of a real client",
 }
 """Request that no emulated actor sends -> who sends it."""
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 
 import click
@@ -63,8 +64,21 @@ def test_bad_input_passes_and_another_error_waits_until_the_finished_results_are
         interrupt.exit(1, 3, "runs")
 
 
-def test_an_interrupt_in_a_destructor_is_not_lost(capsys: pytest.CaptureFixture[str]):
-    """Python prints and forgets the KeyboardInterrupt of a destructor."""
+@pytest.mark.parametrize("start_s", [0.0, 0.05])
+def test_an_interrupt_in_a_destructor_is_not_lost(
+    start_s: float, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """Python prints and forgets the KeyboardInterrupt of a destructor.
+
+    On a busy computer, the main thread goes on long after it has started another thread.
+    """
+    start = threading.Thread.start
+
+    def slow_start(self: threading.Thread) -> None:
+        start(self)
+        time.sleep(start_s)
+
+    monkeypatch.setattr(threading.Thread, "start", slow_start)
 
     class Interrupted:
         def __del__(self) -> None:

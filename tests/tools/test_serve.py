@@ -1,5 +1,6 @@
 """``kemu serve``: sockets, limits, signals and refusals, without a Kafka client."""
 
+import json
 import re
 import signal
 import socket
@@ -12,9 +13,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from click.testing import CliRunner
 
 from kemu.emulator.engine.gateway import LONGEST_FRAME
-from kemu.emulator.serving.translation import OFFERED
+from kemu.emulator.serving.translation import OFFERED_WITHOUT_CONTROLLER
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.kafka_wire.batches import make_batch, records_of
 from kemu.protocol.kafka_wire.frames import WireReply, WireRequest, read_reply, write_request
@@ -22,7 +24,11 @@ from kemu.protocol.messages.data import Fetch, FetchPartition, Metadata, Produce
 from kemu.protocol.messages.group import FindCoordinator, Heartbeat, JoinGroup, JoinProtocol
 from kemu.protocol.messages.negotiation import ApiVersions
 from kemu.protocol.wire.schema import SPECS
+from kemu.tools.commands.replay import replay
+from kemu.tools.commands.report import report
+from kemu.tools.commands.serve import serve
 from kemu.tools.testkit.served import ServedCluster, serving
+from tests.tools.report.reading import read_page
 
 SCENARIO = """
 [brokers]
@@ -94,12 +100,12 @@ def connect() -> Iterator[Connect]:
 def test_the_broker_offers_only_what_its_machines_answer(cluster: ServedCluster, connect: Connect) -> None:
     reply = connect(cluster.bootstrap_servers).ask(ApiVersions(), 3)
     offered = {row.api_key: (row.min_version, row.max_version) for row in reply.message.api_keys}
-    assert offered.keys() == OFFERED
+    assert offered.keys() == OFFERED_WITHOUT_CONTROLLER
     assert offered[1] == (4, 12)
     assert offered[22] == (0, 4)
 
 
-def test_an_unspoken_version_of_api_versions_gets_the_versions_with_error_35(
+def test_an_unspoken_version_of_api_versions_gets_the_spoken_versions_with_error_35(
     cluster: ServedCluster, connect: Connect
 ) -> None:
     """KIP-511: the client asks again with a version of the answer."""
@@ -109,7 +115,7 @@ def test_an_unspoken_version_of_api_versions_gets_the_versions_with_error_35(
     reply = read_reply(client.frame(), 18, 0)
     assert reply.correlation_id == 7
     assert reply.message.error is ErrorCode.UNSUPPORTED_VERSION
-    assert {row.api_key for row in reply.message.api_keys} >= {0, 1, 18}
+    assert [(row.api_key, row.max_version) for row in reply.message.api_keys] == [(18, 3)]
     assert client.ask(ApiVersions(), 3).message.error is ErrorCode.NONE
 
 
@@ -189,8 +195,16 @@ def test_a_signal_completes_the_trace_and_the_run_replays(tmp_path: Path, connec
     assert cluster.exit_code == 130
     assert cluster.verdict == "holds"
     assert cluster.trace.exists()
-    again = subprocess.run([sys.executable, "-m", "kemu", "replay", str(cluster.trace)], capture_output=True, text=True)
+    again = CliRunner().invoke(replay, [str(cluster.trace)])
     assert "no difference" in again.stdout
+    unchecked = "not checked of real clients: its timeouts (requests)"
+    assert unchecked in cluster.output and unchecked in again.stdout.splitlines()
+    for command in (replay, report):
+        said = json.loads(CliRunner().invoke(command, [str(cluster.trace), "--format", "json"]).stdout)
+        assert {"checker": "requests", "unknown": "its timeouts"} in said["unchecked"]
+    page = tmp_path / "page.html"
+    assert CliRunner().invoke(report, [str(cluster.trace), "--out", str(page)]).exit_code == 0
+    assert read_page(page.read_text(encoding="utf-8")).texts["unchecked"][-1] == "its timeouts (requests)"
 
 
 @pytest.mark.parametrize(
@@ -205,10 +219,6 @@ def test_a_signal_completes_the_trace_and_the_run_replays(tmp_path: Path, connec
     ],
 )
 def test_a_wrong_option_is_one_line_and_exit_code_2(tmp_path: Path, options: list[str], text: str) -> None:
-    from click.testing import CliRunner  # not kemu's own process: six imports of kemu cost seconds
-
-    from kemu.tools.commands.serve import serve
-
     file = tmp_path / "s.toml"
     file.write_text(SCENARIO, encoding="utf-8")
     result = CliRunner().invoke(serve, [str(file), *options])

@@ -14,6 +14,7 @@ import pytest
 from kemu.emulator.replay import replay
 from kemu.emulator.trace.traces import read_trace
 from kemu.tools.testkit.served import ServedCluster, serving
+from tests.tools.served_scenarios import served_scenario
 
 RECORDS = 100
 WITHIN_S = 60.0
@@ -21,27 +22,8 @@ WITHIN_S = 60.0
 SESSION_MS, HEARTBEAT_MS = 6_000, 500
 TOPIC, GROUP = "orders", "payments"
 
-PLAIN = """
-duration = "10m"
-[brokers]
-count = 3
-[topics.orders]
-partitions = 4
-rate = 0
-"""
-REPLICATED = """
-duration = "10m"
-[brokers]
-count = 3
-[brokers.replication]
-factor = 3
-[topics.orders]
-partitions = 4
-rate = 0
-[groups.payments]
-topics = ["orders"]
-members = 0
-"""
+PLAIN = served_scenario(partitions=4)
+REPLICATED = served_scenario(partitions=4, group=GROUP, replicated=True)
 
 
 class Consumer(Protocol):
@@ -210,10 +192,19 @@ class _Aiokafka:
         import asyncio
 
         from aiokafka import AIOKafkaProducer
+        from aiokafka.errors import KafkaConnectionError
 
         async def send() -> None:
-            producer = AIOKafkaProducer(bootstrap_servers=servers)  # a record fails after request.timeout.ms
-            await producer.start()
+            late_s = time.monotonic() + WITHIN_S
+            while True:  # start() asks each server once; lossy links may reset each of these connections
+                producer = AIOKafkaProducer(bootstrap_servers=servers)  # a record fails after request.timeout.ms
+                try:
+                    await producer.start()
+                    break
+                except KafkaConnectionError:
+                    await producer.stop()
+                    if time.monotonic() > late_s:
+                        raise
             for each in [await producer.send(TOPIC, value, key=value) for value in values]:
                 await each
             await producer.stop()

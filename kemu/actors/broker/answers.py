@@ -1,7 +1,8 @@
 """A broker's answers about the cluster and the partitions that it leads (a part of every broker).
 
-The requests are Metadata, FindCoordinator and ListOffsets. Leaders are known from the controller's ``UpdateMetadata``
-or, without replication, from a ``ClusterView``. A topic's metadata is built once per view of the cluster.
+The requests are Metadata, FindCoordinator, ListOffsets and DescribeCluster. Leaders are known from the controller's
+``UpdateMetadata`` or, without replication, from a ``ClusterView``. A topic's metadata is built once per view of the
+cluster.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from kemu.actors.broker.metadata_cache import cached, topics_after
 from kemu.actors.injection import Injections
 from kemu.actors.machine import Machine, Received
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.control import UpdateMetadata
+from kemu.protocol.messages.control import DescribeClusterReply, DescribedBroker, UpdateMetadata
 from kemu.protocol.messages.data import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -112,6 +113,18 @@ class ClusterAnswers:
         if reply == self._last_metadata:
             reply = self._last_metadata
         self._last_metadata = reply
+        self._machine.reply(event, reply)
+
+    def describe_cluster(self, event: Received) -> None:
+        """Answer DescribeCluster. Source: ``KafkaApis.handleDescribeCluster`` (3.4)."""
+        error = self._injections.take("DescribeCluster", event.peer)
+        if error is not None:
+            self._machine.reply(event, DescribeClusterReply(error_code=error))
+            return
+        brokers = tuple(
+            DescribedBroker(broker_id=each.node_id, host=each.host, rack=each.rack) for each in self.brokers
+        )
+        reply = DescribeClusterReply(error_code=ErrorCode.NONE, controller_id=self.controller_id, brokers=brokers)
         self._machine.reply(event, reply)
 
     def init_producer_id(self, event: Received) -> None:

@@ -1,6 +1,7 @@
 """A broker without replication: commands contain the partitions to lead and the state of the cluster.
 
-The broker answers Metadata, FindCoordinator, Produce, Fetch, ListOffsets and OffsetForLeaderEpoch. A record is
+The broker answers Metadata, FindCoordinator, Produce, Fetch, ListOffsets, OffsetForLeaderEpoch and the descriptions of
+cluster and settings. A record is
 acknowledged, visible to fetches and noted (``RecordsAppended``) only when its append is durable. With one replica, acks
 1 and acks -1 are therefore equal. Another actor of the same host, ``b<n>/coordinator``, stores the offsets of groups.
 
@@ -11,6 +12,7 @@ is built once per view of the cluster.
 from collections.abc import Callable, Iterable
 
 from kemu.actors.broker.answers import ClusterAnswers
+from kemu.actors.broker.config_answers import ConfigAnswers
 from kemu.actors.broker.consumer_fetches import ConsumerFetches
 from kemu.actors.broker.delayed_fetches import invalidate
 from kemu.actors.broker.fetch_sessions import FetchSessions
@@ -39,7 +41,14 @@ from kemu.protocol.commands import AnswerNext, ClusterView, ConfigureTopic, Host
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.control import EpochEnd, EpochQuestion, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
+from kemu.protocol.messages.control import (
+    DescribeCluster,
+    DescribeConfigs,
+    EpochEnd,
+    EpochQuestion,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochReply,
+)
 from kemu.protocol.messages.data import (
     BrokerMetadata,
     Fetch,
@@ -99,6 +108,15 @@ class Broker(Machine):
         self._settings: dict[str, dict[str, str]] = {}
         """Topic -> its own settings."""
         self._retention = Retention(self, config, self._settings, draws)
+        configs = ConfigAnswers(
+            self,
+            self.injections,
+            node_id,
+            start=(config,),
+            settings=self._settings,
+            own={},
+            knows=lambda topic: topic in self._answers.topics,
+        )
         self._on_disk: dict[str, tuple[Record, ...]] = {}
         """Logs loaded at the start, until their partition is hosted again."""
         self._asked: dict[type, Callable[[Received], None]] = {
@@ -110,6 +128,8 @@ class Broker(Machine):
             OffsetForLeaderEpoch: self._epoch_ends,
             ApiVersions: self._answers.api_versions,
             InitProducerId: self._answers.init_producer_id,
+            DescribeCluster: self._answers.describe_cluster,
+            DescribeConfigs: configs.asked,
         }
 
     def handle(self, event: Event) -> None:

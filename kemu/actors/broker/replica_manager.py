@@ -100,11 +100,13 @@ class ReplicaManager:
         self.rules = rules
         self.lag_us = replication.replica_lag_time_max_ms * US_PER_MS
         self._config = config
-        self._settings: dict[str, dict[str, str]] = {}
+        self.settings: dict[str, dict[str, str]] = {}
         """The known settings in the store: settings of all brokers (under "") and of topics."""
-        self.retention = Retention(machine, config, self._settings, draws)
-        self.leader_quota = ReplicationQuota(node_id, LEADER_THROTTLED_REPLICAS, self._settings)
-        self.follower_quota = ReplicationQuota(node_id, FOLLOWER_THROTTLED_REPLICAS, self._settings)
+        self.own_settings: dict[str, str] = {}
+        """The known settings of this broker alone."""
+        self.retention = Retention(machine, config, self.settings, draws)
+        self.leader_quota = ReplicationQuota(node_id, LEADER_THROTTLED_REPLICAS, self.settings)
+        self.follower_quota = ReplicationQuota(node_id, FOLLOWER_THROTTLED_REPLICAS, self.settings)
         self._flush_messages = config.log_flush_interval_messages
         self._flush_ms = self._flush_interval_ms({})
         self.is_shutting_down = False
@@ -168,7 +170,7 @@ class ReplicaManager:
 
     def configure(self, topic: str, settings: dict[str, str]) -> None:
         """Set the settings of a topic, or ("") of all brokers; the next use of a setting reads the new value."""
-        self._settings[topic] = settings
+        self.settings[topic] = settings
         self.retention.configured()
         if topic == ALL_BROKERS:
             self._flush_messages = int(
@@ -191,12 +193,12 @@ class ReplicaManager:
 
     def _min_in_sync(self, topic: str) -> int:
         """The topic's own setting; without it, the setting of all brokers, or the start configuration's value."""
-        own, known = self._settings.get(topic), self._topics.get(topic)
+        own, known = self.settings.get(topic), self._topics.get(topic)
         if own is not None and MIN_INSYNC_REPLICAS in own:
             return int(own[MIN_INSYNC_REPLICAS])
         if own is None and known is not None and known.min_in_sync is not None:
             return known.min_in_sync
-        return int(self._settings.get(ALL_BROKERS, {}).get(MIN_INSYNC_REPLICAS, self.replication.min_insync_replicas))
+        return int(self.settings.get(ALL_BROKERS, {}).get(MIN_INSYNC_REPLICAS, self.replication.min_insync_replicas))
 
     def _flush_interval_ms(self, settings: Mapping[str, str]) -> int:
         """The time that a log may be unflushed before the scheduler flushes it."""
@@ -207,6 +209,8 @@ class ReplicaManager:
 
     def configure_own(self, settings: dict[str, str]) -> None:
         """Set the settings of this broker alone."""
+        self.own_settings.clear()
+        self.own_settings.update(settings)
         self.leader_quota.configure(settings.get(LEADER_THROTTLED_RATE))
         self.follower_quota.configure(settings.get(FOLLOWER_THROTTLED_RATE))
 

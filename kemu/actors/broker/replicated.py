@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from kemu.actors.broker.alter_isr import AlterIsrs
 from kemu.actors.broker.answers import ClusterAnswers
 from kemu.actors.broker.broker_shutdown import BrokerShutdown
+from kemu.actors.broker.config_answers import ConfigAnswers
 from kemu.actors.broker.consumer_fetches import ConsumerFetches
 from kemu.actors.broker.control_requests import ControlRequests
 from kemu.actors.broker.fetch_sessions import FetchSessions
@@ -61,6 +62,8 @@ from kemu.protocol.config import BrokerConfig, ControllerConfig, ReplicaConfig
 from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
+    DescribeCluster,
+    DescribeConfigs,
     EpochEnd,
     EpochQuestion,
     LeaderAndIsr,
@@ -98,8 +101,7 @@ class ReplicatedBroker(Machine):
         draws: the random variation of durations.
         rules: the decisions that past bugs change.
         store: the metadata store's actor.
-        session_timeout_ms: the timeout of the session in the store, which this process's controller part opens.
-        max_in_flight: the limit of transactions in flight to the store.
+        control: the configuration of this process's controller part, which opens the session in the store.
         log_dirs: the number of log directories.
         versions: the message versions that the broker offers to clients.
         makes_offsets_topic: whether the cluster is new, so that the first FindCoordinator creates the offsets topic.
@@ -120,8 +122,7 @@ class ReplicatedBroker(Machine):
         draws: Draws = CALM,
         rules: ReplicaRules = TODAY,
         store: ActorName = STORE,
-        session_timeout_ms: int = CONTROL.zookeeper_session_timeout_ms,
-        max_in_flight: int = CONTROL.zookeeper_max_in_flight_requests,
+        control: ControllerConfig = CONTROL,
         log_dirs: int = 1,
         versions: SpokenVersions = LATEST,
         makes_offsets_topic: bool = False,
@@ -142,6 +143,7 @@ class ReplicatedBroker(Machine):
         )
         self.injections = Injections(self)
         self.answers = ClusterAnswers(self, self.injections, versions, node_id, life)
+        self._configs = self._config_answers(config, replication, control)
         self._connections = connections = Connections(self, self._receive)
         calls = ProduceCalls(self, connections)
         sessions = FetchSessions(self, config.max_incremental_fetch_session_cache_slots, life)
@@ -165,9 +167,10 @@ class ReplicatedBroker(Machine):
         )
         self._offsets = OffsetsHost(self, manager, self._led)
         self.fetchers = ReplicaFetchers(self, client, manager, draws)
-        control = ControlRequests(self, manager, self.fetchers, self._led, watermarks, self._offsets, self.answers)
-        self._control = control
-        self._isr_writer = self._isr_writer_of(store, session_timeout_ms, max_in_flight, draws)
+        self._control = ControlRequests(
+            self, manager, self.fetchers, self._led, watermarks, self._offsets, self.answers
+        )
+        self._isr_writer = self._isr_writer_of(store, control, draws)
         self._isr_changes.writer = self._isr_writer
         self._shutdown = BrokerShutdown(self, client, manager, self._control, draws)
         self._timers: dict[str, Callable[[], None]] = {
@@ -175,17 +178,30 @@ class ReplicatedBroker(Machine):
             BrokerTimer.CHECKPOINT: manager.checkpoint_due,
             BrokerTimer.RETENTION: manager.delete_expired,
             BrokerTimer.FLUSH: manager.flush_due,
-            BrokerTimer.MAKING_LOGS: control.logs_made,
+            BrokerTimer.MAKING_LOGS: self._control.logs_made,
             BrokerTimer.LEAVING: self._shutdown.try_shutdown,
             BrokerTimer.CLOSING_LOGS: self._shutdown.logs_closed,
             DEADLINE[0]: client.deadline_passed,
             **self._isr_writer.timers,
         }
         if makes_offsets_topic:
-            self.answers.no_offsets_topic = OffsetsTopic(self, client, control, config, replication).create
+            self.answers.no_offsets_topic = OffsetsTopic(self, client, self._control, config, replication).create
         self._numbered_timers, self._received = self._timers_with_numbers(), self._requests()
 
-    def _isr_writer_of(self, store: ActorName, session_timeout_ms: int, max_in_flight: int, draws: Draws) -> IsrWriter:
+    def _config_answers(
+        self, config: BrokerConfig, replication: ReplicaConfig, control: ControllerConfig
+    ) -> ConfigAnswers:
+        return ConfigAnswers(
+            self,
+            self.injections,
+            self.node_id,
+            start=(config, replication, control),
+            settings=self.manager.settings,
+            own=self.manager.own_settings,
+            knows=lambda topic: topic in self.answers.topics,
+        )
+
+    def _isr_writer_of(self, store: ActorName, control: ControllerConfig, draws: Draws) -> IsrWriter:
         """The sender of ISR changes, chosen by the rules."""
         manager, changes = self.manager, self._isr_changes
         if manager.rules.isr_path is not IsrPath.STORE:
@@ -195,8 +211,8 @@ class ReplicatedBroker(Machine):
             manager,
             changes,
             store=store,
-            session_timeout_ms=session_timeout_ms,
-            max_in_flight=max_in_flight,
+            session_timeout_ms=control.zookeeper_session_timeout_ms,
+            max_in_flight=control.zookeeper_max_in_flight_requests,
             draws=draws,
         )
 
@@ -230,6 +246,8 @@ class ReplicatedBroker(Machine):
             DeleteRecords: self._deletions.asked,
             ApiVersions: self.answers.api_versions,
             InitProducerId: self.answers.init_producer_id,
+            DescribeCluster: self.answers.describe_cluster,
+            DescribeConfigs: self._configs.asked,
         }
 
     def handle(self, event: Event) -> None:

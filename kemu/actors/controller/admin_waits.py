@@ -103,6 +103,10 @@ class AdminWaits:
             assert held is not None
             self._answer(*held)
 
+    def knows(self, topic: str) -> bool:
+        """Whether the metadata of the controller's broker has a partition of the topic."""
+        return not topic_deleted(topic)(self._leaders)
+
     def clear(self) -> None:
         """Forget the metadata after the resignation: from now on another controller sends metadata."""
         self._leaders = {}

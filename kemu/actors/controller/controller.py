@@ -279,6 +279,10 @@ class Controller(Machine):
         """Run this job next, after the running task has ended and the sender of its request has the answer."""
         self._queue.appendleft(Task(job, about))
 
+    def has_told(self, topic: str) -> bool:
+        """Whether the metadata of this broker has the topic."""
+        return self.waits.knows(topic)
+
     # --- tasks -------------------------------------------------------------------------------------------------
 
     def _later(self, task: Task | None) -> None:

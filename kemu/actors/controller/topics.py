@@ -28,6 +28,7 @@ from kemu.actors.controller.transactions import (
 )
 from kemu.actors.machine import US_PER_MS, US_PER_S
 from kemu.protocol.draws import DrawName
+from kemu.protocol.dynamic_configs import WITHOUT_EFFECT, ConfigResource, bad_setting
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     PREFERRED_ELECTION,
@@ -67,6 +68,11 @@ REBALANCE = (ControllerTimer.REBALANCE,)
 
 FIRST_TO_SAY_DISABLED = 3
 """The first version of DeleteTopics with the error TOPIC_DELETION_DISABLED. Source: Kafka 2.8 ``KafkaApis``."""
+
+MOST_PARTITIONS = 10_000
+"""Largest number of partitions that a request creates. Source: ``ReplicationControlManager`` (3.9), the only controller
+of Kafka with a limit.
+"""
 
 Refusal = tuple[ErrorCode, str]
 
@@ -236,7 +242,7 @@ class TopicChanges:
 
     def create_topics(self, request: CreateTopics) -> Work[DelayedReply]:
         """Write the nodes of new topics, whose watches start the creation. The answer waits until partitions have
-        leaders.
+        leaders, unless the topics are only validated.
         """
         outcomes: dict[str, Refusal] = {}
         awaited: dict[Hashable, Callable[[Leaders], bool]] = {}
@@ -245,23 +251,25 @@ class TopicChanges:
             if counts[topic.name] > 1:
                 outcomes[topic.name] = ErrorCode.INVALID_REQUEST, f"{topic.name} is asked for more than once"
                 continue
-            error, why, partitions = yield from self._create_topic(topic, awaited)
+            error, why, partitions = yield from self._create_topic(topic, awaited, only_validated=request.validate_only)
             outcomes[topic.name] = error, why
-            if error is ErrorCode.NONE:
+            if error is ErrorCode.NONE and not request.validate_only:
                 awaited[topic.name] = all_led([(topic.name, number) for number in range(partitions)])
         return DelayedReply(awaited, request.timeout_ms, lambda late: CreateTopicsReply(topics=_rows(outcomes, late)))
 
-    def _create_topic(self, topic: NewTopic, made_before: Iterable[Hashable]) -> Work[tuple[ErrorCode, str, int]]:
-        """Write a topic's node; returns the error, or the number of its partitions.
+    def _create_topic(
+        self, topic: NewTopic, made_before: Iterable[Hashable], *, only_validated: bool
+    ) -> Work[tuple[ErrorCode, str, int]]:
+        """Write a topic's node, unless it is only validated; returns the error, or the number of its partitions.
 
         The node has an id in every release. In Kafka, the first controller of 2.8 adds an id to older nodes
         (``KafkaZkClient.setTopicIds``). Source: ``AdminZkClient.writeTopicPartitionAssignment`` (3.4).
         """
         error, why, assignments = self._planned(topic, made_before)
-        if error is not ErrorCode.NONE:
-            return error, why, 0
+        if error is not ErrorCode.NONE or only_validated:
+            return error, why, len(assignments)
         if topic.configs:
-            settings = {entry.name: entry.value for entry in topic.configs}
+            settings = {entry.name: entry.value for entry in topic.configs if entry.value is not None}
             yield from self._machine.configs.write(topic_config_path(topic.name), settings)
         self._ids += 1
         topic_id = self._machine.draws.identity(f"{topic.name}-{self._machine.context.epoch}-{self._ids}")
@@ -279,11 +287,16 @@ class TopicChanges:
         context, config = self._machine.context, self._machine.config
         if topic.name in context.topics:
             return ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name}", {}
+        bad = _bad_configs(topic)
+        if bad:
+            return ErrorCode.INVALID_CONFIG, bad, {}
         rows = topic.assignments
         if rows and (topic.num_partitions != -1 or topic.replication_factor != -1):
             return ErrorCode.INVALID_REQUEST, "give either counts or assignments", {}
+        count = len(rows) or (config.num_partitions if topic.num_partitions == -1 else topic.num_partitions)
+        if count > MOST_PARTITIONS:
+            return ErrorCode.POLICY_VIOLATION, f"{count} partitions; a topic has at most {MOST_PARTITIONS}", {}
         if not rows:
-            count = config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
             if count < 1:
                 return ErrorCode.INVALID_PARTITIONS, f"{count} partitions", {}
             factor = config.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
@@ -370,6 +383,9 @@ class TopicChanges:
     def delete_topics(self, request: DeleteTopics) -> Work[DelayedReply]:
         """Request the deletion of topics. The answer waits until the broker's metadata has no partition of the
         topics.
+
+        A topic without metadata is unknown while its replicas are still deleted. Source:
+        ``KafkaApis.handleDeleteTopicsRequest`` (3.4).
         """
         context = self._machine.context
         outcomes: dict[str, Refusal] = {}
@@ -379,7 +395,9 @@ class TopicChanges:
                 knows_why = self._machine.request_version >= FIRST_TO_SAY_DISABLED
                 error = ErrorCode.TOPIC_DELETION_DISABLED if knows_why else ErrorCode.INVALID_REQUEST
                 outcomes[topic] = error, "delete.topic.enable is false"
-            elif topic not in context.topics:
+            elif topic not in context.topics or (
+                context.is_queued_for_deletion(topic) and not self._machine.has_told(topic)
+            ):
                 outcomes[topic] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {topic}"
             else:
                 (made,) = yield from self._machine.store.write([create(delete_path(topic))])
@@ -430,6 +448,19 @@ class TopicChanges:
 def _metric_name(topic: str) -> str:
     """The topic's name in metrics; two topics with equal names in metrics collide. Source: ``Topic.hasCollision``."""
     return topic.replace(".", "_")
+
+
+def _bad_configs(topic: NewTopic) -> str:
+    """The reason why the settings of a new topic are refused; "" for valid settings.
+
+    Source: ``ZkAdminManager.createTopics`` (3.4) refuses null values; ``LogConfig.validate`` other values.
+    """
+    for entry in topic.configs:
+        if entry.value is None:
+            return f"{entry.name} has no value"
+        if entry.name not in WITHOUT_EFFECT and (bad := bad_setting(ConfigResource.TOPIC, entry.name, entry.value)):
+            return bad
+    return ""
 
 
 def _bad_assignments(rows: tuple[tuple[int, ...], ...], factor: int) -> str:

@@ -74,9 +74,3 @@ def checkers_for(scenario: "Scenario", profile: str = "", source: str = "run") -
     for checker in checkers:
         checker.skips_real_clients = bool(scenario.clients.hosts())
     return checkers
-
-
-def unknown_of_real_clients() -> dict[str, str]:
-    """Checker -> what it cannot know about real clients, for checkers that skip their facts."""
-    found = ((name, checker.unknown_of_real_clients) for name, checker in CHECKERS.items())
-    return {name: unknown for name, unknown in found if unknown}

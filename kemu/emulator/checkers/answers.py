@@ -258,7 +258,10 @@ class Answers(Checker):
     def _created(self, seen: Seen, question: Question, reply: CreateTopicsReply) -> Untrue:
         for row in reply.topics:
             found = self._partitions(row.name) > 0
-            if row.error_code is NONE and not found and self._is_as_asked(question, row.name):
+            if row.error_code is NONE and question.request.validate_only:
+                if found and self._knows(seen, question, row.name):
+                    yield row.name, "NONE for a topic to be validated, but the topic exists"
+            elif row.error_code is NONE and not found and self._is_as_asked(question, row.name):
                 yield row.name, "NONE, but there is no such topic"
             existed = row.error_code is ErrorCode.TOPIC_ALREADY_EXISTS
             if existed and not found and self._knows(seen, question, row.name):
@@ -279,7 +282,8 @@ class Answers(Checker):
             if row.error_code is NONE and found and row.name not in self._to_be_deleted:
                 yield row.name, "NONE, but the topic is not being deleted"
             is_unknown = row.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if is_unknown and found and self._knows(seen, question, row.name):
+            is_there = found and row.name not in self._to_be_deleted
+            if is_unknown and is_there and self._knows(seen, question, row.name):
                 yield row.name, f"{row.error_code.name}, but the topic exists"
 
     def _elected(self, seen: Seen, question: Question, reply: ElectLeadersReply) -> Untrue:

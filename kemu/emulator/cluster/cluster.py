@@ -439,6 +439,11 @@ class Cluster(ABC):
     def _went_down(self, host: Host) -> None:
         """Clean up after the end of a host's process."""
 
+    @property
+    def is_up(self) -> bool:
+        """Whether all brokers run, and partitions have leaders."""
+        return all(self.world.hosts[name].running for name in self.brokers)
+
     @abstractmethod
     def coordinator_of(self, group: str) -> str:
         """The host of the group's coordinator; "" without a coordinator."""

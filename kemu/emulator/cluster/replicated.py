@@ -190,8 +190,7 @@ class ReplicatedCluster(Cluster):
                     self.releases.of_broker(name), self.releases.protocol_of(name), bugs, self.scenario.mended
                 ),
                 store=STORE,
-                session_timeout_ms=control.zookeeper_session_timeout_ms,
-                max_in_flight=control.zookeeper_max_in_flight_requests,
+                control=control,
                 log_dirs=self.scenario.brokers.log_dirs_of(name),
                 versions=self.releases.of_broker(name).versions,
                 makes_offsets_topic=spec.new_cluster,
@@ -319,6 +318,11 @@ class ReplicatedCluster(Cluster):
         rate = self._rates.pop(topic, 0) if is_new else 0
         if rate:
             self.set_rate(topic, rate)
+
+    @property
+    def is_up(self) -> bool:
+        rows = self.assignments.items()
+        return super().is_up and all((topic, n) in self._leaders for topic, of in rows for n in range(len(of)))
 
     def coordinator_of(self, group: str) -> str:
         return self._leaders.get((OFFSETS_TOPIC, self._partition_of(group)), (NO_LEADER, ""))[1]

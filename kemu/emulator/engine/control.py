@@ -1,8 +1,8 @@
-"""The control socket of a live run: another process on the same machine sends one line per order and receives one line
-per answer.
+"""The control socket of a live run. Another process on the same machine sends one line per order.
 
-Only the user of the process may connect to the Unix socket. Each order is carried out between two turns (``Outside``).
-The argument ``take`` of ``ControlSocket`` interprets the lines.
+The answer is one line, or several lines until the next order. Only the user of the process may connect to the Unix
+socket. Each order is carried out between two turns (``Outside``). The argument ``take`` of ``ControlSocket`` interprets
+the lines. ``control_http`` serves the same orders over HTTP.
 """
 
 import os
@@ -21,12 +21,72 @@ LONGEST_LINE = 65_536
 """Longest allowed order, in bytes. A longer order closes its connection."""
 MOST_CONNECTIONS = 64
 """Largest number of open connections. A further connection is closed at once."""
+MOST_UNREAD = 2_000
+"""Largest number of lines that wait for a slow reader; further lines are lost."""
 OWNER_ONLY = 0o177
 """File mode bits that the socket does not get."""
-Answer: TypeAlias = Callable[[bytes], None]
-Take: TypeAlias = Callable[[bytes, Answer], None]
-"""Called with a line and a function that sends the answer. The callee calls the function exactly once, at once or
-later."""
+
+
+class OrderReply:
+    """The answer to one order: lines for the connection that sent the order."""
+
+    def __init__(self) -> None:
+        self._send, self.lines = trio.open_memory_channel[bytes](MOST_UNREAD)
+        self.is_stream = False
+        """Whether lines follow until the reader ends the answer."""
+        self._is_wanted = True
+        self.is_open = True
+        """Whether anybody still reads the answer."""
+
+    def put(self, line: bytes) -> bool:
+        """Send a line; return False if the line is lost, because the reader is too slow or has gone."""
+        try:
+            self._send.send_nowait(line)
+        except (trio.WouldBlock, trio.ClosedResourceError, trio.BrokenResourceError):
+            return False
+        return True
+
+    def stream(self) -> None:
+        """Say that lines follow until the reader ends the answer."""
+        self.is_stream = True
+        if not self._is_wanted:
+            self.end()
+
+    def next_order(self) -> None:
+        """End a stream, because the reader sent another order or nothing more."""
+        self._is_wanted = False
+        if self.is_stream:
+            self.end()
+
+    def end(self) -> None:
+        """End the answer."""
+        self.is_open = False
+        self._send.close()
+
+
+Take: TypeAlias = Callable[[bytes, OrderReply], object]
+"""Called with an order. The callee sends and ends the answer, at once or later."""
+
+
+class _Lines:
+    """The lines of a stream. A cancelled read loses nothing."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self._unread = b""
+
+    async def next(self) -> bytes | None:
+        """The next line; None at the end of the stream, or for a line that is too long."""
+        while b"\n" not in self._unread:
+            if len(self._unread) > LONGEST_LINE:
+                return None
+            data = await self._stream.receive_some()
+            if not data:
+                line, self._unread = self._unread, b""
+                return line or None
+            self._unread += data
+        line, self._unread = self._unread.split(b"\n", 1)
+        return line if len(line) <= LONGEST_LINE else None
 
 
 class ControlSocket:
@@ -60,36 +120,54 @@ class ControlSocket:
     async def _connected(self, outside: Outside, stream: trio.SocketStream) -> None:
         if self._connections == MOST_CONNECTIONS:
             return
-        unread = b""
         self._connections += 1
+        lines = _Lines(stream)
         try:
-            async for data in stream:
-                *lines, unread = (unread + data).split(b"\n")
-                for line in lines:
-                    await stream.send_all(await self._answer_to(line, outside) + b"\n")
-                if len(unread) > LONGEST_LINE:
-                    return
+            line = await lines.next()
+            while line is not None:
+                line = await self._answered(outside, stream, line, lines)
         except trio.BrokenResourceError:
             pass  # the client has closed its connection
         finally:
             self._connections -= 1
 
-    async def _answer_to(self, line: bytes, outside: Outside) -> bytes:
-        answered, answer = trio.Event(), b""
+    async def _answered(self, outside: Outside, stream: trio.SocketStream, order: bytes, lines: _Lines) -> bytes | None:
+        """OrderReply an order; return the next order, None at the end of the connection."""
+        answer, found = OrderReply(), list[bytes | None]()
 
-        def answer_with(said: bytes) -> None:
-            nonlocal answer
-            answer = said
-            answered.set()
+        async def read_on() -> None:
+            try:
+                found.append(await lines.next())
+            except trio.BrokenResourceError:
+                found.append(None)
+            answer.next_order()
 
-        outside.call(lambda: self._take(line, answer_with))
-        await answered.wait()
-        return answer
+        outside.call(partial(self._take, order, answer))
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(read_on)
+                sent = await _sent(stream, answer)
+                nursery.cancel_scope.cancel()
+        finally:
+            answer.end()
+        if not sent:
+            return None
+        return found[0] if found else await lines.next()
 
     def close(self) -> None:
         """Stop listening, and remove the socket."""
         self._socket.close()
         self.path.unlink(missing_ok=True)
+
+
+async def _sent(stream: trio.SocketStream, answer: OrderReply) -> bool:
+    """Send the lines of an answer; return False if the reader has gone."""
+    try:
+        async for line in answer.lines:
+            await stream.send_all(line + b"\n")
+    except trio.BrokenResourceError:
+        return False
+    return True
 
 
 def _remove_orphan(path: Path) -> None:

@@ -18,7 +18,7 @@ import signal
 import socket
 import struct
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -30,7 +30,14 @@ from kemu.emulator.engine.loop import Outside
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import BrokerHostAdded, Handler, HostDown, HostStarted, Seen, kind_of, received
 from kemu.emulator.serving.payloads import Payloads
-from kemu.emulator.serving.translation import BY_BROKER, BY_COORDINATOR, OFFERED, RealRequest, frame_of
+from kemu.emulator.serving.translation import (
+    BY_BROKER,
+    BY_CONTROLLER,
+    BY_COORDINATOR,
+    RealRequest,
+    frame_of,
+    ineffective,
+)
 from kemu.protocol.commands import AskOn, CloseConnection, NameClient, OpenConnection
 from kemu.protocol.frozen import frozen
 from kemu.protocol.kafka_wire.frames import (
@@ -40,6 +47,7 @@ from kemu.protocol.kafka_wire.frames import (
     read_back,
     read_request,
 )
+from kemu.protocol.messages.control import CreateTopics
 from kemu.protocol.messages.data import Fetch, Produce
 from kemu.protocol.messages.group import JoinGroup
 from kemu.protocol.names import TopicPartition, client_of, is_real_client, part_on
@@ -62,7 +70,8 @@ _DEAD = (Condition.CRASHED.value, Condition.CLOSED.value)
 _GUESTS = ""
 
 _REPLIES: Mapping[type, type] = {
-    SPECS[cls].cls: MESSAGES[SPECS[cls].api_key, Kind.REPLY].cls for cls in (*BY_BROKER, *BY_COORDINATOR)
+    SPECS[cls].cls: MESSAGES[SPECS[cls].api_key, Kind.REPLY].cls
+    for cls in (*BY_BROKER, *BY_COORDINATOR, *BY_CONTROLLER)
 }
 Say: TypeAlias = Callable[[str], object]
 """Called with a line for the user: a refused frame, a limit."""
@@ -124,6 +133,7 @@ class Gateway:
         brokers: hosts of the initial brokers.
         clients: hosts of named clients.
         guests: hosts for other clients.
+        offered: keys of the APIs that the cluster offers (``serving.translation``).
         address: the local address.
         base: the first port; 0 lets the system choose free ports.
         say: gets lines for the user.
@@ -140,6 +150,7 @@ class Gateway:
         brokers: Sequence[str],
         clients: Sequence[str],
         guests: Sequence[str],
+        offered: Container[int],
         address: str = "127.0.0.1",
         base: int = 0,
         payloads: Payloads,
@@ -147,6 +158,7 @@ class Gateway:
     ) -> None:
         self._world = world
         self._start = start
+        self._offered = offered
         self.address = address
         self._payloads = payloads
         self._say = say
@@ -189,6 +201,10 @@ class Gateway:
         """Take one fact."""
         for handler in self.handlers_of(kind_of(seen.fact)):
             handler(seen, seen.fact)
+
+    def ports(self) -> dict[str, dict[str, int]]:
+        """Client ("guests" for clients without a name) -> broker -> port."""
+        return {client_of(each.client) if each.client else "guests": dict(each.ports) for each in self.doors}
 
     # --- listening -------------------------------------------------------------------------------------------------
 
@@ -325,7 +341,7 @@ class Gateway:
         request: WireRequest | UnsupportedWireVersion
         try:
             request = read_back(read_request(frame))
-            if request.api_key not in OFFERED:
+            if request.api_key not in self._offered:
                 raise WireError(f"API {request.api_key} is not offered")
         except UnsupportedWireVersion as error:
             if error.api_key != 18:
@@ -405,6 +421,9 @@ class Gateway:
             connection.fetch_bytes.update(((row.topic, row.partition), row.max_bytes) for row in message.partitions)
             for at in message.forgotten:
                 connection.fetch_bytes.pop(at, None)
+        elif isinstance(message, CreateTopics):
+            for line in ineffective(message):
+                self._say(line)
         elif isinstance(message, JoinGroup):
             name = part_on(client, connection.name)
             self._world.tell(asked.to, NameClient(client=name, client_id=connection.client_id))
@@ -421,7 +440,7 @@ class Gateway:
         asked = connection.unanswered.popleft()
         try:
             address = partial(self._address_for, connection.door)
-            frame = frame_of(asked, fact.message, address, self._payloads, connection.fetch_bytes)
+            frame = frame_of(asked, fact.message, address, self._payloads, connection.fetch_bytes, self._offered)
         except WireError as error:
             self._refuse(connection, f"no answer to {type(asked.message).__name__}: {error}")
             frame = None

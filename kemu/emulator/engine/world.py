@@ -332,6 +332,10 @@ class World:
         self._wire_is_watched = facts.watches_the_wire(self._observers)
         self._watching, self._watching_sent, self._watching_received = {}, {}, {}
 
+    def watch_anew(self) -> None:
+        """Ask the observers again for the kinds of facts that they want."""
+        self.watch(self._observers)
+
     def _watchers_of(self, kind: type) -> tuple[facts.Handler, ...]:
         found = self._watching[kind] = facts.handlers_of(self._observers, kind)
         return found

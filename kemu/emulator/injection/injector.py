@@ -15,7 +15,7 @@ from kemu.emulator.facts import Seen
 from kemu.emulator.injection.ongoing import EntryStage, Ongoing
 from kemu.emulator.injection.scope import links_hit
 from kemu.emulator.plan.action import Action, kind_of
-from kemu.emulator.plan.entries import At, Noted, Plan, Receives, Sends, When
+from kemu.emulator.plan.entries import At, Noted, Plan, Receives, Sends, Trigger, When
 from kemu.emulator.plan.stage import Operators, Outcome
 from kemu.emulator.scenario.away import CRASHED, CUT_OFF
 from kemu.protocol.draws import DrawName
@@ -29,10 +29,10 @@ EXACT = DrawSet(CALM_SET)
 class _Watch:
     """A trigger that has not fired, and the number of missing occurrences."""
 
-    def __init__(self, index: int, entry: When) -> None:
-        self.index = index
-        self.entry = entry
-        self.left = max(1, entry.trigger.nth)
+    def __init__(self, trigger: Trigger, fire: Callable[[], object]) -> None:
+        self.trigger = trigger
+        self.fire = fire
+        self.left = max(1, trigger.nth)
 
 
 class Injector:
@@ -55,16 +55,26 @@ class Injector:
         for index, entry in enumerate(self.plan):
             if isinstance(entry, At):
                 self.world.at(entry.at_us + self._later_us(index), self._doing(index, entry.action))
-            elif isinstance(entry.trigger, Sends):
-                self._on_send.append(_Watch(index, entry))
-            elif isinstance(entry.trigger, Receives):
-                self._on_arrival.append(_Watch(index, entry))
             else:
-                self._on_note.append(_Watch(index, entry))
-        if self._on_send:
-            self.world.watch_sends = self._sent
-        if self._on_arrival:
-            self.world.network.watch_arrivals = self._arrived
+                self.watch(entry.trigger, self._firing(index, entry))
+
+    def watch(self, trigger: Trigger, fire: Callable[[], object]) -> Callable[[], None]:
+        """Call a function once, in the step that shows the trigger; return a function that ends the watch."""
+        watch = _Watch(trigger, fire)
+        if isinstance(trigger, Sends):
+            among, self.world.watch_sends = self._on_send, self._sent
+        elif isinstance(trigger, Receives):
+            among, self.world.network.watch_arrivals = self._on_arrival, self._arrived
+        else:
+            among = self._on_note
+            self.world.watch_anew()
+        among.append(watch)
+
+        def forget() -> None:
+            if watch in among:
+                among.remove(watch)
+
+        return forget
 
     def order(self, action: Action) -> Outcome:
         """Carry out an action now and append it to the plan; return None, or the reason of a refusal."""
@@ -130,9 +140,7 @@ class Injector:
 
     def wants(self, kind: type) -> bool:
         """Whether a fact of this type may trigger an entry, or show an effect of an entry."""
-        notes = {
-            entry.trigger.note for entry in self.plan if isinstance(entry, When) and isinstance(entry.trigger, Noted)
-        }
+        notes = {watch.trigger.note for watch in self._on_note if isinstance(watch.trigger, Noted)}
         return kind in (AnswerInjected, StoreFaultHit) or kind.__name__ in notes
 
     def see(self, seen: Seen) -> None:
@@ -143,7 +151,7 @@ class Injector:
         elif type(fact) is StoreFaultHit:
             self._ongoing.count_hit(fact)
         for watch in list(self._on_note):
-            trigger = watch.entry.trigger
+            trigger = watch.trigger
             assert isinstance(trigger, Noted)
             if type(fact).__name__ == trigger.note and all(
                 _plain(getattr(fact, name)) == wanted for name, wanted in trigger.fields
@@ -161,7 +169,7 @@ class Injector:
                 self._sighted(watch, self._on_arrival)
 
     def _matches(self, watch: _Watch, packet: Packet, message: Any) -> bool:
-        trigger = watch.entry.trigger
+        trigger = watch.trigger
         assert not isinstance(trigger, Noted)
         if said_api(packet) != trigger.api:
             return False
@@ -177,8 +185,14 @@ class Injector:
         watch.left -= 1
         if watch.left == 0:
             among.remove(watch)
-            after_us = watch.entry.after_us + self._later_us(watch.index)
-            self.world.at(self.world.now_us + after_us, self._doing(watch.index, watch.entry.action))
+            watch.fire()
+
+    def _firing(self, index: int, entry: When) -> Callable[[], None]:
+        def fire() -> None:
+            after_us = entry.after_us + self._later_us(index)
+            self.world.at(self.world.now_us + after_us, self._doing(index, entry.action))
+
+        return fire
 
     # --- doing -------------------------------------------------------------------------------------------------
 

@@ -152,24 +152,33 @@ def with_actions(scenario: Scenario, given: Iterable[str]) -> Scenario:
     problems: list[Problem] = []
     for text in given:
         try:
-            kind, *rest = shlex.split(text) or [""]
+            entry = {"at": "30s", **entry_of_words(shlex.split(text))}
         except ValueError as error:
             problems.append(Problem((), f'--do "{text}": {error}'))
             continue
-        if "=" in kind:
-            problems.append(Problem((), f'--do "{text}": must begin with an action, such as "crash host=c2 at=40s"'))
-            continue
-        entry: dict[str, Any] = {"do": kind, "at": "30s"}
-        for word in rest:
-            key, equals, item = word.partition("=")
-            if not equals:
-                problems.append(Problem((), f'--do "{text}": "{word}" must be KEY=VALUE'))
-            entry[key] = _value(item)
         set_only_group(entry, scenario)
         data["plan"].append(entry)
     if problems:
         raise ScenarioError(problems)
     return _checked(data, "--do")
+
+
+def entry_of_words(words: Iterable[str]) -> dict[str, Any]:
+    """Return the plain form of an action from its words: ``crash host=c2 for=20s``.
+
+    Raises:
+        ScenarioError: a word is not KEY=VALUE.
+    """
+    kind, *rest = [*words] or [""]
+    if "=" in kind:
+        raise ScenarioError([Problem((), 'must begin with an action, such as "crash host=c2 for=20s"')])
+    entry: dict[str, Any] = {"do": kind}
+    for word in rest:
+        key, equals, item = word.partition("=")
+        if not equals:
+            raise ScenarioError([Problem((), f'"{word}" must be KEY=VALUE')])
+        entry[key] = _value(item)
+    return entry
 
 
 def with_entries(scenario: Scenario, rows: Iterable[Mapping[str, Any]], source: str) -> Scenario:

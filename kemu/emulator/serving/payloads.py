@@ -18,7 +18,7 @@ from kemu.protocol.kafka_wire.batches import emulated_batch, patch_base_offset
 from kemu.protocol.messages.data import FetchedPartition, Produce, ProduceBatch, RecordBatch
 from kemu.protocol.names import TopicPartition, host_of
 from kemu.protocol.notes.groups import RecordsAppended
-from kemu.protocol.notes.replication import BecameLeader, LogStartMoved, TopicDeleted
+from kemu.protocol.notes.replication import BecameFollower, BecameLeader, LogStartMoved, ReplicaStopped, TopicDeleted
 
 MOST_BYTES = 256 * 1024 * 1024
 """Largest sum of the sizes of all kept batches. Batches above the limit are refused."""
@@ -62,11 +62,13 @@ class Payloads:
         self._epochs: dict[tuple[str, TopicPartition], int] = {}
         """(Broker, partition) -> the leader epoch in which the broker last became leader."""
         self._starts: dict[TopicPartition, dict[str, int]] = {}
-        """Partition -> broker -> start of the broker's log."""
+        """Partition -> broker with a replica -> start of the replica's log."""
         self._last_number = -1
         self._on: Mapping[type, Handler] = {
             RecordsAppended: self._appended,
             BecameLeader: self._led,
+            BecameFollower: self._follows,
+            ReplicaStopped: self._stopped,
             LogStartMoved: self._start_moved,
             TopicDeleted: self._deleted,
         }
@@ -132,13 +134,24 @@ class Payloads:
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         self._epochs[host_of(seen.actor), (fact.topic, fact.partition)] = fact.leader_epoch
+        self._follows(seen, fact)
+
+    def _follows(self, seen: Seen, fact: BecameFollower | BecameLeader) -> None:
+        self._starts.setdefault((fact.topic, fact.partition), {}).setdefault(host_of(seen.actor), 0)
+
+    def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
+        at = (fact.topic, fact.partition)
+        if fact.deleted and self._starts.get(at, {}).pop(host_of(seen.actor), None) is not None:
+            self._free(at)
 
     def _start_moved(self, seen: Seen, fact: LogStartMoved) -> None:
-        """Free batches below the start of every log whose start has moved."""
         at = (fact.topic, fact.partition)
-        starts = self._starts.setdefault(at, {})
-        starts[host_of(seen.actor)] = fact.start_offset
-        rows, start = self._kept.get(at, []), min(starts.values())
+        self._starts.setdefault(at, {})[host_of(seen.actor)] = fact.start_offset
+        self._free(at)
+
+    def _free(self, at: TopicPartition) -> None:
+        """Free the batches below the start of every replica's log."""
+        rows, start = self._kept.get(at, []), min(self._starts[at].values(), default=0)
         gone = [each for each in rows if each.end <= start]
         if gone:
             self.size -= sum(len(each.data) for each in gone)

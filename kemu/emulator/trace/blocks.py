@@ -19,9 +19,12 @@ MAGIC = b"kemu trace\r\n\x1a\n"
 """The magic number contains line ends and control-Z, like PNG's, so that a transfer in text mode damages the magic
 number."""
 TRACE_VERSION = 3
-"""The format version of written traces. Since version 2, runs have an index (``emulator.trace.index``); since version
-3, the index has the extents of each actor."""
-READABLE = (1, 2, TRACE_VERSION)
+"""The format version of written traces."""
+FIRST_WITH_INDEX = 2
+"""The first format version in which whole runs have an index (``emulator.trace.index``)."""
+FIRST_WITH_NAMES = 3
+"""The first format version in which the index has the extents of each actor."""
+READABLE = range(1, TRACE_VERSION + 1)
 SEARCH_BYTES = 1 << 20
 """Distance in bytes after a damaged block within which a good block is searched."""
 MOST_BLOCK_BYTES = 64 << 20
@@ -53,6 +56,16 @@ def first_block(path: Path) -> int:
     """Return the offset of the first block.
 
     Raises:
+        TraceError: as for ``version_of``.
+    """
+    version_of(path)
+    return len(MAGIC) + _VERSION.size
+
+
+def version_of(path: Path) -> int:
+    """Return the format version of a trace.
+
+    Raises:
         TraceError: the file is no trace, or has another format version.
     """
     with path.open("rb") as file:
@@ -61,10 +74,10 @@ def first_block(path: Path) -> int:
         raise TraceError(f"{path}: byte 0: not a kemu trace")
     if len(start) < len(MAGIC) + _VERSION.size:
         raise TraceError(f"{path}: byte {len(MAGIC)}: the file ends before its format version")
-    (version,) = _VERSION.unpack(start[len(MAGIC) :])
+    version: int = _VERSION.unpack(start[len(MAGIC) :])[0]
     if version not in READABLE:
         raise TraceError(f"{path}: byte {len(MAGIC)}: format version {version}; this kemu reads up to {TRACE_VERSION}")
-    return len(start)
+    return version
 
 
 def block_at(file: BinaryIO, offset: int) -> bytes | str:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from kemu.emulator.trace.blocks import FIRST_WITH_INDEX, FIRST_WITH_NAMES
 from kemu.emulator.trace.rows import Row
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
@@ -179,17 +180,13 @@ class IndexBuilder:
         self._steps_before = dict(self.steps_of)
         self._also = {}
 
-    def payload(self) -> bytes:
-        """Return the index as the payload of a block."""
+    def payload(self, version: int) -> bytes:
+        """Return the index as the payload of a block in a trace of this format version; b"" without an index."""
         self._end_extent()
         rows = bytes(self._rows) + _ROW.pack(*self._open, self._crc)
-        data: bytes = msgpack.packb((INDEX, rows, self.steps_of, self._findings, self._extents_of))
-        return data
-
-    def old_payload(self) -> bytes:
-        """Return the index as traces of format version 2 have it: without the extents of names."""
-        data: bytes = msgpack.packb(msgpack.unpackb(self.payload())[:-1])
-        return data
+        names = (self._extents_of,) if version >= FIRST_WITH_NAMES else ()
+        data: bytes = msgpack.packb((INDEX, rows, self.steps_of, self._findings, *names))
+        return data if version >= FIRST_WITH_INDEX else b""
 
 
 class Index:

@@ -4,9 +4,8 @@ The payloads of the file's blocks (``emulator.trace.blocks``) are msgpack arrays
 the kind of the record. A run begins with a block that holds only the ``Header``, and ends with an index and a
 ``Footer``, each in a block of its own. A file may hold many runs, as a part of a campaign does.
 
-``Trace.records`` reads a whole run, and checks everything. ``Trace.within`` reads a part of a run, whose blocks
-are checked against the index, and the index against the footer. Old traces and interrupted runs have no index; readers
-of a part read the whole run.
+``Trace.records`` reads a whole run, and checks everything. ``Trace.within`` reads a part of a run, whose blocks are
+checked against the index, and the index against the footer. Without an index, readers of a part read the whole run.
 
 The digest is BLAKE2b-128 over all records between header and index. So the digest depends neither on the event loop,
 which only the header names, nor on the division into blocks. A run without a file has the same digest.
@@ -29,6 +28,7 @@ from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.facts import Seen, of_part, received, sent
 from kemu.emulator.findings import Violation, expected_among
 from kemu.emulator.trace.blocks import (
+    FIRST_WITH_INDEX,
     HEAD_BYTES,
     TRACE_VERSION,
     TraceError,
@@ -36,6 +36,7 @@ from kemu.emulator.trace.blocks import (
     blocks_of,
     first_block,
     rows_of,
+    version_of,
     write_block,
     write_magic,
 )
@@ -267,7 +268,7 @@ class TraceWriter:
         self._finished = True
         digest = self.digest()
         if self._sink is not None:
-            index, index_at = self._index.payload(), self._offset
+            index, index_at = self._index.payload(TRACE_VERSION), self._offset
             self._write(index)
             footer = Footer(verdict, self.steps, self.messages, virtual_us, digest, fired)
             self._write(footer_payload(footer, index, index_at, self._offset))
@@ -370,14 +371,15 @@ class Trace:
 
     def _check_index(self, index: tuple[int, bytes] | None, made: IndexBuilder, payload: bytes, footer: Footer) -> None:
         """Compare the index with the records, and the footer's tail with the index."""
+        version = version_of(self.path)
         if index is None:
-            if len(msgpack.unpackb(payload, use_list=False)) > 1 + len(footer):
-                raise self.damaged("the footer names an index, and there is no index before the footer")
+            if version >= FIRST_WITH_INDEX:
+                raise self.damaged("there is no index before the footer")
             return
         at, said = index
         if payload != footer_payload(footer, said, at - self.start, self.at - self.start):
             raise self.damaged(f"the footer does not name the index at byte {at}")
-        if said not in (made.payload(), made.old_payload()):
+        if said != made.payload(version):
             self.at = at
             raise self.damaged("the index contradicts the records")
 

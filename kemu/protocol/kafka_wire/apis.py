@@ -147,7 +147,7 @@ _ALL = (
     _api(
         control.CreateTopics, control.CreateTopicsReply, (2, 4), flexible=5,
         asks="""topics[name num_partitions:int32 replication_factor:int16 assignments:replicas configs[name value]]
-            timeout_ms:int32 ~validate_only:bool""",
+            timeout_ms:int32 validate_only:bool""",
         answers=f"{_THROTTLE} topics[name error_code error_message]",
     ),
     _api(

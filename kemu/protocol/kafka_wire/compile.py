@@ -161,8 +161,11 @@ def _reason(error: BaseException) -> str:
 # --- readers -------------------------------------------------------------------------------------------------------
 
 
-def compile_reader(message: WireMessage, version: int) -> Read:
+def compile_reader(message: WireMessage, version: int, *, ends_the_frame: bool) -> Read:
     """The reader of a message in this version.
+
+    Args:
+        ends_the_frame: whether bytes after the message are an error.
 
     Raises:
         WireError: (the reader) the bytes are truncated, followed by further bytes, or do not fit the types.
@@ -170,7 +173,9 @@ def compile_reader(message: WireMessage, version: int) -> Read:
     source = _Reading(message, version, "def read(data, at, beside, records):")
     source.add("end = len(data)")
     made = source.struct(message.fields, message.cls, {}, is_whole=True)
-    source.add("if at != end: raise WireError(f'{end - at} bytes follow the message')", f"return {made}")
+    if ends_the_frame:
+        source.add("if at != end: raise WireError(f'{end - at} bytes follow the message')")
+    source.add(f"return {made}")
     function, explained = source.compiled("read")
 
     def read(data: bytes, at: int) -> tuple[Any, Beside, Records]:

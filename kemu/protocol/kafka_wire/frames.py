@@ -40,6 +40,8 @@ _CLIENT_LENGTH = struct.Struct(">h")
 _LENGTH = struct.Struct(">i")
 _API_VERSIONS = 18
 """The reply to ApiVersions never has a flexible header, so that every client can read the reply (KIP-511)."""
+_STATED_SINCE = 3
+"""The highest ApiVersions of the first release that states its versions in an error."""
 _NOTHING: Mapping[Any, Any] = {}
 
 
@@ -55,7 +57,7 @@ class WireRequest:
     """kemu's message, valid in ``version``."""
     beside: Mapping[str, Any] = {}
     """The fields of the request that kemu's message lacks, by Kafka's name in snake case: ``transactional_id``
-    (Produce), ``isolation_level`` (Fetch, ListOffsets), ``rack_id`` (Fetch), ``validate_only`` (CreateTopics),
+    (Produce), ``isolation_level`` (Fetch, ListOffsets), ``rack_id`` (Fetch),
     ``client_software_name`` and ``client_software_version`` (ApiVersions), ``include_..._authorized_operations``.
     """
     records: Mapping[TopicPartition, bytes] = {}
@@ -76,7 +78,8 @@ def read_request(frame: bytes) -> WireRequest:
     """The request in a frame without its length.
 
     Strings are UTF-8, numbers fit their types, errors have known codes; each partition of a Produce has exactly one
-    batch with a right checksum. Other rules of Kafka are the broker's.
+    batch with a right checksum. Other rules of Kafka are the broker's. Bytes after the request are ignored, as in Kafka
+    (``AbstractRequest.parseRequest``, 3.4): librdkafka 2.16 sends such bytes when it asks for all topics.
 
     Raises:
         UnsupportedWireVersion: the API or the version is not spoken. ``unsupported_reply`` answers ApiVersions.
@@ -152,16 +155,20 @@ def unsupported_reply(
 ) -> bytes | None:
     """The frame that answers a request of a version that is not spoken; None if the connection must be closed.
 
+    The answer to ApiVersions has version 0, the error UNSUPPORTED_VERSION and the versions of ApiVersions. Brokers
+    before 2.4 state no versions. Source: KIP-511, ``ApiVersionsRequest.getErrorResponse`` (3.9).
+
     Args:
         error: the exception of ``read_request``.
-        answer: the broker's answer to ApiVersions; the frame has its versions with the error UNSUPPORTED_VERSION.
+        answer: the broker's answer to ApiVersions.
         offered: the API keys that the brokers can answer.
     """
     if error.api_key != _API_VERSIONS:
         return None
     request = WireRequest(_API_VERSIONS, 0, error.correlation_id, error.client_id, ApiVersions())
-    rows = api_versions(answer, offered).api_keys
-    return write_reply(request, ApiVersionsReply(error=ErrorCode.UNSUPPORTED_VERSION, api_keys=rows))
+    rows = tuple([row for row in api_versions(answer, offered).api_keys if row.api_key == _API_VERSIONS])
+    known = rows if rows and rows[0].max_version >= _STATED_SINCE else ()
+    return write_reply(request, ApiVersionsReply(error=ErrorCode.UNSUPPORTED_VERSION, api_keys=known))
 
 
 def write_request(request: WireRequest) -> bytes:
@@ -235,7 +242,7 @@ def _framed(out: bytearray) -> bytes:
 @cache
 def _reader(api_key: int, version: int, *, is_reply: bool) -> Read:
     api = APIS[api_key]
-    return compile_reader(api.reply if is_reply else api.request, version)
+    return compile_reader(api.reply if is_reply else api.request, version, ends_the_frame=is_reply)
 
 
 @cache

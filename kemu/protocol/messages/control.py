@@ -330,10 +330,10 @@ class OffsetForLeaderEpochReply:
 
 @struct
 class TopicConfigEntry:
-    """A topic's own setting, by Kafka's key (``min.insync.replicas``)."""
+    """A topic's own setting, by Kafka's key (``min.insync.replicas``). A controller refuses a setting without value."""
 
     name: str
-    value: str
+    value: str | None
 
 
 @struct
@@ -349,10 +349,14 @@ class NewTopic:
 
 @message(api_key=19, kind=REQUEST, versions=range(0, 8))
 class CreateTopics:
-    """Admin -> controller: create topics. Source: CreateTopicsRequest.json, Kafka 2.8."""
+    """Admin -> controller: create topics, or (``validate_only``) only check whether they could be created.
+
+    Source: CreateTopicsRequest.json, Kafka 2.8.
+    """
 
     topics: tuple[NewTopic, ...]
     timeout_ms: int = 60_000
+    validate_only: bool = since(1, default=False)
 
 
 @struct

@@ -61,11 +61,15 @@ def _replay(trace: Trace, profile: str | None, actor: str | None, until_us: int 
 
 
 def _print(outcome: Replayed) -> None:
+    from kemu.tools.report.run_report import NOT_CHECKED, unchecked_lines
+
     difference = outcome.difference
     if outcome.state is not None:
         click.echo(json.dumps(outcome.state, indent=2, default=_said))
     if difference is None:
         click.echo(f"{outcome.steps} steps replayed, no difference")
+        for line in unchecked_lines(outcome.unchecked):
+            click.echo(f"{NOT_CHECKED.lower()}: {line}")
     else:
         click.echo(f"difference after {outcome.steps - 1} equal steps: {difference.why}")
         for step in difference.before:
@@ -83,12 +87,14 @@ def _title(step: Step) -> str:
 
 def _as_json(outcome: Replayed) -> dict[str, object]:
     difference = outcome.difference
+    unchecked = [{"checker": each.checker, "unknown": each.unknown} for each in outcome.unchecked]
     return {
         "steps": outcome.steps,
         "same": difference is None,
         "difference": None if difference is None else _difference_json(difference),
         "torn": outcome.torn,
         "state": outcome.state,
+        **({"unchecked": unchecked} if unchecked else {}),
     }
 
 

@@ -12,7 +12,8 @@ from kemu.emulator.runner import run
 from kemu.emulator.text.tables import printable
 from kemu.tools.commands.log_report import write_trace_page
 from kemu.tools.commands.run_options import report_option
-from kemu.tools.diagnosis.reproduce import Reproduction, RowDifference, reproduce, run_reproduction
+from kemu.tools.diagnosis.repeated import RowDifference, run_reproduction
+from kemu.tools.diagnosis.reproduce import Reproduction, reproduce
 from kemu.tools.estimate import ask_before
 from kemu.tools.files import check_out, write_text
 from kemu.tools.incident.incident import Incident

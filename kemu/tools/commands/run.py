@@ -94,6 +94,7 @@ def run_one(request: Request, form: str, verbose: bool = False, accept: "Accept 
     from kemu.tools.report.collecting import Collector
     from kemu.tools.report.layout import print_lines, terminal_width
     from kemu.tools.report.run_report import as_json, as_text
+    from kemu.tools.report.story import Story
     from kemu.tools.report.strip import BLOCKS, strip
 
     seed, scenario, panel = request.seeds[0], request.scenario, Panel()
@@ -120,6 +121,7 @@ def run_one(request: Request, form: str, verbose: bool = False, accept: "Accept 
             readers=collector.readers,
             recorder=collector.recorder,
             control=request.control,
+            story=None if request.control is None else Story.told,
         )
         if accept is not None:
             accept([result], [line.text() for line in collector.story.lines])

@@ -34,10 +34,18 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 )
 @click.option("--for", "for_", metavar="D", help='End after this time, such as "30s" (default: at Ctrl-C).')
 @click.option(
-    "--warm", default="0s", show_default=True, metavar="D", help="Let this time of the cluster pass before it is ready."
+    "--warm",
+    metavar="D",
+    help="Let this time of the cluster pass before it is ready (default: until its partitions have leaders).",
 )
 @click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the trace to this file.")
-@click.option("--control", type=click.Path(path_type=Path, dir_okay=False), help="Accept orders on this socket.")
+@click.option(
+    "--control",
+    "controls",
+    metavar="PATH|PORT",
+    multiple=True,
+    help="Accept orders on this Unix socket, or over HTTP on this local port (0: a free port); repeatable.",
+)
 @click.option("--address", default="127.0.0.1", show_default=True, help="The local address of the ports.")
 @click.option(
     "--open-to-network", is_flag=True, help="Allow an --address that other computers reach, without TLS and passwords."
@@ -52,9 +60,9 @@ def serve(
     clients: tuple[str, ...],
     base: int,
     for_: str | None,
-    warm: str,
+    warm: str | None,
     trace: Path | None,
-    control: Path | None,
+    controls: tuple[str, ...],
     address: str,
     open_to_network: bool,
     no_checks: bool,
@@ -74,10 +82,15 @@ def serve(
     delay.
     """
     from kemu.emulator.scenario.files import with_actions
+    from kemu.tools.report.story import Story
 
+    control, control_port = _control(controls)
     try:
         from kemu.emulator.server import ServeOptions, for_serving
         from kemu.emulator.server import serve as serve_cluster
+
+        if control_port is not None:
+            import kemu.emulator.engine.control_http  # noqa: F401 - it needs h11
     except ModuleNotFoundError as error:
         raise ScenarioError([Problem((), f"this needs {error.name}: pip install 'kemu[serve]'")]) from None
 
@@ -92,9 +105,10 @@ def serve(
             address=address,
             base=base,
             for_us=None if for_ is None else _time("--for", for_),
-            warm_us=_time("--warm", warm),
+            warm_us=None if warm is None else _time("--warm", warm),
             trace=trace,
             control=control,
+            control_port=control_port,
             signals=_ENDING,
         ),
         seed=request.seeds[0],
@@ -102,6 +116,7 @@ def serve(
         ready=_say_ready,
         say=lambda line: click.echo(line, err=True),
         checkers=() if no_checks else None,
+        story=Story.told,
     )
     _report(result, trace)
     if why in signal.Signals.__members__:
@@ -129,21 +144,36 @@ def _check_address(address: str, open_to_network: bool) -> None:
         )
 
 
+def _control(given: tuple[str, ...]) -> tuple[Path | None, int | None]:
+    """(Path of the control socket, port for control over HTTP)."""
+    ports = [text for text in given if text.isascii() and text.isdecimal()]
+    paths = [text for text in given if text not in ports]
+    if len(ports) > 1 or len(paths) > 1:
+        raise click.UsageError("--control: give at most one PATH and one PORT")
+    if ports and int(ports[0]) > 65_535:
+        raise click.UsageError(f"--control {ports[0]} is no port: use 0 to 65535")
+    if paths and Path(paths[0]).is_dir():
+        raise click.UsageError(f'--control "{paths[0]}" is a directory')
+    return (Path(paths[0]) if paths else None), (int(ports[0]) if ports else None)
+
+
 def _say_ready(doors: "Doors") -> None:
     for client, servers in doors.clients.items():
         click.echo(f"{client} bootstrap.servers={servers}")
+    if doors.control_port:
+        click.echo(f"control http://127.0.0.1:{doors.control_port}")
     click.echo(f"READY bootstrap.servers={doors.guests or next(iter(doors.clients.values()))}")
     sys.stdout.flush()
 
 
 def _report(result: "RunResult", trace: Path | None) -> None:
     """Print the violations, what was not checked, the verdict, and the trace's name."""
-    from kemu.emulator.checkers import unknown_of_real_clients
+    from kemu.tools.report.run_report import NOT_CHECKED, unchecked_lines
 
     for violation in result.violations:
         click.echo(f"{violation.at_us / 1e6:.3f} s  {violation.checker}: {violation.text}")
-    for checker, unknown in unknown_of_real_clients().items():
-        click.echo(f"not checked of real clients: {unknown} ({checker})")
+    for line in unchecked_lines(result.unchecked):
+        click.echo(f"{NOT_CHECKED.lower()}: {line}")
     click.echo(f"verdict: {result.verdict}" + (f" ({result.reason})" if result.reason else ""))
     click.echo(f"{result.virtual_us / 1e6:.1f} s, {result.steps:,} steps, {result.messages:,} messages")
     if trace is not None:

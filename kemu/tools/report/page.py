@@ -29,7 +29,7 @@ from kemu.tools.report.collecting import RunReport
 from kemu.tools.report.frames import Coded, Column, Frame
 from kemu.tools.report.headlines import still, tiles
 from kemu.tools.report.reasons import short_members, short_reason
-from kemu.tools.report.run_report import Restarts
+from kemu.tools.report.run_report import Restarts, unchecked_lines
 from kemu.tools.report.transcript import STEPS, Entry, entries_of
 
 STEPS_AROUND = 10
@@ -260,6 +260,7 @@ def _texts(report: RunReport, around: Mapping[int, Sequence[str]]) -> dict[str, 
             for each in result.losses
         ],
         "unmended": [f"{each.text}: {STAYS_DEGRADED[each.why]}" for each in result.unmended],
+        **({"unchecked": list(unchecked_lines(result.unchecked))} if result.unchecked else {}),
         "groups": {name: service.partitions for name, service in figures.service.items()},
         "reasons": [short_reason(row.reason) for row in figures.rebalances],
         "figures": [

@@ -77,6 +77,7 @@ def report_of(trace: Trace, command: str, messages: str = "all") -> RunReport:
         did_not_work=judged.did_not_work,
         core=ending.core,
         waiting=judged.waiting,
+        unchecked=judged.unchecked,
         labels=scenario.labels(),
     )
     return collector.finish(result, scenario, command, trace.path, ending.torn)

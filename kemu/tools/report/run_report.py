@@ -10,6 +10,7 @@ import attrs
 import click
 from attrs import evolve
 
+from kemu.emulator.facts import RealClientsUnchecked
 from kemu.emulator.findings import LOSS_REASONS, STAYS_BLOCKED, STAYS_DEGRADED, Loss, Unmended
 from kemu.emulator.metrics import task_downtime
 from kemu.emulator.metrics.figure import FactCounter
@@ -52,7 +53,7 @@ LAST_LINES = 120
 
 def as_dict(result: RunResult) -> dict[str, Any]:
     """The result as values for JSON: the fields of the run and of its figures in one object."""
-    left_out = {"figures", *(name for name in ("core", "labels") if not getattr(result, name))}
+    left_out = {"figures", *(name for name in ("core", "labels", "unchecked") if not getattr(result, name))}
     own = attrs.asdict(result, filter=lambda field, _: field.name not in left_out)
     figures = plain(result.figures)
     own["losses"] = [
@@ -120,11 +121,22 @@ def as_text(report: RunReport, *, told: bool = False, verbose: bool = False) -> 
     if result.waiting:
         yield from _section("Still waiting at the end")
         yield from _waiting(result)
+    if result.unchecked:
+        yield from _section(NOT_CHECKED)
+        yield from (f"  {line}" for line in unchecked_lines(result.unchecked))
     if result.core is not None:
         yield from _section("Repaired core")
         yield f"  {core_text(result.core)}"
     yield from _section("The run")
     yield from _run_itself(report)
+
+
+NOT_CHECKED = "Not checked of real clients"
+
+
+def unchecked_lines(rows: Iterable[RealClientsUnchecked]) -> Iterable[str]:
+    """A line for each checker that could not judge real clients: "its timeouts (requests)"."""
+    return (f"{each.unknown} ({each.checker})" for each in rows)
 
 
 class Restarts:

@@ -110,6 +110,17 @@ class Story:
         self._control = ControlStory(self.add)
         self._tasks = StreamsStory(self.add)
 
+    @classmethod
+    def told(cls, emit: Emit) -> "Story":
+        """A story that keeps no lines, for runs without an end."""
+
+        def tell(line: str) -> None:
+            emit(line)
+            made.lines.clear()
+
+        made = cls(tell)
+        return made
+
     def wants(self, kind: type) -> bool:
         """Whether facts of this kind have story lines."""
         return kind in _TELLERS or kind in control_story.TELLERS or kind in streams_story.TELLERS

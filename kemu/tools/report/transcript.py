@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import attrs
 
 from kemu.emulator.findings import Violation
+from kemu.emulator.text.plain import plain
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace import rows
 from kemu.emulator.trace.index import LAST, Window, is_about
@@ -396,17 +397,3 @@ def partitions_text(pairs: Iterable[TopicPartition]) -> str:
         else:
             runs.append([topic, number, number])
     return ",".join([f"{topic}-{first}" + (f"..{last}" if last > first else "") for topic, first, last in runs])
-
-
-def plain(item: Any) -> Any:
-    """A value for JSON; an object of a class has the class name under "type", and bytes become hexadecimal text."""
-    if isinstance(item, ErrorCode):
-        return item.name
-    if isinstance(item, bytes):
-        return item.hex()
-    if isinstance(item, tuple | list):
-        return [plain(part) for part in item]
-    if attrs.has(type(item)):
-        fields = {field.name: plain(getattr(item, field.name)) for field in attrs.fields(type(item))}
-        return {"type": type(item).__name__, **fields}
-    return item

@@ -1,4 +1,5 @@
-"""The pytest plugin: the fixtures ``kemu`` and ``kemu_serve``, the mark ``kemu``, options, and the report of a failure.
+"""The pytest plugin: the fixtures ``kemu``, ``kemu_serve`` and ``kemu_serve_async``, the mark ``kemu``, options, and
+the report of a failure.
 
 Every pytest in an environment with kemu imports this plugin. The plugin imports the rest of kemu only for a test that
 needs kemu. Options of the command line override environment variables, which override the mark.
@@ -16,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
     from kemu.tools.testkit.cluster import EmulatedCluster
-    from kemu.tools.testkit.served import Serve
+    from kemu.tools.testkit.served import AsyncServe, Serve
 
 MARK = "kemu(scenario, *, seeds, swarm, profile, allow_unfired): the scenario and the seeds of the fixture kemu"
 SHRINK_RUNS = 100
@@ -165,22 +166,25 @@ def kemu_serve(tmp_path: Path) -> "Iterator[Serve]":
 
     The function returns a ``ServedCluster``. After the test, each cluster ends, and a broken rule is an error.
     """
-    from contextlib import ExitStack
+    from kemu.tools.testkit.served import serving_several
 
-    from kemu.tools.testkit.served import ServedCluster, check, serving
-
-    with ExitStack() as open_clusters:
-        clusters: list[ServedCluster] = []
-
-        def serve(scenario: str | Path, *options: str) -> ServedCluster:
-            place = tmp_path / f"served-{len(clusters) + 1}"
-            place.mkdir()
-            clusters.append(open_clusters.enter_context(serving(scenario, place, options)))
-            return clusters[-1]
-
+    with serving_several(tmp_path) as serve:
         yield serve
-        for cluster in clusters:
-            check(cluster)
+
+
+@pytest.fixture
+def kemu_serve_async(kemu_serve: "Serve") -> "AsyncServe":
+    """``kemu_serve`` for async tests: ``await kemu_serve_async(scenario, *options)``.
+
+    The function returns an ``AsyncServedCluster``. pytest-asyncio, anyio and pytest-trio may run the test.
+    """
+    from kemu.emulator.engine.threads import in_thread
+    from kemu.tools.testkit.served import AsyncServedCluster
+
+    async def serve(scenario: str | Path, *options: str) -> AsyncServedCluster:
+        return AsyncServedCluster(await in_thread(lambda: kemu_serve(scenario, *options), lambda: None))
+
+    return serve
 
 
 def _scenario(given: Any) -> "Scenario | None":

@@ -1,4 +1,4 @@
-"""A cluster of ``kemu serve`` for tests of a user's service: the fixture ``kemu_serve``."""
+"""A cluster of ``kemu serve`` for tests of a user's service: the fixtures ``kemu_serve`` and ``kemu_serve_async``."""
 
 import json
 import os
@@ -7,16 +7,22 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer
 from typing import Any, TypeAlias
 
+from kemu.emulator.engine.threads import in_thread
+from kemu.emulator.text.units import duration_us
+
 READY_WITHIN_S = 60.0
 """Longest wait for READY. A quiet computer needs a second."""
 ANSWER_WITHIN_S = 60.0
+WITHIN = "60s"
+"""Longest wait for a condition, if the test does not say another time."""
 _SERVERS = re.compile(r"(?:(.*) )?bootstrap.servers=(.*)")
 _READY = "READY"
 
@@ -25,17 +31,92 @@ class NotServed(AssertionError):
     """A cluster did not start, refused an order, or broke a rule; the message has its output."""
 
 
-class ServedCluster:
-    """A cluster in a process of its own, with open ports.
+class Order:
+    """An order on a connection of its own to the control socket of a live run.
 
-    Its methods block for milliseconds, so async tests may call them, too.
+    Raises:
+        NotServed: nobody listens at the path.
     """
+
+    def __init__(self, path: Path, row: Mapping[str, Any]) -> None:
+        self._row = row
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.connect(str(path))
+            self._socket.sendall(json.dumps(row).encode() + b"\n")
+        except OSError as error:
+            self._socket.close()
+            raise self._failed(f"the cluster does not answer: {error}") from None
+        self._lines = self._socket.makefile("rb")
+
+    def next(self, within_s: float | None) -> dict[str, Any]:
+        """The next line of the answer; {} at the end of the cluster. ``within_s``: longest wait; None: no limit.
+
+        Raises:
+            NotServed: the order is refused, or the cluster does not answer in time.
+        """
+        self._socket.settimeout(within_s)
+        try:
+            line = self._lines.readline()
+        except OSError as error:
+            raise self._failed(f"the cluster does not answer: {error}") from None
+        row: dict[str, Any] = json.loads(line or b"{}")
+        if "error" in row:
+            raise self._failed("; ".join((row["error"], *([row["seen"]] if "seen" in row else ()))))
+        return row
+
+    def answer(self, within_s: float) -> dict[str, Any]:
+        """The answer of one line. ``within_s``: the time of the order itself.
+
+        Raises:
+            NotServed: as ``next``; the cluster has ended.
+        """
+        row = self.next(within_s + ANSWER_WITHIN_S)
+        if not row:
+            raise self._failed("the cluster ended before it answered")
+        return row
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the further lines of the answer, and close the connection."""
+        with closing(self):
+            while row := self.next(None):
+                yield row
+
+    def close(self) -> None:
+        """Close the connection; a waiting reader in another thread fails."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._lines.close()
+        self._socket.close()
+
+    def _failed(self, text: str) -> NotServed:
+        return NotServed(f"{' '.join(str(value) for value in self._row.values())}: {text}")
+
+
+def _action(action: str, keys: Mapping[str, Any]) -> dict[str, Any]:
+    return {"do": action, **{name.rstrip("_"): value for name, value in keys.items()}}
+
+
+def _wait(condition: str, within: str) -> dict[str, Any]:
+    return {"wait": condition, "within": within}
+
+
+def _seconds(within: str) -> float:
+    try:
+        return duration_us(within) / 1e6
+    except ValueError as error:
+        raise NotServed(f"within: {error}") from None
+
+
+class ServedCluster:
+    """A cluster in a process of its own, with open ports. Calls wait, so async tests use ``AsyncServedCluster``."""
 
     def __init__(
         self, process: "subprocess.Popen[str]", servers: Mapping[str, str], trace: Path, control: Path
     ) -> None:
         self._process = process
-        self._control = control
+        self.control = control
+        """Path of the control socket."""
         self.bootstrap_servers = servers[_READY]
         """``bootstrap.servers`` for clients without a name."""
         self.clients = {name: text for name, text in servers.items() if name != _READY}
@@ -46,8 +127,8 @@ class ServedCluster:
         """The lines that the process printed at its end."""
         self.exit_code: int | None = None
 
-    def order(self, do: str, **keys: Any) -> str:
-        """Carry out an action of a plan now: ``order("kill-coordinator", group="payments", for_="5s")``.
+    def do(self, action: str, **keys: Any) -> str:
+        """Carry out an action of a plan now: ``do("kill-coordinator", group="payments", for_="5s")``.
 
         Returns:
             The description of the action.
@@ -55,21 +136,50 @@ class ServedCluster:
         Raises:
             NotServed: the action is refused, or has no effect; the message has the reason.
         """
-        row = {"do": do, **{name.rstrip("_"): value for name, value in keys.items()}}
-        said = b""
+        return str(self._ask(_action(action, keys))["done"])
+
+    def wait(self, condition: str, *, within: str = WITHIN) -> str:
+        """Wait for a condition: "group payments Stable members=2", "lag payments 0", "leader orders-0 b1".
+
+        A trigger of a plan is a condition, too: "noted GroupBecame group=payments new=Stable".
+
+        Returns:
+            The state of the group, partition or host; "" for a trigger.
+
+        Raises:
+            NotServed: the condition is wrong, or is not true in time; the message has the state at the end.
+        """
+        return str(self._ask(_wait(condition, within), _seconds(within)).get("seen", ""))
+
+    def leader(self, partition: str) -> str:
+        """The leader of a partition such as "orders-0": "b1"; "" without a leader.
+
+        Raises:
+            NotServed: there is no such partition.
+        """
+        return self._ask({"leader": partition})["leader"] or ""
+
+    def state(self) -> dict[str, Any]:
+        """Groups, topics, brokers and clients, as values for JSON."""
+        return dict(self._ask({"state": True}))
+
+    def events(self, *kinds: str) -> Iterator[dict[str, Any]]:
+        """Return the facts of these kinds from now on (without kinds: all facts), until the end of the cluster.
+
+        Raises:
+            NotServed: there is no such kind.
+        """
+        order = Order(self.control, {"events": kinds})
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
-                door.settimeout(ANSWER_WITHIN_S)
-                door.connect(str(self._control))
-                door.sendall(json.dumps(row).encode() + b"\n")
-                while not said.endswith(b"\n") and (data := door.recv(65_536)):
-                    said += data
-        except OSError as error:
-            raise NotServed(f"{do}: the cluster does not answer: {error}") from None
-        answer = json.loads(said or b'{"error": "the cluster ended before it answered"}')
-        if "error" in answer:
-            raise NotServed(f"{do}: {answer['error']}")
-        return str(answer["done"])
+            order.answer(0)
+        except NotServed:
+            order.close()
+            raise
+        return order.rows()
+
+    def _ask(self, row: Mapping[str, Any], within_s: float = 0) -> dict[str, Any]:
+        with closing(Order(self.control, row)) as order:
+            return order.answer(within_s)
 
     def close(self, number: int = signal.SIGTERM) -> str:
         """End the cluster by a signal; return its verdict, such as "holds"."""
@@ -142,8 +252,43 @@ def _servers(process: "subprocess.Popen[str]") -> dict[str, str]:
     raise NotServed(f"the cluster did not start:\n{process.communicate()[1]}")
 
 
+class AsyncServedCluster:
+    """A cluster for async tests, in asyncio (pytest-asyncio, anyio) or Trio. The methods are those of
+    ``ServedCluster``; while they wait, other tasks of the event loop run.
+    """
+
+    def __init__(self, served: ServedCluster) -> None:
+        self.served = served
+        self.bootstrap_servers = served.bootstrap_servers
+        """``bootstrap.servers`` for clients without a name."""
+        self.clients = served.clients
+        """Name of a client -> its ``bootstrap.servers``."""
+
+    async def do(self, action: str, **keys: Any) -> str:
+        """Carry out an action of a plan now (``ServedCluster.do``)."""
+        return str((await self._ask(_action(action, keys)))["done"])
+
+    async def wait(self, condition: str, *, within: str = WITHIN) -> str:
+        """Wait for a condition (``ServedCluster.wait``)."""
+        return str((await self._ask(_wait(condition, within), _seconds(within))).get("seen", ""))
+
+    async def leader(self, partition: str) -> str:
+        """The leader of a partition (``ServedCluster.leader``)."""
+        return (await self._ask({"leader": partition}))["leader"] or ""
+
+    async def state(self) -> dict[str, Any]:
+        """The whole state (``ServedCluster.state``)."""
+        return await self._ask({"state": True})
+
+    async def _ask(self, row: Mapping[str, Any], within_s: float = 0) -> dict[str, Any]:
+        with closing(Order(self.served.control, row)) as order:
+            return await in_thread(lambda: order.answer(within_s), order.close)
+
+
 Serve: TypeAlias = Callable[..., ServedCluster]
 """The fixture ``kemu_serve``: ``kemu_serve(scenario, *options) -> ServedCluster``."""
+AsyncServe: TypeAlias = Callable[..., Awaitable[AsyncServedCluster]]
+"""The fixture ``kemu_serve_async``: ``await kemu_serve_async(scenario, *options) -> AsyncServedCluster``."""
 
 
 def check(cluster: ServedCluster) -> None:
@@ -154,3 +299,25 @@ def check(cluster: ServedCluster) -> None:
     """
     if cluster.close() != "holds":
         raise NotServed("\n".join((*cluster.output, f"kemu explain {cluster.trace}")))
+
+
+@contextmanager
+def serving_several(place: Path) -> Iterator[Serve]:
+    """A function that serves scenarios until the end of the block, and checks each cluster at the end.
+
+    Raises:
+        NotServed: a rule is broken.
+    """
+    with ExitStack() as open_clusters:
+        clusters: list[ServedCluster] = []
+        numbers = count(1)
+
+        def serve(scenario: str | Path, *options: str) -> ServedCluster:
+            own = place / f"served-{next(numbers)}"
+            own.mkdir()
+            clusters.append(open_clusters.enter_context(serving(scenario, own, options)))
+            return clusters[-1]
+
+        yield serve
+        for cluster in clusters:
+            check(cluster)

@@ -33,7 +33,7 @@ from kemu.actors.machine import (
 )
 from kemu.emulator.chance import Seeded
 from kemu.protocol.commands import Start
-from kemu.protocol.config import BrokerConfig, ReplicaConfig
+from kemu.protocol.config import BrokerConfig, ControllerConfig, ReplicaConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     AlteredIsr,
@@ -140,7 +140,7 @@ class Bench:
             topics=self.settings,
             chance=Seeded(1).stream(name),
             rules=self.rules,
-            session_timeout_ms=self.session_timeout_ms,
+            control=ControllerConfig(zookeeper_session_timeout_ms=self.session_timeout_ms),
         )
         for log, records in sorted(self.disks.setdefault(name, {}).items()):
             self.step(name, Loaded(log, tuple(records)))

@@ -10,6 +10,7 @@ import pytest
 from attrs import evolve
 
 from kemu.actors.controller.rules import RULES
+from kemu.actors.controller.topics import MOST_PARTITIONS
 from kemu.protocol.commands import ExpireSession, FreezeSession
 from kemu.protocol.config import ControllerConfig
 from kemu.protocol.errors import ErrorCode
@@ -44,6 +45,7 @@ from tests.actors.controller.control_world import CONFIG, ControlWorld
 
 SESSION_MS = CONFIG.zookeeper_session_timeout_ms
 T = {"t": ((0, 1, 2), (1, 2, 0))}
+CONFIGS = (TopicConfigEntry(name="min.insync.replicas", value="1"),)
 
 
 def _errors(reply: Any) -> list[ErrorCode]:
@@ -126,7 +128,11 @@ def test_admins_create_topics():
     request = CreateTopics(
         topics=(
             NewTopic(name="t", num_partitions=4, replication_factor=2),
-            NewTopic(name="by-hand", assignments=((2, 0), (1, 2)), configs=(TopicConfigEntry(name="a.b", value="1"),)),
+            NewTopic(
+                name="by-hand",
+                assignments=((2, 0), (1, 2)),
+                configs=CONFIGS,
+            ),
             NewTopic(name="no/name", num_partitions=1, replication_factor=1),
             NewTopic(name="much", num_partitions=1, replication_factor=4),
             NewTopic(name="none", num_partitions=0, replication_factor=1),
@@ -152,7 +158,7 @@ def test_admins_create_topics():
     assert sorted(world.active.context.topics) == ["by-hand", "t"]
     assert sorted(world.state("t", number).leader for number in range(4)) in ([0, 0, 1, 2], [0, 1, 1, 2], [0, 1, 2, 2])
     assert world.state("by-hand").leader == 2
-    assert world.node("/config/topics/by-hand") == b'{"version":1,"config":{"a.b":"1"}}'
+    assert world.node("/config/topics/by-hand") == b'{"version":1,"config":{"min.insync.replicas":"1"}}'
     again = CreateTopics(topics=(NewTopic(name="t", num_partitions=1, replication_factor=1),))
     assert _errors(world.ask(again, 7)) == [ErrorCode.TOPIC_ALREADY_EXISTS]
     alike = CreateTopics(topics=(NewTopic(name="by.hand"), NewTopic(name="by_hand")))
@@ -186,6 +192,43 @@ def test_a_created_topic_is_answered_when_its_partitions_are_led():
 
     assert _errors(reply) == [ErrorCode.NONE]
     assert sorted(world.broker(0).metadata) == [("t", 0), ("t", 1), ("t", 2)]
+
+
+def test_a_validated_topic_is_not_created():
+    """ZkAdminManager.createTopics answers a validation at once, and writes nothing."""
+    world = ControlWorld(3)
+    topics = (NewTopic(name="t", num_partitions=1, replication_factor=3), NewTopic(name="u", replication_factor=4))
+    (reply,) = _asked(world, CreateTopics(topics=topics, validate_only=True), 7, 50)
+
+    assert _errors(reply) == [ErrorCode.NONE, ErrorCode.INVALID_REPLICATION_FACTOR]
+    assert world.node(topic_path("t")) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("retention.ms", "60000", ErrorCode.NONE),
+        ("cleanup.policy", "compact", ErrorCode.NONE),
+        ("retention.ms", None, ErrorCode.INVALID_CONFIG),
+        ("retention.ms", "soon", ErrorCode.INVALID_CONFIG),
+        ("no.such.key", "1", ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_the_settings_of_a_new_topic_are_checked(name: str, value: str | None, error: ErrorCode):
+    """LogConfig.validate; ZkAdminManager.createTopics refuses null values."""
+    world = ControlWorld(1)
+    topic = NewTopic(name="t", configs=(TopicConfigEntry(name=name, value=value),))
+
+    assert _errors(world.ask(CreateTopics(topics=(topic,)), 7)) == [error]
+    assert (world.node(topic_path("t")) is not None) is (error is ErrorCode.NONE)
+
+
+@pytest.mark.parametrize("by", [{"num_partitions": 1_000_000_000}, {"assignments": ((0,),) * (MOST_PARTITIONS + 1)}])
+def test_a_topic_of_too_many_partitions_is_refused(by: dict[str, Any]):
+    """ReplicationControlManager (3.9): POLICY_VIOLATION."""
+    world = ControlWorld(1)
+
+    assert _errors(world.ask(CreateTopics(topics=(NewTopic(name="t", **by),)), 7)) == [ErrorCode.POLICY_VIOLATION]
 
 
 def _asked(world: ControlWorld, request: Any, version: int, ms: int) -> list[Any]:
@@ -343,14 +386,15 @@ def test_a_deletion_waits_for_a_dead_broker_and_ends_when_it_is_back():
 
 
 def test_a_broker_that_dies_during_a_deletion_holds_it_up():
-    """testBrokerFailureAfterDeletionStarted."""
+    """testBrokerFailureAfterDeletionStarted. Clients no longer know the topic (KafkaApis.handleDeleteTopicsRequest)."""
     world = ControlWorld(3, T)
     world.broker(2).disobey = lambda at, request: (
         ErrorCode.KAFKA_STORAGE_ERROR if isinstance(request, StopReplica) else ErrorCode.NONE
     )
-    world.ask(DeleteTopics(topic_names=("t",)), 6)
+    assert _errors(world.ask(DeleteTopics(topic_names=("t",)), 6)) == [ErrorCode.NONE]
     world.run(300)
     assert list(world.active.context.ineligible) == ["t"]
+    assert _errors(world.ask(DeleteTopics(topic_names=("t",)), 6)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     world.kill(2)
     world.run(SESSION_MS + 1_000)
     assert world.node(topic_path("t")) is not None

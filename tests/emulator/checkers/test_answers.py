@@ -1,6 +1,7 @@
 """Whether what servers answer is so."""
 
 import pytest
+from attrs import evolve
 
 from kemu.emulator.checkers.answers import Answers
 from kemu.emulator.facts import FaultApplied
@@ -203,6 +204,8 @@ MOVE = AlterPartitionReassignments(partitions=(NewReplicas(topic_name="t", parti
         (CREATE, CreateTopicsReply(topics=of_topic(ErrorCode.TOPIC_ALREADY_EXISTS)), True),
         (CREATE_U, CreateTopicsReply(topics=of_topic(ErrorCode.TOPIC_ALREADY_EXISTS, "u")), False),
         (CREATE_U, CreateTopicsReply(topics=of_topic(NONE, "u")), False),
+        (evolve(CREATE_U, validate_only=True), CreateTopicsReply(topics=of_topic(NONE, "u")), True),
+        (evolve(CREATE, validate_only=True), CreateTopicsReply(topics=of_topic(NONE)), False),
         (CREATE_U, CreateTopicsReply(topics=of_topic(ErrorCode.INVALID_PARTITIONS, "u")), True),
         (GROW, CreatePartitionsReply(topics=of_topic(NONE)), False),
         (GROW, CreatePartitionsReply(topics=of_topic(ErrorCode.INVALID_PARTITIONS)), False),

@@ -145,7 +145,7 @@ def test_a_topic_is_deleted_when_its_last_replica_is_back(seed: int) -> None:
 
     assert watched.answers() == [
         ("DeleteTopics", "NONE", "spare"),
-        ("DeleteTopics", "NONE", "spare"),  # ZkAdminManager: marked for deletion already is no error
+        ("DeleteTopics", "UNKNOWN_TOPIC_OR_PARTITION", "no topic spare"),  # KafkaApis: the metadata has no such topic
         ("CreateTopics", "NONE", "spare: 3 partitions"),
     ]
     ((deleted_s, _),) = watched.seen(TopicDeleted)

@@ -10,9 +10,10 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.kafka_wire.batches import batch_summary, make_batch, records_of, split_batches
 from kemu.protocol.messages.data import FetchedPartition, Produce, ProduceBatch, RecordBatch
 from kemu.protocol.notes.groups import RecordsAppended
-from kemu.protocol.notes.replication import BecameLeader, LogStartMoved
+from kemu.protocol.notes.replication import BecameFollower, BecameLeader, LogStartMoved, ReplicaStopped
 
 AT = ("orders", 0)
+_ROLE: dict[str, Any] = {"topic": "orders", "partition": 0, "leader_epoch": 0, "end_offset": 0, "high_watermark": 0}
 
 
 def _see(payloads: Payloads, fact: Any, actor: str = "b0", life: int = 1) -> None:
@@ -119,6 +120,24 @@ def test_bytes_are_freed_with_the_log_and_after_a_refusal() -> None:
     _see(payloads, LogStartMoved(**moved, start_offset=1))
     assert payloads.size == len(data)
     _see(payloads, LogStartMoved(**moved, start_offset=2))
+    assert payloads.size == 0
+
+
+def test_bytes_stay_until_the_log_of_every_replica_begins_behind_them() -> None:
+    """A replica that was down while retention deleted records may lead again, and then serves its own log."""
+    payloads, data = Payloads(), _batch(b"a", b"b")
+    _lead(payloads, "b0", 0)
+    for follower in ("b1", "b2"):
+        _see(payloads, BecameFollower(**_ROLE, leader=0), actor=follower)
+    _append(payloads, _produce(payloads, data, 2), 0)
+    moved: dict[str, Any] = {"topic": AT[0], "partition": AT[1], "start_offset": 2, "end_offset": 2, "why": "retention"}
+    _see(payloads, LogStartMoved(**moved))
+    _see(payloads, LogStartMoved(**moved), actor="b1")
+    assert payloads.size == len(data), "b2 has the records"
+    stopped: dict[str, Any] = {"topic": AT[0], "partition": AT[1], "leader_epoch": 0}
+    _see(payloads, ReplicaStopped(**stopped, deleted=False), actor="b2")
+    assert payloads.size == len(data), "the log is on the disk of b2"
+    _see(payloads, ReplicaStopped(**stopped, deleted=True), actor="b2")
     assert payloads.size == 0
 
 

@@ -218,6 +218,17 @@ def test_a_flipped_byte_never_gives_a_wrong_record(whole, tmp_path, data):
     assert kept == records[: len(kept)]
 
 
+@pytest.mark.parametrize("version", [0, 1, 2, 4])
+def test_another_format_version_is_noticed(whole, tmp_path, version):
+    """No checksum covers the number: the index of a run must be of the version."""
+    content, _ = whole
+    path = tmp_path / "version.trace"
+    path.write_bytes(MAGIC + version.to_bytes(2, "big") + content[len(MAGIC) + 2 :])
+
+    with pytest.raises(TraceError, match=r"byte \d+: .*(version|index)"):
+        list(read_trace(path).records())
+
+
 def last_block(content):
     """Where the last block (the footer) begins."""
     offset, starts = len(MAGIC) + 2, []

@@ -10,7 +10,8 @@ import kemu
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml
 from kemu.tools.cli import kemu as command
-from kemu.tools.diagnosis.reproduce import RowDifference, reproduce, run_reproduction
+from kemu.tools.diagnosis.repeated import RowDifference, run_reproduction
+from kemu.tools.diagnosis.reproduce import reproduce
 from kemu.tools.errors import BadInput
 from kemu.tools.incident.incident import Incident
 from kemu.tools.incident.sources import read_incident

@@ -1,7 +1,5 @@
 """The pytest plugin, as a user's tests meet it: options, seeds, what a failure says, other plugins."""
 
-from pathlib import Path
-
 import pytest
 
 import kemu.tools.testkit.failure
@@ -12,8 +10,6 @@ from kemu.emulator.trace.traces import read_trace
 from tests.tools.report.reading import read_page
 
 pytest_plugins = ("pytester",)
-
-ROOT = Path(__file__).resolve().parents[3]
 
 ASYNC = """
     from kemu import kemu_test, stable
@@ -33,18 +29,6 @@ VIOLATED = """
     def test_that_fails(kemu):
         kemu.run()
 """
-
-
-@pytest.fixture
-def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A project of its own, with the plugin and without the environment's settings."""
-    monkeypatch.syspath_prepend(str(ROOT))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    for name in ("KEMU_SEED", "KEMU_SEEDS", "KEMU_SHRINK", "KEMU_TRACE_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    pytester.makeini("[pytest]\nfilterwarnings = error\naddopts = --strict-markers -p no:asyncio\n")
-    pytester.makeconftest('pytest_plugins = ("kemu.tools.testkit.plugin",)')
-    return pytester
 
 
 def outcomes(result: pytest.RunResult) -> dict[str, int]:

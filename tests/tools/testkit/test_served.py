@@ -5,23 +5,14 @@ from typing import Any
 import pytest
 
 from kemu.tools.testkit.served import NotServed, Serve
+from tests.tools.served_scenarios import served_scenario
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::{name}")
     for name in ("DeprecationWarning", "ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
 ]
 
-CLUSTER = """
-duration = "10m"
-[brokers]
-count = 3
-[topics.orders]
-partitions = 1
-rate = 0
-[groups.billing]
-topics = ["orders"]
-members = 0
-"""
+CLUSTER = served_scenario(partitions=1, group="billing")
 
 
 class _Service:
@@ -69,7 +60,7 @@ def test_a_service_that_commits_before_its_work_loses_an_order(commits_first: bo
     assert producer.flush(60) == 0
     first = _Service(cluster.bootstrap_servers, commits_first=commits_first)
     first.run(until=10, dies_at=4)
-    assert cluster.order("move-coordinator", group="billing")
+    assert cluster.do("move-coordinator", group="billing")
     second = _Service(cluster.bootstrap_servers, commits_first=commits_first)
     second.run(until=5 if commits_first else 6)
     lost = set(orders) - {*first.billed, *second.billed}
@@ -79,10 +70,28 @@ def test_a_service_that_commits_before_its_work_loses_an_order(commits_first: bo
 def test_an_order_that_is_wrong_or_has_no_effect_is_refused(kemu_serve: Serve) -> None:
     cluster = kemu_serve(CLUSTER, "--client", "app")
     with pytest.raises(NotServed, match='"nobody" is no group'):
-        cluster.order("kill-coordinator", group="nobody")
-    assert cluster.order("crash", host="b2", mode="process", for_="1s") == "crash b2 (process) for 1s"
-    with pytest.raises(NotServed, match="crash: "):
-        cluster.order("crash", host="x-app")
+        cluster.do("kill-coordinator", group="nobody")
+    assert cluster.do("crash", host="b2", mode="process", for_="1s") == "crash b2 (process) for 1s"
+    with pytest.raises(NotServed, match="crash x-app: x-app is down already"):
+        cluster.do("crash", host="x-app")
+    with pytest.raises(NotServed, match="not within 200ms: broker b1 down; broker b1: state up, life 1"):
+        cluster.wait("broker b1 down", within="200ms")
+    with pytest.raises(NotServed, match="is no duration"):
+        cluster.wait("broker b1 down", within="soon")
+    with pytest.raises(NotServed, match='"orders-9" is no partition'):
+        cluster.leader("orders-9")
+
+
+def test_the_state_of_a_cluster_is_read_at_any_time(kemu_serve: Serve) -> None:
+    cluster = kemu_serve(CLUSTER)
+    assert cluster.wait("leader orders-0 b0") == "partition orders-0: leader b0, isr 1, epoch 0, end 0"
+    assert cluster.leader("orders-0") == "b0"
+    events = cluster.events("HostDown")
+    assert cluster.do("crash", host="b0", mode="process", for_="1s")
+    assert next(events)["fact"] == {"type": "HostDown", "host": "b0", "life": 1, "how": "process"}
+    assert cluster.state()["brokers"]["b0"] == {"state": "down", "life": 1}
+    assert cluster.leader("orders-0") == ""
+    assert cluster.wait("broker b0 up").startswith("broker b0: state up, life 2")
 
 
 def test_a_cluster_that_does_not_start_says_why(kemu_serve: Serve) -> None:

@@ -235,6 +235,7 @@ function tables(run) {
     part("faults", "Faults", about.faults.length && list(about.faults.map(([index, text, fired]) => `${index}  ${text}: ${fired ? `fired ${fired === 1 ? "once" : `${fired} times`}` : run.head.reload_s ? "not fired yet" : "NEVER FIRED"}`))),
     part("losses", "Expected losses", list(about.losses.map(([at, text]) => `${clock(at, 3)}  ${text}`))),
     part("unmended", "Not recovered, for Kafka's own reasons", list(about.unmended)),
+    part("unchecked", "Not checked of real clients", list(about.unchecked ?? [])),
     el("details", { id: "figures" }, el("summary", {}, "All figures that are not zero"), rows(about.figures.map(([meaning, value]) => [meaning, value]))),
     el("details", { id: "legend" }, el("summary", {}, "Words and keys"), rows(WORDS), rows(KEYS),
       el("p", { class: "dim" }, `Digest of the run: ${about.trace_digest || "none"}. Digest of this page's data: ${run.head.digest}.`)),

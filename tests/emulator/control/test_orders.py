@@ -12,11 +12,10 @@ import pytest
 import trio
 import trio.testing
 
-from kemu.emulator.engine.control import MOST_CONNECTIONS, ControlSocket
+from kemu.emulator.engine.control import MOST_CONNECTIONS, ControlSocket, OrderReply
 from kemu.emulator.engine.loop import Outside, run_plain
-from kemu.emulator.injection.orders import Orders
 from kemu.emulator.replay import replay
-from kemu.emulator.runner import Run, run
+from kemu.emulator.runner import Run, controls_of, run
 from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.trace.traces import read_trace
@@ -33,12 +32,16 @@ def instances(seconds: int) -> Scenario:
 def with_orders(*orders: tuple[int, bytes], seconds: int = 45, sink: Any = None) -> tuple[Run, list[dict[str, Any]]]:
     """A run that is given these lines at these seconds, and the answers."""
     one = Run(instances(seconds), seed=1, profile="kip-429-v99", loop="bare", sink=sink)
-    taken = Orders(one.scenario, one.injector)
-    one.watch_also(taken)
+    controls = controls_of(one, None)
     answers: list[dict[str, Any]] = []
 
+    class ToList(OrderReply):
+        def put(self, line: bytes) -> bool:
+            answers.append(json.loads(line))
+            return True
+
     def taking(line: bytes) -> Callable[[], None]:
-        return lambda: taken.take(line, lambda answer: answers.append(json.loads(answer)))
+        return lambda: controls.take(line, ToList())
 
     for at_s, line in orders:
         one.world.at(at_s * S, taking(line))
@@ -69,10 +72,15 @@ REFUSED: dict[bytes, str] = {
     b'{"do": "scale-dwn"}': 'did you mean "scale-down"',
     b'{"do": "add-broker"}': '"add-broker" needs brokers that replicate: add [brokers.replication]',
     b'{"do": "scale-down", "to": "50%", "at": "9s"}': "they are carried out now",
-    b"down to 80%": "an order is one JSON object",
+    b"down to 80%": '"down" is no verb and no action; did you mean',
+    b"scale-down 80%": '"80%" must be KEY=VALUE',
+    b'scale-down to="80': "No closing quotation",
+    b"": '"" is no verb and no action',
+    b"do": '"do" is no verb and no action',
+    b"{}": "an order needs one of the keys do, wait, leader, state, events",
     b"[1]": "an order is one JSON object",
     b"[" * 60_000: "an order is one JSON object",
-    b"\xff": "an order is one JSON object",
+    b"\xff": "an order is UTF-8 text",
 }
 
 
@@ -104,11 +112,11 @@ def test_who_leaves_already_counts_among_those_that_leave() -> None:
 
 
 def test_a_run_with_orders_is_replayed_from_its_trace(tmp_path: Path) -> None:
-    """What machines were told is in the trace, and so are the hosts that came."""
+    """The trace has the commands of orders, and the hosts that orders add."""
     path = tmp_path / "run.kemu"
     with path.open("wb") as sink:
         one, _ = with_orders((6, b'{"do": "add-members"}'), (10, b'{"do": "scale-down", "to": "60%"}'), sink=sink)
-        one.writer.finish("holds", one.world.now_us, one.injector.counts())
+        one.writer.finish("holds", one.world.now_us, tuple(one.injector.counts()))
 
     assert replay(read_trace(path)).difference is None
 
@@ -118,9 +126,10 @@ def test_a_socket_takes_a_line_and_answers_a_line(tmp_path: Path) -> None:
     path = tmp_path / "orders"
     taken: list[bytes] = []
 
-    def take(line: bytes, answer: Callable[[bytes], None]) -> None:
+    def take(line: bytes, answer: OrderReply) -> None:
         taken.append(line)
-        answer(b"heard " + line)
+        answer.put(b"heard " + line)
+        answer.end()
 
     async def turns(outside: Outside) -> None:
         while True:
@@ -150,6 +159,58 @@ def test_a_socket_takes_a_line_and_answers_a_line(tmp_path: Path) -> None:
     finally:
         door.close()
     assert taken == [b"one", b"two"] and not path.exists()
+
+
+def test_a_stream_of_lines_ends_with_the_next_order_of_its_reader(tmp_path: Path) -> None:
+    """Or with the end of the connection, and its order is then forgotten."""
+    path = tmp_path / "orders"
+    streams: list[OrderReply] = []
+
+    def take(line: bytes, answer: OrderReply) -> None:
+        if line == b"events":
+            answer.stream()
+            streams.append(answer)
+            answer.put(b"first")
+            answer.put(b"second")
+        else:
+            answer.put(b"heard " + line)
+            answer.end()
+
+    async def turns(outside: Outside) -> None:
+        while True:
+            await outside.wait()
+            for action in outside.take():
+                action()
+
+    async def until(stream: trio.SocketStream, end: bytes) -> bytes:
+        said = b""
+        while not said.endswith(end):
+            said += await stream.receive_some()
+        return said
+
+    async def main() -> None:
+        outside = Outside()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(door.serve, outside)
+            nursery.start_soon(turns, outside)
+            async with await trio.open_unix_socket(path) as stream:
+                await stream.send_all(b"events\n")
+                assert await until(stream, b"second\n") == b"first\nsecond\n"
+                assert streams[0].is_open
+                await stream.send_all(b"state\n")
+                assert await until(stream, b"state\n") == b"heard state\n"
+                assert not streams[0].is_open
+                await stream.send_all(b"events\n")
+                await until(stream, b"second\n")
+            while streams[1].is_open:
+                await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+
+    door = ControlSocket(path, take)
+    try:
+        trio.run(main)
+    finally:
+        door.close()
 
 
 def test_only_the_user_of_the_process_may_connect(tmp_path: Path) -> None:
@@ -197,7 +258,11 @@ def test_a_socket_closes_more_connections_than_it_takes(tmp_path: Path) -> None:
             nursery.cancel_scope.cancel()
         return found
 
-    door = ControlSocket(path, lambda line, answer: answer(b"heard"))
+    def take(line: bytes, answer: OrderReply) -> None:
+        answer.put(b"heard")
+        answer.end()
+
+    door = ControlSocket(path, take)
     try:
         assert trio.run(main) == [True] * 4
     finally:
