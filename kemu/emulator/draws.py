@@ -24,6 +24,7 @@ from kemu.protocol.draws import (
     distribution,
 )
 from kemu.protocol.frozen import frozen
+from kemu.protocol.names import host_of
 
 LIFE, CALM_SET = SETS
 
@@ -132,7 +133,7 @@ class Drawn:
         """The machine's load at this time, in millionths."""
         moment = at_us // LOAD_US
         if moment != self._load[0]:
-            how, machine = self._draws.of(DrawName.MACHINE_MOMENT), self._process or self._owner.partition("/")[0]
+            how, machine = self._draws.of(DrawName.MACHINE_MOMENT), self._process or host_of(self._owner)
             purpose = f"draw/{DrawName.MACHINE_MOMENT.value}/{machine}/{moment}"
             self._load = moment, MILLION if how is None else how.of(self._choices.stream(purpose).bits(32))
         return self._load[1]

@@ -40,6 +40,7 @@ KEPT: Mapping[str, KeptResult] = {
     "replay": KeptResult.NOTHING,
     "diagnose": KeptResult.NOTHING,
     "reproduce": KeptResult.FILE,
+    "scriptify": KeptResult.FILE,
     "history": KeptResult.NOTHING,
     "coverage": KeptResult.RUNS,
     "assign": KeptResult.NOTHING,

@@ -24,6 +24,7 @@ from kemu.tools.cli import COMMANDS, main
 from kemu.tools.determinism.watch import SweepWatch
 from kemu.tools.endings import KEPT, KeptResult
 from tests.tools.pipeline.small_analysis import write_analysis
+from tests.tools.test_scriptify import record_client
 
 TINY = 'duration = "1s"\n[topics.orders]\npartitions = 1\n[groups.g]\nmembers = 1\ntopics = ["orders"]\n'
 STREAMS = """\
@@ -82,6 +83,7 @@ LINES: Mapping[str, tuple[str, ...]] = {
     "import-log": ("import-log", "broker.log", "--out", "made.kemu"),
     "diagnose": ("diagnose", "small.kemu"),
     "reproduce": ("reproduce", "broker.log", "--out", "made.toml"),
+    "scriptify": ("scriptify", "live.kemu", "--out", "made.toml"),
     "import": ("import", "offsets.txt", "--out", "made.toml"),
     "scenarios": ("scenarios",),
     "swarm": ("swarm", "tiny.toml", "--seeds", "1:2", "--jobs", "1"),
@@ -155,6 +157,7 @@ def place(tmp_path: Path, small: bytes, analysis: Path, monkeypatch: pytest.Monk
     }
     for name, content in inputs.items():
         (tmp_path / name).write_bytes(content)
+    record_client(tmp_path)
     shutil.copytree(analysis, tmp_path / "runs" / "analysis")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield tmp_path
@@ -344,7 +347,7 @@ def test_a_full_disk_of_standard_output_is_one_line(row: str, place: Path, capsy
         assert (code, errors) == (exits.NO_OUTPUT, ["error: the output cannot be written: No space left on device"])
 
 
-WITHOUT_OUTPUT = {"import", "schema"}
+WITHOUT_OUTPUT = {"import", "schema", "scriptify"}
 """Rows that print nothing on standard output."""
 WRITING = [row for row in LINES if "made" in " ".join(LINES[row])]
 

@@ -135,7 +135,7 @@ host = "x-web"
 """
 
 
-def _record(place: Path, order: str = "") -> Path:
+def record_client(place: Path, order: str = "") -> Path:
     """The trace of a run in which a client acts as behind a gateway, in virtual time."""
     path = place / "live.kemu"
     with path.open("wb") as sink:
@@ -189,7 +189,7 @@ def _told(path: Path) -> list[tuple[int, Any]]:
 
 def test_a_trace_becomes_a_scenario_that_repeats_it_to_the_microsecond(tmp_path: Path) -> None:
     """Latencies are drawn by connection, so the same connections of the same seed have the same latencies."""
-    live, out, again = _record(tmp_path), tmp_path / "again.toml", tmp_path / "again.kemu"
+    live, out, again = record_client(tmp_path), tmp_path / "again.toml", tmp_path / "again.kemu"
     made = _kemu("scriptify", str(live), "--out", str(out))
     assert made.exit_code == 0, made.output
     assert (
@@ -207,7 +207,7 @@ def test_a_trace_becomes_a_scenario_that_repeats_it_to_the_microsecond(tmp_path:
 
 
 def test_orders_become_entries_of_the_plan(tmp_path: Path) -> None:
-    live, out = _record(tmp_path, "isolate host=x-web for=200ms"), tmp_path / "again.toml"
+    live, out = record_client(tmp_path, "isolate host=x-web for=200ms"), tmp_path / "again.toml"
     assert "1 orders became entries of the plan" in _kemu("scriptify", str(live), "--out", str(out)).output
     noted = _Noted([FaultApplied])
     run(load_scenario(out), seed=3, loop="bare", observers=[noted])
@@ -215,7 +215,7 @@ def test_orders_become_entries_of_the_plan(tmp_path: Path) -> None:
 
 
 def test_without_out_the_scenario_is_printed(tmp_path: Path) -> None:
-    assert scenario_from_toml(_kemu("scriptify", str(_record(tmp_path))).stdout).clients.script
+    assert scenario_from_toml(_kemu("scriptify", str(record_client(tmp_path))).stdout).clients.script
 
 
 @pytest.mark.parametrize("wrong", ["missing", "no trace", "no clients", "scripted", "an input"])
@@ -234,10 +234,10 @@ def test_a_wrong_input_is_one_message_and_exit_code_2(wrong: str, tmp_path: Path
         case "no clients":
             run(scenario_from_toml(PLAIN), seed=1, loop="bare", trace=live)
         case "scripted":
-            _kemu("scriptify", str(_record(tmp_path)), "--out", str(out))
+            _kemu("scriptify", str(record_client(tmp_path)), "--out", str(out))
             run(load_scenario(out), seed=3, loop="bare", trace=live)
         case "an input":
-            out = _record(tmp_path)
+            out = record_client(tmp_path)
         case _:
             pass
     made = _kemu("scriptify", str(live), "--out", str(out))
