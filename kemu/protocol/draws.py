@@ -487,8 +487,8 @@ _ROWS = (
         calm="nothing",
         what="delay of the coordinator's timer of a join phase",
         source="SystemTimer.advanceClock in the thread ExpiredOperationReaper (3.4.1), SystemTimerReaper (4.1). 29"
-        " first join phases of Kafka 3.4.1, 3.9.1 and 4.1.1 on a loaded machine with two cores, each with two timers or"
-        " three. They took 0 to 309 ms more than group.initial.rebalance.delay.ms, half of them at most 3 ms.",
+        " first join phases of Kafka 3.4.1, 3.9.1 and 4.1.1 on a loaded machine with two cores had two or three timers"
+        " each. They took 0 to 309 ms more than group.initial.rebalance.delay.ms, half of them at most 3 ms.",
     ),
     DrawRow(
         name=DrawName.OFFSETS_APPEND,
