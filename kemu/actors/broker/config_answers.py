@@ -44,7 +44,7 @@ _FINE: Refusal = (ErrorCode.NONE, None)
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from. Source: ``DescribeConfigsResponse.ConfigSource`` (3.4)."""
+    """The origins of a setting's value. Source: ``DescribeConfigsResponse.ConfigSource`` (3.4)."""
 
     TOPIC = 1
     ONE_BROKER = 2

@@ -4,7 +4,8 @@ import json
 import os
 import socket
 import stat
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -131,24 +132,14 @@ def test_a_socket_takes_a_line_and_answers_a_line(tmp_path: Path) -> None:
         answer.put(b"heard " + line)
         answer.end()
 
-    async def turns(outside: Outside) -> None:
-        while True:
-            await outside.wait()
-            for action in outside.take():
-                action()
-
     async def main() -> bytes:
-        outside = Outside()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(door.serve, outside)
-            nursery.start_soon(turns, outside)
+        async with served(door):
             said = b""
             async with await trio.open_unix_socket(path) as stream:
                 await stream.send_all(b"one\ntw")
                 await stream.send_all(b"o\n")
                 while said.count(b"\n") < 2:
                     said += await stream.receive_some()
-            nursery.cancel_scope.cancel()
         return said
 
     door = ControlSocket(path, take)
@@ -159,6 +150,24 @@ def test_a_socket_takes_a_line_and_answers_a_line(tmp_path: Path) -> None:
     finally:
         door.close()
     assert taken == [b"one", b"two"] and not path.exists()
+
+
+@asynccontextmanager
+async def served(door: ControlSocket) -> AsyncIterator[None]:
+    """The socket takes orders until the end of the block, and a loop makes its calls."""
+    outside = Outside()
+
+    async def turns() -> None:
+        while True:
+            await outside.wait()
+            for action in outside.take():
+                action()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(door.serve, outside)
+        nursery.start_soon(turns)
+        yield
+        nursery.cancel_scope.cancel()
 
 
 def test_a_stream_of_lines_ends_with_the_next_order_of_its_reader(tmp_path: Path) -> None:
@@ -176,12 +185,6 @@ def test_a_stream_of_lines_ends_with_the_next_order_of_its_reader(tmp_path: Path
             answer.put(b"heard " + line)
             answer.end()
 
-    async def turns(outside: Outside) -> None:
-        while True:
-            await outside.wait()
-            for action in outside.take():
-                action()
-
     async def until(stream: trio.SocketStream, end: bytes) -> bytes:
         said = b""
         while not said.endswith(end):
@@ -189,10 +192,7 @@ def test_a_stream_of_lines_ends_with_the_next_order_of_its_reader(tmp_path: Path
         return said
 
     async def main() -> None:
-        outside = Outside()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(door.serve, outside)
-            nursery.start_soon(turns, outside)
+        async with served(door):
             async with await trio.open_unix_socket(path) as stream:
                 await stream.send_all(b"events\n")
                 assert await until(stream, b"second\n") == b"first\nsecond\n"
@@ -204,7 +204,6 @@ def test_a_stream_of_lines_ends_with_the_next_order_of_its_reader(tmp_path: Path
                 await until(stream, b"second\n")
             while streams[1].is_open:
                 await trio.sleep(0.01)
-            nursery.cancel_scope.cancel()
 
     door = ControlSocket(path, take)
     try:
@@ -234,17 +233,8 @@ def test_a_socket_closes_more_connections_than_it_takes(tmp_path: Path) -> None:
         await stream.send_all(b"order\n")
         return await stream.receive_some() == b"heard\n"
 
-    async def turns(outside: Outside) -> None:
-        while True:
-            await outside.wait()
-            for action in outside.take():
-                action()
-
     async def main() -> list[bool]:
-        outside = Outside()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(door.serve, outside)
-            nursery.start_soon(turns, outside)
+        async with served(door):
             streams = [await trio.open_unix_socket(path) for _ in range(MOST_CONNECTIONS)]
             found = [all([await is_open(stream) for stream in streams])]
             async with await trio.open_unix_socket(path) as refused:
@@ -255,7 +245,6 @@ def test_a_socket_closes_more_connections_than_it_takes(tmp_path: Path) -> None:
             found += [await is_open(streams[0]), await is_open(streams[1])]
             for stream in streams:
                 await stream.aclose()
-            nursery.cancel_scope.cancel()
         return found
 
     def take(line: bytes, answer: OrderReply) -> None:
