@@ -15,6 +15,7 @@ from kemu.emulator.plan.action import Action
 from kemu.emulator.plan.actions.replies import Duplicate, ErrorReply
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.expectations import stood_still
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_actions, with_values
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.catch_up import CommitLogs
@@ -370,6 +371,14 @@ def test_random_scripts_keep_the_promises(first: int) -> None:
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_both_loops_take_the_same_turns(cluster: str) -> None:
     assert run_one(cluster, 5, "bare").digest == run_one(cluster, 5, "trio").digest
+
+
+def test_a_partition_that_kafka_leaves_without_an_owner_keeps_its_open_range() -> None:
+    """A static member rejoined before the follow-up rebalance, which then never began."""
+    result = run_one("replicated", 27)
+
+    assert result.verdict == "holds", result.reason
+    assert [each.kind for each in stood_still(result.violations)] == ["forgotten-rebalance"]
 
 
 @pytest.mark.soak

@@ -15,8 +15,8 @@ processes ranges, oldest first.
   ownership.
 - second-uncommitted: the second consumer commits within
   ``auto.commit.interval.ms``.
-- range-left-open: after the faults every range is processed within the
-  bound.
+- range-left-open: after the faults every range of a partition with an owner
+  is processed within the bound (``liveness`` requires the owner).
 
 ``commits`` judges the first log. Truncated partitions are exempt from rules
 about offsets.
@@ -297,9 +297,13 @@ class CatchUpChecker(Checker):
             self._healed = seen
 
     def _left_open(self) -> Iterator[tuple[Service, str]]:
-        """Yield the open ranges of groups with running members."""
+        """Yield the open ranges of partitions that running members own."""
         for group, partitions in self.panel.ranges.groups.items():
-            for at, kept in partitions.items() if self.panel.running_members(group) else ():
+            holdings = [self.panel.holdings.get(actor) for actor in self.panel.running_members(group)]
+            owned = {at for holding in holdings if holding is not None for at in holding.owned}
+            for at, kept in partitions.items():
+                if at not in owned:
+                    continue
                 open_ranges = [each for each in kept.logs.open_ranges if not self._is_processed(group, at, each)]
                 if open_ranges:
                     yield (group, at), ", ".join(f"{each.start} to {each.end - 1}" for each in open_ranges)

@@ -313,12 +313,15 @@ def test_a_reset_within_an_ownership_returns_records_again() -> None:
 
 def test_a_range_that_nobody_works_off() -> None:
     """J4, within the bound from when all is well; retention counts as work, and closes what it took."""
-    story = Told().recovered()
-    story.heal()
-    story.wait(61)
-    story.world()
+    owned, unowned = Told().recovered(), Told().recovered()
+    unowned.lose("c1")
+    for story in (owned, unowned):
+        story.heal()
+        story.wait(61)
+        story.world()
 
-    assert kinds(story) == ["range-left-open"]
+    assert kinds(owned) == ["range-left-open"]
+    assert kinds(unowned) == []  # ``liveness`` requires an owner
 
 
 def test_a_range_that_was_worked_off_and_whose_commit_the_log_lost() -> None:
