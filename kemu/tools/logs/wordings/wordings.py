@@ -227,7 +227,7 @@ def table(text: str, read: Read | None = None, whole: bool = False, **reads: Rea
 
     Args:
         text: the table.
-        read: the function of rows that name none.
+        read: the function that reads rows without ``read=NAME``.
         whole: the wordings are whole messages, which only fields may follow.
         reads: functions by name.
     """
