@@ -71,7 +71,7 @@ join-failed 2.5..2.5 read=short_class | Join group failed with <error:[\w.$]+>: 
 join-failed 2.5.. error=COORDINATOR_LOAD_IN_PROGRESS | JoinGroup failed: Coordinator <node> is loading the group
 join-failed 2.7.. | JoinGroup failed:… <error>{.|} {Marking coordinator unknown|Need to re-join the group}. Sent
     generation was <_>
-join-failed 2.5.. | JoinGroup failed: <error>
+join-failed 2.5.. | JoinGroup failed: <error:(?!group instance id )[^\n]*>
 join-failed 2.7.. | JoinGroup failed due to {fatal|unexpected|non-fatal} error: <error:[A-Z_]+>
 join-failed 2.7.. read=without_stop | JoinGroup failed due to {fatal|unexpected|non-fatal} error: <error>
 join-failed | JoinGroup failed due to {unsupported version error|inconsistent}

@@ -88,6 +88,8 @@ def _last(name: str, pattern: str) -> Wrapper:
 
 _TIME = rf"(?P<time>{TIME})"
 _DOTTED = r"[\w$]+(?:[.$][\w$]+)+"
+_DATE_SPACE = r"\d{4}[-/]\d\d[-/]\d\d "
+"""The begin of a time that syslog does not write: two words and a colon after such a time are the message."""
 _AFTER_GREP = r"(?=[\[\s(>{%#*]|[A-Z]|\d{4}-\d\d-|\d\d:\d\d:)"
 
 _BEFORE = (
@@ -101,7 +103,7 @@ _BEFORE = (
     _wrapper("compose", r"[A-Za-z][\w./-]*\s*\|\s(?!\s*thrd)"),
     _wrapper("stern", r"[a-z0-9][a-z0-9-]*\s[a-z0-9][a-z0-9-]*\s(?=\[?\d{4}-\d\d-\d\d[ T])"),
     _wrapper("syslog", rf"<\d{{1,3}}>1\s{_TIME}\s\S+\s\S+\s\S+\s\S+\s(?:-|\[.*?\])\s?"),
-    _wrapper("syslog", rf"(?:<\d{{1,3}}>)?{_TIME}\s[\w.-]+\s[\w./@-]+(?:\[(?P<process>\d+)\])?:\s"),
+    _wrapper("syslog", rf"(?:<\d{{1,3}}>)?(?!{_DATE_SPACE}){_TIME}\s[\w.-]+\s[\w./@-]+(?:\[(?P<process>\d+)\])?:\s"),
     _wrapper("glog", r"(?P<level>[IWEF])\d{4}\s(?P<time>\d\d:\d\d:\d\d\.\d{1,9})\s+(?P<process>\d+)\s[\w.]+:\d+\]\s"),
     _wrapper("librdkafka", rf"%?\d\|{_TIME}\|(?P<logger>[A-Z_0-9]+)\|\s?(?P<thread>[^|]*)\|\s"),
     _wrapper("librdkafka", rf"%?\d\|{_TIME}\|(?P<thread>[^|]*)\|(?P<logger>[A-Z_0-9]+)\|\s"),
@@ -117,6 +119,7 @@ _BEFORE = (
     _wrapper("python", rf"(?P<level>{_LEVELS}):(?P<logger>[\w.]+):(?=\S)"),
     _wrapper("python", rf"(?P<logger>{_DOTTED})\s+(?P<level>{_LEVELS})\s+(?:[-|:]\s+)?"),
     _wrapper("python", r"(?P<logger>[\w.]+):\w+\.py:\d+\s+"),
+    _wrapper("python", r"(?P<logger>(?:aio)?kafka(?:\.[a-z_]+)+)\s+(?=\S)"),
     _wrapper("level", rf"[\[<(|]?(?P<level>{_LEVELS})[\]>)|]?(?:\s*[:|-]+\s|\s+|$)"),
     _wrapper("name", r"\[[A-Za-z][\w .-]*\]:?\s+(?=\d{4}[/-]\d\d[/-]\d\d)"),
     _wrapper("process", r"\[(?P<process>\d{1,7})\]\s+(?=\[)"),
