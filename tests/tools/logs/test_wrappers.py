@@ -88,7 +88,7 @@ def test_the_usual_layout_is_read_as_by_the_wrappers(monkeypatch: pytest.MonkeyP
     usual = [line.rstrip("\n") for name in NAMES for line in lines(name)]
     short = [opened(line) for line in usual]
     assert sum(line.wrappers[-3:] == ("logger-last", "time", "level") for line in short) > 50
-    monkeypatch.setattr("kemu.tools.logs.wrappers.wrappers._usual", lambda line, zone: None)
+    monkeypatch.setattr("kemu.tools.logs.wrappers.wrappers._usual", lambda text, names, zone: None)
     assert [opened(line) for line in usual] == short
 
 

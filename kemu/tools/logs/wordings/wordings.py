@@ -84,7 +84,8 @@ class Wording:
     @functools.cached_property
     def words(self) -> tuple[frozenset[str], ...]:
         """Words of letters that a complete record of this row contains: one set for each of the first alternatives."""
-        text = re.sub(r"<(?:[^<>\\]|\\.|<[^<>]*>)*>", "\1", self.text.partition("…")[0].replace("\\<", "("))
+        text = self.text.partition("…")[0].replace("\\<", "(").replace(r"<_:\W*>", " ")
+        text = re.sub(r"<(?:[^<>\\]|\\.|<[^<>]*>)*>", "\1", text)
         first = re.search(r"(?<!\\)\{([^{}]*\|[^{}]*)(?<!\\)\}", text)
         texts = [text]
         if first is not None:
@@ -163,18 +164,15 @@ def _has_alternatives(tokens: list[tuple[str, ...]], end: int) -> bool:
     return False
 
 
-def fields_of(row: Wording, opened: Opened, text: str) -> tuple[Fields, int, int] | None:
-    """The fields that ``row`` reads in ``text``, and where its wording begins and ends; None without the wording."""
-    match = row.pattern.search(text)
-    if match is None:
-        return None
+def fields_of(row: Wording, match: re.Match[str], opened: Opened, text: str) -> Fields:
+    """The fields that ``row`` reads from the match of its pattern in ``text``."""
     end = len(text.rstrip()) if opened.closed is False else None
     fields: Fields = {**row.fields, **stated(match, end)}
     if end is not None and match.end() >= end:
         fields["truncated"] = True
     if row.read:
         row.read(fields, opened)
-    return fields, match.start(), match.end()
+    return fields
 
 
 def torn_fields_of(row: Wording, opened: Opened, text: str) -> tuple[Fields, int, int] | None:

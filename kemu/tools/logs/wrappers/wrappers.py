@@ -19,6 +19,9 @@ _LEVELS = (
 )
 
 
+_NO_FIELDS: Mapping[str, object] = {}
+
+
 class Opened(NamedTuple):
     """A line without its wrappers.
 
@@ -32,7 +35,7 @@ class Opened(NamedTuple):
     logger: str | None = None
     thread: str | None = None
     process: int | None = None
-    fields: Mapping[str, object] = {}
+    fields: Mapping[str, object] = _NO_FIELDS
     closed: bool | None = None
     wrappers: tuple[str, ...] = ()
 
@@ -85,6 +88,8 @@ def _last(name: str, pattern: str) -> Wrapper:
 
 _TIME = rf"(?P<time>{TIME})"
 _DOTTED = r"[\w$]+(?:[.$][\w$]+)+"
+_DATE_SPACE = r"\d{4}[-/]\d\d[-/]\d\d "
+"""The begin of a time that syslog does not write: two words and a colon after such a time are the message."""
 _AFTER_GREP = r"(?=[\[\s(>{%#*]|[A-Z]|\d{4}-\d\d-|\d\d:\d\d:)"
 
 _BEFORE = (
@@ -98,7 +103,7 @@ _BEFORE = (
     _wrapper("compose", r"[A-Za-z][\w./-]*\s*\|\s(?!\s*thrd)"),
     _wrapper("stern", r"[a-z0-9][a-z0-9-]*\s[a-z0-9][a-z0-9-]*\s(?=\[?\d{4}-\d\d-\d\d[ T])"),
     _wrapper("syslog", rf"<\d{{1,3}}>1\s{_TIME}\s\S+\s\S+\s\S+\s\S+\s(?:-|\[.*?\])\s?"),
-    _wrapper("syslog", rf"(?:<\d{{1,3}}>)?{_TIME}\s[\w.-]+\s[\w./@-]+(?:\[(?P<process>\d+)\])?:\s"),
+    _wrapper("syslog", rf"(?:<\d{{1,3}}>)?(?!{_DATE_SPACE}){_TIME}\s[\w.-]+\s[\w./@-]+(?:\[(?P<process>\d+)\])?:\s"),
     _wrapper("glog", r"(?P<level>[IWEF])\d{4}\s(?P<time>\d\d:\d\d:\d\d\.\d{1,9})\s+(?P<process>\d+)\s[\w.]+:\d+\]\s"),
     _wrapper("librdkafka", rf"%?\d\|{_TIME}\|(?P<logger>[A-Z_0-9]+)\|\s?(?P<thread>[^|]*)\|\s"),
     _wrapper("librdkafka", rf"%?\d\|{_TIME}\|(?P<thread>[^|]*)\|(?P<logger>[A-Z_0-9]+)\|\s"),
@@ -114,6 +119,7 @@ _BEFORE = (
     _wrapper("python", rf"(?P<level>{_LEVELS}):(?P<logger>[\w.]+):(?=\S)"),
     _wrapper("python", rf"(?P<logger>{_DOTTED})\s+(?P<level>{_LEVELS})\s+(?:[-|:]\s+)?"),
     _wrapper("python", r"(?P<logger>[\w.]+):\w+\.py:\d+\s+"),
+    _wrapper("python", r"(?P<logger>(?:aio)?kafka(?:\.[a-z_]+)+)\s+(?=\S)"),
     _wrapper("level", rf"[\[<(|]?(?P<level>{_LEVELS})[\]>)|]?(?:\s*[:|-]+\s|\s+|$)"),
     _wrapper("name", r"\[[A-Za-z][\w .-]*\]:?\s+(?=\d{4}[/-]\d\d[/-]\d\d)"),
     _wrapper("process", r"\[(?P<process>\d{1,7})\]\s+(?=\[)"),
@@ -146,12 +152,16 @@ _BEGIN = re.compile(
 _PLACES = {f"w{place}": place for place in range(len(_BEFORE))}
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\(B|\ufeff|\r$")
-_LOGGER_LAST = re.compile(r" \((?P<logger>(?:kafka|org|io|state|com)\.[\w.$-]+(?::\d+)?)\)")
 _ORDINARY_ENDS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789."
 _ANSI_WITHOUT_ESCAPE = re.compile(r"\[(?:\d{1,3};)*\d{1,3}m")
 
-_USUAL = re.compile(rf"\[(\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{{3}})\] (?P<level>{_LEVELS}) +(?=\[\w)")
-"""The begin of a record in the default layout of Kafka's brokers, which most lines have; the message has a prefix."""
+_USUAL = re.compile(
+    rf"\[(?P<second>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{{3}})\] (?P<level>{_LEVELS}) +"
+    r"(?P<text>\[[A-Z][a-z]\w* [^\]\[:]*\]:? (?:[A-Z][a-z]+ [a-z]|\[Group)[^\n]*)"
+    r" \((?P<logger>(?:kafka|org|io|state|com)\.[\w.$-]+(?::\d+)?)\)"
+)
+"""A record in the default layout of Kafka, which most lines have. No wrapper can begin its message: a name in capitals
+and small letters in brackets, with a space, and two words."""
 
 _INSIDE = re.compile(
     rf".{{1,80}}?(?P<rest>(?:%\d\|1\d{{9}}\.\d|\[?\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d:\d\S*\s+\S*?{_LEVELS}\b).*)", re.DOTALL
@@ -190,17 +200,16 @@ def opened(line: str, zone: ZoneOffset = utc) -> Opened:
     """A line without its wrappers. A time further inside wins over a time further outside."""
     text = line
     names: tuple[str, ...] = ()
-    if "\x1b" in text or "\r" in text or "\ufeff" in text or ("m" in text and "[" in text):
+    if "\x1b" in text or "\r" in text or "\ufeff" in text:
         text = _ANSI.sub("", text)
-        plain = _ANSI_WITHOUT_ESCAPE.sub("", text)
-        names = ("ansi",) if "\x1b" in line or plain != text else ()
-        text = plain
+    plain = _ANSI_WITHOUT_ESCAPE.sub("", text)
+    if plain != text or "\x1b" in line:
+        names, text = ("ansi",), plain
+    usual = _usual(text, names, zone)
+    if usual is not None:
+        return usual
     result = Opened(text, wrappers=names)
-    last = _LOGGER_LAST.fullmatch(text, max(text.rfind(" ("), 0))
-    if last is not None:
-        result = Opened(text[: last.start()], logger=last["logger"], closed=True, wrappers=(*names, "logger-last"))
-        result = _usual(result, zone) or result
-    elif text.rstrip()[-1:] not in _ORDINARY_ENDS or " (" in text:
+    if text.rstrip()[-1:] not in _ORDINARY_ENDS or " (" in text:
         for wrapper in _AFTER:
             result = wrapper(result, zone) or result
     for _ in range(12):
@@ -230,15 +239,16 @@ def opened(line: str, zone: ZoneOffset = utc) -> Opened:
     return result
 
 
-def _usual(line: Opened, zone: ZoneOffset) -> Opened | None:
-    """The result of the wrappers "time" and "level", in less time; None for a record of another layout."""
-    begin = _USUAL.match(line.text)
-    second = begin and read_time(begin[1], zone)
-    if not begin or not second:
+def _usual(text: str, names: tuple[str, ...], zone: ZoneOffset) -> Opened | None:
+    """The result of the wrappers of the default layout, in less time; None for a record of another layout."""
+    found = _USUAL.fullmatch(text)
+    second = found and read_time(found["second"], zone)
+    if not found or not second or " msg=" in found["text"][:200]:
         return None
-    time = second._replace(text=f"{second.text}.{begin[2]}", at_us=second.at_us + 1_000 * int(begin[2]))
-    wrappers = (*line.wrappers, "time", "level")
-    return line._replace(text=line.text[begin.end() :], time=time, level=begin["level"], wrappers=wrappers)
+    ms = found["ms"]
+    time = Time(f"{second.text}.{ms}", second.at_us + 1_000 * int(ms), second.zoned, second.dated)
+    wrappers = (*names, "logger-last", "time", "level")
+    return Opened(found["text"], time, found["level"], found["logger"], None, None, _NO_FIELDS, True, wrappers)
 
 
 def _open_json(outer: Opened, zone: ZoneOffset) -> Opened | None:
