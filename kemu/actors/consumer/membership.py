@@ -187,10 +187,12 @@ class Membership:
     def _schedule_resume(self, drawn: DrawName = DrawName.HAND_OVER, *, cold: bool = False) -> None:
         """Delay the polling thread, which has new input, by the drawn time until it runs again."""
         draws, now_us = self._machine.draws, self._machine.now_us
-        handled_us = us = draws.us(drawn, 0, at_us=now_us)
+        us = draws.us(drawn, 0, at_us=now_us)
+        self._loading_us = 0
         if cold:
-            us = draws.us(DrawName.FIRST_JOIN, us, at_us=now_us)
-        self._loading_us = max(us - handled_us, 0)
+            first_us = draws.us(DrawName.FIRST_JOIN, us, at_us=now_us)
+            self._loading_us = max(first_us - us, 0)
+            us = first_us
         self._resume_at_us = now_us + us
 
     def assignment_taken(self) -> None:
