@@ -78,7 +78,7 @@ MUTATIONS = [
         "        self._machine.start_timer(self._timer, after_ms * US_PER_MS + late_us)\n",
         "        self._machine.start_timer(self._timer, after_ms * US_PER_MS // 2)\n",
         "membership/join-phase",
-        _CALM,
+        ("slow_callbacks.toml:1",),
     ),
     Mutation(  # a join phase waits for twice the longest rebalance timeout
         "kemu/actors/coordinator/join_phase.py",

@@ -387,8 +387,7 @@ class MembershipRules(Checker):
         awaited, lasted = group.awaited(seen.at_us), f"{(seen.at_us - group.preparing_us) / 1e6:.1f} s"
         longest_us, initial_us = max(group.rebalance_us, group.timeout_us()), self._initial_delay_us
         if group.was_empty:
-            least_us = self._least_initial_us(group)
-            over = self._over(seen, group.preparing_us, least_us) or group.name in step.shrunk
+            over = self._over(seen, group.preparing_us, initial_us) or group.name in step.shrunk
             awaited = awaited or ["more members"]
         else:
             over = self._over(seen, group.preparing_us, group.rebalance_us)
@@ -409,17 +408,6 @@ class MembershipRules(Checker):
         if kept or (group.joined_us and self._is_late(seen, group.joined_us, max(longest_us, initial_us))):
             whom = "nobody" if kept else ", ".join(awaited)
             self._say(seen, "join-phase", group.name, f"a join phase lasts {lasted}, and waits for {whom}")
-
-    def _least_initial_us(self, group: ShadowGroup) -> int:
-        """The shortest first join phase of a group, in us. A new member in a delay begins another delay (KIP-134).
-
-        Only the first phase at generation 0 is sure to be extended: Scala's coordinators extend no other.
-        """
-        initial_us = self._initial_delay_us
-        if group.generation or group.added_seq <= group.prepared_seq:
-            return initial_us
-        delays = (group.added_us - group.preparing_us) // (int(initial_us * LATE) + SLACK_US) + 2
-        return max(initial_us, min(delays * initial_us, group.rebalance_us))
 
     def _is_overlooked(self, seen: Seen, group: ShadowGroup) -> bool:
         """Whether a coordinator of Kafka 4.0 has not checked the join phase since a full group refused a member."""
