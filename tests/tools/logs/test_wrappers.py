@@ -60,6 +60,17 @@ LINES = {
     "kubernetes and json": (
         "2024-05-06T09:00:00.1Z stdout F " + json.dumps({"@timestamp": f"{AT}Z", "message": CLIENT}), f"{AT}Z",
     ),
+    "promtail": (json.dumps({"line": KAFKA, "ts": "2024-05-06T09:08:09.2Z"}), AT),
+    "datadog": (json.dumps({"attributes": {"service": "a"}, "content": KAFKA}), AT),
+    "csv": ('"2024-05-06T09:08:09.200Z","app","' + KAFKA.replace('"', '""') + '"', AT),
+    "csv around json": (
+        '"app","' + json.dumps({"@timestamp": f"{AT}Z", "message": CLIENT}).replace('"', '""') + '"', f"{AT}Z",
+    ),
+    "stern and json": ("pay-7d9f8-abc app " + json.dumps({"@timestamp": f"{AT}Z", "message": CLIENT}), f"{AT}Z"),
+    "cat -n of json": ("   12  " + json.dumps({"@timestamp": f"{AT}Z", "message": CLIENT}), f"{AT}Z"),
+    "a python logger": (
+        "2024-05-06 07:08:09,123 INFO kafka.coordinator Successfully joined group g with generation 14", AT,
+    ),
     "grep, compose and ANSI": (f"3:kafka | \x1b[0m{KAFKA}", AT),
 }  # fmt: skip
 

@@ -4,6 +4,7 @@ A wrapper strips something from a line and keeps the parts it knows. Wrappers co
 applies. A message keeps anything that no wrapper knows, so dialects search their wordings within a message.
 """
 
+import csv
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -96,12 +97,15 @@ _BEFORE = (
     _wrapper("box", r"\s*[│┃]\s?"),
     _wrapper("markdown", r"\s*(?:>\s?|\*\*(?=\S)|`{1,3}(?=\S)|-\s+(?=[\[\d]))+"),
     _wrapper("comment", r"\s*(?:///?|#+|/\*+|\*|<!--|--|;;?|rem)\s+(?=[\[\d{%(A-Z])"),
-    _wrapper("grep", rf"\s*(?:[\w./-]+\.(?:log|txt|out)[\w.-]*[:-])?\d{{1,7}}(?:[:-]|\t|\s{{2,}}(?=\[)){_AFTER_GREP}"),
+    _wrapper(
+        "grep", rf"\s*(?:[\w./-]+\.(?:log|txt|out)[\w.-]*[:-])?\d{{1,7}}(?:[:-]|\t|\s{{2,}}(?=[\[{{])){_AFTER_GREP}"
+    ),
     _wrapper("grep", r"[\w./-]+\.(?:log|txt|out)[\w.-]*:\s?"),
     _wrapper("kubernetes", rf"{_TIME}\s(?:stdout|stderr)\s[FP]\s"),
     _wrapper("kubernetes", r"\[(?:pod/)?[\w.-]+/[\w./-]+\]\s"),
     _wrapper("compose", r"[A-Za-z][\w./-]*\s*\|\s(?!\s*thrd)"),
     _wrapper("stern", r"[a-z0-9][a-z0-9-]*\s[a-z0-9][a-z0-9-]*\s(?=\[?\d{4}-\d\d-\d\d[ T])"),
+    _wrapper("stern", r"[a-z0-9]+(?:-[a-z0-9]+)+\s[a-z0-9][a-z0-9-]*\s(?=\{\")"),
     _wrapper("syslog", rf"<\d{{1,3}}>1\s{_TIME}\s\S+\s\S+\s\S+\s\S+\s(?:-|\[.*?\])\s?"),
     _wrapper("syslog", rf"(?:<\d{{1,3}}>)?(?!{_DATE_SPACE}){_TIME}\s[\w.-]+\s[\w./@-]+(?:\[(?P<process>\d+)\])?:\s"),
     _wrapper("glog", r"(?P<level>[IWEF])\d{4}\s(?P<time>\d\d:\d\d:\d\d\.\d{1,9})\s+(?P<process>\d+)\s[\w.]+:\d+\]\s"),
@@ -177,6 +181,8 @@ _MESSAGE_KEYS = (
     "body",
     "MESSAGE",
     "event",
+    "content",
+    "line",
 )
 _TIME_KEYS = ("@timestamp", "timestamp", "ts", "time", "timeMillis", "datetime", "date", "asctime", "t", "@t")
 _LEVEL_KEYS = ("level", "log.level", "levelname", "severity", "log_level", "lvl", "@l", "loglevel")
@@ -216,6 +222,10 @@ def opened(line: str, zone: ZoneOffset = utc) -> Opened:
         stripped = result.text.lstrip()
         if stripped[:1] == "{":
             inner = _open_json(result._replace(text=stripped), zone)
+            if inner is not None:
+                return inner
+        if stripped[:1] == '"' and '","' in stripped:
+            inner = _open_csv(result._replace(text=stripped), zone)
             if inner is not None:
                 return inner
         begin = _BEGIN.match(result.text)
@@ -261,6 +271,16 @@ def _open_json(outer: Opened, zone: ZoneOffset) -> Opened | None:
     return _open_row(outer, row, "json", zone)
 
 
+def _open_csv(outer: Opened, zone: ZoneOffset) -> Opened | None:
+    """A row of a table that a web console exported: its longest cell is the record."""
+    if not outer.text.rstrip().endswith('"'):
+        return None
+    cells = next(csv.reader([outer.text.strip()]))
+    times = (read_time(cell, zone) for cell in cells)
+    message = max(cells, key=len)
+    return _open_row(outer, {"message": message, "time": next(filter(None, times), None)}, "csv", zone)
+
+
 def _open_row(outer: Opened, row: Mapping[str, object], name: str, zone: ZoneOffset) -> Opened | None:
     for key in _NESTED_KEYS:
         inner = row.get(key)
@@ -277,6 +297,8 @@ def _open_row(outer: Opened, row: Mapping[str, object], name: str, zone: ZoneOff
             if isinstance(value, int | float)
             else read_time(value, zone)
             if isinstance(value, str)
+            else value
+            if isinstance(value, Time)
             else None
         )
         if stated is not None:
