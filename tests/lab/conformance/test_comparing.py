@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 import pytest
 
+from lab.conformance import plans
 from lab.conformance.comparing import (
     ComparedRow,
     Comparison,
@@ -244,6 +245,23 @@ def test_an_excuse_has_a_condition_and_rows_and_is_counted() -> None:
 
     assert {each.name: each.standing for each in compared.rows if each.why} == {"c1 OffsetCommit": RowMark.KNOWN}
     assert uses([compared], excuses=(*useless[:1], fault)) == {"why": 0, "fault": 1}
+
+
+def test_the_excuses_of_stalled_machines_concern_two_kept_runs() -> None:
+    """A condition is about what the run shows, and no other kept run shows it."""
+    stalled = [each for each in EXCUSES if each.name.startswith("stalled-")]
+    courses = {
+        name: plans.read_course(folder, name) for folder in (plans.KEPT, plans.NEW) for name in plans.plans_in(folder)
+    }
+    held = {each.name: [name for name, course in courses.items() if each.condition(course)] for each in stalled}
+
+    assert held == {
+        "stalled-first-join": ["8-group-max-size.2"],
+        "stalled-first-join-between": ["8-group-max-size.2"],
+        "stalled-restart": ["9-deletes-in-flight.2"],
+        "stalled-restart-downtime": ["9-deletes-in-flight.2"],
+    }
+    assert all(each.bound(courses[held[each.name][0]]) <= 2 for each in stalled if "downtime, sum" not in each.rows)
 
 
 def test_every_excuse_names_its_source_and_rows_that_there_are() -> None:
