@@ -302,9 +302,11 @@ def test_how_many_rows_may_lie_outside(rows: int, expected: float, most: int) ->
 
 
 def test_the_range_is_what_nine_runs_in_ten_lie_between_and_a_rank_counts_equal_values_half() -> None:
-    wide, single = range_of(list(range(101))), range_of([7])
+    """A further value has each of 20 places among 19 others with the same probability: 18 of them are inside."""
+    wide, single, few = range_of(list(range(1, 100))), range_of([7]), range_of(list(range(19)))
 
-    assert (wide.least, wide.low, wide.median, wide.high, wide.most) == (0, 5, 50, 95, 100)
+    assert (wide.least, wide.low, wide.median, wide.high, wide.most) == (1, 5, 50, 95, 99)
+    assert (few.low, few.high) == (0, 18)
     assert (single.low, single.median, single.high) == (7, 7, 7)
     assert rank_of(2, [1, 2, 2, 3]) == 0.5
     assert rank_of(0, [1, 2]) == 0
