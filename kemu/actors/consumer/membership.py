@@ -287,8 +287,8 @@ class Membership:
             self._become(MemberState.COMPLETING, "joined")
             if self._client.beats_while_completing:
                 # JoinGroupResponseHandler (2.6 to 4.1) enables the heartbeat thread before the process loads the
-                # classes of assignments.
-                self.heartbeats.start(self._machine.now_us - self._loading_us)
+                # classes of assignments. Estimated: after half of the draw first.join.
+                self.heartbeats.start(self._machine.now_us - self._loading_us // 2)
             if reply.leader == reply.member_id:
                 self._machine.rebalancing.lead(reply)
             else:
