@@ -1,7 +1,7 @@
 """A served cluster beside franz-go's kfake, in turns: time to READY, round trips, CPU time per request, idle cost.
 
 Both serve three brokers and a topic of four partitions. The load is one request (Metadata v5) after the other on each
-connection, by the same Go program. kemu's network delays each message by 0.5 ms to 2 ms, as its default; kfake has no
+connection, by the same Go program. The default network of kemu delays each message by 0.5 ms to 2 ms. kfake has no
 emulated network. The bench needs Go, and downloads kfake at its first run.
 """
 
