@@ -19,7 +19,7 @@ count = 3
 factor = 3
 [topics.orders]
 partitions = 2
-rate = 10
+rate = %d
 [groups.payments]
 topics = ["orders"]
 members = 1
@@ -51,11 +51,16 @@ class _Scope:
 
 
 class FuzzedCluster:
-    """The cluster; ``close`` closes its ports."""
+    """The cluster; ``close`` closes its ports.
 
-    def __init__(self) -> None:
-        scenario = for_serving(scenario_from_toml(SCENARIO, name="fuzzed"))
-        self._run = Run(scenario, seed=1, driven=True, checkers=())
+    Args:
+        is_checked: whether checkers see the run.
+        rate: records per second of an emulated producer.
+    """
+
+    def __init__(self, *, is_checked: bool = False, rate: int = 10) -> None:
+        scenario = for_serving(scenario_from_toml(SCENARIO % rate, name="fuzzed"))
+        self._run = Run(scenario, seed=1, driven=True, checkers=None if is_checked else ())
         self.said: list[str] = []
         """Lines for the user: refused frames and limits."""
         payloads = Payloads(PAYLOAD_BYTES)
@@ -100,6 +105,10 @@ class FuzzedCluster:
             del self._open[broker]
             self._gateway._closed(connection)
         return is_open
+
+    def disconnect(self, broker: str) -> None:
+        """Close the connection to a broker."""
+        self._gateway._closed(self._open.pop(broker))
 
     def close(self) -> None:
         """Close the ports."""
