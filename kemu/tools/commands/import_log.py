@@ -89,7 +89,7 @@ def import_log(
             understood = True
             clocks.take(event)
             if form == "events":
-                click.echo(json.dumps(event.as_json(), ensure_ascii=False))
+                click.echo(json.dumps(event.as_json()))
             if form != "events" or out is not None or report is not None:
                 kept.append(event)
     offsets = clocks.offsets()
@@ -109,7 +109,8 @@ def import_log(
             write_log_page(facts, logs.summaries, report, shlex.join(words))
             click.echo(f"report: {report}", err=form != "text")
     if not understood:
-        raise BadInput("no record is of a known wording: --format text lists the shapes of the messages")
+        names = ", ".join(map(str, files))
+        raise BadInput(f"{names}: no record is of a known wording; --format text lists the shapes of the messages")
 
 
 @contextmanager
