@@ -111,7 +111,8 @@ def import_log(
             write_log_page(facts, logs.summaries, report, shlex.join(words))
             click.echo(f"report: {report}", err=form != "text")
     if not understood:
-        raise BadInput("no record is of a known wording: --format text lists the shapes of the messages")
+        names = ", ".join(map(str, files))
+        raise BadInput(f"{names}: no record is of a known wording; --format text lists the shapes of the messages")
 
 
 def _printed(events: Iterable[Event]) -> Iterator[Event]:

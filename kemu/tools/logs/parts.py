@@ -13,7 +13,8 @@ import attrs
 from kemu.tools.errors import BadInput
 from kemu.tools.kafka_files.input_files import STDIN
 from kemu.tools.logs.events import Event
-from kemu.tools.logs.reading import SAMPLE, LogLayout, LogReader, LogSummary, is_packed, names_of, open_log
+from kemu.tools.logs.lines import bounded_lines, is_packed, open_log, sample_of
+from kemu.tools.logs.reading import LogLayout, LogReader, LogSummary, names_of
 from kemu.tools.logs.wrappers.times import zone_offset
 
 PART_BYTES = 16 << 20
@@ -52,7 +53,7 @@ def parts_of(
                 found.append(whole)
                 continue
             with open_log(path) as lines:
-                layout = LogLayout.of(list(itertools.islice(lines, SAMPLE)), kinds, zone_offset(zone))
+                layout = LogLayout.of(sample_of(lines), kinds, zone_offset(zone))
         except OSError as error:
             raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from None
         found += [
@@ -95,8 +96,8 @@ class PartReader:
             yield from reader.events(
                 itertools.chain(before, own), first=self.after + 1 - len(before), wanted=self._is_own
             )
-        except (OSError, EOFError) as error:
-            raise BadInput(f"{part.path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        except OSError as error:
+            raise BadInput(f"{part.path}: cannot be read: {error.strerror or error}") from None
 
     def _is_own(self, line: int) -> bool:
         return 0 < line - self.after <= self.lines
@@ -107,20 +108,21 @@ class PartReader:
         raw = Path(part.path).open("rb")  # noqa: SIM115 (the iterator closes the file)
         at = max(0, part.start - BESIDE_BYTES)
         raw.seek(max(0, at - 1))
+        lines = bounded_lines(raw.readline)
         if at:
-            at += len(raw.readline()) - 1
+            at += next(lines, (b"", 1))[1] - 1
         before: list[str] = []
-        while at < part.start and (line := raw.readline()):
-            at += len(line)
-            before.append(line.decode("utf-8", "replace"))
+        while at < part.start and (found := next(lines, None)):
+            at += found[1]
+            before.append(found[0].decode("utf-8", "replace"))
 
         def own(at: int) -> Iterator[str]:
             with raw:
-                for line in raw:
+                for line, length in lines:
                     if at >= part.end + BESIDE_BYTES:
                         return
                     self.lines += at < part.end
-                    at += len(line)
+                    at += length
                     yield line.decode("utf-8", "replace")
 
         return before, own(at)

@@ -2,26 +2,22 @@
 
 import collections
 import functools
-import gzip
 import itertools
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
 import attrs
 
-from kemu.tools.errors import BadInput
+from kemu.emulator.text.tables import printable
+from kemu.tools.kafka_files.input_files import LARGEST_ID, LARGEST_OFFSET, whole_number
 from kemu.tools.logs.dialects import DIALECTS
 from kemu.tools.logs.events import KINDS, Event
+from kemu.tools.logs.lines import LONGEST_LINE, open_log, sample_of
 from kemu.tools.logs.wordings.releases import ReleaseSpan, parse
-from kemu.tools.logs.wordings.wordings import Dialect, Fields, Wording, fields_of, torn_fields_of
+from kemu.tools.logs.wordings.wordings import Dialect, Fields, Wording, fields_of, match_of, torn_fields_of
 from kemu.tools.logs.wrappers.times import ZoneOffset, utc
 from kemu.tools.logs.wrappers.wrappers import Opened, opened
-
-SAMPLE = 2000
-"""Lines at the begin of a file that tell its layout and its dialects."""
 
 _MOST_LINES = 60
 """Lines of a record at most; further lines without a time are records."""
@@ -40,6 +36,7 @@ _HELD = 20
 
 _NAMES = frozenset(field.name for field in attrs.fields(Event))
 _INTEGERS = frozenset(field.name for field in attrs.fields(Event) if field.type == int | None)
+_TEXTS = frozenset(field.name for field in attrs.fields(Event) if field.type == str | None)
 _NONE = re.compile(r"^(?:None|null|none|Optional\.empty|)$")
 _SOME = re.compile(r"^(?:Some\(|Optional\[)(.*)[)\]]$")
 _GROUP = re.compile("group(?!ing)")
@@ -111,7 +108,7 @@ _SHAPE = re.compile(
 
 def shape(text: str) -> str:
     """A message with its ids, quoted texts and words with digits replaced, cut at 100 characters."""
-    text = text.strip()
+    text = text[:2_000].strip()
     if "'" in text or '"' in text:
         return _SHAPE.sub("#", text)[:100]
     return " ".join(map(_shape_of_word, text.split(" ")))[:100]
@@ -181,7 +178,7 @@ class Recognised:
 def recognised(record: Opened, text: str, order: Sequence[str]) -> Recognised | None:
     """The first row of the dialects ``order`` that knows a record; dialects with a mark in the record are first."""
     candidates = _candidates(text, record.logger or "", order)
-    found = [(name, row, match) for name, row in candidates.rows if (match := row.pattern.search(text))]
+    found = [(name, row, match) for name, row in candidates.rows if (match := match_of(row, text))]
     if not found and not candidates.torn:
         return None
     mark = f"{record.logger} {record.thread} {text[:80]}"
@@ -276,6 +273,13 @@ class _Record:
     opened: Opened
     raw: list[str]
     continued: list[str] = attrs.field(factory=list)
+    characters: int = 0
+    """Length of the lines after the first."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next line is another record."""
+        return len(self.continued) >= _MOST_LINES or self.characters >= LONGEST_LINE
 
     @property
     def is_open_json(self) -> bool:
@@ -324,13 +328,13 @@ class LogReader:
 
     def _all_events(self, lines: Iterable[str], first: int) -> Iterator[Event]:
         iterator = iter(lines)
-        sample = list(itertools.islice(iterator, SAMPLE))
+        sample = sample_of(iterator)
         self._layout = self._given or LogLayout.of(sample, self._kinds, self._zone)
         record: _Record | None = None
         for number, line in enumerate(itertools.chain(sample, iterator), first):
             text = line.rstrip("\r\n")
             if not text or text.isspace():
-                if record is not None and 0 < len(record.continued) < _MOST_LINES:
+                if record is not None and record.continued and not record.is_full:
                     record.continued.append("")
                     record.raw.append("")
                 continue
@@ -339,6 +343,7 @@ class LogReader:
                 if now.time is None and self._continues(record, now):
                     record.continued.append(text)
                     record.raw.append(text)
+                    record.characters += len(text)
                     continue
                 yield from self._finish(record)
             record = _Record(number, now, [text])
@@ -347,7 +352,7 @@ class LogReader:
         yield from self._release()
 
     def _continues(self, record: _Record, line: Opened) -> bool:
-        if line.starts_record or len(record.continued) >= _MOST_LINES:
+        if line.starts_record or record.is_full:
             return False
         if len(record.raw[-1]) == self._layout.width:
             return True
@@ -420,7 +425,7 @@ class LogReader:
             match = prefix.search(now.text)
             for name, value in match.groupdict().items() if match else ():
                 if value is not None and fields.get(name) is None:
-                    fields[name] = int(value) if name == "broker" else value.strip()
+                    fields[name] = whole_number(value, LARGEST_ID) if name == "broker" else value.strip()
         kind = fields.pop("kind", found.row.kind)
         if kind is None:
             return None
@@ -472,10 +477,17 @@ class LogReader:
 
 
 def _cleaned(fields: Fields, kind: str) -> Fields:
-    """Fields of an event: absent values left out, options of Scala and Java opened."""
+    """Fields of an event: absent values and values of another type left out, options of Scala and Java opened.
+
+    Control characters of a text are escapes.
+    """
     result: Fields = {}
     for name, value in fields.items():
-        if name not in _NAMES or value is None or (name in _INTEGERS and not isinstance(value, int)):
+        if name not in _NAMES or value is None:
+            continue
+        if name in _INTEGERS and not (type(value) is int and abs(value) <= LARGEST_OFFSET):
+            continue
+        if name in _TEXTS and not isinstance(value, str):
             continue
         if isinstance(value, str):
             if name == "instance":
@@ -485,27 +497,13 @@ def _cleaned(fields: Fields, kind: str) -> Fields:
                     continue
             if value == "" and not (name == "member" and kind == "member-id-changed"):
                 continue
+            value = printable(value)
         result[name] = value
     return result
 
 
 def _every_line(line: int) -> bool:
     return True
-
-
-def is_packed(path: Path) -> bool:
-    """Whether a file is packed with gzip, by its first bytes."""
-    with path.open("rb") as raw:
-        return raw.read(2) == b"\x1f\x8b"
-
-
-def open_log(path: Path) -> IO[str]:
-    """A log as text, with lines that end with a line feed; gzip is recognised; ``-`` is the standard input."""
-    if str(path) == "-":
-        return sys.stdin
-    if is_packed(path):
-        return gzip.open(path, "rt", encoding="utf-8", errors="replace", newline="\n")
-    return path.open(encoding="utf-8", errors="replace", newline="\n")
 
 
 def names_of(paths: Sequence[Path]) -> dict[Path, str]:
@@ -526,10 +524,7 @@ def read_events(
     summaries = []
     for path, name in names_of(paths).items():
         reader = LogReader(name, kinds, (zones or {}).get(path.name, utc))
-        try:
-            with open_log(path) as lines:
-                events += reader.events(lines)
-        except (OSError, EOFError) as error:
-            raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        with open_log(path) as lines:
+            events += reader.events(lines)
         summaries.append(reader.summary)
     return events, summaries

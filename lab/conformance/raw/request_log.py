@@ -33,7 +33,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages import group as messages
 from kemu.protocol.names import UNKNOWN_MEMBER
 from kemu.protocol.profiles import PROFILES
-from kemu.tools.logs.reading import open_log
+from kemu.tools.logs.lines import open_log
 from kemu.tools.logs.wrappers.wrappers import opened
 from lab.conformance.raw.comparing import LATE_MS, Compared, compare, shown
 from lab.conformance.raw.steps import Answer, Conversation, RawRequest, symbol, with_ids

@@ -90,6 +90,6 @@ def test_gzip_and_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     packed.write_bytes(gzip.compress((FOLDER / f"{name}.log").read_bytes()))
     plain, _ = read_events([FOLDER / f"{name}.log"])
     assert read_events([packed])[0] == plain
-    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(lines(name))))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("".join(lines(name)).encode())))
     standard, _ = read_events([Path("-")])
     assert [event.as_json() | {"file": plain[0].file} for event in standard] == [event.as_json() for event in plain]

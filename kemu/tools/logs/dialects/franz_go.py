@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 
+from kemu.tools.kafka_files.input_files import LARGEST_ID, whole_number
+from kemu.tools.logs.wordings import values
 from kemu.tools.logs.wordings.wordings import Dialect, Fields, table
 from kemu.tools.logs.wrappers.wrappers import Opened
 
@@ -30,7 +32,7 @@ def _keys(fields: Fields, opened: Opened) -> None:
     for key, name in _KEYS.items():
         value = stated.get(key)
         if name and isinstance(value, str | int) and str(value) not in ("", "<nil>", "null"):
-            fields[name] = int(value) if name == "generation" and str(value).isdecimal() else str(value)
+            fields[name] = whole_number(str(value), LARGEST_ID) if name == "generation" else str(value)
     for key in _LISTS:
         names = _partitions(stated.get(key))
         if names is not None and fields.get("_list") == key:
@@ -43,9 +45,9 @@ def _keys(fields: Fields, opened: Opened) -> None:
 def _partitions(value: object) -> tuple[str, ...] | None:
     """``{t: [0 1]}`` or ``t[0 1], u[2]`` as a text, or an object of lists."""
     if isinstance(value, dict):
-        return tuple(f"{topic}-{number}" for topic, numbers in value.items() for number in numbers or ())
+        return values.partitions_of_object(value)
     if isinstance(value, str):
-        found = re.findall(r"([\w.-]+)(?::\s?)?\[([\d\s,]*)\]", value)
+        found = re.findall(r"(?<![\w.-])([\w.-]+)(?::\s?)?\[([\d\s,]*)\]", value)
         return tuple(f"{topic}-{number}" for topic, numbers in found for number in re.findall(r"\d+", numbers))
     return None
 

@@ -23,7 +23,7 @@ def _claims(fields: Fields, _: Opened) -> None:
     if pairs:
         fields["partitions"] = tuple(f"{topic}-{number}" for topic, number in pairs)
     elif text.startswith("map["):
-        fields["_numbers"] = tuple(int(number) for number in re.findall(r"(\d+):", text))
+        fields["_numbers"] = tuple(int(number) for number in re.findall(r"\b(\d{1,9}):", text))
 
 
 def _fetched(fields: Fields, _: Opened) -> None:

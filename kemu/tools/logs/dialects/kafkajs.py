@@ -2,6 +2,7 @@
 
 import re
 
+from kemu.tools.logs.wordings import values
 from kemu.tools.logs.wordings.wordings import Dialect, Fields, table
 from kemu.tools.logs.wrappers.wrappers import Opened
 
@@ -23,7 +24,7 @@ def _keys(fields: Fields, opened: Opened) -> None:
             fields.setdefault(name, value)
     given = opened.fields.get("memberAssignment")
     if isinstance(given, dict):
-        fields["partitions"] = tuple(f"{topic}-{number}" for topic, numbers in given.items() for number in numbers)
+        fields["partitions"] = values.partitions_of_object(given)
 
 
 def _rejoin(fields: Fields, opened: Opened) -> None:

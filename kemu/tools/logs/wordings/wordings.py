@@ -24,8 +24,12 @@ _NUMBERS = [
     *("generation", "old_generation", "members", "static", "n", "ms", "session_ms", "rebalance_ms", "epoch", "broker"),
     *("replica", "previous"),
 ]
+_LONGEST = 4_000
+"""Characters of a record without a list that are read."""
 _WORDS = ["state", "local_epoch", "leaders", "followers", "protocol"]
-_LISTS = ["partitions", "assigned", "owned", "added", "revoked"]
+_LISTS = ("partitions", "assigned", "owned", "added", "revoked")
+_LONG = (*_LISTS, "assignment", "topics", "reason")
+"""Fields with a list of any length, also a list within a text."""
 _TYPES = {
     **dict.fromkeys(_NUMBERS, r"-?\d+"),
     **dict.fromkeys(_WORDS, r"[\w-]*"),
@@ -91,6 +95,11 @@ class Wording:
         if first is not None:
             texts = [text[: first.start()] + each + text[first.end() :] for each in first[1].split("|")]
         return tuple(frozenset(_WORD_OF_LETTERS.findall(_without_options(each))) for each in texts)
+
+    @functools.cached_property
+    def has_list(self) -> bool:
+        """Whether the wording has a list of any length."""
+        return any(field in _LONG for _, field, *_ in TOKEN.findall(self.text))
 
     @functools.cached_property
     def logger_pattern(self) -> re.Pattern[str]:
@@ -164,6 +173,12 @@ def _has_alternatives(tokens: list[tuple[str, ...]], end: int) -> bool:
     return False
 
 
+def match_of(row: Wording, text: str) -> re.Match[str] | None:
+    """The match of a row's pattern in the first characters of a text; without a limit for rows with lists."""
+    match = row.pattern.search(text, 0, len(text) if row.has_list else _LONGEST)
+    return None if match is None or match.end() == _LONGEST < len(text) else match
+
+
 def fields_of(row: Wording, match: re.Match[str], opened: Opened, text: str) -> Fields:
     """The fields that ``row`` reads from the match of its pattern in ``text``."""
     end = len(text.rstrip()) if opened.closed is False else None
@@ -177,7 +192,7 @@ def fields_of(row: Wording, match: re.Match[str], opened: Opened, text: str) -> 
 
 def torn_fields_of(row: Wording, opened: Opened, text: str) -> tuple[Fields, int, int] | None:
     """The fields of a record that ends within the wording of ``row``."""
-    for head, tail in row.torn_patterns:
+    for head, tail in row.torn_patterns if row.has_list or len(text) <= _LONGEST else ():
         match = head.search(text)
         if match is None:
             continue
