@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -19,7 +20,7 @@ from prompt_toolkit.output import DummyOutput
 
 from kemu.tools import exits
 from kemu.tools.console.completion import completions
-from kemu.tools.console.exchange import Address, address_of
+from kemu.tools.console.exchange import Address, Exchange, address_of
 from kemu.tools.console.plain import run_plain
 from kemu.tools.console.screen import MOST_LINES, Screen
 from kemu.tools.console.session import Session, help_lines
@@ -182,10 +183,28 @@ def test_the_end_of_the_run_ends_the_console_and_an_order_without_an_answer_is_n
     ending.start()
     session = _plain(address, b"pause host=b0 for=5s\nheal\n", said)
     ending.join()
-    assert "no answer: pause host=b0 for=5s" in said
+    # The story and the answers have connections of their own, so either line may be first.
+    assert sorted(said[-2:]) == ["00:01.000  b1 crashed", "no answer: pause host=b0 for=5s"]
     assert "heal" not in control.orders
     assert session.has_run_ended
     assert session.code == exits.BAD_INPUT
+
+
+def test_an_order_after_the_end_of_the_run_loses_no_line_of_the_story(address: Address, control: FakeControl) -> None:
+    said: list[str] = []
+    waiting: list[Exchange] = []
+    session = Session(address, lambda line: said.append(plain_text(line)), waiting)
+    while session.is_busy:
+        select.select(waiting, [], [])
+        session.take(waiting[0])
+    control.say("00:01.000  b1 crashed")
+    control.end()
+
+    session.order("heal")
+    session.close()
+
+    assert said == ["00:01.000  b1 crashed"]
+    assert session.has_run_ended
 
 
 def test_nobody_at_the_path_is_one_line(tmp_path: Path) -> None:

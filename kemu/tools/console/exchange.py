@@ -5,6 +5,7 @@ The caller waits until the socket is readable, so that one thread can wait for s
 
 import json
 import re
+import select
 import socket
 from typing import Any
 
@@ -12,6 +13,8 @@ from kemu.protocol.frozen import frozen
 from kemu.tools.errors import BadInput
 
 CONNECT_WITHIN_S = 5.0
+_REST_WITHIN_S = 1.0
+"""Longest wait for more lines of a run that has ended."""
 _CHUNK_BYTES = 65_536
 _URL = re.compile(r"(?:https?://)?(?:127\.0\.0\.1|localhost):([0-9]+)/?")
 
@@ -108,6 +111,17 @@ class Exchange:
             rows = [None]
         if not all(isinstance(row, dict) for row in rows):
             raise BadInput(f"{self._address}: this is no control of kemu; kemu serve --control PATH has one")
+        return rows
+
+    def rest(self) -> list[dict[str, Any]]:
+        """The lines until the end of the connection, whose other side has ended or is ending.
+
+        Raises:
+            BadInput: the other side does not speak kemu's control protocol.
+        """
+        rows: list[dict[str, Any]] = []
+        while not self.is_over and select.select([self], [], [], _REST_WITHIN_S)[0]:
+            rows += self.rows()
         return rows
 
     def _body(self, data: bytes) -> bytes:

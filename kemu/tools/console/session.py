@@ -188,10 +188,15 @@ class Session:
                 self.code = self.code or (LIVENESS if "seen" in row else BAD_INPUT)
 
     def _ended(self) -> None:
-        """Take the last answers, and report the orders without an answer."""
+        """Take the last events and answers, and report the orders without an answer."""
         self.is_over = self.has_run_ended = True
-        for exchange in self.orders:
+        # An order that finds nobody may notice the end before the last events are read.
+        for row in () if self._events is None else self._events.rest():
+            self._show(event_line(row))
+        for exchange in tuple(self.orders):
+            del self.orders[exchange]
             self._answered(exchange.order, exchange.rows())
+            self._close(exchange)
 
 
 def help_lines(words: Iterable[str]) -> list[Line]:
