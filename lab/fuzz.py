@@ -76,6 +76,7 @@ from kemu.tools.report.transcript import entries_of
 from lab.damaged_logs import changed_json, damaged_log, invented, squeezed
 from lab.drawn_frames import drawn_reply, drawn_request
 from lab.from_schema import ODD, SchemaValues
+from lab.fuzzed_cluster import FuzzedCluster
 
 IN_MEMORY = Path("/dev/shm")
 """A folder without a disk; a slow disk would decide the rate."""
@@ -97,6 +98,8 @@ PLACES = {"groups": "GROUP", "topics": "TOPIC", "overrides": "HOST"}
 """Table of a scenario -> the place of a name in a key."""
 TIMING = ("do", "at", "when", "jitter", "after")
 ORDERS_PER_RUN, MOST_ORDERED = 50, 200
+FRAMES_PER_CLUSTER = 500
+"""Number of frames that one cluster of the surface "served" gets."""
 ORDER_EVERY_US = 100_000
 ODD_ROWS: tuple[Any, ...] = (
     *(each for each in ODD if each != 1 << 64), (1 << 64) - 1, b"", b"\xc1", (), (0,), ("x", 1),
@@ -260,6 +263,19 @@ def _indexed(made: IndexBuilder | None, rows: list[Any], offset: int, packet: in
 
 def _fed(payload: bytes) -> Any:
     return io.BytesIO(payload)
+
+
+def damaged_frame(frame: bytes, draws: Random, damage: int) -> bytes:
+    """A frame with one kind of damage: 0 to 6; without damage from 7 on."""
+    if damage == 0:
+        return draws.randbytes(draws.choice((0, 1, 12, 100, 5000)))
+    if damage == 1:
+        head = draws.randrange(8, 24)
+        return frame[:head] + draws.randbytes(draws.choice((0, 1, 12, 100, 5000)))
+    if damage < 5:
+        at, length = draws.randrange(len(frame)), draws.choice(LENGTHS)
+        return frame[:at] + length + frame[at + len(length) :]
+    return damaged_bytes(frame, draws) if damage < 7 else frame
 
 
 def _changed(value: Any, draws: Random) -> Any:
@@ -487,17 +503,7 @@ class Fuzzer:
             frame = write_reply(request, reply.message, beside=reply.beside, records=reply.records)[4:]
         else:
             frame = write_request(request)[4:]
-        damage = draws.randrange(8)
-        if damage == 0:
-            frame = draws.randbytes(draws.choice((0, 1, 12, 100, 5000)))
-        elif damage == 1:
-            head = draws.randrange(8, 24)
-            frame = frame[:head] + draws.randbytes(draws.choice((0, 1, 12, 100, 5000)))
-        elif damage < 5:
-            at, length = draws.randrange(len(frame)), draws.choice(LENGTHS)
-            frame = frame[:at] + length + frame[at + len(length) :]
-        elif damage < 7:
-            frame = damaged_bytes(frame, draws)
+        frame = damaged_frame(frame, draws, draws.randrange(8))
         try:
             if is_reply:
                 read_reply(frame, api.key, version)
@@ -505,6 +511,35 @@ class Fuzzer:
                 read_back(read_request(frame))
         except WireError as error:
             raise BadInput(f"frame: {printable(str(error))}") from error
+
+    def served(self, draws: Random) -> None:
+        """A frame of a real client for the machines of a served cluster; some frames are damaged."""
+        if self._frames_left == 0:
+            self._end_cluster()
+            self._frames_left, self._cluster = FRAMES_PER_CLUSTER, FuzzedCluster()
+        self._frames_left -= 1
+        api = draws.choice(APIS_OF_FRAMES)
+        request = drawn_request(draws, api, draws.randrange(api.lowest, api.highest + 1))
+        frame = damaged_frame(write_request(request)[4:], draws, draws.randrange(20))
+        assert self._cluster is not None
+        try:
+            is_open = self._cluster.ask(draws.choice(("b0", "b1", "b2")), frame)
+        except (MachineBroke, Livelock) as error:
+            self._frames_left = 0
+            raise AssertionError(f"after {frame!r}") from error
+        said = "; ".join(self._cluster.said)
+        self._cluster.said.clear()
+        if not is_open:
+            assert said, f"closed without a reason: {frame!r}"
+            raise BadInput(f"frame: {printable(said)}")
+
+    def _end_cluster(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+    _frames_left = 0
+    _cluster: FuzzedCluster | None = None
 
     def control(self, draws: Random) -> None:
         """A line for the control socket of a live run."""
@@ -684,6 +719,7 @@ SURFACES: Mapping[str, tuple[Callable[[Fuzzer, Random], None], str]] = {
     "reassignment": (Fuzzer.reassignment, ".json"),
     "campaign": (Fuzzer.campaign, "campaign"),
     "frame": (Fuzzer.frame, "frame: "),
+    "served": (Fuzzer.served, "frame: "),
     "import-log": (Fuzzer.log, "case-"),
     "diagnose": (Fuzzer.diagnosed_log, "case-"),
 }
@@ -695,7 +731,8 @@ Messages of ``kemu import`` are about "the input" or "the imported scenario".
 
 SHARES: Mapping[str, int] = {
     "trace-bytes": 2, "trace-index": 1, "trace-values": 2, "scenario": 10, "set": 12, "do": 14, "control": 8,
-    "describe": 12, "properties": 13, "reassignment": 8, "campaign": 4, "frame": 10, "import-log": 3, "diagnose": 1,
+    "describe": 12, "properties": 13, "reassignment": 8, "campaign": 4, "frame": 9, "served": 1, "import-log": 3,
+    "diagnose": 1,
 }  # fmt: skip
 """Surface -> its share of the inputs of ``all``, in percent: fewer where an input costs more time."""
 

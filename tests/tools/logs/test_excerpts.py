@@ -64,11 +64,12 @@ def test_words_tell_of_releases(name: str, words: str) -> None:
         ("Member m-1 joins the consumer group using the consumer protocol", "broker 3.9 or later by its words"),
         ("Member m-1 joins the share group", "broker 3.9 or later by its words"),
         ("Member m-1 left the share group", "broker 3.9 or later by its words"),
-        ("Member m-1 joins the streams group", "broker 4.0 or later by its words"),
+        ("[MemberId m-1] Member joins the streams group", "broker 4.1 or later by its words"),
+        ("Streams member m-1 fenced from the group because it failed", "broker 4.1 or later by its words"),
     ],
 )
 def test_share_and_streams_groups_tell_of_their_first_release(message: str, words: str) -> None:
-    """KIP-932 and KIP-1071: no release before 3.9 has share groups, none before 4.0 streams groups."""
+    """KIP-932 and KIP-1071: no release before 3.9 has share groups, none before 4.1 streams groups."""
     logger = "org.apache.kafka.coordinator.group.GroupMetadataManager"
     reader = LogReader("x")
     list(reader.events([f"[2025-06-30 13:14:03,185] INFO [GroupCoordinator id=0] [GroupId g] {message}. ({logger})"]))

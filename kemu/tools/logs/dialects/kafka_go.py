@@ -36,6 +36,9 @@ DIALECT = Dialect(
     "kafka-go",
     rows=table(
         r"""
+join-failed | Problem getting partitions during startup, <error>, Returning and setting up nextGeneration
+client-internal | Problem getting partitions while checking for changes, <error>
+client-internal | Failed to fetch offsets for group <group:[^:]+>: <error>
 join-sent | entering loop for consumer group, <group>
 join-answered | {J|j}oined group <group:\S+> as member <member:\S+(?: \([^)]*\)\S*)?> in generation <generation>
 leader-of-group | selected as leader for group, <group>

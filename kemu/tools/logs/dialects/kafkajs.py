@@ -59,6 +59,9 @@ commit-failed read=response | [Connection] Response OffsetCommit(
 coordinator-lost read=response | [Connection] Response {FindCoordinator|GroupCoordinator}(
 consumer-crash read=keys | [Consumer] Crash: <error>
 consumer-restart read=keys | [Consumer] Restarting the consumer in <ms>ms
+coordinator-found read=keys | [Cluster] Found group coordinator
+client-internal read=rejoin | [Cluster] {Tried to find group coordinator|Group coordinator not available}
+client-internal read=rejoin | [Consumer] {Caught error when|Failed to execute listener|consumer not running}
 client-internal read=rejoin | [ConsumerGroup] <_>
 client-internal read=rejoin | [Runner] <_>
 """,

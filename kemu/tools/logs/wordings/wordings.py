@@ -88,7 +88,8 @@ class Wording:
     @functools.cached_property
     def words(self) -> tuple[frozenset[str], ...]:
         """Words of letters that a complete record of this row contains: one set for each of the first alternatives."""
-        text = re.sub(r"<(?:[^<>\\]|\\.|<[^<>]*>)*>", "\1", self.text.partition("…")[0].replace("\\<", "("))
+        text = self.text.partition("…")[0].replace("\\<", "(").replace(r"<_:\W*>", " ")
+        text = re.sub(r"<(?:[^<>\\]|\\.|<[^<>]*>)*>", "\1", text)
         first = re.search(r"(?<!\\)\{([^{}]*\|[^{}]*)(?<!\\)\}", text)
         texts = [text]
         if first is not None:
@@ -172,18 +173,21 @@ def _has_alternatives(tokens: list[tuple[str, ...]], end: int) -> bool:
     return False
 
 
-def fields_of(row: Wording, opened: Opened, text: str) -> tuple[Fields, int, int] | None:
-    """The fields that ``row`` reads in ``text``, and where its wording begins and ends; None without the wording."""
+def match_of(row: Wording, text: str) -> re.Match[str] | None:
+    """The match of a row's pattern in the first characters of a text; without a limit for rows with lists."""
     match = row.pattern.search(text, 0, len(text) if row.has_list else _LONGEST)
-    if match is None or match.end() == _LONGEST < len(text):
-        return None
+    return None if match is None or match.end() == _LONGEST < len(text) else match
+
+
+def fields_of(row: Wording, match: re.Match[str], opened: Opened, text: str) -> Fields:
+    """The fields that ``row`` reads from the match of its pattern in ``text``."""
     end = len(text.rstrip()) if opened.closed is False else None
     fields: Fields = {**row.fields, **stated(match, end)}
     if end is not None and match.end() >= end:
         fields["truncated"] = True
     if row.read:
         row.read(fields, opened)
-    return fields, match.start(), match.end()
+    return fields
 
 
 def torn_fields_of(row: Wording, opened: Opened, text: str) -> tuple[Fields, int, int] | None:
@@ -236,7 +240,7 @@ def table(text: str, read: Read | None = None, whole: bool = False, **reads: Rea
 
     Args:
         text: the table.
-        read: the function of rows that name none.
+        read: the function that reads rows without ``read=NAME``.
         whole: the wordings are whole messages, which only fields may follow.
         reads: functions by name.
     """
