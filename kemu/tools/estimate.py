@@ -1,6 +1,6 @@
 """The estimated time and memory of runs; a command asks before runs that cost much.
 
-The coefficients are fits to runs of CPython 3.11 on one core of a server: clusters of 3 to 30 brokers, 2 to 1,000
+The coefficients are fits to runs of CPython 3.11 on one core of a server. The runs had 1 to 30 brokers, 2 to 1,000
 members, 1 to 5,000 partitions and 1 to 1,000 groups. Most runs take between half and twice the estimate.
 """
 
