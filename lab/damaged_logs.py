@@ -24,8 +24,10 @@ REQUESTS = (
 )  # fmt: skip
 """Requests in the text form of releases before 2.8 (``kafka.network.RequestChannel``)."""
 MOST_LINES = 40
-BOMB_BYTES = (1 << 20, 8 << 20, 80 << 20)
-"""Sizes of unpacked gzip bombs and of long lines."""
+MOST_BYTES = 2_000_000
+"""Size of a log without the text of a bomb: reading takes time in proportion to the size."""
+BOMBS = (1 << 20, 5 << 20, 20 << 20)
+"""Numbers of texts that a bomb repeats."""
 HEADS = ("", "[2024-05-06 07:08:09,123] INFO ", "x 2024-99-99 00:00:00 INFO ", "msg=", '{"message":')
 UNITS = (
     "a", "0", " ", "\0", "(", "[", "{", '"', "\\", "=", "<", "-", ",", "\x1b[31m", "msg=", "│ ", "> ", "1:",
@@ -77,6 +79,7 @@ def damaged_log(draws: Random) -> bytes:
     content = ending.join(lines).encode(encoding, "surrogatepass" if encoding == "utf-8" else "replace")
     if draws.random() < 0.2:
         content = _flipped(content, draws)
+    content = content[:MOST_BYTES]
     return _packed(content, draws) if draws.random() < 0.15 else content
 
 
@@ -90,7 +93,7 @@ def _flipped(content: bytes, draws: Random) -> bytes:
 
 def _packed(content: bytes, draws: Random) -> bytes:
     if draws.random() < 0.02:
-        return gzip.compress(content + draws.choice((b"\n", b"a", b"\0", b"a\n")) * draws.choice(BOMB_BYTES))
+        return gzip.compress(content + draws.choice((b"\n", b"a", b"\0", b"a\n")) * draws.choice(BOMBS))
     data = gzip.compress(content)
     return data if draws.random() < 0.2 else data[:2] + _flipped(data[2 : draws.randrange(3, len(data) + 1)], draws)
 
@@ -232,7 +235,8 @@ _CHANGES: Sequence[Any] = (
 
 _STATED = ("group", "member", "instance", "client", "generation", "old_generation", "partition")
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
-_GAPS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\\[nrt]|[\s\\'\"`*│┃>|/]+")
+_ANSI = re.compile(r"\x1b?\[[0-9;?]*[A-Za-z]|\x1b\(B|\ufeff|\r")
+_GAPS = re.compile(r"\\[nrt]|[\s\\'\"`*│┃>|/]+")
 
 
 def invented(content: str, event: Mapping[str, Any]) -> str:
@@ -247,5 +251,5 @@ def invented(content: str, event: Mapping[str, Any]) -> str:
 
 def squeezed(text: str) -> str:
     """Return a text without white space, quotes, escapes and the borders of tables, which readers remove."""
-    text = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+    text = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), _ANSI.sub("", text))
     return _GAPS.sub("", printable(text))

@@ -236,8 +236,8 @@ def test_a_signal_completes_the_trace_and_the_run_replays(tmp_path: Path, connec
         (["--address", "0.0.0.0"], "add --open-to-network to allow it"),
         (["--address", "here"], "is no IP address"),
         (["--for", "soon"], "--for"),
-        (["--client", "guest-1"], "is the name of a client without a name"),
-        (["--client", "a/b"], "is no name"),
+        (["--client", "guest-1"], '--client: "guest-1" is the name of a client without a name'),
+        (["--client", "a/b"], '--client: "a/b" is no name'),
         (["--port", "65535", "--for", "1s"], "choose a lower --port"),
     ],
 )

@@ -117,7 +117,7 @@ def import_log(
 
 def _printed(events: Iterable[Event]) -> Iterator[Event]:
     """The events; each is printed as a JSON object, to a terminal at once, else in batches."""
-    encode = json.JSONEncoder(ensure_ascii=False).encode
+    encode = json.JSONEncoder().encode
     most = 1 if sys.stdout.isatty() else _PRINTED_AT_ONCE
     lines: list[str] = []
     try:

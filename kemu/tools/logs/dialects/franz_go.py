@@ -31,7 +31,12 @@ def _keys(fields: Fields, opened: Opened) -> None:
         stated = dict(_BASIC.findall(tail))
     for key, name in _KEYS.items():
         value = stated.get(key)
-        if name and isinstance(value, str | int) and str(value) not in ("", "<nil>", "null"):
+        if (
+            name
+            and isinstance(value, str | int)
+            and not isinstance(value, bool)
+            and str(value) not in ("", "<nil>", "null")
+        ):
             fields[name] = whole_number(str(value), LARGEST_ID) if name == "generation" else str(value)
     for key in _LISTS:
         names = _partitions(stated.get(key))

@@ -185,8 +185,7 @@ def fields_of(row: Wording, match: re.Match[str], opened: Opened, text: str) -> 
     fields: Fields = {**row.fields, **stated(match, end)}
     if end is not None and match.end() >= end:
         fields["truncated"] = True
-    if row.read:
-        row.read(fields, opened)
+    _complete(fields, row, opened)
     return fields
 
 
@@ -201,10 +200,19 @@ def torn_fields_of(row: Wording, opened: Opened, text: str) -> tuple[Fields, int
         if torn is None:
             continue
         fields: Fields = {**row.fields, **stated(match, len(text.rstrip())), **torn, "truncated": True}
-        if row.read:
-            row.read(fields, opened)
+        _complete(fields, row, opened)
         return fields, match.start(), len(text)
     return None
+
+
+def _complete(fields: Fields, row: Wording, opened: Opened) -> None:
+    """Let ``row.read`` correct the fields. A torn record may lack a field that the correction needs."""
+    try:
+        if row.read:
+            row.read(fields, opened)
+    except KeyError:
+        if not fields.get("truncated"):
+            raise
 
 
 def _torn_value(tail: str, rest: str) -> Fields | None:
