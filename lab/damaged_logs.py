@@ -235,7 +235,7 @@ _CHANGES: Sequence[Any] = (
 
 _STATED = ("group", "member", "instance", "client", "generation", "old_generation", "partition")
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
-_ANSI = re.compile(r"\x1b?\[[0-9;?]*[A-Za-z]|\x1b\(B|\ufeff|\r")
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\[[0-9;]*m|\x1b\(B|\ufeff|\r")
 _GAPS = re.compile(r"\\[nrt]|[\s\\'\"`*│┃>|/]+")
 
 

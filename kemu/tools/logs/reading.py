@@ -37,6 +37,7 @@ _HELD = 20
 _NAMES = frozenset(field.name for field in attrs.fields(Event))
 _INTEGERS = frozenset(field.name for field in attrs.fields(Event) if field.type == int | None)
 _TEXTS = frozenset(field.name for field in attrs.fields(Event) if field.type == str | None)
+_IDS = frozenset({"group", "member", "client", "instance"})
 _NONE = re.compile(r"^(?:None|null|none|Optional\.empty|)$")
 _SOME = re.compile(r"^(?:Some\(|Optional\[)(.*)[)\]]$")
 _GROUP = re.compile("group(?!ing)")
@@ -497,6 +498,8 @@ def _cleaned(fields: Fields, kind: str) -> Fields:
                     continue
             if value == "" and not (name == "member" and kind == "member-id-changed"):
                 continue
+            if name in _IDS and "\r" in value:
+                continue  # the id of one line with the text of the next
             value = printable(value)
         result[name] = value
     return result
