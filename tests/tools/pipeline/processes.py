@@ -36,8 +36,9 @@ def end_started() -> None:
 
 
 def as_in_a_terminal() -> None:
-    """Let Ctrl-C interrupt a process, also if the tests run in the background."""
+    """Let Ctrl-C and a hangup end a process, also if the tests run in the background or under ``nohup``."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def started(*arguments: str, log: Path, **more: Any) -> subprocess.Popen[bytes]:

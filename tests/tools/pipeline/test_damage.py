@@ -354,7 +354,7 @@ def test_a_campaign_refuses_code_that_is_not_installed(custom: dict[str, Any], t
 
 
 @pytest.fixture
-def interrupts_raise() -> Iterator[None]:
+def interrupts_raise(hangup_ends: None) -> Iterator[None]:
     """As in a terminal, also if the tests run in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
