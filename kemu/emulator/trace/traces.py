@@ -25,7 +25,7 @@ import msgpack
 from attrs import Factory, asdict
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
-from kemu.emulator.facts import Seen, of_part, received, sent
+from kemu.emulator.facts import RunEnded, Seen, of_part, received, sent
 from kemu.emulator.findings import Violation, expected_among
 from kemu.emulator.trace.blocks import (
     FIRST_WITH_INDEX,
@@ -599,6 +599,7 @@ class _Tally:
         self._expect = header.scenario.get("expect", ())
         self._of_logs = header.source == "log"
         self._steps = self._messages = self._last_packet = 0
+        self._ended_us: int | None = None
         self._violations: list[Violation] = []
         self._broke = False
         self._is_begun = False
@@ -617,6 +618,8 @@ class _Tally:
             self.index.steps_of[record.actor] += 1
         elif isinstance(record, WorldFact):
             self.index.fact(record.fact)
+            if isinstance(record.fact, RunEnded):
+                self._ended_us = record.at_us
         elif isinstance(record, PacketRecord):
             if record.packet_id > self._last_packet:
                 self._last_packet = record.packet_id
@@ -639,6 +642,8 @@ class _Tally:
         ):
             if said != found:
                 return f"the footer has {said} {what}, the records have {found}"
+        if self._ended_us not in (None, footer.virtual_us):
+            return f"the footer ends after {footer.virtual_us} us, the records after {self._ended_us} us"
         verdicts = self._verdicts()
         if verdicts and footer.verdict not in verdicts:
             return f'the footer has the verdict "{footer.verdict}", the records have "{verdicts[0]}"'
