@@ -30,8 +30,8 @@ DIALECT = Dialect(
     "brod",
     rows=table(
         r"""
-partitions-assigned read=assigned | Group member (<group:[^,\s]+>,coor=<_>,cb=<_>,generation=<generation:\w+>):⏎assignments
-    received:<topics:(?:[^\n]*\n?)*>
+partitions-assigned read=assigned | Group member (<group:[^,\s]+>,coor=<_>,cb=<_>,generation=<generation:\w+>):
+    ⏎assignments received:<topics:(?:[^\n]*\n?)*>
 leader-of-group | Group member (<group:[^,\s]+>,coor=<_>,cb=<_>,generation=<generation:\w+>):⏎elected=true
 join-answered | Group member (<group:[^,\s]+>,coor=<_>,cb=<_>,generation=<generation:\w+>):⏎elected=false
 rejoin-requested | Group member (<group:[^,\s]+>,coor=<_>,cb=<_>,generation=<generation:\w+>):⏎re-joining

@@ -24,8 +24,8 @@ heartbeat-refused inferred=group | Error sending heartbeat: <error>
 rejoin-requested inferred=group reason=REBALANCE_IN_PROGRESS | Group rebalance in progress, re-joining
 commit-sent inferred=group | Committing offsets{ with recommit}: <_>
 commit-failed inferred=group | Error committing offsets: <error>
-client-internal |
-    [{join_group|sync_group|heartbeat|leave_group|offset_commit|offset_fetch|find_coordinator}] {Sending|Waiting|Received|Timed out|Closing}
+client-internal | [{join_group|sync_group|heartbeat|leave_group|offset_commit|offset_fetch|find_coordinator}]
+    {Sending|Waiting|Received|Timed out|Closing}
 client-internal | Retrying to make final offsets commit
 """
     ),

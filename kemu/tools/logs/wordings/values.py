@@ -116,7 +116,7 @@ _NODE = re.compile(r"(?:\bid:? ?|\bnode (?:coordinator-)?|:\d{1,5}/|^)(\d{1,10})
 
 
 def broker_id(node: str) -> int | None:
-    """The id of ``x:9092 (id: 2147483646 rack: null)``, ``node 1``, ``1``, ``x:9092/1`` or ``x:9092 id 1``; None without one.
+    """The id of ``x:9092 (id: 2147483646 rack: null)``, ``node 1``, ``1``, ``x:9092/1`` or ``x:9092 id 1``; else None.
 
     A Java client gives the connection to a coordinator the id 2147483647 minus the broker's id.
     Source: Kafka 3.9 ``AbstractCoordinator``.
