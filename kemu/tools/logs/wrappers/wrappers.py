@@ -154,6 +154,7 @@ _BEFORE = (
     _wrapper(
         "logger", rf"(?P<logger>{_DOTTED}|[A-Z]\w+(?::\d+))(?:\s\([\w$]+\.\w+:\d+\))?(?:\s+[-:|]\s+|:\s+|\[\d+\]\s*)"
     ),
+    _wrapper("logger", r"(?P<logger>[\w./@-]+\.go:\d+):?\s+"),
     _wrapper("logger", r"(?P<logger>[\w$.]+)\s\([\w$]+\.java:\d+\)\s-\s"),
     _wrapper("connect-task", r"\[(?P<thread>[\w.-]+\|(?:task-\d+|worker)[\w|-]*)\]\s"),
 )
