@@ -58,7 +58,7 @@ def loaded(facts: list[Seen]) -> list[tuple[int, GroupLoaded, int]]:
 @pytest.mark.parametrize("replication", ["", REPLICATED])
 def test_the_next_coordinator_loads_a_cleaned_log(replication: str) -> None:
     """No member starts below its committed offset (checkers ``commits``, ``fields``, ``no-lost-record``)."""
-    plan = (At(30 * S, KillCoordinator(group="g", for_us=5 * S)), At(55 * S, KillCoordinator(group="g", for_us=5 * S)))
+    plan = (At("30s", KillCoordinator(group="g", for_us=5 * S)), At("55s", KillCoordinator(group="g", for_us=5 * S)))
     _, facts = watched(replication, *plan)
 
     loads = loaded(facts)
@@ -71,9 +71,9 @@ def test_the_next_coordinator_loads_a_cleaned_log(replication: str) -> None:
 def test_a_broker_restarts_with_its_cleaned_log() -> None:
     """The journal on the disk is short, and the broker leads the groups' log again later."""
     plan = (
-        At(25 * S, Crash(host="b0", for_us=4 * S)),
-        At(45 * S, KillCoordinator(group="g", for_us=10 * S)),
-        At(60 * S, KillCoordinator(group="g", for_us=10 * S)),
+        At("25s", Crash(host="b0", for_us=4 * S)),
+        At("45s", KillCoordinator(group="g", for_us=10 * S)),
+        At("60s", KillCoordinator(group="g", for_us=10 * S)),
     )
     _, facts = watched(REPLICATED, *plan)
 
