@@ -44,6 +44,7 @@ SCENARIO = """\
 duration = "10m"
 [brokers]
 count = 3
+%s
 [topics.orders]
 partitions = 2
 rate = %d
@@ -52,6 +53,7 @@ retention = "10m"
 topics = ["orders"]
 members = %d
 """
+REPLICATED = "[brokers.replication]\nfactor = 3"
 PARTS = 8
 CLIENT_IDS = 100
 MEMBER_EVERY = 10
@@ -135,7 +137,7 @@ def _served(options: Sequence[str]) -> Iterator[tuple[int, str]]:
     """A served cluster: (process id, address of its first broker)."""
     with tempfile.TemporaryDirectory(prefix="kemu-growth-") as folder:
         scenario = Path(folder) / "growth.toml"
-        scenario.write_text(SCENARIO % (0, 0), encoding="utf-8")
+        scenario.write_text(SCENARIO % ("", 0, 0), encoding="utf-8")
         command = [sys.executable, "-m", "kemu", "serve", str(scenario), *options]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
@@ -150,6 +152,18 @@ def _served(options: Sequence[str]) -> Iterator[tuple[int, str]]:
 def _say(done: str, mb: float) -> float:
     click.echo(f"{done}: {mb:.1f} MB")
     return mb
+
+
+def idle_run(brokers: str, rate: int = 0) -> Run:
+    """A begun run of a served cluster with one emulated member, without checkers. ``brokers``: further TOML tables."""
+    run = Run(
+        for_serving(scenario_from_toml(SCENARIO % (brokers, rate, 1), name="growth")),
+        seed=1,
+        driven=True,
+        checkers=(),
+    )
+    run.begin()
+    return run
 
 
 @click.group()
@@ -176,11 +190,10 @@ def sockets(count: int, no_checks: bool) -> None:
 @main.command()
 @click.option("--count", default=7.0, show_default=True, help="Number of days.")
 @click.option("--rate", default=0, show_default=True, help="Records per second of an emulated producer.")
-def days(count: float, rate: int) -> None:
+@click.option("--replicated", is_flag=True, help="Replicate every partition to three brokers.")
+def days(count: float, rate: int, replicated: bool) -> None:
     """Let days of virtual time pass in a cluster without checkers."""
-    scenario = for_serving(scenario_from_toml(SCENARIO % (rate, 1), name="growth"))
-    run, began_s = Run(scenario, seed=1, driven=True, checkers=()), time.process_time()
-    run.begin()
+    run, began_s = idle_run(REPLICATED if replicated else "", rate), time.process_time()
     run_plain(run.world, 60_000_000)
     gc.collect()
     sizes = [_say("0 days", resident_mb())]

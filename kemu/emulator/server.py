@@ -31,8 +31,9 @@ FAR_US = 1 << 61
 """End of a run without an end, in us of virtual time."""
 GUESTS = 64
 """Number of guests, if the scenario does not set the number."""
-NO_DELAY = ("group_initial_rebalance_delay_ms", 0)
-"""Setting of a served cluster's brokers: the first member of a group need not wait for further members."""
+FOR_SERVING = (("group_initial_rebalance_delay_ms", 0), ("offsets_topic_segment_bytes", 1_048_576))
+"""Settings of a served cluster's brokers: the first member of a group need not wait for further members, and the log
+cleaner keeps the logs of groups short."""
 LONGEST_START_US = 60_000_000
 """Longest virtual time before READY that is not asked for, in us; a plan may keep brokers down."""
 START_STEP_US = 100_000
@@ -88,9 +89,8 @@ def for_serving(scenario: Scenario, clients: Sequence[str] = ()) -> Scenario:
         raise ScenarioError([Problem(("clients", "script"), "is not for kemu serve: kemu run repeats a script")])
     names = (*spec.names, *(name for name in dict.fromkeys(clients) if name not in spec.names))
     config = dict(scenario.brokers.config)
-    brokers: BrokersSpec = scenario.brokers
-    if NO_DELAY[0] not in config:
-        brokers = evolve(brokers, config=(*scenario.brokers.config, NO_DELAY))
+    added = tuple((key, value) for key, value in FOR_SERVING if key not in config)
+    brokers: BrokersSpec = evolve(scenario.brokers, config=(*scenario.brokers.config, *added))
     return evolve(scenario, clients=evolve(spec, names=names, guests=spec.guests or GUESTS), brokers=brokers)
 
 

@@ -98,6 +98,9 @@ class BrokerConfig:
     offsets_retention_check_interval_ms: int = key(600_000, "Kafka 3.9")
     offset_metadata_max_bytes: int = key(4_096, "Kafka 3.9")
     offsets_topic_num_partitions: int = key(50, "Kafka 3.9")
+    offsets_topic_segment_bytes: int = key(
+        104_857_600, "Kafka 3.9; when a segment closes, the log cleaner may remove superseded group records"
+    )
     message_max_bytes: int = key(1_048_588, "KAFKA-4203, Kafka 2.5; 1,000,012 before; also for group records")
     socket_request_max_bytes: int = key(104_857_600, "Kafka 3.9")
     max_incremental_fetch_session_cache_slots: int = key(1_000, "KIP-227, Kafka 1.1")

@@ -102,16 +102,17 @@ func client(t *testing.T, servers string, options ...kgo.Opt) *kgo.Client {
 	return made
 }
 
-func member(t *testing.T, servers string) *kgo.Client {
-	return client(t, servers,
+func member(t *testing.T, servers string, options ...kgo.Opt) *kgo.Client {
+	return client(t, servers, append([]kgo.Opt{
 		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(500*time.Millisecond))
+		kgo.SessionTimeout(6 * time.Second), kgo.HeartbeatInterval(500 * time.Millisecond),
+	}, options...)...)
 }
 
-func produce(t *testing.T, ctx context.Context, servers string, from, to int) {
+func produce(t *testing.T, ctx context.Context, servers string, from, to int, options ...kgo.Opt) {
 	t.Helper()
-	producer := client(t, servers, kgo.DefaultProduceTopic(topic))
+	producer := client(t, servers, append(options, kgo.DefaultProduceTopic(topic))...)
 	var sent []*kgo.Record
 	for number := from; number < to; number++ {
 		sent = append(sent, kgo.StringRecord(fmt.Sprintf("order-%d", number)))
@@ -174,6 +175,58 @@ func TestTwoMembersShareTheTopicAndOneLeaves(t *testing.T) {
 	produce(t, ctx, cluster.servers, records, records+20)
 
 	read(t, ctx, 20, first)
+}
+
+func TestAStaticMemberReturnsWithoutARebalance(t *testing.T) {
+	cluster := cluster(t)
+	ctx := limit(t)
+	instance := []kgo.Opt{kgo.InstanceID("till"), kgo.SessionTimeout(30 * time.Second)}
+	before := member(t, cluster.servers, instance...)
+	produce(t, ctx, cluster.servers, 0, records)
+	read(t, ctx, records, before)
+	if err := before.CommitUncommittedOffsets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	_, generation := before.GroupMetadata()
+	before.Close()
+
+	after := member(t, cluster.servers, instance...)
+	produce(t, ctx, cluster.servers, records, records+20)
+	if found := read(t, ctx, 20, after); len(found) != 20 {
+		t.Errorf("read %d values instead of 20", len(found))
+	}
+	if _, now := after.GroupMetadata(); now != generation {
+		t.Errorf("generation %d instead of %d", now, generation)
+	}
+}
+
+func TestAMemberWhoseRecordsWereDeletedReadsTheRest(t *testing.T) {
+	cluster := cluster(t)
+	ctx := limit(t)
+	first := kgo.RecordPartitioner(kgo.ManualPartitioner()) // partition 0
+	before := member(t, cluster.servers)
+	produce(t, ctx, cluster.servers, 0, records, first)
+	read(t, ctx, records, before)
+	if err := before.CommitUncommittedOffsets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	before.Close()
+	produce(t, ctx, cluster.servers, records, records+20, first)
+	cluster.ask(t, "do", "delete-records topic=orders partition=0 before=-1")
+	cluster.ask(t, "wait", "partition orders-0 start=120 within 60s")
+	produce(t, ctx, cluster.servers, records+20, records+40, first)
+
+	after := member(t, cluster.servers)
+	found := read(t, ctx, 20, after)
+	for number := records + 20; number < records+40; number++ {
+		if value := fmt.Sprintf("order-%d", number); found[value] != 1 {
+			t.Errorf("%s was read %d times", value, found[value])
+		}
+	}
+	if err := after.CommitUncommittedOffsets(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cluster.ask(t, "wait", "lag payments 0 within 60s")
 }
 
 func TestAMemberSurvivesAFault(t *testing.T) {

@@ -90,6 +90,7 @@ class OffsetsHost:
             RecordsAppended(topic=OFFSETS_TOPIC, partition=replica.number, base_offset=written.base_offset, count=count)
         )
         self._manager.write_batches(replica, (written,))
+        self._manager.clean(replica, (written,))
         waits = request.required_acks == Acks.ALL
         call = (GroupCall if waits else WatchedCall)(caller_of(event), 1)
         batch = ProduceBatch(topic=OFFSETS_TOPIC, partition=request.partition, count=count)

@@ -240,6 +240,14 @@ class PartitionLog:
             self._bases[0] = start_offset
         return True
 
+    def _replace_ranges(self, batches: Iterable[LoggedBatch]) -> None:
+        """Set the content to these batches of the same offsets, without idempotent producers."""
+        end, self.end_offset = self.end_offset, self.start_offset
+        self._bases, self._batches, self._latest_ms = [], [], []
+        for batch in batches:
+            self.append(batch)
+        assert self.end_offset == end, f"the log ended at {end}, and ends at {self.end_offset}"
+
     def ranges(self) -> Iterable[RecordBatch]:
         """The content, oldest first, as ranges of equal append time, leader epoch and life."""
         return iter(self._batches)

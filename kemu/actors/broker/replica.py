@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kemu.actors.broker.delayed_fetches import Waiters, invalidate
 from kemu.actors.broker.isr import NEVER_US, Follower, InSync, fallen_behind, may_join, watermark_for
 from kemu.actors.broker.leader_epochs import UNDEFINED_EPOCH, EpochEndOffset, leader_epoch_error
+from kemu.actors.broker.log_cleaner import Segments
 from kemu.actors.broker.partition_log import log_name
 from kemu.actors.broker.produce_calls import ProduceCall, produced
 from kemu.actors.broker.replica_log import JOURNALS, ReplicaLog
@@ -86,6 +87,7 @@ class Replica:
         "removing",
         "replicas",
         "role",
+        "segments",
         "topic",
         "waiters",
         "writes",
@@ -127,6 +129,8 @@ class Replica:
         """The leader epoch since which this replica leads without interruption."""
         self.writes: dict[int, int] = {}
         """Token of a journal write in progress -> the log's end after the write."""
+        self.segments = Segments()
+        """The segments of a compacted log."""
         self.flushed_us = 0
         """The time of the last flush of the log, or of its loading."""
 

@@ -36,7 +36,7 @@ from kemu.protocol.messages.data import (
     ListOffsetsReply,
     OffsetQuestion,
 )
-from kemu.protocol.names import ActorName, TopicPartition
+from kemu.protocol.names import OFFSETS_TOPIC, ActorName, TopicPartition
 from kemu.protocol.notes.replication import RecordsReplicated
 from kemu.protocol.replication import Truncation
 from kemu.protocol.wire.compile import maker
@@ -400,6 +400,8 @@ class ReplicaFetcher:
                 self._manager.follower_quota.record(replica.at, copied, self._machine.now_us)
         # The high watermark may decrease: a new leader starts with its own high watermark, which can be lower.
         log.high_watermark = max(log.start_offset, min(row.high_watermark, log.end_offset))
+        if entries and replica.topic == OFFSETS_TOPIC:
+            self._manager.clean(replica, row.replica_batches)
         if row.log_start_offset > log.start_offset:
             self._manager.advance_start(replica, min(row.log_start_offset, log.high_watermark), "leader")
 

@@ -14,26 +14,30 @@ key       value
 ``w``     the log was emptied, and continues at this offset
 ``e``     a leader epoch began at an offset, with or without a record (KAFKA-7415)
 ``i``     the topic's id, as in Kafka's file ``partition.metadata`` (KIP-516)
+``c``     the log cleaner cleaned the log below an offset (``log_cleaner``), and removed tombstones older than a time
 ``d``     the log was deleted, with all earlier entries
 ========  ==========================================================================================================
 """
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kemu.actors.broker.leader_epochs import LeaderEpochs
+from kemu.actors.broker.log_cleaner import cleaned, newest
 from kemu.actors.broker.partition_log import START_KEY, LoggedBatch, PartitionLog, from_record, start_of, to_record
 from kemu.actors.machine import Record
 from kemu.protocol.messages.control import NO_TOPIC_ID
 from kemu.protocol.messages.data import ReplicaBatch
+from kemu.protocol.messages.records import batch_bytes, removed_count, removed_records
 from kemu.protocol.wire.compile import maker
 
 _COUNT = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">iq")
+_CLEANED = struct.Struct(">qq")
 _BATCH_KEY, _TRUNCATION_KEY, _EPOCH_KEY, _DELETED_KEY, _RECORD_KEY, _EMPTIED_KEY = b"b", b"t", b"e", b"d", b"r", b"w"
-_TOPIC_ID_KEY = b"i"
+_TOPIC_ID_KEY, _CLEANED_KEY = b"i", b"c"
 JOURNALS = "replica/"
 """The prefix of the disk's names of these journals."""
 
@@ -126,6 +130,38 @@ class ReplicaLog(PartitionLog):
         self.start_offset = self.end_offset = self._visible_end = start_offset
         self.stored_end = self.flushed_end = start_offset
 
+    # --- compaction --------------------------------------------------------------------------------------------
+
+    def clean(self, end_offset: int, tombstones_since_ms: int) -> int:
+        """Remove superseded records from the batches below this offset, and older tombstones than this time.
+
+        Returns the number of removed records.
+        """
+        assert self.start_offset == 0, f"a compacted log that starts at {self.start_offset}"
+        count = bisect_right(self._bases_of_entries, end_offset)
+        if count and self._entries[count - 1].base_offset + self._entries[count - 1].count > end_offset:
+            count -= 1
+        last: dict[bytes, int] = {}
+        for batch in self._entries[:count]:
+            newest(batch.records, batch.base_offset, last)
+        before = sum([len(batch.records) for batch in self._entries[:count]])
+        left: list[ReplicaBatch] = []
+        for batch in self._entries[:count]:
+            for piece in _cleaned(batch, last, keeps_tombstones=batch.append_time_ms >= tombstones_since_ms):
+                if left and not (left[-1].records or piece.records) and _same_term(left[-1], piece):
+                    left[-1] = _gap(piece, left[-1].base_offset, left[-1].count + piece.count)
+                else:
+                    left.append(piece)
+        self._entries[:count] = left
+        self._bases_of_entries = [batch.base_offset for batch in self._entries]
+        self._replace_ranges(map(_logged, self._entries))
+        return before - sum([len(batch.records) for batch in left])
+
+    def cleaned_bytes(self, end_offset: int) -> int:
+        """The size of the batches below this offset."""
+        count = bisect_left(self._bases_of_entries, end_offset)
+        return sum([batch_bytes(batch.records) for batch in self._entries[:count] if batch.records])
+
     # --- reading -----------------------------------------------------------------------------------------------
 
     def copy_from(self, offset: int, max_bytes: int, record_bytes: int) -> tuple[ReplicaBatch, ...]:
@@ -152,8 +188,56 @@ class ReplicaLog(PartitionLog):
         return tuple(found)
 
     def contents(self) -> tuple[Record, ...]:
-        """All records with content, oldest first."""
-        return tuple(record for batch in self._entries for record in batch.records)
+        """All records with content, oldest first, and the places of removed records (``removed_records``)."""
+        found: list[Record] = []
+        for batch in self._entries:
+            found += batch.records or (removed_records(batch.count),)
+        return tuple(found)
+
+    def journal(self) -> list[Record]:
+        """A journal of this log without its former states and its idempotent producers."""
+        entries = [emptied_entry(self.start_offset)] if self.start_offset else []
+        if self.topic_id != NO_TOPIC_ID:
+            entries.append(topic_id_entry(self.topic_id))
+        epochs = list(self.epochs.entries)
+        for batch in self._entries:
+            while epochs and epochs[0][1] <= batch.base_offset:
+                entries.append(epoch_entry(*epochs.pop(0)))
+            entries += batch_entry(batch)
+        return [*entries, *[epoch_entry(*each) for each in epochs]]
+
+
+def _same_term(one: ReplicaBatch, other: ReplicaBatch) -> bool:
+    return (one.leader_epoch, one.life) == (other.leader_epoch, other.life)
+
+
+def _cleaned(batch: ReplicaBatch, last: dict[bytes, int], *, keeps_tombstones: bool) -> Iterator[ReplicaBatch]:
+    """The remaining records of a batch, and its gaps. ``last``: the offset of each key's newest record."""
+    base, records = batch.base_offset, batch.records
+
+    def keeps(record: Record, position: int) -> bool:
+        return last[record[0]] == base + position and (record[1] is not None or keeps_tombstones)
+
+    left = cleaned(records, keeps)
+    if len(left) == len(records) and not any(map(removed_count, left)):
+        yield batch  # also a gap
+        return
+    offset = base
+    for record in left:
+        count = removed_count(record)
+        yield _gap(batch, offset, count) if count else _part(batch, offset, offset + 1)
+        offset += count or 1
+
+
+def _gap(batch: ReplicaBatch, first: int, count: int) -> ReplicaBatch:
+    """Removed records: a batch without content, with the time and the term of this batch."""
+    return _replica_batch(
+        base_offset=first,
+        count=count,
+        append_time_ms=batch.append_time_ms,
+        leader_epoch=batch.leader_epoch,
+        life=batch.life,
+    )
 
 
 def _logged(batch: ReplicaBatch) -> LoggedBatch:
@@ -226,6 +310,16 @@ def topic_id_entry(topic_id: str) -> Record:
     return _TOPIC_ID_KEY, topic_id.encode()
 
 
+def cleaned_entry(end_offset: int, tombstones_since_ms: int) -> Record:
+    """The journal's entry for a cleaning of the log."""
+    return _CLEANED_KEY, _CLEANED.pack(end_offset, tombstones_since_ms)
+
+
+def is_cleaning(record: Record) -> bool:
+    """Whether an entry is for a cleaning of the log."""
+    return record[0] == _CLEANED_KEY
+
+
 DELETED_ENTRY: Record = (_DELETED_KEY, b"")
 """The journal's entry for the log's deletion."""
 
@@ -249,6 +343,8 @@ def restored(records: Iterable[Record]) -> ReplicaLog | None:
             log.advance_start(start_of(value))
         elif key == _EMPTIED_KEY:
             log.begin_at(*_OFFSET.unpack(value))
+        elif key == _CLEANED_KEY:
+            log.clean(*_CLEANED.unpack(value))
         elif key == _TOPIC_ID_KEY:
             log.topic_id = value.decode()
         elif key == _EPOCH_KEY:

@@ -15,11 +15,20 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kemu.actors.broker.delayed_fetches import invalidate
+from kemu.actors.broker.log_cleaner import TOMBSTONES_MS
 from kemu.actors.broker.log_dirs import PLACES, LogDirs
 from kemu.actors.broker.partition_log import start_entry
 from kemu.actors.broker.quotas import ReplicationQuota
 from kemu.actors.broker.replica import Replica, Role
-from kemu.actors.broker.replica_log import JOURNALS, ReplicaLog, batch_entry, emptied_entry, restored, truncation_entry
+from kemu.actors.broker.replica_log import (
+    JOURNALS,
+    ReplicaLog,
+    batch_entry,
+    cleaned_entry,
+    emptied_entry,
+    restored,
+    truncation_entry,
+)
 from kemu.actors.broker.retention import Retention
 from kemu.actors.broker.rules import ReplicaRules
 from kemu.actors.broker.timers import BrokerTimer
@@ -39,8 +48,9 @@ from kemu.protocol.dynamic_configs import (
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.data import ReplicaBatch
+from kemu.protocol.messages.records import batch_bytes
 from kemu.protocol.names import ActorName, TopicPartition
-from kemu.protocol.notes.replication import LogStartMoved, ReplicaRestored, Truncated
+from kemu.protocol.notes.replication import LogCleaned, LogStartMoved, ReplicaRestored, Truncated
 
 US_PER_MS = 1_000
 WATERMARKS = "high-watermarks"
@@ -325,6 +335,28 @@ class ReplicaManager:
                 start_offset = policy.start_of(replica.log, replica.record_bytes, self.now_ms)
                 self.advance_start(replica, start_offset, "retention")
         self.retention.due()
+
+    def clean(self, replica: Replica, batches: tuple[ReplicaBatch, ...]) -> None:
+        """Clean a log of ``__consumer_offsets`` if these new batches close a segment of the log."""
+        log, config, due = replica.log, self._config, 0
+        limits = {"segment_bytes": config.offsets_topic_segment_bytes, "segment_ms": config.log_roll_ms}
+        for batch in batches:
+            size = batch_bytes(batch.records) if batch.records else 0
+            if replica.segments.append(size, batch.append_time_ms, **limits):
+                due = batch.base_offset
+        end_offset = min(due, log.high_watermark)
+        if end_offset <= 0:
+            return
+        since_ms = self.now_ms - TOMBSTONES_MS
+        removed = log.clean(end_offset, since_ms)
+        replica.segments.cleaned(log.cleaned_bytes(end_offset))
+        if removed:
+            self.write_journal(replica, (cleaned_entry(end_offset, since_ms),))
+            self._machine.note(
+                LogCleaned(
+                    topic=replica.topic, partition=replica.number, end_offset=end_offset, removed_records=removed
+                )
+            )
 
     def empty(self, replica: Replica, start_offset: int, why: str) -> None:
         """Remove all records of a replica's log, which continues at this offset."""

@@ -6,8 +6,9 @@ segment is deleted when its last record is older than ``retention.ms``, or while
 remain. The whole segment must be below the high watermark. The last segment is deleted by age only. Every broker
 deletes segments of its own replicas.
 
-``__consumer_offsets`` is compacted, not deleted. No check runs while no record can expire: with Kafka's defaults (a
-week, any size) no run has a check. Not emulated: ``file.delete.delay.ms``, compaction.
+``__consumer_offsets`` is compacted (``log_cleaner``), not deleted. No check runs while no record can expire: with
+Kafka's defaults (a week, any size) no run has a check. Not emulated: ``file.delete.delay.ms``, compaction of other
+topics.
 
 Source: Kafka 2.8's ``Log.deleteOldSegments``, ``LogSegment.shouldRoll``, ``LogManager.cleanupLogs``.
 """

@@ -24,7 +24,7 @@ from functools import partial
 
 from kemu.actors.coordinator.join_phase import JoinPhase
 from kemu.actors.coordinator.joining import Joining
-from kemu.actors.coordinator.log import OffsetsPartition, Write, batch_bytes
+from kemu.actors.coordinator.log import OffsetsPartition, Write
 from kemu.actors.coordinator.members import Member, Members
 from kemu.actors.coordinator.offsets import MS_PER_MINUTE, GroupOffsets
 from kemu.actors.coordinator.replies import leave_reply, leaving
@@ -48,7 +48,7 @@ from kemu.protocol.messages.group import (
     LeftMember,
     SyncGroup,
 )
-from kemu.protocol.messages.records import GroupMetadata, StoredOffset, group_record
+from kemu.protocol.messages.records import GroupMetadata, StoredOffset, batch_bytes, group_record
 from kemu.protocol.names import CONSUMER, UNKNOWN_MEMBER, GroupId, MemberId, TopicPartition
 from kemu.protocol.notes.groups import GroupLoaded, GroupRecordWritten, GroupUnloaded, Removal, RequestRefused
 from kemu.protocol.notes.ranges import RangesLoaded

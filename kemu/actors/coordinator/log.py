@@ -4,7 +4,7 @@ An answer waits until its record is written. Each write has a continuation, whic
 calls the continuation when the append ended, or when this broker can no longer learn the outcome of the append.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -13,6 +13,7 @@ from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import Machine, Received, Record, TimerKey, Timers
 from kemu.protocol.commands import LeadOffsets
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.records import BATCH_BYTES, batch_bytes
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName
 
 
@@ -128,20 +129,6 @@ class Write(NamedTuple):
 
     None: a timeout is a failure, and the later outcome is ignored.
     """
-
-
-BATCH_BYTES = 61
-"""Source: ``DefaultRecordBatch.RECORD_BATCH_OVERHEAD``."""
-_RECORD_BYTES = 12
-"""The upper bound of a record's bytes without key and value (``DefaultRecord``).
-
-The bytes are the record's length, attributes, deltas, the two lengths, and the number of headers.
-"""
-
-
-def batch_bytes(records: Iterable[Record]) -> int:
-    """The size of the records as a separate uncompressed batch; a few bytes too high."""
-    return BATCH_BYTES + sum(_RECORD_BYTES + len(key) + len(value or b"") for key, value in records)
 
 
 ALL_IN_SYNC, LEADER_ALONE = -1, 1

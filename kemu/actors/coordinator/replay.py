@@ -17,6 +17,7 @@ from kemu.protocol.messages.records import (
     RangeProgressRecord,
     RangeRecord,
     decode_record,
+    removed_count,
 )
 from kemu.protocol.names import GroupId
 
@@ -38,19 +39,26 @@ class Replay:
         Raises:
             CodecError: a record of a known kind cannot be decoded. Unknown kinds are skipped.
         """
-        for position, (key, value) in enumerate(records, first_position):
-            match decode_record(key, value):
-                case GroupRecord(group=group, metadata=None):
-                    self.metadata.pop(group, None)
-                case GroupRecord(group=group, metadata=metadata) if metadata is not None:
-                    self.metadata[group] = metadata
-                case OffsetRecord() as record:
-                    self._take_offset(record, position)
-                case RangeRecord() as token:
-                    self._take_range(token, position)
-                case RangeProgressRecord() as progress:
-                    self._take_progress(progress, position)
+        position = first_position
+        for record in records:
+            removed = removed_count(record)
+            if not removed:
+                self._take_record(record, position)
+            position += removed or 1
         return self
+
+    def _take_record(self, record: Record, position: int) -> None:
+        match decode_record(*record):
+            case GroupRecord(group=group, metadata=None):
+                self.metadata.pop(group, None)
+            case GroupRecord(group=group, metadata=metadata) if metadata is not None:
+                self.metadata[group] = metadata
+            case OffsetRecord() as offset:
+                self._take_offset(offset, position)
+            case RangeRecord() as token:
+                self._take_range(token, position)
+            case RangeProgressRecord() as progress:
+                self._take_progress(progress, position)
 
     def _take_offset(self, record: OffsetRecord, position: int) -> None:
         offsets = self.offsets.setdefault(record.group, GroupOffsets())

@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from attrs import define
 
 from kemu.actors.broker.arranged import Broker
+from kemu.actors.broker.log_cleaner import Segments, cleaned, newest
 from kemu.actors.broker.partition_log import LoggedBatch, PartitionLog, log_name, to_record
 from kemu.actors.coordinator.coordinator import Coordinator
-from kemu.actors.machine import Record
+from kemu.actors.machine import US_PER_MS, Record
 from kemu.emulator import facts
 from kemu.emulator.cluster.cluster import Cluster
 from kemu.emulator.draws import Drawn
@@ -28,6 +29,7 @@ from kemu.protocol.commands import ClusterView, ConfigureTopic, HostPartition, H
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import NO_LEADER
+from kemu.protocol.messages.records import batch_bytes, removed_count
 from kemu.protocol.names import OFFSETS_TOPIC, coordinator_on
 
 BROKER_SESSION_US = 9_000_000
@@ -67,6 +69,9 @@ class ArrangedCluster(Cluster):
         self._offsets_epochs = [0] * partitions
         self._takeovers: dict[int, int] = {}
         """Partition of the offsets topic -> failed leader. The partition moves when the failure is detected."""
+        self._segments: dict[tuple[str, str], Segments] = {}
+        """(broker, log of the offsets topic) -> segments of the log."""
+        self.world.written = self._written
         super().build()
 
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
@@ -302,6 +307,28 @@ class ArrangedCluster(Cluster):
         """Not available: this cluster has no store, no controller and no log directories."""
         raise AssertionError("a plan that needs brokers that replicate is refused when it is read")
 
+    def _written(self, host: Host, log: str, records: tuple[Record, ...]) -> None:
+        """Clean a log of the offsets topic if this write closes a segment of the log.
+
+        A tombstone needs no retention, because the next coordinator gets the whole log.
+        """
+        if not log.startswith(OFFSETS_TOPIC):
+            return
+        segments = self._segments.setdefault((host.name, log), Segments())
+        config = self.broker_config
+        limits = {"segment_bytes": config.offsets_topic_segment_bytes, "segment_ms": config.log_roll_ms}
+        if not segments.append(batch_bytes(records), self.world.now_us // US_PER_MS, **limits):
+            return
+
+        def newest_of(closed: list[Record]) -> list[Record]:
+            last: dict[bytes, int] = {}
+            newest(closed, 0, last)
+            left = cleaned(closed, lambda record, at: last[record[0]] == at and record[1] is not None)
+            segments.cleaned(batch_bytes([record for record in left if not removed_count(record)]))
+            return left
+
+        host.disk.compact(log, newest_of, len(host.disk.logs[log]) - len(records))
+
     def _next_live(self, node: int) -> int:
         count = len(self.brokers)
         for step in range(1, count):
@@ -322,8 +349,8 @@ class ArrangedCluster(Cluster):
         if old_host.running:
             self.world.fail_writes(old_host, log, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.world.tell(coordinator_on(old_host.name), ResignOffsets(partition=partition, leader_epoch=epoch))
-        records = old_host.disk.logs.get(log, [])
-        self.world.hosts[self.brokers[new]].disk.logs[log] = list(records)
+        self.world.hosts[self.brokers[new]].disk.take_over(log, old_host.disk)
+        self._segments[self.brokers[new], log] = Segments()
         self._offsets_leaders[partition] = new
         self._lead(partition, new)
 

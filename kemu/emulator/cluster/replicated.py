@@ -9,7 +9,14 @@ class also resolves the roles in plans: "coordinator of g", "controller" and "pa
 from collections.abc import Iterator, Sequence
 
 from kemu.actors.broker.partition_log import PartitionLog, log_name
-from kemu.actors.broker.replica_log import JOURNALS, batch_entry, end_offset_of, restored
+from kemu.actors.broker.replica_log import (
+    DELETED_ENTRY,
+    JOURNALS,
+    batch_entry,
+    end_offset_of,
+    is_cleaning,
+    restored,
+)
 from kemu.actors.broker.replica_manager import WATERMARKS, TopicSettings
 from kemu.actors.broker.replicated import ReplicatedBroker
 from kemu.actors.controller.controller import Controller
@@ -64,6 +71,8 @@ from kemu.protocol.notes.replication import BecameController, BecameLeader, Node
 from kemu.protocol.placement import place
 from kemu.protocol.replication import ReassignmentAlgorithm
 
+_MOST_WATERMARKS = 10_000
+"""Number of rows in a file of high watermarks, from which on only the newest rows remain."""
 STORE_ELECTION_US = 2_000_000
 """Duration of an election in the metadata store, unless the duration is drawn, in us."""
 
@@ -105,6 +114,7 @@ class ReplicatedCluster(Cluster):
         """Brokers that ended because all of their log directories have failed."""
         self.assignments = self._assign()
         self.world.end_offset_of = end_offset_of
+        self.world.written = _written
         self.world.add_host(STORE, {STORE: self._store})
         super().build()
 
@@ -494,6 +504,21 @@ class ReplicatedCluster(Cluster):
         """After the end of the store, keep its answered transactions on its disk. For other hosts, do nothing."""
         if host.name == STORE:
             host.disk.logs[TRANSACTIONS] = list(self._store_now.on_disk())
+
+
+def _written(host: Host, log: str, records: tuple[Record, ...]) -> None:
+    """Shorten the journal of a cleaned log, and the file of high watermarks."""
+    if not records:
+        return
+    if is_cleaning(records[0]):
+        host.disk.compact(log, _shortened, len(host.disk.logs[log]) - len(records))
+    elif log == WATERMARKS and len(host.disk.logs[log]) >= _MOST_WATERMARKS:
+        host.disk.compact(log, lambda rows: list(dict(rows).items()), _MOST_WATERMARKS)
+
+
+def _shortened(journal: list[Record]) -> list[Record]:
+    log = restored(journal)
+    return [DELETED_ENTRY] if log is None else log.journal()
 
 
 class _Appearance:

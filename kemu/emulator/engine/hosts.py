@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from kemu.actors.machine import Event, Machine, Record, TimerKey
 from kemu.emulator.chance import Entry, Stream
 from kemu.emulator.engine.disk_speed import DiskSpeed
+from kemu.protocol.messages.records import removed_count
 
 MILLION = 1_000_000
 _NEVER_US = 1 << 62
@@ -128,6 +129,8 @@ class Disk:
         self.writers: dict[str, str] = {}
         """Log -> actor that writes the log. The actor receives the log's records when the actor's next life begins."""
         self._writes = 0
+        self._removed: dict[str, int] = {}
+        """Log -> number of its former records that ``compact`` removed."""
 
     def issue(self, actor: Actor, log: str, records: tuple[Record, ...], token: int) -> DiskWrite:
         """Begin a durable write of records to a log."""
@@ -154,7 +157,7 @@ class Disk:
         if self._is_clean(log, now_us):
             self._dirty[log] = base, self._written_back_us(now_us)
         held.extend(records)
-        return base
+        return base + self._removed.get(log, 0)
 
     def flush(self, actor: Actor, log: str) -> DiskWrite:
         """Begin to flush all records that a log has now."""
@@ -192,7 +195,28 @@ class Disk:
         flushed, written_back_us = self._dirty.pop(write.log, (base, 0))
         if flushed < base and 0 <= write.upto < base:
             self._dirty[write.log] = max(flushed, write.upto), written_back_us
-        return base
+        return base + self._removed.get(write.log, 0)
+
+    def compact(self, log: str, shortened: Callable[[list[Record]], list[Record]], most: int) -> None:
+        """Replace the log's first records by fewer records: at most ``most``, and only records on the disk.
+
+        The indexes of later records stay.
+        """
+        if any(write.log == log for write in self.pending.values()):
+            return
+        held = self.logs[log]
+        flushed, written_back_us = self._dirty.get(log, (len(held), 0))
+        count = min(flushed, most)
+        left = shortened(held[:count])
+        held[:count] = left
+        self._removed[log] = self._removed.get(log, 0) + count - len(left)
+        if log in self._dirty:
+            self._dirty[log] = flushed - count + len(left), written_back_us
+
+    def take_over(self, log: str, other: "Disk") -> None:
+        """Replace a log by a copy of the log on another disk."""
+        self.logs[log] = list(other.logs.get(log, ()))
+        self._removed[log] = other._removed.get(log, 0)
 
     def logs_of(self, actor: str, main: bool) -> list[str]:
         """Return the names of an actor's logs; the host's main actor also has the logs without a writer."""
@@ -238,6 +262,8 @@ class Disk:
         """Remove the last records of a log; return the number of removed records."""
         held = self.logs.get(log, [])
         lost = min(records, len(held))
+        if lost and self._removed.get(log):
+            self._removed[log] -= sum([max(removed_count(record) - 1, 0) for record in held[-lost:]])
         if lost:
             del held[-lost:]
         return lost

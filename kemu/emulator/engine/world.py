@@ -155,6 +155,8 @@ class World:
         """Function that returns the partition logs on the disk of a starting broker."""
         self.append_of: Callable[[str, str], int] | None = None
         """(host, log) -> time of an append in us; None if all appends take ``append_us``."""
+        self.written: Callable[[Host, str, tuple[Record, ...]], None] | None = None
+        """Function called after a write to a log; it may compact the log."""
         self._span_ends_us = SPAN_US
         self._steps_before_span = 0
         """Number of steps before the present span of ``SPAN_US``."""
@@ -442,6 +444,8 @@ class World:
             self._append(actor, effect)
             return
         base = disk.write_only(actor, log, records, self.now_us)
+        if self.written is not None:
+            self.written(actor.host, log, records)
         event = _new(Appended, (token, _NO_ERROR, base))
         speed = actor.host.disk_speed
         if speed is not None and speed.bytes_per_s:
@@ -488,6 +492,8 @@ class World:
         if disk.pending.get(write.number) is not write:
             return None
         base, token = disk.finish(write), write.token
+        if self.written is not None:
+            self.written(actor.host, write.log, write.records)
         actor.appends[token] -= 1
         if actor.appends[token]:
             return None

@@ -22,7 +22,7 @@ from kemu.emulator.metrics.freshness import Freshness, freshness_of
 from kemu.emulator.metrics.spread import WeightedSpread
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.ranges import Ranges
-from kemu.protocol.names import GroupId, TopicPartition
+from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition
 from kemu.protocol.notes.groups import JUMPED, PartitionHosted, PositionSet, Processed, RecordsAppended
 from kemu.protocol.notes.ranges import RangeProcessed, RangeTrimmed
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
@@ -187,7 +187,7 @@ class Waiting:
         return log
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        if not self._panel.logs.appended_to_log:
+        if not self._panel.logs.appended_to_log or fact.topic == OFFSETS_TOPIC:
             return
         log, first = self._log((fact.topic, fact.partition)), fact.base_offset
         if first < log.end:

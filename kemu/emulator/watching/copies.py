@@ -129,6 +129,10 @@ class Copies:
             copy = copies[host] = Copy()
         return copy
 
+    def of(self, at: TopicPartition) -> list[EpochLog]:
+        """The copies of a partition on all brokers, also on brokers that are down."""
+        return [copy.log for copy in self._copies.get(at, {}).values()]
+
     def deleted(self, at: TopicPartition) -> None:
         """Forget the lost records of a deleted partition, because a later topic of the same name has other records."""
         self.taken.pop(at, None)

@@ -2,6 +2,9 @@
 
 With replication, an election may truncate a group's log. Lost commits are replaced by the commits before them. A later
 leader may have the lost commits. Commits of a deposed coordinator (``Panel.is_current``) are ignored.
+
+The log cleaner removes superseded commits. So an election that truncates a cleaned part of the log may lose all commits
+of a partition.
 """
 
 from collections.abc import Callable
@@ -12,7 +15,7 @@ from kemu.emulator.watching.group_records import GroupRecords
 from kemu.emulator.watching.logs import WatchedLogs
 from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition
 from kemu.protocol.notes.groups import LateCommit, OffsetCommitted, OffsetRemoved
-from kemu.protocol.notes.replication import BecameLeader
+from kemu.protocol.notes.replication import BecameLeader, LogCleaned
 
 NOTHING = -1
 """The committed offset of a partition without a commit."""
@@ -42,6 +45,8 @@ class GroupCommits:
         self._is_current = is_current
         self._log_of = log_of
         self._kept: dict[Key, GroupRecords[int]] = {}
+        self._cleaned: dict[TopicPartition, int] = {}
+        """Log of groups -> end of the part that a broker has cleaned."""
         self._late: tuple[Seen, LateCommit] | None = None
         """The last late commit."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
@@ -49,6 +54,7 @@ class GroupCommits:
             OffsetCommitted: self._commits,
             OffsetRemoved: self._removes,
             BecameLeader: self._led,
+            LogCleaned: self._cleans,
             DiskTailLost: self._lost_tail,
         }
 
@@ -75,11 +81,12 @@ class GroupCommits:
         if not self._is_current(seen):
             return
         self.committed[key] = fact.offset
-        if fact.position >= 0:
+        log = self._log_of(fact.group)
+        if fact.position >= 0 and log is not None:
             kept = self._kept.get(key)
             if kept is None:
                 kept = self._kept[key] = GroupRecords()
-            kept.write(fact.position, fact.offset, self._logs.of(self._log_of(fact.group)).records)
+            kept.write(fact.position, fact.offset, self._logs.of(log).records)
 
     def _removes(self, seen: Seen, fact: OffsetRemoved) -> None:
         key = (fact.group, (fact.topic, fact.partition))
@@ -90,11 +97,26 @@ class GroupCommits:
         self.changed = []
         if fact.topic != OFFSETS_TOPIC or not self._logs.changed:
             return
-        log = self._logs.of((fact.topic, fact.partition)).records
+        at = (fact.topic, fact.partition)
+        log, lost_at = self._logs.of(at).records, self._logs.truncated_at
+        if lost_at is not None and lost_at < self._cleaned.get(at, 0):
+            for key in [key for key in self._kept if self._log_of(key[0]) == at]:
+                del self._kept[key]
+                self.committed[key] = NOTHING
+                self.changed.append((key, NOTHING))
         for key, kept in self._kept.items():
-            if self._log_of(key[0]) == (fact.topic, fact.partition) and kept.follow(log):
+            if self._log_of(key[0]) == at and kept.follow(log):
                 self.committed[key] = kept.last(NOTHING)
                 self.changed.append((key, self.committed[key]))
+
+    def _cleans(self, seen: Seen, fact: LogCleaned) -> None:
+        """Forget the commits that no copy of the log needs any more."""
+        at = (fact.topic, fact.partition)
+        self._cleaned[at] = max(self._cleaned.get(at, 0), fact.end_offset)
+        copies = self._logs.copies_of(at)
+        for key, kept in self._kept.items():
+            if self._log_of(key[0]) == at:
+                kept.forget(fact.end_offset, copies)
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         """Forget all commits: without replication, no fact tells which commits were lost."""

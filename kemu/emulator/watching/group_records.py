@@ -1,5 +1,7 @@
 """Values in a group's log, by position. An election may truncate the log, or restore its end."""
 
+from bisect import bisect_left
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 from kemu.emulator.watching.epoch_log import NO_TERM, EpochLog, Term
@@ -25,6 +27,17 @@ class GroupRecords(Generic[T]):
             self._written.append(self._last)
             if len(self._written) > 1 and self._written[-2][:2] >= self._last[:2]:
                 self._written.sort(key=lambda record: record[:2])
+
+    def forget(self, end: int, logs: Iterable[EpochLog]) -> None:
+        """Forget the values before the newest value that all of these logs have below an offset."""
+        written, copies = self._written, list(logs)
+        index = bisect_left(written, end, key=lambda record: record[0]) - 1
+        while index > 0:
+            position, term, _ = written[index]
+            if all(log.term_at(position) == term != NO_TERM for log in copies):
+                del written[:index]
+                return
+            index -= 1
 
     def last(self, nothing: T) -> T:
         """The value of the last record; ``nothing`` without a record."""

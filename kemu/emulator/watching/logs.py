@@ -96,6 +96,10 @@ class WatchedLogs:
             log = self._logs[at] = WatchedLog()
         return log
 
+    def copies_of(self, at: TopicPartition) -> list[EpochLog]:
+        """The copies of a partition on all brokers."""
+        return self._copies.of(at)
+
     @property
     def truncated_at(self) -> int | None:
         """The first offset that the log of the last fact lost; None without a loss."""

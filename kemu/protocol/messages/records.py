@@ -25,6 +25,8 @@ Version 4 of Kafka's two values is flexible (compact lengths, tagged fields). Ke
 Source: OffsetCommitKey/Value and GroupMetadataKey/Value, Kafka 3.9.
 """
 
+import struct
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from kemu.protocol.frozen import frozen
@@ -40,6 +42,8 @@ WRITTEN_VERSION = 3
 an expiry.
 """
 HIGHEST_VERSION = 4
+BATCH_BYTES = 61
+"""Source: ``DefaultRecordBatch.RECORD_BATCH_OVERHEAD``."""
 
 _EXPIRY_VERSION = 1
 _EPOCH_SINCE = 3
@@ -47,6 +51,13 @@ _STATE_TIMESTAMP_SINCE = 2
 _INSTANCE_SINCE = 3
 _REBALANCE_TIMEOUT_SINCE = 1
 _FLEXIBLE_SINCE = 4
+_RECORD_BYTES = 12
+"""The upper bound of a record's bytes without key and value (``DefaultRecord``).
+
+The bytes are the record's length, attributes, deltas, the two lengths, and the number of headers.
+"""
+_REMOVED_KEY = b""
+_COUNT = struct.Struct(">q")
 
 
 @frozen
@@ -230,6 +241,22 @@ def range_progress_record(group: str, topic: str, partition: int, value: StoredO
 def range_progress_tombstone(group: str, topic: str, partition: int) -> tuple[bytes, None]:
     """The record that removes the second consumer's commit."""
     return _range_progress_key(group, topic, partition), None
+
+
+def removed_records(count: int) -> tuple[bytes, bytes]:
+    """The place of consecutive records that the log cleaner removed; the next record keeps its position."""
+    return _REMOVED_KEY, _COUNT.pack(count)
+
+
+def removed_count(record: tuple[bytes, bytes | None]) -> int:
+    """The number of removed records in this place; 0 for a record."""
+    key, value = record
+    return int(_COUNT.unpack(value)[0]) if key == _REMOVED_KEY and value is not None else 0
+
+
+def batch_bytes(records: Iterable[tuple[bytes, bytes | None]]) -> int:
+    """The size of the records as a separate uncompressed batch; a few bytes too high."""
+    return BATCH_BYTES + sum(_RECORD_BYTES + len(key) + len(value or b"") for key, value in records)
 
 
 def decode_record(key: bytes, value: bytes | None) -> StoredRecord | None:

@@ -486,6 +486,16 @@ class LogStartMoved:
 
 
 @value
+class LogCleaned:
+    """A broker's log cleaner removed superseded records of ``__consumer_offsets`` below ``end_offset``."""
+
+    topic: str
+    partition: int
+    end_offset: int
+    removed_records: int
+
+
+@value
 class HighWatermarkAdvanced:
     """A leader's high watermark rose: all in-sync replicas have all records below it, according to the leader."""
 

@@ -189,8 +189,9 @@ class Screen:
         return Dimension(min=1, preferred=lines, max=lines, weight=3)
 
     def _rule(self) -> str:
-        below = f"  {self._story.offset} lines below" if self._story.offset else ""
-        pending = f"  {len(self.session.orders)} orders without an answer" if self.session.orders else ""
+        orders, lines = len(self.session.orders), self._story.offset
+        below = f"  {lines} line{'s' if lines > 1 else ''} below" if lines else ""
+        pending = f"  {orders} order{'s' if orders > 1 else ''} without an answer" if orders else ""
         return f" {KEYS}{below}{pending}"
 
     def _keys(self) -> KeyBindings:

@@ -58,7 +58,7 @@ class Session:
         try:
             self._next_events = self._opened(f"events {STORY}")
         except OSError as error:
-            how = "kemu serve SCENARIO --control PATH starts one"
+            how = "kemu serve SCENARIO --control PATH, or kemu run SCENARIO --live --control PATH, starts one"
             raise BadInput(f"{address}: no run takes orders there ({error.strerror or error}); {how}") from None
         except ModuleNotFoundError as error:
             raise BadInput(f"this needs {error.name}: pip install 'kemu[serve]'") from None

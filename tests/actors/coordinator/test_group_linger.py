@@ -5,12 +5,12 @@ Source: ``CoordinatorRuntime.CoordinatorContext`` 4.0.0 (append, maybeAllocateNe
 
 import pytest
 
-from kemu.actors.coordinator.log import BATCH_BYTES, batch_bytes
 from kemu.actors.coordinator.rules import GROUP_RULES
 from kemu.actors.coordinator.state import COMPLETING, STABLE
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode as E
 from kemu.protocol.messages.group import OffsetFetch, TopicPartitions
+from kemu.protocol.messages.records import BATCH_BYTES, batch_bytes
 from kemu.protocol.notes.groups import OffsetCommitted
 from kemu.protocol.profiles import PROFILES
 from tests.actors.coordinator.coordinator_harness import GROUP, US, Ask, Bench

@@ -6,7 +6,7 @@ from kemu.emulator.watching.group_commits import NOTHING, GroupCommits
 from kemu.emulator.watching.logs import WatchedLogs
 from kemu.protocol.names import OFFSETS_TOPIC
 from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved, RecordsAppended
-from kemu.protocol.notes.replication import BecameLeader
+from kemu.protocol.notes.replication import BecameLeader, LogCleaned
 
 AT, LOG = ("t", 0), (OFFSETS_TOPIC, 0)
 
@@ -112,3 +112,45 @@ def test_a_removed_commit_is_told_with_what_it_was() -> None:
     watched.commits.on[OffsetRemoved](Seen(0, 0, "b0", 1, fact), fact)
 
     assert (watched.commits.before, watched.commits.of("g", AT)) == (30, NOTHING)
+
+
+def cleans(watched: Watched, end_offset: int) -> None:
+    """A broker removes superseded commits below this offset."""
+    fact = LogCleaned(topic=LOG[0], partition=LOG[1], end_offset=end_offset, removed_records=1)
+    watched.commits.on[LogCleaned](Seen(0, 0, "b0", 1, fact), fact)
+
+
+def test_superseded_commits_that_every_copy_has_are_forgotten() -> None:
+    """The log cleaner removed them; later commits still count, or are lost, as before."""
+    watched = told()
+    watched.leads(1, 3)
+    for offset in (40, 50):
+        watched.commits_offset(offset, "b1")
+    watched.copies.on_host("b0", LOG).log = watched.logs.of(LOG).records.copy()
+    cleans(watched, 4)
+    (kept,) = watched.commits._kept.values()
+    assert [offset for _, _, offset in kept._written] == [40, 50]
+
+    watched.leads(2, 4, "b0")
+    assert watched.commits.of("g", AT) == 40
+
+
+def test_a_commit_that_one_copy_lacks_keeps_the_commit_before() -> None:
+    watched = told()
+    watched.leads(1, 3)
+    watched.copies.on_host("b0", LOG).log.truncate(2)
+    watched.commits_offset(40, "b1")
+    cleans(watched, 4)
+    (kept,) = watched.commits._kept.values()
+
+    assert [offset for _, _, offset in kept._written] == [20, 30, 40], "b0 has 20 and may lead again"
+
+
+def test_after_the_loss_of_a_cleaned_part_no_commit_is_known() -> None:
+    """The log that lost the newest commit had no older commit any more."""
+    watched = told()
+    cleans(watched, 3)
+    watched.leads(1, 1)
+
+    assert watched.commits.of("g", AT) == NOTHING
+    assert watched.commits.changed == [(("g", AT), NOTHING)]

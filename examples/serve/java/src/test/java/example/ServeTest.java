@@ -12,6 +12,7 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -81,11 +82,16 @@ class ServeTest {
     }
 
     private static void produce(String servers, int from, int to) throws Exception {
+        produce(servers, null, from, to);
+    }
+
+    /** Produce to a partition; null: to the partitions of the producer's choice. */
+    private static void produce(String servers, Integer partition, int from, int to) throws Exception {
         Map<String, Object> settings = Map.of("bootstrap.servers", servers);
         try (var producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
             List<Future<RecordMetadata>> sent = new ArrayList<>();
             for (int number = from; number < to; number++) {
-                sent.add(producer.send(new ProducerRecord<>(TOPIC, "order-" + number)));
+                sent.add(producer.send(new ProducerRecord<>(TOPIC, partition, null, "order-" + number)));
             }
             for (Future<RecordMetadata> each : sent) {
                 each.get();
@@ -94,13 +100,18 @@ class ServeTest {
     }
 
     private static KafkaConsumer<String, String> member(String servers) {
-        Map<String, Object> settings = Map.of(
+        return member(servers, Map.of());
+    }
+
+    private static KafkaConsumer<String, String> member(String servers, Map<String, Object> more) {
+        Map<String, Object> settings = new HashMap<>(Map.of(
                 "bootstrap.servers", servers,
                 "group.id", GROUP,
                 "auto.offset.reset", "earliest",
                 "enable.auto.commit", false,
                 "session.timeout.ms", 6_000,
-                "heartbeat.interval.ms", 500);
+                "heartbeat.interval.ms", 500));
+        settings.putAll(more);
         var made = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
         made.subscribe(List.of(TOPIC));
         return made;
@@ -145,6 +156,46 @@ class ServeTest {
             read(20, first);
             ask("wait", "group payments Stable members=1 within 60s");
         }
+    }
+
+    @Test
+    void aStaticMemberReturnsWithoutARebalance() throws Exception {
+        produce(servers, 0, RECORDS);
+        Map<String, Object> instance = Map.of("group.instance.id", "till", "session.timeout.ms", 30_000);
+        int generation;
+        try (var before = member(servers, instance)) {
+            read(RECORDS, before);
+            before.commitSync();
+            generation = before.groupMetadata().generationId();
+        }
+
+        try (var after = member(servers, instance)) {
+            produce(servers, RECORDS, RECORDS + 20);
+            assertEquals(20, read(20, after).size(), "the member goes on after its commit");
+            assertEquals(generation, after.groupMetadata().generationId());
+        }
+    }
+
+    @Test
+    void aMemberWhoseRecordsWereDeletedReadsTheRest() throws Exception {
+        produce(servers, 0, 0, RECORDS);
+        try (var before = member(servers)) {
+            read(RECORDS, before);
+            before.commitSync();
+        }
+        produce(servers, 0, RECORDS, RECORDS + 20);
+        ask("do", "delete-records topic=orders partition=0 before=-1");
+        ask("wait", "partition orders-0 start=120 within 60s");
+        produce(servers, 0, RECORDS + 20, RECORDS + 40);
+
+        try (var after = member(servers)) {
+            Map<String, Integer> found = read(20, after);
+            for (int number = RECORDS + 20; number < RECORDS + 40; number++) {
+                assertEquals(1, found.get("order-" + number), "order-" + number);
+            }
+            after.commitSync();
+        }
+        ask("wait", "lag payments 0 within 60s");
     }
 
     @ParameterizedTest
