@@ -86,6 +86,12 @@ LINES = {
     "json with narrow and zero-width spaces": (
         "\ufeff{\u202f" + json.dumps({"timestamp": f"{AT}Z", "message": CLIENT})[1:-1] + "\u200b}\xa0", f"{AT}Z",
     ),
+    "a web page's text": (
+        KAFKA.replace("[2024", '<p><span class="error">&#91;2024').replace("123]", "123&#93;</span>") + "<br/>", AT,
+    ),
+    "syslog without a process, and json": (
+        "May  6 07:08:10 host: " + json.dumps({"timestamp": f"{AT}Z", "message": CLIENT}), f"{AT}Z",
+    ),
     "no-break spaces": (KAFKA.replace(" ", "\xa0"), AT),
     "grep, compose and ANSI": (f"3:kafka | \x1b[0m{KAFKA}", AT),
 }  # fmt: skip

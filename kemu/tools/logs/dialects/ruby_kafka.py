@@ -1,10 +1,13 @@
 """ruby-kafka 0.5 to 1.5: ``consumer_group.rb`` and ``consumer.rb``."""
 
+import re
+
 from kemu.tools.logs.wordings.wordings import Dialect, table
 
 DIALECT = Dialect(
     "ruby-kafka",
     "ruby-kafka",
+    prefixes=(re.compile(r"^\[\[(?P<group>[^\]]+)\] \{"),),
     rows=table(
         r"""
 coordinator-lookup | Getting group coordinator for `<group:[^`]+>
@@ -26,6 +29,7 @@ commit-sent inferred=group | Committing offsets{ with recommit}: <_>
 commit-failed inferred=group | Error committing offsets: <error>
 client-internal | [{join_group|sync_group|heartbeat|leave_group|offset_commit|offset_fetch|find_coordinator}]
     {Sending|Waiting|Received|Timed out|Closing}
+- | Seeking <_:\S+/\d+> to offset
 client-internal | Retrying to make final offsets commit
 """
     ),

@@ -5,6 +5,7 @@ applies. A message keeps anything that no wrapper knows, so dialects search thei
 """
 
 import csv
+import html
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -146,6 +147,7 @@ _BEFORE = (
     _wrapper("python", r"(?P<logger>(?:aio)?kafka(?:\.[a-z_]+)+)\s+(?=\S)"),
     _wrapper("level", rf"(?:-{{2,}}\s)?[\[<(|]?(?P<level>{_LEVELS})[\]>)|]?(?:\s*[:|-]+\s|\s+|$)"),
     _wrapper("name", r"\[[A-Za-z][\w .-]*\]:?\s+(?=\d{4}[/-]\d\d[/-]\d\d)"),
+    _wrapper("name", r"[\w.-]+(?:\[\d{1,10}\])?:\s(?=\{\s?\")"),
     _wrapper("process", r"\[(?P<process>\d{1,7})\]\s+(?=\[)"),
     _wrapper(
         "thread",
@@ -228,6 +230,8 @@ _HEADLESS_JSON = re.compile(r'"(?:level|timestamp|@timestamp|time|ts|severity)":
 """The begin of a JSON record whose brace was not copied."""
 _TAIL = re.compile(r"(?<=\s)\{\s?\".*\}$", re.DOTALL)
 """Fields behind a message, as of zap's console and of custom loggers of KafkaJS."""
+_HTML = re.compile(r"</?(?:span|p|br|blockquote|pre|code|div|li|tt|b|em|strong)\b[^>]*>|&(?:#\d{1,4}|lt|gt|amp|quot);")
+"""Tags and characters of a web page's text; member ids of Erlang have other names in angle brackets."""
 _SPACES = str.maketrans("\xa0\u2007\u202f", "   ", "\u200b\ufeff")
 """Spaces that a web page adds: JSON allows none of them between its values."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -249,6 +253,9 @@ def opened(line: str, zone: ZoneOffset = utc, depth: int = 0) -> Opened:
     usual = _usual(text, names, zone)
     if usual is not None:
         return usual
+    if "&" in text or "</" in text or "<br" in text:
+        page = _HTML.sub(lambda found: html.unescape(found[0]) if found[0][0] == "&" else "", text)
+        names, text = ((*names, "html"), page) if page != text else (names, text)
     result = Opened(text, wrappers=names)
     if text.rstrip()[-1:] not in _ORDINARY_ENDS or " (" in text:
         for wrapper in _AFTER:
