@@ -129,6 +129,16 @@ def test_fields_behind_a_message_are_read() -> None:
     assert (second.kind, second.group, second.member) == ("rejoin-requested", "g", "m")
 
 
+def test_a_json_record_that_was_cut_is_a_torn_message() -> None:
+    """The message before the cut is read, without its last value; after a cut begin, the whole message."""
+    whole = json.dumps({"@timestamp": f"{AT}Z", "message": f"{CLIENT}2", "level": "INFO"})
+    (torn,) = LogReader("x").events([whole[: whole.index('142"') + 2]])
+    (rest,) = LogReader("x").events([whole[10:]])
+
+    assert (torn.kind, torn.group, torn.generation, torn.truncated) == ("assignment-synced", "g", None, True)
+    assert (rest.group, rest.generation, rest.truncated) == ("g", 142, None)
+
+
 def test_parts_of_a_layout_are_told() -> None:
     """Level, logger, thread and process of a line of Spring Boot."""
     line = opened(SPRING)

@@ -143,6 +143,7 @@ _BEFORE = (
     _wrapper("spring", r"(?P<process>\d{1,10})\s+---\s+\[(?P<thread>[^\]]*)\]\s+(?P<logger>\S+)\s*:\s"),
     _wrapper("python", rf"(?P<level>{_LEVELS}):(?P<logger>[\w.]+):(?=\S)"),
     _wrapper("python", rf"(?P<logger>{_DOTTED})\s+(?:-\s)?(?P<level>{_LEVELS})\s+(?:[-|:]\s+)?"),
+    _wrapper("python", rf"(?P<logger>[A-Za-z_][\w.-]*)\s-\s(?P<level>{_LEVELS})\s-\s"),
     _wrapper("python", r"(?P<logger>[\w.]+):\w+\.py:\d+\s+"),
     _wrapper("python", r"(?P<logger>(?:aio)?kafka(?:\.[a-z_]+)+)\s+(?=\S)"),
     _wrapper("level", rf"(?:-{{2,}}\s)?[\[<(|]?(?P<level>{_LEVELS})[\]>)|]?(?:\s*[:|-]+\s|\s+|$)"),
@@ -234,6 +235,8 @@ _HTML = re.compile(r"</?(?:span|p|br|blockquote|pre|code|div|li|tt|b|em|strong)\
 """Tags and characters of a web page's text; member ids of Erlang have other names in angle brackets."""
 _SPACES = str.maketrans("\xa0\u2007\u202f", "   ", "\u200b\ufeff")
 """Spaces that a web page adds: JSON allows none of them between its values."""
+_TORN_MESSAGE = re.compile(r'"(?:message|msg|log|MESSAGE)"\s*:\s*"((?:[^"\\]|\\.)*)("?)')
+_PAIR = re.compile(r'"([@\w.]+)"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _NESTED_KEYS = ("_source", "jsonPayload", "result", "fields", "log")
 
@@ -287,6 +290,10 @@ def opened(line: str, zone: ZoneOffset = utc, depth: int = 0) -> Opened:
         inner = _open_logfmt(result, zone, depth)
         if inner is not None:
             return inner
+    if '":' in result.text and not result.fields and result.logger is None:
+        inner = _open_torn_json(result, zone, depth)
+        if inner is not None:
+            return inner
     if result.text.endswith("}") and (tail := _TAIL.search(result.text)) and not result.fields:
         result = result._replace(fields=json_object(tail[0]) or _NO_FIELDS)
     if not result.starts_record and depth < _DEEPEST and (inside := _INSIDE.match(result.text)):
@@ -333,7 +340,23 @@ def _open_csv(outer: Opened, zone: ZoneOffset, depth: int) -> Opened | None:
 
 def _open_json(outer: Opened, zone: ZoneOffset, depth: int) -> Opened | None:
     row = json_object(_AFTER_JSON.sub("}", outer.text))
-    return None if row is None else _open_row(outer, row, "json", zone, depth)
+    return _open_torn_json(outer, zone, depth) if row is None else _open_row(outer, row, "json", zone, depth)
+
+
+def _open_torn_json(outer: Opened, zone: ZoneOffset, depth: int) -> Opened | None:
+    """A part of a JSON record with its message, or with the begin of the message."""
+    message = _TORN_MESSAGE.search(outer.text)
+    if message is None:
+        return None
+    row: dict[str, object] = {key: _unescaped(value) for key, value in _PAIR.findall(outer.text)}
+    row["message"] = _unescaped(message[1])
+    inner = _open_row(outer, row, "torn-json", zone, depth)
+    return inner._replace(closed=inner.closed if message[2] else False) if inner else None
+
+
+def _unescaped(text: str) -> str:
+    value = json_object(f'{{"a": "{text}"}}')
+    return str(value["a"]) if value else text
 
 
 def _open_row(outer: Opened, row: Mapping[str, object], name: str, zone: ZoneOffset, depth: int) -> Opened | None:
