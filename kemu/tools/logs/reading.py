@@ -294,7 +294,8 @@ class _Record:
     @property
     def is_open_json(self) -> bool:
         """Whether the first line is a JSON object that does not end there."""
-        return self.opened.text.lstrip()[:1] == "{" and not self.opened.fields
+        now = self.opened
+        return "torn-json" in now.wrappers or (now.text.lstrip()[:1] == "{" and not now.fields)
 
 
 class LogReader:
@@ -513,7 +514,7 @@ def _cleaned(fields: Fields, kind: str) -> Fields:
                     continue
             if value == "" and not (name == "member" and kind == "member-id-changed"):
                 continue
-            if name in _IDS and "\r" in value:
+            if name in _IDS and ("\r" in value or "\n" in value):
                 continue  # the id of one line with the text of the next
             value = printable(value)
         result[name] = value

@@ -86,6 +86,12 @@ LINES = {
     "json with narrow and zero-width spaces": (
         "\ufeff{\u202f" + json.dumps({"timestamp": f"{AT}Z", "message": CLIENT})[1:-1] + "\u200b}\xa0", f"{AT}Z",
     ),
+    "a web page's text": (
+        KAFKA.replace("[2024", '<p><span class="error">&#91;2024').replace("123]", "123&#93;</span>") + "<br/>", AT,
+    ),
+    "syslog without a process, and json": (
+        "May  6 07:08:10 host: " + json.dumps({"timestamp": f"{AT}Z", "message": CLIENT}), f"{AT}Z",
+    ),
     "no-break spaces": (KAFKA.replace(" ", "\xa0"), AT),
     "grep, compose and ANSI": (f"3:kafka | \x1b[0m{KAFKA}", AT),
 }  # fmt: skip
@@ -121,6 +127,16 @@ def test_fields_behind_a_message_are_read() -> None:
 
     assert (first.kind, first.group, first.partitions) == ("assignment-synced", "g", ("t-0", "t-1"))
     assert (second.kind, second.group, second.member) == ("rejoin-requested", "g", "m")
+
+
+def test_a_json_record_that_was_cut_is_a_torn_message() -> None:
+    """The message before the cut is read, without its last value; after a cut begin, the whole message."""
+    whole = json.dumps({"@timestamp": f"{AT}Z", "message": f"{CLIENT}2", "level": "INFO"})
+    (torn,) = LogReader("x").events([whole[: whole.index('142"') + 2]])
+    (rest,) = LogReader("x").events([whole[10:]])
+
+    assert (torn.kind, torn.group, torn.generation, torn.truncated) == ("assignment-synced", "g", None, True)
+    assert (rest.group, rest.generation, rest.truncated) == ("g", 142, None)
 
 
 def test_parts_of_a_layout_are_told() -> None:

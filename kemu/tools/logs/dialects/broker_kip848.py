@@ -52,11 +52,11 @@ member-leaves 3.8.. | Static {M|m}ember <member> with instance id <instance> {te
     {consumer|share|streams} group
 member-leaves 3.6.. | Member <member> left the {consumer|share|streams} group
 member-expires 3.6.. | {Streams m|M}ember <member> fenced from the group because <reason:(?:its|the member) session
-    expired[^\n]*?>{.}
+    e[^\n]*?>{.}
 member-expires 3.7.. | {Streams m|M}ember <member> fenced from the group because <reason:it failed(?: [^\n]*[^\n.])?>{.}
 member-expires 3.8.. | Member <member> fenced from the group because <reason:the member failed
     to [^\n]*[^\n.]>{.}
-member-fenced 3.8.. | Member <member> fenced from the group because <reason>
+member-fenced 3.8.. | Member <member> fenced from the group because <reason:[^\n]*[^.\n]>.
 member-fenced 3.8.. | Static member <member> with instance id <instance> {is fenced by existing member|cannot join the
     group because the instance id is {is |}owned by member} <_:\S+>
 protocol-converted 4.0.. | Converted the {empty |}{classic|consumer} group to a {consumer|classic} group

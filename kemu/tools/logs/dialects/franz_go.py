@@ -28,7 +28,8 @@ def _keys(fields: Fields, opened: Opened) -> None:
     stated: Mapping[str, object] = opened.fields
     if not stated:
         _, _, tail = opened.text.partition("; ")
-        stated = dict(_BASIC.findall(tail))
+        pairs = _BASIC.findall(tail.strip())
+        stated = dict(pairs[:-1] if opened.closed is False else pairs)
     for key, name in _KEYS.items():
         value = stated.get(key)
         if (

@@ -170,6 +170,7 @@ commit-failed 2.6.. | OffsetCommit failed with <_>: <error>
 commit-failed 2.6.. error=FENCED_INSTANCE_ID | OffsetCommit failed with <_> due to group instance id <instance> fenced
 commit-failed | {Asynchronous a|Synchronous a|A}uto-commit of offsets <_> failed{ for group <group>}: <error>
 commit-failed | Offset commit with offsets <_> failed
+commit-failed 0.9..0.10.2 logger=ConsumerCoordinator | Auto offset commit failed for group <group:[^:\s]+>: <error>
 commit-failed 3.3.. | Asynchronous auto-commit of offsets failed: <error:[^\n.]*>
 commit-failed 3.7.. | Auto-commit of offsets <_> failed
 commit-failed | Group <group> failed to commit partition <partition> at offset <_:-?\d+>: <error>

@@ -17,7 +17,7 @@ _GO_MAP = re.compile(r"(?<![\w.*-])([\w.*-]+):\[([^\]]*)\]")
 
 def partitions(text: str) -> Names:
     """Partitions as ``topic-number``, of any notation of a client or broker; empty for an empty list."""
-    text = text.strip()
+    text = re.sub(r"\n\s*", "", text.strip())
     if "partition=" in text:
         return tuple(f"{topic}-{number}" for topic, number in _PYTHON.findall(text))
     if text.startswith("map["):

@@ -5,6 +5,7 @@ applies. A message keeps anything that no wrapper knows, so dialects search thei
 """
 
 import csv
+import html
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -142,10 +143,12 @@ _BEFORE = (
     _wrapper("spring", r"(?P<process>\d{1,10})\s+---\s+\[(?P<thread>[^\]]*)\]\s+(?P<logger>\S+)\s*:\s"),
     _wrapper("python", rf"(?P<level>{_LEVELS}):(?P<logger>[\w.]+):(?=\S)"),
     _wrapper("python", rf"(?P<logger>{_DOTTED})\s+(?:-\s)?(?P<level>{_LEVELS})\s+(?:[-|:]\s+)?"),
+    _wrapper("python", rf"(?P<logger>[A-Za-z_][\w.-]*)\s-\s(?P<level>{_LEVELS})\s-\s"),
     _wrapper("python", r"(?P<logger>[\w.]+):\w+\.py:\d+\s+"),
     _wrapper("python", r"(?P<logger>(?:aio)?kafka(?:\.[a-z_]+)+)\s+(?=\S)"),
     _wrapper("level", rf"(?:-{{2,}}\s)?[\[<(|]?(?P<level>{_LEVELS})[\]>)|]?(?:\s*[:|-]+\s|\s+|$)"),
     _wrapper("name", r"\[[A-Za-z][\w .-]*\]:?\s+(?=\d{4}[/-]\d\d[/-]\d\d)"),
+    _wrapper("name", r"[\w.-]+(?:\[\d{1,10}\])?:\s(?=\{\s?\")"),
     _wrapper("process", r"\[(?P<process>\d{1,7})\]\s+(?=\[)"),
     _wrapper(
         "thread",
@@ -228,8 +231,12 @@ _HEADLESS_JSON = re.compile(r'"(?:level|timestamp|@timestamp|time|ts|severity)":
 """The begin of a JSON record whose brace was not copied."""
 _TAIL = re.compile(r"(?<=\s)\{\s?\".*\}$", re.DOTALL)
 """Fields behind a message, as of zap's console and of custom loggers of KafkaJS."""
+_HTML = re.compile(r"</?(?:span|p|br|blockquote|pre|code|div|li|tt|b|em|strong)\b[^>]*>|&(?:#\d{1,4}|lt|gt|amp|quot);")
+"""Tags and characters of a web page's text; member ids of Erlang have other names in angle brackets."""
 _SPACES = str.maketrans("\xa0\u2007\u202f", "   ", "\u200b\ufeff")
 """Spaces that a web page adds: JSON allows none of them between its values."""
+_TORN_MESSAGE = re.compile(r'"(?:message|msg|log|MESSAGE)"\s*:\s*"((?:[^"\\]|\\.)*)("?)')
+_PAIR = re.compile(r'"([@\w.]+)"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _NESTED_KEYS = ("_source", "jsonPayload", "result", "fields", "log")
 
@@ -249,6 +256,9 @@ def opened(line: str, zone: ZoneOffset = utc, depth: int = 0) -> Opened:
     usual = _usual(text, names, zone)
     if usual is not None:
         return usual
+    if "&" in text or "</" in text or "<br" in text:
+        page = _HTML.sub(lambda found: html.unescape(found[0]) if found[0][0] == "&" else "", text)
+        names, text = ((*names, "html"), page) if page != text else (names, text)
     result = Opened(text, wrappers=names)
     if text.rstrip()[-1:] not in _ORDINARY_ENDS or " (" in text:
         for wrapper in _AFTER:
@@ -278,6 +288,10 @@ def opened(line: str, zone: ZoneOffset = utc, depth: int = 0) -> Opened:
             break
     if result.text.startswith(("level=", "time=", "ts=", "msg=")) or " msg=" in result.text[:200]:
         inner = _open_logfmt(result, zone, depth)
+        if inner is not None:
+            return inner
+    if '":' in result.text and not result.fields and result.logger is None:
+        inner = _open_torn_json(result, zone, depth)
         if inner is not None:
             return inner
     if result.text.endswith("}") and (tail := _TAIL.search(result.text)) and not result.fields:
@@ -326,7 +340,23 @@ def _open_csv(outer: Opened, zone: ZoneOffset, depth: int) -> Opened | None:
 
 def _open_json(outer: Opened, zone: ZoneOffset, depth: int) -> Opened | None:
     row = json_object(_AFTER_JSON.sub("}", outer.text))
-    return None if row is None else _open_row(outer, row, "json", zone, depth)
+    return _open_torn_json(outer, zone, depth) if row is None else _open_row(outer, row, "json", zone, depth)
+
+
+def _open_torn_json(outer: Opened, zone: ZoneOffset, depth: int) -> Opened | None:
+    """A part of a JSON record with its message, or with the begin of the message."""
+    message = _TORN_MESSAGE.search(outer.text)
+    if message is None:
+        return None
+    row: dict[str, object] = {key: _unescaped(value) for key, value in _PAIR.findall(outer.text)}
+    row["message"] = _unescaped(message[1])
+    inner = _open_row(outer, row, "torn-json", zone, depth)
+    return inner._replace(closed=inner.closed if message[2] else False) if inner else None
+
+
+def _unescaped(text: str) -> str:
+    value = json_object(f'{{"a": "{text}"}}')
+    return str(value["a"]) if value else text
 
 
 def _open_row(outer: Opened, row: Mapping[str, object], name: str, zone: ZoneOffset, depth: int) -> Opened | None:
