@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 import click
 from attrs import evolve
@@ -194,7 +194,7 @@ def _situations(source: str) -> Iterator[tuple[str, Situation | BadLine]]:
         yield from _from_scenario(source)
 
 
-def _from_lines(file: TextIO) -> Iterator[tuple[str, Situation | BadLine]]:
+def _from_lines(file: IO[str]) -> Iterator[tuple[str, Situation | BadLine]]:
     for number, text in numbered_lines(file):
         try:
             group = read_group(text)

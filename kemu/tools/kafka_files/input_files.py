@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 from kemu.tools.errors import BadInput
 
@@ -60,7 +60,7 @@ def text_of(data: bytes, accepted: str = "") -> str:
         raise BadFile(f"is not UTF-8 text{accepted}") from None
 
 
-def numbered_lines(file: TextIO) -> Iterator[tuple[int, str]]:
+def numbered_lines(file: IO[str]) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file with their numbers, without blank lines.
 
     Raises:
