@@ -140,7 +140,10 @@ def test_every_assignor_of_the_table_answers(name: str) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("nonsense", "not JSON: Expecting value at column 1"),
+        ("nonsense", "is no JSON: Expecting value: line 1 column 1"),
+        ("[" * 100_000, "is no JSON that can be read: nested too deep"),
+        ("[" + "9" * 5_000, "is no JSON: Exceeds the limit"),
+        ("[" + "0," * 6_000_000, "has more than 6,000,000 values"),
         ("[]", "the line: must be an object"),
         ('{"members": {}}', "partitions_per_topic: is missing"),
         ('{"partitions_per_topic": {}, "members": {}}', "members: a group has at least one member"),
@@ -275,7 +278,7 @@ def test_a_comparison_goes_on_past_a_bad_line_and_a_broken_assignor(custom: str)
 
     assert result.exit_code == 2
     assert "C0 gets it too" in result.stdout
-    assert "not JSON" in result.stdout
+    assert "is no JSON" in result.stdout
     assert "sticky" in result.stdout
 
 
@@ -318,3 +321,16 @@ def test_a_scenario_whose_assignor_cannot_be_loaded_is_bad_input(
 
     assert stopped.value.code == 2
     assert "own.toml:9: groups.g.assignors" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("assign", "--assignor", "range"), ("compare-assignors",), ("assign-tasks",)])
+def test_a_line_without_an_end_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
+    """A sparse file of 1 GB has a line of 1 GB."""
+    path = tmp_path / "huge.json"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+
+    refused = CliRunner().invoke(kemu, [*words, str(path)])
+
+    assert refused.exit_code == 2
+    assert f"{path}: line 1 has more than 32 Mi characters" in refused.stderr

@@ -117,7 +117,7 @@ def test_a_users_own_assignor_is_checked(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "is not JSON"),
+        ("{", "is no JSON"),
         ([], "a case is a table"),
         ({}, 'has neither "clients" nor "rebalances"'),
         ({"clients": {}, "tasks": []}, "a group has at least one client"),

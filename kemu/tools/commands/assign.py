@@ -4,10 +4,10 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 import click
 from attrs import evolve
@@ -24,6 +24,7 @@ from kemu.protocol.names import MemberId, consumer_host
 from kemu.protocol.profiles import PROFILES
 from kemu.tools.exits import BAD_INPUT
 from kemu.tools.kafka_files.group_lines import BadLine, GroupLine, read_group
+from kemu.tools.kafka_files.input_files import numbered_lines
 from kemu.tools.report.layout import TableColumn, print_lines, table
 from kemu.tools.report.transcript import partitions_text
 
@@ -59,9 +60,7 @@ def assign(name: str, profile: str | None, form: str | None, file: TextIO) -> No
     form = form or form_for_stdout()
     assignor = find_assignor(name, ASSIGNORS if profile is None else PROFILES[profile].assignors)
     failed = False
-    for number, text in enumerate(file, start=1):
-        if not text.strip():
-            continue
+    for number, text in numbered_lines(file):
         try:
             answer = _answer(read_group(text), assignor)
         except (BadLine, AssignorFailed) as error:
@@ -195,10 +194,8 @@ def _situations(source: str) -> Iterator[tuple[str, Situation | BadLine]]:
         yield from _from_scenario(source)
 
 
-def _from_lines(file: Iterable[str]) -> Iterator[tuple[str, Situation | BadLine]]:
-    for number, text in enumerate(file, start=1):
-        if not text.strip():
-            continue
+def _from_lines(file: IO[str]) -> Iterator[tuple[str, Situation | BadLine]]:
+    for number, text in numbered_lines(file):
         try:
             group = read_group(text)
         except BadLine as error:

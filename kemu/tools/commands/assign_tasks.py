@@ -16,6 +16,7 @@ from kemu.protocol.streams.tasks import TaskAssignment
 from kemu.tools.commands.assign import form_for_stdout
 from kemu.tools.commands.run_options import refuse_unknown_profile
 from kemu.tools.exits import BAD_INPUT
+from kemu.tools.kafka_files.input_files import numbered_lines
 from kemu.tools.kafka_files.task_lines import BadCase, Case, RebalanceRound, read_case
 from kemu.tools.report.layout import print_lines
 
@@ -41,9 +42,7 @@ def assign_tasks(name: str | None, profile: str | None, form: str | None, file: 
     known = TASK_ASSIGNORS if profile is None else _of_release(profile)
     chosen = None if name is None else known.get(name) or _found(name)
     failed = False
-    for number, text in enumerate(file, start=1):
-        if not text.strip():
-            continue
+    for number, text in numbered_lines(file):
         try:
             answer = _answer(read_case(text), name, chosen, known)
         except BadCase as error:

@@ -17,6 +17,7 @@ from kemu.emulator.text.tables import nearest
 from kemu.protocol.assign.base import Assignor, Memory, Subscriber, Topics
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
+from kemu.tools.kafka_files.input_files import BadFile, json_of
 
 GROUP_KEYS = ("partitions_per_topic", "members", "replica_racks")
 MEMBER_KEYS = ("topics", "owned", "generation", "rack", "instance_id")
@@ -60,11 +61,9 @@ def read_group(text: str) -> GroupLine:
         BadLine: The line is not JSON, or a key is missing, unknown or of another type.
     """
     try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise BadLine(f"not JSON: {error.msg} at column {error.colno}") from None
-    except RecursionError:
-        raise BadLine("not JSON that can be read: nested too deep") from None
+        data = json_of(text)
+    except BadFile as error:
+        raise BadLine(str(error)) from None
     if "\\u" in text:
         _refuse_surrogates(data)
     _known("the line", data, GROUP_KEYS)

@@ -6,7 +6,7 @@ from typing import Any, TypeGuard
 
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.reassign.requests import list_error
-from kemu.tools.kafka_files.input_files import LARGEST_ID, BadFile, is_topic, read_text
+from kemu.tools.kafka_files.input_files import LARGEST_ID, BadFile, is_topic, json_of, read_text
 
 MOST_REPLICAS = 100
 """Maximum number of replicas of a partition."""
@@ -60,13 +60,9 @@ def _version_problems(path: str, raw: Mapping[str, Any]) -> list[str]:
 
 def _json_of(path: str) -> Any:
     try:
-        return json.loads(read_text(path))
+        return json_of(read_text(path))
     except BadFile as error:
         raise BadReassignment(f"{path}: {error}") from error
-    except RecursionError:
-        raise BadReassignment(f"{path}: is no JSON that can be read: nested too deep") from None
-    except ValueError as error:
-        raise BadReassignment(f"{path}: is no JSON: {error}") from error
 
 
 def _entry(path: str, number: int, row: Any) -> tuple[str, str, tuple[TopicPartition, tuple[int, ...]] | None]:

@@ -11,7 +11,6 @@ One line is one case. The two forms are clients with tasks and lags, and rebalan
 The reader ignores other keys, such as expectations and notes.
 """
 
-import json
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -20,6 +19,7 @@ from kemu.protocol.frozen import frozen
 from kemu.protocol.streams.learner import PICKS, LearnerConfig, StreamsMember
 from kemu.protocol.streams.registry import client_of, member_of
 from kemu.protocol.streams.tasks import MAX_LAG, UNKNOWN_LAG, ClientId, ClientState, TaskConfig, TaskId, task_id
+from kemu.tools.kafka_files.input_files import BadFile, json_of
 
 MOST_WEIGHT = 1_000_000
 
@@ -60,9 +60,9 @@ def read_case(text: str) -> Case:
         BadCase: The line is not JSON, or a key is missing or of another type.
     """
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise BadCase(f"is not JSON: {str(error)[:200]}") from None
+        data = json_of(text)
+    except BadFile as error:
+        raise BadCase(str(error)) from None
     if not isinstance(data, dict):
         raise BadCase("a case is a table")
     if "clients" in data:
