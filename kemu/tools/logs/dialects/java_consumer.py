@@ -56,6 +56,7 @@ coordinator-found 1.0.. | Discovered group coordinator <node:\S+ \(id:[^)]*\)>
 coordinator-found 1.0.. | Discovered group coordinator <node:[\w.*-]+:\d+>
 coordinator-lost 0.9..0.11 | Marking the coordinator <node:\S+ \([^)]*\)> dead for group <group>
 coordinator-lost 0.9..0.9 | Marking the coordinator <node:\d+> dead
+coordinator-lost | Marking the coordinator <node:\S+ \([^)]*\)> dead
 coordinator-lost 1.0..2.6 | Group coordinator <node> is unavailable or invalid, will attempt rediscovery
 coordinator-lost 2.7.. | Group coordinator <node> is unavailable or invalid due to cause: <reason>.{ }isDisconnected:
     <_:\w+>.
