@@ -206,12 +206,12 @@ def torn_fields_of(row: Wording, opened: Opened, text: str) -> tuple[Fields, int
 
 
 def _complete(fields: Fields, row: Wording, opened: Opened) -> None:
-    """Let ``row.read`` correct the fields. A torn record may lack a field that the correction needs."""
+    """Let ``row.read`` correct the fields. A torn record may lack a field of the wording that the correction needs."""
     try:
         if row.read:
             row.read(fields, opened)
-    except KeyError:
-        if not fields.get("truncated"):
+    except KeyError as error:
+        if not fields.get("truncated") or error.args[0] not in row.pattern.groupindex:
             raise
 
 
