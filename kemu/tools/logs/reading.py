@@ -370,7 +370,7 @@ class LogReader:
     def _continues(self, record: _Record, line: Opened) -> bool:
         if line.starts_record or record.is_full:
             return False
-        if len(record.raw[-1]) == self._layout.width:
+        if self._layout.width and len(record.raw[-1]) == self._layout.width:
             return True
         if record.is_open_json:
             return record.raw[-1].strip() not in ("}", "},")

@@ -174,3 +174,12 @@ def test_loggers_of_python_and_lines_of_logrus(line: str, logger: str | None, ti
     found = opened(line)
     assert (found.logger, found.time and found.time.text) == (logger, time)
     assert found.text in ("Successfully joined group g with generation 7", "joined group g")
+
+
+def test_a_record_after_an_empty_line_is_a_record_of_its_own() -> None:
+    """Kafka Streams writes lists of tasks below a record, and an empty line. Without times, too."""
+    took = "stream-thread [a-StreamThread-1] partition assignment took 31 ms."
+    text = [took, "  current active tasks: [0_0]", "", "stream-thread [a-StreamThread-1] State transition from A to B"]
+
+    events = list(LogReader("x").events(text))
+    assert [(event.line, event.to) for event in events if event.kind == "client-state"] == [(4, "B")]

@@ -56,6 +56,7 @@ coordinator-found 1.0.. | Discovered group coordinator <node:\S+ \(id:[^)]*\)>
 coordinator-found 1.0.. | Discovered group coordinator <node:[\w.*-]+:\d+>
 coordinator-lost 0.9..0.11 | Marking the coordinator <node:\S+ \([^)]*\)> dead for group <group>
 coordinator-lost 0.9..0.9 | Marking the coordinator <node:\d+> dead
+coordinator-lost | Marking the coordinator <node:\S+ \([^)]*\)> dead
 coordinator-lost 1.0..2.6 | Group coordinator <node> is unavailable or invalid, will attempt rediscovery
 coordinator-lost 2.7.. | Group coordinator <node> is unavailable or invalid due to cause: <reason>.{ }isDisconnected:
     <_:\w+>.
@@ -158,7 +159,8 @@ client-internal | {Enabling|Disabling} heartbeat thread
 client-internal | {Unexpected interrupt received in|Interrupted while waiting for consumer} heartbeat thread
 member-leaves 2.4.. read=leave | Member <member> sending LeaveGroup request to coordinator <node> due to <reason>
 member-leaves 2.2..2.3 | Member <member> sending LeaveGroup request to coordinator <node>
-member-leaves 0.9..2.1 | Sending LeaveGroup request to coordinator <node>{ for group <group>}
+member-leaves 0.9..0.11 | Sending LeaveGroup request to coordinator <node> for group <group>
+member-leaves 1.0..2.1 | Sending LeaveGroup request to coordinator <node>
 poll-timeout 2.1..2.3 | This member will leave the group because consumer poll timeout has expired
 poll-timeout 3.0.. | consumer poll timeout has expired.
 client-internal | LeaveGroup {re|}{quest|sponse}<_> {returned successfully|failed}

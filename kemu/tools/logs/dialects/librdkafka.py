@@ -100,7 +100,7 @@ coordinator-changed 0.9..0.11 | Group "<group>" management reassigned from broke
 coordinator-found 1.0.. | Group "<group>" coordinator set to broker <node:\S+>
 coordinator-lost 1.0.. | Group "<group>" broker <node:\S+> is no longer coordinator
 coordinator-lost 1.6.. | Group "<group>": marking the coordinator (<node:-?\d+>) dead: <reason>
-coordinator-lost | Group "<group>" FindCoordinator response error: <reason>
+coordinator-lost | Group "<group>" {FindCoordinator|GroupCoordinator} response error: <reason>
 member-leaves | Group "<group>": leave (in state <_:[\w-]+>)
 member-leaves | {Share consumer: l|L}eaving group
 client-internal | LeaveGroup response

@@ -225,13 +225,15 @@ _LOGGER_KEYS = (
 _THREAD_KEYS = ("thread", "thread_name", "threadName", "process.thread.name")
 _DEEPEST = 8
 """Number of messages within a message that are read."""
-_AFTER_JSON = re.compile(r"\}[\s\]).,;*`']+$")
-"""The end of a JSON record that somebody copied with a part of its surroundings."""
+_DECODER = json.JSONDecoder()
+_AFTER_JSON = re.compile(r"[\s\]}).,;*`']+")
 _HEADLESS_JSON = re.compile(r'"(?:level|timestamp|@timestamp|time|ts|severity)":')
 """The begin of a JSON record whose brace was not copied."""
 _TAIL = re.compile(r"(?<=\s)\{\s?\".*\}$", re.DOTALL)
 """Fields behind a message, as of zap's console and of custom loggers of KafkaJS."""
-_HTML = re.compile(r"</?(?:span|p|br|blockquote|pre|code|div|li|tt|b|em|strong)\b[^>]*>|&(?:#\d{1,4}|lt|gt|amp|quot);")
+_HTML = re.compile(
+    r"</?(?:span|p|br|blockquote|pre|code|div|li|tt|b|em|strong)\b[^<>]{0,200}>|&(?:#\d{1,4}|lt|gt|amp|quot);"
+)
 """Tags and characters of a web page's text; member ids of Erlang have other names in angle brackets."""
 _SPACES = str.maketrans("\xa0\u2007\u202f", "   ", "\u200b\ufeff")
 """Spaces that a web page adds: JSON allows none of them between its values."""
@@ -339,8 +341,17 @@ def _open_csv(outer: Opened, zone: ZoneOffset, depth: int) -> Opened | None:
 
 
 def _open_json(outer: Opened, zone: ZoneOffset, depth: int) -> Opened | None:
-    row = json_object(_AFTER_JSON.sub("}", outer.text))
+    row = json_object(outer.text) or json_object(_object_at_begin(outer.text))
     return _open_torn_json(outer, zone, depth) if row is None else _open_row(outer, row, "json", zone, depth)
+
+
+def _object_at_begin(text: str) -> str:
+    """The JSON object at the begin of a text that somebody copied with a part of its surroundings; "" without one."""
+    try:
+        end = _DECODER.raw_decode(text)[1]
+    except (ValueError, RecursionError):
+        return ""
+    return text[:end] if _AFTER_JSON.fullmatch(text, end) else ""
 
 
 def _open_torn_json(outer: Opened, zone: ZoneOffset, depth: int) -> Opened | None:
