@@ -7,6 +7,7 @@ Source: Kafka 4.1 ``UniformAssignor``, ``UniformHomogeneousAssignmentBuilder``,
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TypeAlias
 
 from kemu.protocol.consumer_group.balancing import balanced
@@ -23,17 +24,25 @@ from kemu.protocol.consumer_group.shares import (
 )
 from kemu.protocol.names import MemberId
 
-
 ServerAssignor: TypeAlias = Callable[[Mapping[MemberId, TargetMember], Mapping[TopicId, int], bool], Targets]
 """From the members in the order of their hash map, the number of partitions of each topic, and whether all members have
 the same subscription, to the target of each member. A target that did not change is the member's former target."""
 
 
-def uniform(members: Mapping[MemberId, TargetMember], partitions: Mapping[TopicId, int], alike: bool) -> Targets:
-    """Sizes of shares that differ by at most one for equal subscriptions; few partitions move."""
+def uniform(
+    members: Mapping[MemberId, TargetMember],
+    partitions: Mapping[TopicId, int],
+    alike: bool,
+    *,
+    yields_extras: bool = True,
+) -> Targets:
+    """Sizes of shares that differ by at most one for equal subscriptions; few partitions move.
+
+    ``yields_extras``: whether a member that does not have an extra partition leaves it to a later member (since 4.0.1).
+    """
     if not members:
         return {}
-    return _for_equal_subscriptions(members, partitions) if alike else balanced(members, partitions)
+    return _for_equal_subscriptions(members, partitions, yields_extras) if alike else balanced(members, partitions)
 
 
 def range_by_topic(members: Mapping[MemberId, TargetMember], partitions: Mapping[TopicId, int], alike: bool) -> Targets:
@@ -63,7 +72,9 @@ def _static_first(member: MemberId, instance_id: str | None) -> tuple[int, str]:
     return (1, member) if instance_id is None else (0, instance_id)
 
 
-def _for_equal_subscriptions(members: Mapping[MemberId, TargetMember], partitions: Mapping[TopicId, int]) -> Targets:
+def _for_equal_subscriptions(
+    members: Mapping[MemberId, TargetMember], partitions: Mapping[TopicId, int], yields_extras: bool
+) -> Targets:
     some = next(iter(members.values()))
     topics = hash_order(some.topics, topic_hash, table_of_copy(some.names))
     if not topics:
@@ -87,7 +98,7 @@ def _for_equal_subscriptions(members: Mapping[MemberId, TargetMember], partition
                 copies[name].remove(topic, number)
             if topic in topics:
                 free += [(topic, number) for number in surplus]
-        if room > 0 and takes_extra and len(members) - place > extras:
+        if yields_extras and room > 0 and takes_extra and len(members) - place > extras:
             # A later member may have the extra partition already.
             room, takes_extra = room - 1, False
         if room > 0:
@@ -107,3 +118,6 @@ def _all_of(topic: TopicId, count: int) -> Iterable[tuple[TopicId, int]]:
 
 ASSIGNORS: Mapping[str, ServerAssignor] = {"uniform": uniform, "range": range_by_topic}
 """The assignors of a broker by name, in the order of the default of ``group.consumer.assignors``."""
+
+ASSIGNORS_4_0_0: Mapping[str, ServerAssignor] = {**ASSIGNORS, "uniform": partial(uniform, yields_extras=False)}
+"""The assignors of 4.0.0, whose first members take extra partitions from later members."""

@@ -1,7 +1,7 @@
 """The partitions of a member by topic id, in the orders of Java's hash maps and hash sets.
 
 Kafka's coordinator keeps a share as ``Map<Uuid, Set<Integer>>``. The uniform assignor visits members, topics and
-partitions in the order of such collections, so the order decides who gets which partition. A ``Share`` here lists topics
+partitions in the order of such collections, so the order decides who gets which partition. A ``Share`` lists topics
 and partitions in this order.
 
 Source: Kafka 4.1 ``Assignment.fromRecord``, ``Uuid.hashCode``, ``Uuid.compareTo``; OpenJDK's ``HashMap``, ``HashSet``.
@@ -51,7 +51,7 @@ def hash_order(keys: Collection[K], hash_of: Callable[[K], int], table: int = _L
         hash_of: ``hashCode`` of a key, as a number of at least 32 bits.
         table: the size of the table before the first insertion, a power of two.
     """
-    spread = {key: (code := hash_of(key) & 0xFFFFFFFF) ^ code >> 16 for key in keys}
+    spread = {key: _spread(hash_of(key)) for key in keys}
     counts: dict[int, int] = {}
     for number, key in enumerate(spread, 1):
         bin_of_key = spread[key] & table - 1
@@ -66,11 +66,16 @@ def hash_order(keys: Collection[K], hash_of: Callable[[K], int], table: int = _L
     return sorted(spread, key=lambda key: spread[key] & table - 1)
 
 
+def _spread(code: int) -> int:
+    code &= 0xFFFFFFFF
+    return code ^ code >> 16
+
+
 def int_order(numbers: Sequence[int], table: int = _LEAST_TABLE) -> tuple[int, ...]:
     """The iteration order of a ``HashSet<Integer>`` whose numbers, not negative, were inserted in this order."""
     while len(numbers) * 4 > table * 3:
         table *= 2
-    return tuple(sorted(numbers, key=lambda number: (number ^ number >> 16) & table - 1))
+    return tuple(sorted(numbers, key=lambda number: _spread(number) & table - 1))
 
 
 def topic_hash(topic: TopicId) -> int:
@@ -94,6 +99,30 @@ def _signed(number: int) -> int:
     return number - (1 << 64) if number >> 63 else number
 
 
+class MemberTable:
+    """The order of the members in the coordinator's ``TimelineHashMap``.
+
+    Source: ``BaseHashTable`` of Kafka 4.0: multiplicative hashing, a table that never shrinks, slots in order of
+    insertion.
+    """
+
+    def __init__(self) -> None:
+        self._bits = 1
+
+    def put(self, others: int) -> None:
+        """Add a member to a table with this number of other members."""
+        while (others + 1) * 3 > 4 << self._bits:
+            self._bits += 1
+
+    def ordered(self, members: Iterable[MemberId]) -> list[MemberId]:
+        """The members, which are given in order of insertion, in the order of the table."""
+        return sorted(members, key=self._slot)
+
+    def _slot(self, member_id: MemberId) -> int:
+        code = java_string_hash(member_id)
+        return (code * -7046029254386353131 & (1 << 64) - 1) >> 64 - self._bits
+
+
 def member_order(members: Collection[MemberId]) -> list[MemberId]:
     """The order of a ``HashMap`` by member id whose keys were inserted in this order."""
     return hash_order(members, java_string_hash)
@@ -112,13 +141,17 @@ def same(one: Share, other: Share) -> bool:
 class ChangedShare:
     """A copy of a share that an assignor changes.
 
-    Source: ``AssignorHelpers.deepCopyAssignment``.
+    Source: ``AssignorHelpers.deepCopyAssignment``; ``HashMap.computeIfAbsent``, which grows a full table before it
+    inserts a key, and puts the key in front of its bin.
     """
 
     def __init__(self, share: Share) -> None:
-        self._topics = len(share)
+        self._table = table_for(len(share))
+        if len(share) * 4 > self._table * 3:
+            self._table *= 2
         self._tables = {topic: table_of_copy(len(numbers)) for topic, numbers in share.items()}
         self._kept = {topic: list(numbers) for topic, numbers in share.items()}
+        self._added: list[TopicId] = []
 
     def remove(self, topic: TopicId, number: int) -> None:
         """Remove a partition that the share has."""
@@ -130,11 +163,16 @@ class ChangedShare:
     def remove_topic(self, topic: TopicId) -> None:
         """Remove all partitions of a topic."""
         del self._kept[topic], self._tables[topic]
+        if topic in self._added:
+            self._added.remove(topic)
 
     def add(self, topic: TopicId, number: int, table: int = _LEAST_TABLE) -> None:
         """Add a partition. ``table``: the size of the table of a set for a new topic."""
         if topic not in self._kept:
+            if len(self._kept) > self._table * 3 // 4:
+                self._table *= 2
             self._kept[topic], self._tables[topic] = [], table
+            self._added.append(topic)
         numbers = self._kept[topic]
         numbers.append(number)
         while len(numbers) * 4 > self._tables[topic] * 3:
@@ -142,11 +180,8 @@ class ChangedShare:
 
     def share(self) -> Share:
         """The changed share, in the order of its collections."""
-        # The copy's table was made for the number of topics, without room, and grew while the topics were copied.
-        table = table_for(self._topics)
-        while self._topics * 4 > table * 3:
-            table *= 2
-        topics = hash_order(self._kept, topic_hash, table)
+        inserted = [*reversed(self._added), *(topic for topic in self._kept if topic not in self._added)]
+        topics = sorted(inserted, key=lambda topic: _spread(topic_hash(topic)) & self._table - 1)
         return {topic: int_order(self._kept[topic], self._tables[topic]) for topic in topics}
 
 
