@@ -140,8 +140,9 @@ class Heartbeats:
             Refused: the group does not know the member.
         """
         member = _known(group, request)
-        name, reply = member.member_id, ConsumerGroupHeartbeatReply(
-            error=_E.NONE, member_id=request.member_id, member_epoch=request.member_epoch
+        name, reply = (
+            member.member_id,
+            ConsumerGroupHeartbeatReply(error=_E.NONE, member_id=request.member_id, member_epoch=request.member_epoch),
         )
         change = _Change(group)
         if request.instance_id is not None and request.member_epoch == LEAVES_FOR_A_WHILE:
@@ -209,9 +210,7 @@ class Heartbeats:
             assignment=assignment,
         )
         timeout_ms = member.rebalance_timeout_ms
-        return Heard(
-            reply, name, tuple(change.records), tuple(change.undo), None, revokes, timeout_ms, resolve
-        )
+        return Heard(reply, name, tuple(change.records), tuple(change.undo), None, revokes, timeout_ms, resolve)
 
     # --- the member --------------------------------------------------------------------------------------------
 
@@ -253,7 +252,11 @@ class Heartbeats:
     def _compute(self, change: "_Change", listed: Collection[MemberId], assignor: str) -> None:
         """Compute the targets of all members. ``listed``: the members before the heartbeat, and the member itself."""
         group = change.group
-        seen = {each: self._as_assignor_sees(group, group.members[each]) for each in member_order(listed) if each in group.members}
+        seen = {
+            each: self._as_assignor_sees(group, group.members[each])
+            for each in member_order(listed)
+            if each in group.members
+        }
         partitions = {topic.topic_id: topic.partitions for topic in self.topics.values()}
         targets = self.assignors[assignor](seen, partitions, _alike(group))
         for each in seen:

@@ -106,7 +106,9 @@ class RegexRecord:
     topics: tuple[str, ...] | None
 
 
-GroupRecord: TypeAlias = GroupEpochRecord | MemberRecord | TargetEpochRecord | TargetRecord | CurrentRecord | RegexRecord
+GroupRecord: TypeAlias = (
+    GroupEpochRecord | MemberRecord | TargetEpochRecord | TargetRecord | CurrentRecord | RegexRecord
+)
 
 
 # --- state ---------------------------------------------------------------------------------------------------------
@@ -218,4 +220,3 @@ def share_of(partitions: Iterable[Partition]) -> Share:
     for topic, number in partitions:
         found.setdefault(topic, []).append(number)
     return {topic: tuple(numbers) for topic, numbers in found.items()}
-

@@ -31,6 +31,8 @@ with gzip.open(DATA / "consumer-groups" / "kafka-4.0.0-raw.jsonl.gz", "rt") as l
     SEQUENCES = [json.loads(line) for line in lines]
 COUNTS = {"t": 4, "u": 2}
 CONFIG = ConsumerGroupConfig()
+BATCH_REFRESH_MS = 10_000
+"""The least time between two resolutions of a group's patterns."""
 
 
 class Coordinator:
@@ -44,6 +46,7 @@ class Coordinator:
         self.revocations: dict[str, tuple[float, int]] = {}
         self.is_stale = True
         self.new_ids: list[str] = []
+        self.resolved_at: float = -BATCH_REFRESH_MS - 1
 
     def pass_time(self, until: float) -> None:
         """Fire the timers up to this time, in order."""
@@ -68,13 +71,13 @@ class Coordinator:
                     raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
                 heard = self.heartbeats.leave(self.group, request)
             else:
-                heard = self._heartbeat(request)
+                heard = self._heartbeat(at, request)
         except Refused as refused:
             return refused.error, None
         self._set_timers(at, heard)
         return ErrorCode.NONE, heard.reply
 
-    def _heartbeat(self, request: ConsumerGroupHeartbeat) -> Heard:
+    def _heartbeat(self, at: float, request: ConsumerGroupHeartbeat) -> Heard:
         if self.group is None and request.member_epoch != 0:
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
         group = self.group or ConsumerGroup("g")
@@ -83,7 +86,8 @@ class Coordinator:
         )
         self.is_stale = False
         self.group = group
-        if heard.resolve:
+        if heard.resolve and (not group.regexes or at > self.resolved_at + BATCH_REFRESH_MS):
+            self.resolved_at = at
             self._resolve(group)
         return heard
 
@@ -145,6 +149,8 @@ def test_the_answers_are_those_of_kafka(sequence: Mapping[str, Any]) -> None:
             continue
         assert reply.member_id == ids.get(wanted["member"], wanted["member"]), place
         assert (reply.member_epoch, reply.heartbeat_interval_ms) == (wanted["epoch"], wanted["heartbeat_ms"]), place
-        found = None if reply.assignment is None else {names[t.topic_id]: sorted(t.partitions) for t in reply.assignment}
+        found = (
+            None if reply.assignment is None else {names[t.topic_id]: sorted(t.partitions) for t in reply.assignment}
+        )
         expected = None if wanted["assignment"] is None else {t: sorted(p) for t, p in wanted["assignment"]}
         assert found == expected, place
