@@ -10,6 +10,7 @@ from kemu.protocol.kafka_wire.batches import make_batch
 from kemu.protocol.kafka_wire.declare import NUMBERS, WireField, WireMessage
 from kemu.protocol.kafka_wire.frames import WireReply, WireRequest
 from kemu.protocol.messages.data import RecordBatch
+from lab.fuzzed_cluster import NAMES
 
 BITS = {"b": 8, "h": 16, "i": 32, "q": 64}
 ERRORS = tuple(ErrorCode)
@@ -43,7 +44,9 @@ def number(draws: Random, kind: str) -> int:
 
 
 def text(draws: Random) -> str:
-    """A short text; some characters have more than one byte."""
+    """A short text, or a name that a served cluster knows; some characters have more than one byte."""
+    if draws.random() < 0.4:
+        return draws.choice(NAMES)
     return "".join(draws.choices(CHARACTERS, k=draws.choice((0, 1, 3, 12, 12, 130))))
 
 

@@ -8,17 +8,21 @@ counts, so that the same command continues after an interrupt.
 """
 
 import gc
+import gzip
 import hashlib
+import io
 import json
+import re
 import resource
 import shlex
+import signal
 import struct
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -61,14 +65,18 @@ from kemu.protocol.kafka_wire.frames import (
 from kemu.protocol.reassign.moves import UNLIMITED, Limits
 from kemu.protocol.wire.values import from_row
 from kemu.tools.cli import YOUNG_OBJECTS
+from kemu.tools.commands.diagnose import diagnose_command
 from kemu.tools.commands.history import history_of
 from kemu.tools.commands.import_ import import_text
+from kemu.tools.commands.import_log import import_log
 from kemu.tools.commands.plan_reassignment import planned
 from kemu.tools.errors import BadInput, bad_input_text
 from kemu.tools.kafka_files.kafka_properties import KINDS
 from kemu.tools.report.transcript import entries_of
+from lab.damaged_logs import changed_json, damaged_log, invented, squeezed
 from lab.drawn_frames import drawn_reply, drawn_request
 from lab.from_schema import ODD, SchemaValues
+from lab.fuzzed_cluster import FuzzedCluster
 
 IN_MEMORY = Path("/dev/shm")
 """A folder without a disk; a slow disk would decide the rate."""
@@ -90,6 +98,8 @@ PLACES = {"groups": "GROUP", "topics": "TOPIC", "overrides": "HOST"}
 """Table of a scenario -> the place of a name in a key."""
 TIMING = ("do", "at", "when", "jitter", "after")
 ORDERS_PER_RUN, MOST_ORDERED = 50, 200
+FRAMES_PER_CLUSTER = 500
+"""Number of frames that one cluster of the surface "served" gets."""
 ORDER_EVERY_US = 100_000
 ODD_ROWS: tuple[Any, ...] = (
     *(each for each in ODD if each != 1 << 64), (1 << 64) - 1, b"", b"\xc1", (), (0,), ("x", 1),
@@ -252,9 +262,20 @@ def _indexed(made: IndexBuilder | None, rows: list[Any], offset: int, packet: in
 
 
 def _fed(payload: bytes) -> Any:
-    import io
-
     return io.BytesIO(payload)
+
+
+def damaged_frame(frame: bytes, draws: Random, damage: int) -> bytes:
+    """A frame with one kind of damage: 0 to 6; without damage from 7 on."""
+    if damage == 0:
+        return draws.randbytes(draws.choice((0, 1, 12, 100, 5000)))
+    if damage == 1:
+        head = draws.randrange(8, 24)
+        return frame[:head] + draws.randbytes(draws.choice((0, 1, 12, 100, 5000)))
+    if damage < 5:
+        at, length = draws.randrange(len(frame)), draws.choice(LENGTHS)
+        return frame[:at] + length + frame[at + len(length) :]
+    return damaged_bytes(frame, draws) if damage < 7 else frame
 
 
 def _changed(value: Any, draws: Random) -> Any:
@@ -306,6 +327,9 @@ def value_text(value: Any) -> str:
         return toml_value(value)
     except (TypeError, ValueError, AssertionError):
         return json.dumps(value)
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class _Answers:
@@ -479,17 +503,7 @@ class Fuzzer:
             frame = write_reply(request, reply.message, beside=reply.beside, records=reply.records)[4:]
         else:
             frame = write_request(request)[4:]
-        damage = draws.randrange(8)
-        if damage == 0:
-            frame = draws.randbytes(draws.choice((0, 1, 12, 100, 5000)))
-        elif damage == 1:
-            head = draws.randrange(8, 24)
-            frame = frame[:head] + draws.randbytes(draws.choice((0, 1, 12, 100, 5000)))
-        elif damage < 5:
-            at, length = draws.randrange(len(frame)), draws.choice(LENGTHS)
-            frame = frame[:at] + length + frame[at + len(length) :]
-        elif damage < 7:
-            frame = damaged_bytes(frame, draws)
+        frame = damaged_frame(frame, draws, draws.randrange(8))
         try:
             if is_reply:
                 read_reply(frame, api.key, version)
@@ -497,6 +511,35 @@ class Fuzzer:
                 read_back(read_request(frame))
         except WireError as error:
             raise BadInput(f"frame: {printable(str(error))}") from error
+
+    def served(self, draws: Random) -> None:
+        """A frame of a real client for the machines of a served cluster; some frames are damaged."""
+        if self._frames_left == 0:
+            self._end_cluster()
+            self._frames_left, self._cluster = FRAMES_PER_CLUSTER, FuzzedCluster()
+        self._frames_left -= 1
+        api = draws.choice(APIS_OF_FRAMES)
+        request = drawn_request(draws, api, draws.randrange(api.lowest, api.highest + 1))
+        frame = damaged_frame(write_request(request)[4:], draws, draws.randrange(20))
+        assert self._cluster is not None
+        try:
+            is_open = self._cluster.ask(draws.choice(("b0", "b1", "b2")), frame)
+        except (MachineBroke, Livelock) as error:
+            self._frames_left = 0
+            raise AssertionError(f"after {frame!r}") from error
+        said = "; ".join(self._cluster.said)
+        self._cluster.said.clear()
+        if not is_open:
+            assert said, f"closed without a reason: {frame!r}"
+            raise BadInput(f"frame: {printable(said)}")
+
+    def _end_cluster(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+    _frames_left = 0
+    _cluster: FuzzedCluster | None = None
 
     def control(self, draws: Random) -> None:
         """A line for the control socket of a live run."""
@@ -562,6 +605,58 @@ class Fuzzer:
             path.write_text(text, encoding="utf-8", errors="replace")
         planned(str(paths[0]), str(paths[1]), Limits(draws.choice((1, UNLIMITED)), draws.choice((1, UNLIMITED)), 1))
 
+    def log(self, draws: Random) -> None:
+        """Damaged logs of brokers and clients, for ``kemu import-log``."""
+        paths = self._logs(draws)
+        form = draws.choice(("text", "json", "events", "events"))
+        out = self._folder / "case-out.kemu" if draws.random() < 0.3 else None
+        report = self._folder / "case-out.html" if draws.random() < 0.01 else None
+        said = self._said(
+            import_log,
+            files=paths,
+            kinds=("auto",),
+            zones=(),
+            out=out,
+            form=form,
+            master=None,
+            memory="",
+            report=report,
+        )
+        if form != "events":
+            return
+        contents = {path.name: squeezed(_unpacked(path)) for path in paths}
+        for line in said.splitlines():
+            event = json.loads(line)
+            assert not (fact := invented(contents[event["file"]], event)), f"{fact} is invented: {line}"
+
+    def diagnosed_log(self, draws: Random) -> None:
+        """Damaged logs of brokers and clients, for ``kemu diagnose``."""
+        files = tuple(map(str, self._logs(draws)))
+        form = draws.choice(("text", "json"))
+        self._said(diagnose_command, files=files, verbose=draws.random() < 0.5, form=form, report=None)
+
+    def _logs(self, draws: Random) -> tuple[Path, ...]:
+        paths = tuple(self._folder / f"case-{number}.log" for number in range(draws.choice((1, 1, 1, 2))))
+        for path in paths:
+            path.write_bytes(damaged_log(draws))
+        return paths
+
+    def _said(self, command: click.Command, **values: Any) -> str:
+        """Return the standard output of a command, or raise the command's error."""
+        assert command.callback is not None
+        outputs = [io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2)]
+        try:
+            with redirect_stdout(outputs[0]), redirect_stderr(outputs[1]):
+                command.callback(**values)
+        finally:
+            texts = []
+            for output in outputs:
+                output.flush()
+                texts.append(output.buffer.getvalue().decode())
+            found = _CONTROL.search("".join(texts))
+            assert found is None, f"the output has the control character {found[0]!r}"
+        return texts[0]
+
     @cached_property
     def _campaign(self) -> Mapping[str, bytes]:
         """The JSON files of a finished campaign, by name."""
@@ -591,7 +686,7 @@ class Fuzzer:
         if draws.random() < 0.5:
             damaged = damaged_text(content[name].decode(), draws).encode(errors="replace")
         else:
-            damaged = json.dumps(_changed_json(json.loads(content[name]), draws)).encode()
+            damaged = json.dumps(changed_json(json.loads(content[name]), draws)).encode()
         (out / name).write_bytes(damaged)
         self._damaged = {name: content[name]}
         try:
@@ -606,19 +701,9 @@ class Fuzzer:
     """Name of a file of the campaign that the last input damaged -> its good content."""
 
 
-def _changed_json(value: Any, draws: Random) -> Any:
-    """Replace, remove or repeat a value somewhere inside a value."""
-    if isinstance(value, dict) and value and draws.random() < 0.85:
-        name = draws.choice(list(value))
-        if draws.random() < 0.1:
-            return {key: each for key, each in value.items() if key != name}
-        return {**value, name: _changed_json(value[name], draws)}
-    if isinstance(value, list) and value and draws.random() < 0.85:
-        at = draws.randrange(len(value))
-        if draws.random() < 0.1:
-            return [*value, value[at]]
-        return [*value[:at], _changed_json(value[at], draws), *value[at + 1 :]]
-    return draws.choice(ODD)
+def _unpacked(path: Path) -> str:
+    content = path.read_bytes()
+    return (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode(errors="replace")
 
 
 SURFACES: Mapping[str, tuple[Callable[[Fuzzer, Random], None], str]] = {
@@ -634,6 +719,9 @@ SURFACES: Mapping[str, tuple[Callable[[Fuzzer, Random], None], str]] = {
     "reassignment": (Fuzzer.reassignment, ".json"),
     "campaign": (Fuzzer.campaign, "campaign"),
     "frame": (Fuzzer.frame, "frame: "),
+    "served": (Fuzzer.served, "frame: "),
+    "import-log": (Fuzzer.log, "case-"),
+    "diagnose": (Fuzzer.diagnosed_log, "case-"),
 }
 """Surface -> the method that makes an input and tries it, and a part of every message.
 
@@ -642,8 +730,9 @@ Messages of ``kemu import`` are about "the input" or "the imported scenario".
 
 
 SHARES: Mapping[str, int] = {
-    "trace-bytes": 2, "trace-index": 1, "trace-values": 2, "scenario": 10, "set": 13, "do": 15, "control": 8,
-    "describe": 13, "properties": 14, "reassignment": 8, "campaign": 4, "frame": 10,
+    "trace-bytes": 2, "trace-index": 1, "trace-values": 2, "scenario": 10, "set": 12, "do": 14, "control": 8,
+    "describe": 12, "properties": 13, "reassignment": 8, "campaign": 4, "frame": 9, "served": 1, "import-log": 3,
+    "diagnose": 1,
 }  # fmt: skip
 """Surface -> its share of the inputs of ``all``, in percent: fewer where an input costs more time."""
 
@@ -676,13 +765,24 @@ class Counts:
         )
 
 
+class TooSlow(BaseException):
+    """An input takes more than ``SLOW_S`` seconds of CPU time."""
+
+
+def _too_slow(*_: object) -> None:
+    raise TooSlow
+
+
 def try_one(fuzzer: Fuzzer, surface: str, number: int) -> tuple[str, str]:
     """Try one input; return "accepted", "refused" or "failed", and the message or the traceback."""
     tries, word = SURFACES[surface]
     outcome, text = "accepted", ""
-    began_s = time.process_time()
+    had = signal.signal(signal.SIGPROF, _too_slow)
+    signal.setitimer(signal.ITIMER_PROF, SLOW_S)
     try:
         tries(fuzzer, Random(f"{surface} {number}"))
+    except TooSlow:
+        return "failed", f"more than {SLOW_S:.0f} s: {traceback.format_exc(-8)}"
     except Exception as error:
         refused = bad_input_text(error)
         if refused is None:
@@ -690,8 +790,9 @@ def try_one(fuzzer: Fuzzer, surface: str, number: int) -> tuple[str, str]:
         if word not in refused or "\x1b" in refused:
             return "failed", f"the message names no place, or has control characters: {refused!r}"
         outcome, text = "refused", refused
-    if time.process_time() - began_s > SLOW_S:
-        return "failed", f"more than {SLOW_S:.0f} s"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, had)
     return outcome, text
 
 

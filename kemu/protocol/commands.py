@@ -26,10 +26,14 @@ class Close:
 
 @value
 class OpenConnection:
-    """Real client: a TCP connection of this name was accepted. ``client_id``: of its first request."""
+    """Real client: a TCP connection of this name was accepted.
+
+    ``client_id``: of its first request. ``broker``: at whose port; "" for a scripted client.
+    """
 
     connection: str
     client_id: str
+    broker: str = ""
 
 
 @value

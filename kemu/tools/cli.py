@@ -37,6 +37,7 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
         "advise": Row("advise:advise", "Tell which change would have helped in an incident, and its price.", True),
         "scale": Row("scale:scale", "Scale a Streams application up or down, in a scenario or in a live run."),
         "serve": Row("serve:serve", "Let real Kafka clients join a cluster over TCP, in real time."),
+        "console": Row("console:console", "Show a live run in the terminal, and give it orders."),
         "scriptify": Row("scriptify:scriptify", "Turn the real clients of a served trace into scripted clients."),
         "import": Row("import_:import_", "Make a scenario from the output of Kafka's tools."),
         "import-log": Row("import_log:import_log", "Read logs of brokers and clients: events, generations, releases."),

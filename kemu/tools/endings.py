@@ -24,6 +24,7 @@ KEPT: Mapping[str, KeptResult] = {
     "compare": KeptResult.RUNS,
     "scale": KeptResult.PART,
     "serve": KeptResult.SERVED,
+    "console": KeptResult.NOTHING,
     "advise": KeptResult.RUNS,
     "import": KeptResult.FILE,
     "import-log": KeptResult.FILE,

@@ -1,10 +1,11 @@
 """The estimated time and memory of runs; a command asks before runs that cost much.
 
-The coefficients are fits to runs of CPython 3.11 on one core of a server: clusters of 3 to 30 brokers, 2 to 1,000
-members and 1 to 5,000 partitions. Most runs take between half and twice the estimate.
+The coefficients are fits to runs of CPython 3.11 on one core of a server. The runs had 1 to 30 brokers, 2 to 1,000
+members, 1 to 5,000 partitions and 1 to 1,000 groups. Most runs take between half and twice the estimate.
 """
 
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +20,8 @@ YES = "kemu.yes"
 """Key of click's ``Context.meta`` that is set by ``--yes``."""
 MOST_S = 30 * 60
 """Time in seconds from which a command asks."""
+MOST_S_OF_A_RUN = 100
+"""Time in seconds of one run from which a command asks: most runs take seconds, whatever their number."""
 MOST_BYTES = 4_000_000_000
 """Memory in bytes from which a command asks."""
 
@@ -28,6 +31,10 @@ _MEMBER_S, _STREAMS_MEMBER_S = 0.000_15, 0.003
 _BATCH_S = 0.000_10
 _BATCHES_PER_S = 10
 """Maximum number of batches of a partition in a second, for any rate of records."""
+_DELIVERY_S = 0.000_10
+"""CPU time for a batch that a further group reads."""
+_GROUP_OF_MEMBER_S = 0.000_010
+"""CPU time for each group when a member starts, because the rules look at all groups."""
 _PARTITION_S = 0.000_010
 _REPLICA_S = 0.000_040
 _REPLICATING_PAIR_S = 0.000_37
@@ -64,6 +71,7 @@ def cost_of(scenario: "Scenario") -> RunCost:
     count, replicas = sum(partitions.values()), sum(partitions.values()) * factor
 
     second = _PARTITION_S * count + _BROKER_S * brokers
+    readers = Counter(topic for group in scenario.groups.values() for topic in group.topics)
     restarts_s = 0.0
     for name, group in scenario.groups.items():
         read = sum(partitions.get(topic, 0) for topic in group.topics)
@@ -74,11 +82,13 @@ def cost_of(scenario: "Scenario") -> RunCost:
         restarts_s += rebalance * 2 * members[name] * len(rolling)
     for name, topic in topics.items():
         batch = _BATCH_S + _COPY_S * (factor - 1)
-        second += batch * min(topic.records_per_s, _BATCHES_PER_S * partitions[name])
+        batches_per_s = min(topic.records_per_s, _BATCHES_PER_S * partitions[name])
+        second += (batch + _DELIVERY_S * max(0, readers[name] - 1)) * batches_per_s
     if replication is not None:
         second += _REPLICA_S * replicas + _REPLICATING_PAIR_S * min(brokers * (brokers - 1), count * (factor - 1))
     everyone = sum(members.values())
     starts_s = _START_OF_MEMBER_S * everyone + _START_OF_REPLICA_S * replicas
+    starts_s += _GROUP_OF_MEMBER_S * everyone * len(members)
     cpu_s = second * (scenario.runs_us / 1e6 + _STARTS_AND_ENDS_S) + restarts_s + starts_s
     used = _PROCESS_BYTES + _MEMBER_BYTES * everyone + _REPLICA_BYTES * replicas + _BYTES_PER_CPU_S * cpu_s
     return RunCost(cpu_s, used)
@@ -104,9 +114,10 @@ def ask_before(runs: Iterable[tuple["Scenario", int]], jobs: int | None, upper: 
         from kemu.tools.jobs import jobs_for
 
         processes = jobs_for(jobs, many)
-    taken_s = max(sum(cost.cpu_s * count for cost, count in costs) / processes, *(cost.cpu_s for cost, _ in costs))
+    longest_s = max(cost.cpu_s for cost, _ in costs)
+    taken_s = max(sum(cost.cpu_s * count for cost, count in costs) / processes, longest_s)
     used = processes * max(cost.memory_bytes for cost, _ in costs)
-    if taken_s < MOST_S and used < MOST_BYTES:
+    if taken_s < MOST_S and longest_s < MOST_S_OF_A_RUN and used < MOST_BYTES:
         return
     said = f"{'at most ' if upper else ''}about {span_text(taken_s)} and {used / 1e9:.1f} GB"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -46,6 +46,7 @@ _BESIDE: Mapping[str, tuple[int, ...]] = {
     "advise": _OF_RUNS,
     "scale": _OF_RUNS,
     "serve": _OF_RUNS,
+    "console": (LIVENESS,),
     "explore": _OF_RUNS,
     "bugs": (NOT_FOUND_AGAIN, *_OF_RUNS),
     "replay": (NOT_FOUND_AGAIN, NONDETERMINISM),

@@ -15,6 +15,7 @@ AREAS: Mapping[str, str] = {
     "reassign": "planning reassignments of up to 10,000 partitions, and its growth",
     "report": "the page of a run: size, cost compared with the run, speed in a browser",
     "logs": "kemu import-log over a large log of a broker, in one process and on Spark; --size 1GB",
+    "served": "a served cluster beside franz-go's kfake: READY, round trips, CPU per request, idle cost; needs Go",
     "pipeline": "campaigns compared with a loop in one process, the trace source with Parquet, cost by events",
 }
 """Area -> description. Each area is a module of ``lab.bench`` with a function ``measure(say) -> dict``."""

@@ -168,10 +168,12 @@ class Comparison:
 
 
 def range_of(values: Sequence[float]) -> SeedRange:
-    """Median and 5-95 % range, with interpolated quantiles. For a single value, all quantiles equal the value."""
+    """Median and 5-95 % range. A further value of an equal system lies in the range with a probability of 90 %; with
+    inclusive quantiles only of 81 % for 20 values. For a single value, all quantiles equal the value.
+    """
     if len(values) == 1:
         return SeedRange(values[0], values[0], values[0], values[0], values[0])
-    cuts = statistics.quantiles(values, n=20, method="inclusive")
+    cuts = statistics.quantiles(values, n=20, method="exclusive")
     return SeedRange(statistics.median(values), cuts[0], cuts[-1], min(values), max(values))
 
 

@@ -11,6 +11,7 @@
 The comparison counts the rows of each excuse (``comparing.uses``) and reports unused excuses.
 """
 
+import math
 from collections.abc import Callable
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -58,6 +59,35 @@ def _restarts(course: Course) -> bool:
     return bool(course.windows_ms)
 
 
+def _late_first_id_s(course: Course) -> float:
+    """Time from the arrival of the first JoinGroup to the first generation's beginning, in s. The first member sends
+    its second JoinGroup in this time (KIP-394): in other runs, within half a second.
+    """
+    joins = [at_ms for at_ms, row in course.took_effect if row.startswith("joins ")]
+    began_ms = course.rebalances[0].began_ms if course.rebalances else None
+    return (began_ms - joins[0]) / 1000 if joins and began_ms is not None else 0.0
+
+
+def _late_starts_s(course: Course) -> float:
+    """Time from starts of members to their first JoinGroups, in s: all starts after the first generation, in a process
+    that already runs. In other runs, such a start takes at most 0.34 s.
+    """
+    alone = {row.split()[-1] for _, row in course.timeline if row.startswith("kill -9 of the process")}
+    alone |= {row.split()[0] for _, row in course.timeline if row.endswith("(SIGSTOP)")}
+    late = 0
+    for at_ms, row in course.timeline:
+        words = row.split()
+        if (
+            words[0] == "start"
+            and words[1] not in alone
+            and course.rebalances
+            and at_ms > course.rebalances[0].joined_ms
+        ):
+            felt = (felt_ms for felt_ms, effect in course.took_effect if effect == f"joins {words[1]}")
+            late += next((felt_ms - at_ms for felt_ms in felt if felt_ms >= at_ms), 0)
+    return late / 1000
+
+
 def _several_brokers(course: Course) -> bool:
     """Whether the plan stops or starts one of several brokers."""
     return any("broker 1" in row for _, row in course.timeline)
@@ -69,7 +99,52 @@ request of some connections."""
 FRESH_S = 0.6
 """The first join took 0.3 s longer than its two delays, and the leader's SyncGroup 0.25 s."""
 
+LATE_ID_S, LATE_STARTS_S = 1.0, 0.6
+"""Times beyond which a live run's machine stalled during a first join, and during later starts."""
+HEARTBEAT_S = 3.0
+"""``heartbeat.interval.ms`` of the plans."""
+
 EXCUSES: tuple[Excuse, ...] = (
+    Excuse(
+        "stalled-first-join",
+        "the machine stalled, so the first generation and all later heartbeats were late",
+        "AbstractCoordinator.joinGroupIfNeeded, HeartbeatThread (3.4.1)",
+        ("c? Heartbeat", "c? OffsetCommit"),
+        lambda course: _late_first_id_s(course) > LATE_ID_S,
+        Direction.FEWER,
+        lambda course: math.ceil(_late_first_id_s(course) / HEARTBEAT_S),
+        is_a_fault=False,
+    ),
+    Excuse(
+        "stalled-first-join-between",
+        "as stalled-first-join",
+        "AbstractCoordinator.joinGroupIfNeeded, HeartbeatThread (3.4.1)",
+        ("c? coordinator, between",),
+        lambda course: _late_first_id_s(course) > LATE_ID_S,
+        Direction.MORE,
+        lambda course: 2 * math.ceil(_late_first_id_s(course) / HEARTBEAT_S),
+        is_a_fault=False,
+    ),
+    Excuse(
+        "stalled-restart",
+        "the machine stalled while members started again, so their rebalance and its downtime were longer",
+        "DelayedOperationPurgatory.ExpiredOperationReaper, AbstractCoordinator.onLeaderElected (3.9.1)",
+        ("rebalance ?", "downtime, longest"),
+        lambda course: _late_starts_s(course) > LATE_STARTS_S,
+        Direction.MORE,
+        _late_starts_s,
+        is_a_fault=False,
+    ),
+    Excuse(
+        "stalled-restart-downtime",
+        "as stalled-restart, for each partition",
+        "DelayedOperationPurgatory.ExpiredOperationReaper, AbstractCoordinator.onLeaderElected (3.9.1)",
+        ("downtime, sum",),
+        lambda course: _late_starts_s(course) > LATE_STARTS_S,
+        Direction.MORE,
+        lambda course: _late_starts_s(course) * len(course.downtime_ms),
+        is_a_fault=False,
+    ),
     Excuse(
         "busy-broker-fewer",
         "a restarted broker reads some connections late while it loads its partitions, so clients retry less often",

@@ -114,7 +114,8 @@ def timed(scenario: Scenario, course: Course) -> Scenario:
     later: dict[str, MemberSpec] = {
         host: attrs.evolve(spec.overrides.get(host, AS_ITS_GROUP), start_later=True) for host in own
     }
-    settings = {**rig.draws_of(course), **dict(scenario.draws.settings)}
+    load = sum(topic.records_per_s for topic in scenario.topics.values())
+    settings = {**rig.draws_of(course, load), **dict(scenario.draws.settings)}
     for name, spans_ms, wider in (
         (DrawName.BROKER_WINDOW, course.windows_ms, 1.0),
         (DrawName.OFFSETS_WAIT, [waited for waited, _ in course.loads_ms], WIDER),

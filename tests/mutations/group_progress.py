@@ -58,7 +58,7 @@ MUTATIONS = [
         "            self._start_timer(self._delay_ms)\n        elif",
         "            self._start_timer(self._delay_ms // 2)\n        elif",
         "membership/join-phase",
-        ("steady-group:2",),
+        ("rare_commits.toml:1",),
     ),
     Mutation(  # a static member that came back to a Stable group is not answered
         "kemu/actors/coordinator/static.py",

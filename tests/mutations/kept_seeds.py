@@ -259,6 +259,13 @@ MUTATIONS = [
         "                pass",
         "catch-up/range-left-open",
     ),
+    _kept(  # a copy that waits for its directory has nothing
+        "waits-for-another-threads-directory",
+        "kemu/actors/streams/thread.py",
+        "if one.state is not TaskState.CREATED and (",
+        "if (",
+        "tasks/state-passed-over",
+    ),
     _kept(  # a range whose commit the log lost was never processed
         "worked-off-and-then-lost",
         f"{_CHECKERS}catch_up.py",

@@ -78,7 +78,7 @@ MUTATIONS = [
         "        self._machine.start_timer(self._timer, after_ms * US_PER_MS + late_us)\n",
         "        self._machine.start_timer(self._timer, after_ms * US_PER_MS // 2)\n",
         "membership/join-phase",
-        _CALM,
+        ("slow_callbacks.toml:1",),
     ),
     Mutation(  # a join phase waits for twice the longest rebalance timeout
         "kemu/actors/coordinator/join_phase.py",
@@ -125,7 +125,7 @@ MUTATIONS = [
     ),
     Mutation(  # a member leaves when max.poll.interval.ms has passed since it first polled, though it polled meanwhile
         "kemu/actors/consumer/polling.py",
-        "        if self.now_us >= self._poll_by_us:\n",
+        "        if self.now_us >= at_us:\n",
         "        if self.now_us >= self.closes_at_us:\n",
         "lifecycle/left-in-time",
         ("short_waits.toml:1", "slow_callbacks.toml:1"),

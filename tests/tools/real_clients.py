@@ -180,10 +180,12 @@ class _Aiokafka:
         self._do(self._consumer.commit())
 
     def close(self) -> None:
-        self._do(self._consumer.stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(WITHIN_S)
-        self._loop.close()
+        try:
+            self._do(self._consumer.stop())
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(WITHIN_S)
+            self._loop.close()
 
     @staticmethod
     def produce(servers: str, values: Iterable[bytes]) -> None:

@@ -25,6 +25,7 @@ from kemu.tools import exits, interrupt
 from kemu.tools.cli import COMMANDS, main
 from kemu.tools.determinism.watch import SweepWatch
 from kemu.tools.endings import KEPT, KeptResult
+from tests.tools.fake_control import fake_control
 from tests.tools.pipeline.small_analysis import write_analysis
 from tests.tools.test_scriptify import record_client
 
@@ -72,6 +73,7 @@ LINES: Mapping[str, tuple[str, ...]] = {
     ),
     "scale": ("scale", "app.toml", "--add", "1", "--at", "1s", "--trace", "made.kemu"),
     "serve": ("serve", "tiny.toml", "--for", "1s", "--trace", "made.kemu"),
+    "console": ("console", "control"),
     "advise": (
         "advise",
         "tiny.toml",
@@ -162,7 +164,8 @@ def place(tmp_path: Path, small: bytes, analysis: Path, monkeypatch: pytest.Monk
     record_client(tmp_path)
     shutil.copytree(analysis, tmp_path / "runs" / "analysis")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield tmp_path
+    with fake_control(tmp_path / "control"):
+        yield tmp_path
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     signal.signal(signal.SIGINT, before)

@@ -159,6 +159,18 @@ def test_frames_of_one_connection_are_answered_in_order_whatever_actor_serves_th
     assert answers == list(range(40))
 
 
+def test_the_state_names_the_broker_of_each_connection(cluster: ServedCluster, connect: Connect) -> None:
+    clients = [connect(cluster.clients["b-app"], broker) for broker in (1, 0)]
+    for client in clients:
+        client.ask(ApiVersions(), 3)
+    cluster.wait("client b-app connections=2")
+    rows = cluster.state()["clients"]["b-app"]["connections"]
+    assert [(each["broker"], each["client_id"]) for each in rows] == [("b1", "test"), ("b0", "test")]
+    for client in clients:
+        client.socket.close()
+    cluster.wait("client b-app connections=0")
+
+
 def test_a_member_id_begins_with_the_client_id(cluster: ServedCluster, connect: Connect) -> None:
     """Source: ``GroupMetadata.generateMemberId`` (3.4). A client id is data, whatever letter it begins with."""
     for servers in (cluster.clients["payments"], cluster.bootstrap_servers):
@@ -224,8 +236,8 @@ def test_a_signal_completes_the_trace_and_the_run_replays(tmp_path: Path, connec
         (["--address", "0.0.0.0"], "add --open-to-network to allow it"),
         (["--address", "here"], "is no IP address"),
         (["--for", "soon"], "--for"),
-        (["--client", "guest-1"], "is the name of a client without a name"),
-        (["--client", "a/b"], "is no name"),
+        (["--client", "guest-1"], '--client: "guest-1" is the name of a client without a name'),
+        (["--client", "a/b"], '--client: "a/b" is no name'),
         (["--port", "65535", "--for", "1s"], "choose a lower --port"),
     ],
 )

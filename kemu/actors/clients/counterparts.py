@@ -12,7 +12,7 @@ from attrs import evolve
 
 from kemu.actors.clients.script import ABOUT_PARTITIONS, REPLY_ROWS, ROWS, ScriptAsks
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.fetch_sessions import FINAL_EPOCH, NO_FETCH_SESSION
+from kemu.protocol.fetch_sessions import FINAL_EPOCH, FULL_EPOCH, NO_FETCH_SESSION
 from kemu.protocol.frozen import frozen
 from kemu.protocol.messages import control, data, group
 from kemu.protocol.messages.negotiation import ApiVersionsReply, built_for, highest_of
@@ -41,7 +41,7 @@ class Outgoing:
 
 
 class _Session:
-    """The fetches of one connection: all partitions with their recorded state, and the session with the broker."""
+    """The fetches of a consumer from one broker: all partitions as recorded, and the session with the broker."""
 
     def __init__(self) -> None:
         self.rows: dict[TopicPartition, Any] = {}
@@ -68,7 +68,10 @@ class Counterparts:
         self._leader_epochs: dict[tuple[str, int, int], int] = {}
         self._offsets: dict[TopicPartition, dict[int, int]] = {}
         """Partition -> recorded offset -> offset in this run, the newest last."""
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[tuple[ActorName, int], _Session] = {}
+        """(Recorded broker, recorded id of the session) -> session. A session outlives its connection (KIP-227)."""
+        self._fetching: dict[str, _Session] = {}
+        """Connection -> the session of its last fetch."""
         self._coordinators: dict[str, tuple[str, str]] = {}
         """Group -> (recorded coordinator, coordinator in this run)."""
         self._leaders: dict[TopicPartition, tuple[str, str]] = {}
@@ -200,9 +203,9 @@ class Counterparts:
 
     def _fetches(self, step: ScriptAsks, request: Any) -> list[Outgoing]:
         """Fetches of all partitions, or, in a session with the broker, of partitions whose offset has changed."""
-        session = self._sessions.setdefault(step.connection, _Session())
-        if request.session_epoch <= 0:
-            session.rows.clear()
+        former = self._sessions.get((step.to, request.session_id), _Session())
+        session = former if request.session_epoch > 0 else _Session()
+        self._fetching[step.connection] = session
         listed = {(row.topic, row.partition): row for row in request.partitions}
         session.rows.update(listed)
         for at in request.forgotten:
@@ -223,14 +226,28 @@ class Counterparts:
             message = _with(request, session_id=session.id, session_epoch=session.epoch, partitions=tuple(rows))
             session.epoch += 1
             return [self._out(to, step, message)]
-        is_new = len(by_leader) == 1 and request.session_epoch == 0
-        session.broker, session.id = to, NO_FETCH_SESSION
-        without: dict[str, Any] = {"session_id": NO_FETCH_SESSION, "forgotten": ()}
-        without["session_epoch"] = 0 if is_new else FINAL_EPOCH
-        return [self._out(at, step, _with(request, **without, partitions=tuple(by_leader[at]))) for at in by_leader]
+        epoch = FULL_EPOCH if len(by_leader) == 1 and request.session_epoch == FULL_EPOCH else FINAL_EPOCH
+        ended, former.id = (former.broker, former.id), NO_FETCH_SESSION
+        session.broker = to
+        return [
+            self._out(
+                at,
+                step,
+                _with(
+                    request,
+                    session_id=ended[1] if at == ended[0] else NO_FETCH_SESSION,
+                    session_epoch=epoch,
+                    partitions=tuple(rows),
+                    forgotten=(),
+                ),
+            )
+            for at, rows in by_leader.items()
+        ]
 
     def _fetched(self, step: ScriptAsks, then: Any, now: Any) -> None:
-        session = self._sessions.setdefault(step.connection, _Session())
+        session = self._fetching[step.connection]
+        if then.session_id:
+            self._sessions[step.to, then.session_id] = session
         if now.error is not _NONE:
             session.id = NO_FETCH_SESSION
         elif now.session_id and now.session_id != session.id:

@@ -114,9 +114,9 @@ class RealClient(HostingMachine):
         if self.passed_on(event):
             return
         match event:
-            case Told(command=OpenConnection(connection=connection, client_id=client_id)):
+            case Told(command=OpenConnection(connection=connection, client_id=client_id, broker=broker)):
                 self.admit(connection, self.connection(connection))
-                self.note_of(connection, ClientConnected(client_id=client_id))
+                self.note_of(connection, ClientConnected(client_id=client_id, broker=broker))
             case Told(command=AskOn(connection=connection) as ask):
                 if self.part(connection) is not None:
                     self.tell_part(connection, ask)

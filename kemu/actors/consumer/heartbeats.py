@@ -37,18 +37,20 @@ class Heartbeats:
         """The end of the session timeout; at this time the member forgets a silent coordinator."""
         self._next_us = 0
         """The time of the next heartbeat."""
+        self._waits_since_us = 0
+        """The time of the last heartbeat, or of the start of the thread."""
         self._message: Heartbeat | None = None
         """The heartbeat of this generation, which is made once."""
         self.running = False
         """Whether the thread runs: from ``start`` until ``stop``."""
 
-    def start(self) -> None:
-        """Send heartbeats for the new generation; all timers restart."""
+    def start(self, since_us: int | None = None) -> None:
+        """Send heartbeats for the new generation; all timers restart, at this time or earlier at ``since_us``."""
         self.running = True
-        now_us = self._machine.now_us
         generation = self._membership.generation
-        self._session_until_us = now_us + self._session_us
-        self._next_us = now_us + self._after_us()
+        self._waits_since_us = self._machine.now_us if since_us is None else since_us
+        self._session_until_us = self._waits_since_us + self._session_us
+        self._next_us = self._waits_since_us + self._after_us()
         self._message = Heartbeat(
             group=self._machine.config.group_id,
             generation=generation.id,
@@ -93,8 +95,16 @@ class Heartbeats:
             self._machine.start_timer((ConsumerTimer.BEAT,), self._retry_us)
 
     def _arm(self) -> None:
-        at_us = min(self._next_us, self._session_until_us)
+        at_us = max(min(self._next_us, self._session_until_us), self._machine.now_us)
         self._machine.start_timer((ConsumerTimer.BEAT,), at_us - self._machine.now_us)
+
+    def runs_at_us(self, due_us: int) -> int:
+        """The time at which the thread next runs, at ``due_us`` or later. Between two heartbeats the thread waits for
+        ``retry.backoff.ms`` at a time.
+
+        Source: ``AbstractCoordinator.HeartbeatThread.run`` (3.4.1, 3.9.1).
+        """
+        return due_us + (self._waits_since_us - due_us) % self._retry_us
 
     def beat(self) -> None:
         """Run the thread once: send a heartbeat, or react to a missing answer or coordinator."""
@@ -115,6 +125,7 @@ class Heartbeats:
             self._membership.poll_timed_out()
         else:
             if now_us >= self._next_us:
+                self._waits_since_us = now_us
                 self._next_us = now_us + self._after_us()
                 sent = self._membership.generation
                 machine.client.call(coordinator, self._message, self._version, self._answered, self._broke, sent)

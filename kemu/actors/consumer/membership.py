@@ -85,6 +85,8 @@ class Membership:
         """The answer to JoinGroup that the polling thread has not read yet, with the generation of the request."""
         self._resume_at_us = 0
         """The time at which the polling thread continues with new input."""
+        self._loading_us = 0
+        """The part of the wait until ``_resume_at_us`` for which a new process loads classes (``first.join``)."""
         self._assigned_before = False
         """Whether this process has had an assignment."""
         self._retry_at_us = 0
@@ -186,8 +188,11 @@ class Membership:
         """Delay the polling thread, which has new input, by the drawn time until it runs again."""
         draws, now_us = self._machine.draws, self._machine.now_us
         us = draws.us(drawn, 0, at_us=now_us)
+        self._loading_us = 0
         if cold:
-            us = draws.us(DrawName.FIRST_JOIN, us, at_us=now_us)
+            first_us = draws.us(DrawName.FIRST_JOIN, us, at_us=now_us)
+            self._loading_us = max(first_us - us, 0)
+            us = first_us
         self._resume_at_us = now_us + us
 
     def assignment_taken(self) -> None:
@@ -281,7 +286,9 @@ class Membership:
             self.generation = Generation(reply.generation, reply.member_id, reply.protocol_name)
             self._become(MemberState.COMPLETING, "joined")
             if self._client.beats_while_completing:
-                self.heartbeats.start()
+                # JoinGroupResponseHandler (2.6 to 4.1) enables the heartbeat thread before the process loads the
+                # classes of assignments. Estimated: after half of the draw first.join.
+                self.heartbeats.start(self._machine.now_us - self._loading_us // 2)
             if reply.leader == reply.member_id:
                 self._machine.rebalancing.lead(reply)
             else:

@@ -249,15 +249,18 @@ class PollingThread:
         return away and 0 < self._poll_by_us <= self.now_us
 
     def check_poll_timeout(self) -> None:
-        """Check whether ``max.poll.interval.ms`` has passed (the timer POLL_TIMEOUT fired)."""
+        """Check whether ``max.poll.interval.ms`` has passed when the heartbeat thread runs (the timer POLL_TIMEOUT
+        fired).
+        """
         self._poll_timer_runs = False
         if self.doing is POLLING or self._closing.began:
             return
-        if self.now_us >= self._poll_by_us:
+        at_us = self._membership.heartbeats.runs_at_us(self._poll_by_us)
+        if self.now_us >= at_us:
             self._membership.poll_timed_out()
         else:
             self._poll_timer_runs = True
-            self._machine.start_timer((ConsumerTimer.POLL_TIMEOUT,), self._poll_by_us - self.now_us)
+            self._machine.start_timer((ConsumerTimer.POLL_TIMEOUT,), at_us - self.now_us)
 
     def work_done(self) -> None:
         """Continue after the application or its callback has finished (the timer WORK fired)."""

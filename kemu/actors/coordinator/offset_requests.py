@@ -42,6 +42,8 @@ _NONE = ErrorCode.NONE
 _offset_outcome = maker(OffsetOutcome)
 _offset_committed = maker(OffsetCommitted)
 _EXPLICIT_RETENTION_UNTIL = 4
+_DEFAULT_RETENTION = -1
+_LONGS = 1 << 64
 
 
 @frozen
@@ -107,8 +109,8 @@ class OffsetRequests:
             return
         group.committed_by(request.member_id)
         expires_at_ms = None
-        if event.version <= _EXPLICIT_RETENTION_UNTIL and request.retention_time_ms >= 0:
-            expires_at_ms = self._machine.now_ms + request.retention_time_ms
+        if event.version <= _EXPLICIT_RETENTION_UNTIL and request.retention_time_ms != _DEFAULT_RETENTION:
+            expires_at_ms = _as_long(self._machine.now_ms + request.retention_time_ms)
         self._write_commit(event, request, group, expires_at_ms)
 
     def _write_commit(self, event: Received, request: OffsetCommit, group: Group, expires_at_ms: int | None) -> None:
@@ -434,3 +436,8 @@ class OffsetRequests:
 
     def _note_removed(self, group: Group, partition: TopicPartition, why: str) -> None:
         self._machine.note(OffsetRemoved(group=group.name, topic=partition[0], partition=partition[1], why=why))
+
+
+def _as_long(number: int) -> int:
+    """A sum of two longs as Java computes it. Source: ``KafkaApis.handleOffsetCommitRequest`` (3.4) checks no bound."""
+    return (number + _LONGS // 2) % _LONGS - _LONGS // 2

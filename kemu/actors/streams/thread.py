@@ -502,14 +502,16 @@ class StreamThread:
             self._process_id, endpoint=self.config.application_server, nonce=self._nonce, layout=self._layout
         )
         if self._layout is Layout.HIGH_AVAILABILITY:
+            # A copy that waits for its directory has no position yet. ``TaskManager.getTaskOffsetSums`` (3.4, 3.9)
+            # reads the checkpoint of such a copy, as of a task that is only on the disk.
             sums = {
                 task: LATEST_OFFSET if one.role is TaskRole.ACTIVE and one.state is TaskState.RUNNING else one.position
                 for task, one in tasks.copies.items()
-                if one.changelog is not None or one.role is TaskRole.ACTIVE
+                if one.state is not TaskState.CREATED and (one.changelog is not None or one.role is TaskRole.ACTIVE)
             }
             directory = self.directory
             for task, offset in directory.checkpoints.items():
-                if task not in sums and directory.holder(task) is None:
+                if task not in sums and (task in tasks.copies or directory.holder(task) is None):
                     sums[task] = offset
             return evolve(subscription, offset_sums=sums)
         if self._layout is Layout.STICKY:

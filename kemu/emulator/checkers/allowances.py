@@ -59,6 +59,17 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "tests/emulator/checkers/test_unknown_isrs.py::test_a_lost_answer_excuses_no_group_whose_log_can_be_written",
     ),
     Allowance(
+        "replica-down-that-the-watermark-waited-for",
+        ("duties: watermark-waits",),
+        "A replica outside the ISR had every record and went down; the leader appended nothing after the lag.",
+        "Kafka 3.4 Partition.maybeIncrementLeaderHW: at changes of a log end or of the ISR",
+        ("kemu.emulator.checkers.replica_duties:ReplicaDuties._waited_for",),
+        "tests/emulator/checkers/test_replication_duties.py::"
+        "test_a_high_watermark_may_wait_for_a_replica_that_died_before_it_joined_the_isr",
+        "tests/emulator/checkers/test_replication_duties.py::"
+        "test_a_high_watermark_does_not_wait_for_a_dead_replica_after_an_append_behind_its_lag",
+    ),
+    Allowance(
         "static-id-missing-from-the-log",
         ("liveness: forgotten-instance",),
         "A static member is fenced for an id whose record the group's log lost, or whose coordinator never wrote it.",

@@ -47,7 +47,7 @@ from kemu.emulator.watching.shadow_groups import (
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import MetadataReply
 from kemu.protocol.messages.group import SyncGroup
-from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, host_of
+from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, host_of, is_real_client
 from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
@@ -225,7 +225,8 @@ class MembershipRules(Checker):
                 self._say(seen, "not-revoked", fact.group, f"{fact.client} joins and {text}")
 
     def _metadata_received(self, seen: Seen, fact: Received) -> None:
-        self._metadata[seen[2]] = fact[4]
+        if not is_real_client(seen[2]):  # a connection, which does not live as long as the member
+            self._metadata[seen[2]] = fact[4]
 
     def _assigns(self, seen: Seen, fact: Send) -> None:
         if fact.message.assignments and seen.actor in self._metadata:

@@ -61,6 +61,10 @@ class ReplicaDuties(Duties):
         """Topic -> hosts of producers that request answers."""
         self._undecided: dict[TopicPartition, tuple[str, int]] = {}
         """Partition -> (leader, end) of the first append since a producer's last answer."""
+        self._appended_us: dict[TopicPartition, int] = {}
+        """Partition -> time of the last append, in us."""
+        self._down_us: dict[str, int] = {}
+        """Host -> time at which it last went down, in us."""
         self._throttled: dict[str, None] = {}
         """Topics with throttled replicas."""
         self.on = {
@@ -88,6 +92,7 @@ class ReplicaDuties(Duties):
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         at = (fact.topic, fact.partition)
+        self._appended_us[at] = seen.at_us
         if at not in self._undecided and fact.topic in self._producers:
             self._undecided[at] = (seen.actor, fact.base_offset + fact.count)
 
@@ -130,6 +135,7 @@ class ReplicaDuties(Duties):
 
     def _went_down(self, seen: Seen, fact: HostDown) -> None:
         self._requested_us.pop(fact.host, None)
+        self._down_us[fact.host] = seen.at_us
 
     def _node_written(self, seen: Seen, fact: NodeWritten) -> None:
         if fact.path.startswith(f"{TOPIC_CONFIGS}/"):
@@ -192,10 +198,28 @@ class ReplicaDuties(Duties):
         least = min([own, *[self._end(broker_host(broker), at) for broker in counted]])
         unknown = panel.unknown_isrs.of(at)  # the leader waits for its known ISR (KAFKA-15583)
         known = unknown.believed_isr if unknown is not None and unknown.leader_waits else state.isr
-        if watermark < least and len(known) >= panel.min_insync.of(at):
+        waits = self._waited_for(at, assignment, leader, watermark, least)
+        if watermark < least and len(known) >= panel.min_insync.of(at) and not waits:
             text = f"{leader} has {watermark} as the high watermark of {name}; all in-sync replicas reach {least}"
             hosts = (leader, *map(broker_host, sorted(counted)))
             yield Duty("watermark-waits", (name,), hosts, (state, proposed, watermark), self._lag_us + ISR_US, text)
+
+    def _waited_for(
+        self, at: TopicPartition, assignment: ReplicaAssignment, leader: str, watermark: int, least: int
+    ) -> bool:
+        """Whether the leader last computed the high watermark while it waited for a replica that is down now.
+
+        The leader waits for a replica that had every record within ``replica.lag.time.max.ms``. After that, the leader
+        computes the high watermark only when a log end or the ISR changes. Source: ``Partition.maybeIncrementLeaderHW``
+        (3.4.1).
+        """
+        hosts = [host for host in map(broker_host, assignment.replicas) if host != leader]
+        return any(
+            not self.plane.runs(host)
+            and watermark <= self._end(host, at) < least
+            and self._appended_us.get(at, 0) <= self._down_us.get(host, -self._lag_us - 1) + self._lag_us
+            for host in hosts
+        )
 
     def _leaves(self, at: TopicPartition, state: PartitionState, leader: str, own: int) -> Iterator[Duty]:
         """Yield the duty to remove a lagging member from the ISR."""

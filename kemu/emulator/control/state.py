@@ -65,8 +65,8 @@ class LiveState:
         self._cluster = cluster
         self._generations: dict[GroupId, int] = {}
         self._members: dict[MemberId, _Member] = {}
-        self._client_ids: dict[ActorName, str] = {}
-        """Open connection of a real client -> its client id."""
+        self._connections: dict[ActorName, ClientConnected] = {}
+        """Open connections of real clients."""
         self._hosted: dict[TopicPartition, tuple[str, int]] = {}
         """Partition of brokers without replication -> (broker, leader epoch)."""
 
@@ -81,7 +81,8 @@ class LiveState:
                 if self._panel.is_current(seen):
                     self._generations[group] = generation
             case MemberAdded(member_id=member_id, client_id=actor, instance_id=instance_id):
-                client_id = self._client_ids.get(actor, actor)
+                connection = self._connections.get(actor)
+                client_id = actor if connection is None else connection.client_id
                 self._members[member_id] = _Member(actor, client_id, instance_id)
                 if len(self._members) > MOST_MEMBERS:
                     del self._members[next(iter(self._members))]
@@ -89,13 +90,13 @@ class LiveState:
                 self._members.pop(member_id, None)
             case PartitionHosted(topic=topic, partition=partition, leader_epoch=epoch):
                 self._hosted[topic, partition] = host_of(seen.actor), epoch
-            case ClientConnected(client_id=client_id):
-                self._client_ids[seen.actor] = client_id
+            case ClientConnected():
+                self._connections[seen.actor] = seen.fact
             case ClientDisconnected():
-                self._client_ids.pop(seen.actor, None)
+                self._connections.pop(seen.actor, None)
             case HostDown(host=host):
-                for actor in [actor for actor in self._client_ids if host_of(actor) == host]:
-                    del self._client_ids[actor]
+                for actor in [actor for actor in self._connections if host_of(actor) == host]:
+                    del self._connections[actor]
             case _:
                 pass
 
@@ -134,8 +135,11 @@ class LiveState:
 
     def client(self, host: str) -> dict[str, Any]:
         """State and open connections of a real client. A client that has never come is "down"."""
-        own = {actor: client_id for actor, client_id in self._client_ids.items() if host_of(actor) == host}
-        rows = [{"connection": part_of(actor), "client_id": client_id} for actor, client_id in own.items()]
+        rows = [
+            {"connection": part_of(actor), "client_id": each.client_id, "broker": each.broker or None}
+            for actor, each in self._connections.items()
+            if host_of(actor) == host
+        ]
         return {"host": host, **self.host(host), "connections": rows}
 
     # --- partitions ------------------------------------------------------------------------------------------------

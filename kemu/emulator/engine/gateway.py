@@ -388,7 +388,7 @@ class Gateway:
         if not host.running:
             connection.close(reset=True)
             return False
-        command = OpenConnection(connection=connection.name, client_id=connection.client_id)
+        command = OpenConnection(connection=connection.name, client_id=connection.client_id, broker=connection.broker)
         self._world.tell(connection.client, command)
         self._connections[part_on(connection.client, connection.name)] = connection
         connection.is_open = True

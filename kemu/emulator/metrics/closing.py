@@ -19,7 +19,7 @@ from kemu.protocol.notes.groups import PartitionsRevoked
 
 
 class Closing:
-    """Counts the work that closed hosts left undone. Show it each fact after ``Progress`` has taken the fact."""
+    """Counts the work that closed hosts left undone. ``Progress`` must get each fact first."""
 
     def __init__(self, panel: Panel, progress: Progress) -> None:
         self._panel = panel

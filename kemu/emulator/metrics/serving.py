@@ -112,7 +112,7 @@ class _Served:
 
 
 class Serving:
-    """Counts the intervals of downtime. Show it each fact before ``Waiting`` takes the fact."""
+    """Counts the intervals of downtime. ``Serving`` must get each fact before ``Waiting``."""
 
     def __init__(self, panel: Panel, waiting: Waiting) -> None:
         self._panel = panel

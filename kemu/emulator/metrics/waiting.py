@@ -131,7 +131,7 @@ class Queue:
 
 
 class Waiting:
-    """Counts delays and lag of all groups. Show it each fact after the parts that ask about waiting records."""
+    """Counts delays and lag of all groups. The parts that ask about waiting records must get each fact first."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel

@@ -95,14 +95,14 @@ _KAFKAS_NAME: Mapping[str, tuple[str, str]] = {
 _SECTIONS = tuple(each.name for each in declared(Scenario) if each.name not in _TOP_KEYS)
 
 
-def with_values(scenario: Scenario, given: Iterable[str]) -> Scenario:
+def with_values(scenario: Scenario, given: Iterable[str], option: str = "--set") -> Scenario:
     """Return the scenario with changed ``KEY=VALUE`` settings, checked like a file.
 
     A full key has a path (``groups.g.members``, ``brokers.config.group.max.size``, ``plan.0.for``). A short key is a
     Kafka key of a consumer, broker or producer, a key of every group (``members``, ``assignors``, ``static``) or topic
     (``partitions``, ``rate``), or ``duration``. With replication, keys of ``[brokers.replication]`` and its tables are
     short keys, too (``session``, ``lag``, ``min_isr``, and Kafka's names). ``brokers.replication.factor`` turns
-    replication on. A value is TOML or a bare string.
+    replication on. A value is TOML or a bare string. Messages name the ``option`` of the command line.
 
     Raises:
         ScenarioError: lists every mistake.
@@ -114,29 +114,30 @@ def with_values(scenario: Scenario, given: Iterable[str]) -> Scenario:
         data["draws"] = {"set": data["draws"]}
     for setting in given:
         key, equals, text = setting.partition("=")
+        source = f'{option} "{setting}"'
         if not equals or not key.strip():
-            problems.append(Problem((), f'--set "{setting}" must be KEY=VALUE'))
+            problems.append(Problem((), f"{source} must be KEY=VALUE"))
             continue
         changed = True
         key, unit = _KAFKAS_NAME.get(key.strip(), (key.strip(), ""))
         text = text.strip() + unit
         paths = _paths(key, data)
         if ("brokers", "replication") in [path[:2] for path in paths] and _needs_replication(key, data):
-            problems.append(Problem((), f'--set "{setting}": {_NO_REPLICATION}'))
+            problems.append(Problem((), f"{source}: {_NO_REPLICATION}"))
             continue
         if not paths:
             why = NOT_EMULATED.get(key, "")
             nowhere = "group" if key in _GROUP_KEYS else "topic" if key in _TOPIC_KEYS else ""
             said = f"is a key of a {nowhere}, and the scenario has none" if nowhere else ""
             said = said or (f"cannot be set: {why}" if why else f"is no key{nearest(key, _all_keys())}")
-            problems.append(Problem((), f'--set "{setting}": "{key}" {said}'))
+            problems.append(Problem((), f'{source}: "{key}" {said}'))
         if key == "draws":
             paths = [("draws", "set")]
         for path in paths:
-            _put(data, path, _value(text), problems, setting)
+            _put(data, path, _value(text), problems, source)
     if problems:
         raise ScenarioError(problems, "")
-    return _checked(data, "--set") if changed else scenario
+    return _checked(data, option) if changed else scenario
 
 
 def with_actions(scenario: Scenario, given: Iterable[str]) -> Scenario:
@@ -312,23 +313,23 @@ def _toml(text: str) -> dict[str, Any]:
         raise ValueError("it has too many tables and lists inside each other") from None
 
 
-def _put(data: dict[str, Any], path: KeyPath, item: Any, problems: list[Problem], setting: str) -> None:
+def _put(data: dict[str, Any], path: KeyPath, item: Any, problems: list[Problem], source: str) -> None:
     place: Any = data
     for part in path[:-1]:
         if isinstance(place, list):
             if not isinstance(part, int) or part >= len(place):
-                problems.append(Problem((), f'--set "{setting}": the plan has {len(place)} entries, counted from 0'))
+                problems.append(Problem((), f"{source}: the plan has {len(place)} entries, counted from 0"))
                 return
             place = place[part]
         elif part in ("groups", "topics") or part not in place:
             if path[0] in ("groups", "topics") and part == path[1]:
                 hint = nearest(str(part), data[str(path[0])])
-                problems.append(Problem((), f'--set "{setting}": "{part}" is no {str(path[0])[:-1]} here{hint}'))
+                problems.append(Problem((), f'{source}: "{part}" is no {str(path[0])[:-1]} here{hint}'))
                 return
             place = place.setdefault(part, {})
         else:
             place = place[part]
     if isinstance(place, list):
-        problems.append(Problem((), f'--set "{setting}": say which key of the entry'))
+        problems.append(Problem((), f"{source}: say which key of the entry"))
         return
     place[path[-1]] = item

@@ -18,7 +18,7 @@ Fields have kemu's names, without default values; bytes are hexadecimal, errors 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cattrs
 
@@ -27,16 +27,17 @@ from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.text.units import LONGEST_US
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.fetch_sessions import NO_FETCH_SESSION
-from kemu.protocol.kafka_wire.apis import APIS
 from kemu.protocol.messages.data import Fetch
 from kemu.protocol.names import SEPARATOR, controller_on, coordinator_on
 from kemu.protocol.wire.codec import CodecError, seal
 from kemu.protocol.wire.schema import SPECS
 
+if TYPE_CHECKING:
+    from kemu.protocol.kafka_wire.apis import Api
+
 MOST_LINES = 500_000
 LONGEST_LINE = 1_000_000
 SECOND_US = 1_000_000
-_BY_NAME = {api.name: api for api in APIS.values()}
 _ASKS = {"at", "on", "to", "ask", "v", "with"}
 _FORMS: Mapping[str, tuple[set[str], set[str]]] = {
     "open": ({"at", "on", "open"}, set()),
@@ -191,11 +192,20 @@ class _Talks:
         return ScriptAsks(at_us, connection, *values)
 
 
+@cache
+def _apis() -> Mapping[str, "Api"]:
+    # Most runs have no script, and the declarations of the APIs cost a tenth of a start.
+    from kemu.protocol.kafka_wire.apis import APIS
+
+    return {api.name: api for api in APIS.values()}
+
+
 def _asks(row: Mapping[str, Any], connection: str, at_us: int, answered_us: int) -> ScriptAsks:
     name, version, to = _text(row, "ask"), row["v"], _text(row, "to")
-    api = _BY_NAME.get(name)
+    apis = _apis()
+    api = apis.get(name)
     if api is None:
-        raise ValueError(f'"{name}" is no API of a real client{nearest(name, list(_BY_NAME))}')
+        raise ValueError(f'"{name}" is no API of a real client{nearest(name, list(apis))}')
     if type(version) is not int:
         raise ValueError('"v" must be a whole number')
     if not _is_receiver(to):

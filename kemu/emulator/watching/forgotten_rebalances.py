@@ -22,7 +22,7 @@ from kemu.actors.machine import Received, Send
 from kemu.emulator.facts import Seen, received, sent
 from kemu.protocol.messages.data import MetadataReply
 from kemu.protocol.messages.group import SyncGroup
-from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition
+from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition, is_real_client
 from kemu.protocol.notes.groups import AssignmentReceived
 
 
@@ -80,6 +80,8 @@ class ForgottenRebalances:
         return {} if known is None or known.number != generation else known.forgotten
 
     def _metadata_answered(self, seen: Seen, fact: Received) -> None:
+        if is_real_client(seen.actor):  # a connection, which does not live as long as the member
+            return
         metadata = self._metadata.setdefault(seen.actor, {})
         metadata.update({topic.topic: len(topic.partitions) for topic in fact.message.topics})
 

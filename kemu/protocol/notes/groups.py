@@ -450,9 +450,13 @@ class MemberFailed:
 
 @value
 class ClientConnected:
-    """A real client opened a TCP connection, which is the actor of the note. ``client_id``: of its first request."""
+    """A real client opened a TCP connection, which is the actor of the note.
+
+    ``client_id``: of its first request. ``broker``: at whose port; "" for a scripted client.
+    """
 
     client_id: str
+    broker: str = ""
 
 
 @value

@@ -150,7 +150,7 @@ def tried_changes(
     if not tried:
         return fitting(scenario, changes_for(scenario, profile))
     changes = [ProposedChange(name=text, settings=tuple(text.split("+"))) for text in tried]
-    return [(change, with_values(scenario, change.settings)) for change in changes], []
+    return [(change, with_values(scenario, change.settings, "--try")) for change in changes], []
 
 
 def run_changes(

@@ -14,6 +14,7 @@ from kemu.protocol.streams.learner import StreamsAssignment, assign_learners
 from kemu.protocol.streams.registry import TASK_ASSIGNORS, KafkasTaskAssignor, Learners, TaskAssignor, problems
 from kemu.protocol.streams.tasks import TaskAssignment
 from kemu.tools.commands.assign import form_for_stdout
+from kemu.tools.commands.run_options import refuse_unknown_profile
 from kemu.tools.exits import BAD_INPUT
 from kemu.tools.kafka_files.task_lines import BadCase, Case, RebalanceRound, read_case
 from kemu.tools.report.layout import print_lines
@@ -66,8 +67,7 @@ def _found(name: str) -> TaskAssignor:
 def _of_release(profile: str) -> Mapping[str, TaskAssignor]:
     from kemu.protocol.profiles import PROFILES
 
-    if profile not in PROFILES:
-        raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
+    refuse_unknown_profile(profile)
     return PROFILES[profile].streams.task_assignors
 
 

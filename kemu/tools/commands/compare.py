@@ -15,9 +15,8 @@ from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.scenario import Scenario
-from kemu.emulator.text.tables import nearest
 from kemu.protocol.frozen import frozen
-from kemu.tools.commands.run_options import MOST_FAULTS, jobs_option, report_option, seed_range
+from kemu.tools.commands.run_options import MOST_FAULTS, jobs_option, refuse_unknown_profile, report_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.errors import BadInput
@@ -262,15 +261,14 @@ def variants_of(profiles: str | None, assignors: str | None, own: str = "") -> t
     Raises:
         click.UsageError: an unknown profile.
     """
-    from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
+    from kemu.protocol.profiles import DEFAULT_PROFILE
 
     if profiles is None and assignors is None:
         return DEFAULT_VARIANTS
     found = []
     for text in (profiles or own or DEFAULT_PROFILE).split(","):
         name, *settings = text.strip().split("+")
-        if name not in PROFILES:
-            raise click.UsageError(f'"{name}" is no profile{nearest(name, PROFILES)}')
+        refuse_unknown_profile(name, "--profiles")
         found += [
             Variant(name, assignor.strip(), tuple(settings))
             for assignor in (assignors.split(",") if assignors else [""])

@@ -10,7 +10,7 @@ import click
 
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.protocol.frozen import frozen
-from kemu.tools.commands.run_options import MOST_FAULTS, jobs_option, seed_range
+from kemu.tools.commands.run_options import MOST_FAULTS, jobs_option, refuse_unknown_profile, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.estimate import ask_before
@@ -57,15 +57,14 @@ def coverage(
     from kemu.emulator.exploring.coverage import ROLES, Coverage
     from kemu.emulator.scenario.random_faults import with_random_faults
     from kemu.emulator.text.tables import nearest
-    from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
+    from kemu.protocol.profiles import DEFAULT_PROFILE
     from kemu.tools.jobs import in_order
     from kemu.tools.report.coverage_report import as_dict, as_text
     from kemu.tools.report.layout import print_lines
 
-    if profile is not None and profile not in PROFILES:
-        raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
+    refuse_unknown_profile(profile)
     if role is not None and role not in ROLES:
-        raise click.UsageError(f'"{role}" is no role{nearest(role, ROLES)}')
+        raise click.UsageError(f'--role: "{role}" is no role{nearest(role, ROLES)}')
     loaded = [with_values(load_scenario(name), settings) for name in scenarios]
     if actions:
         loaded = [with_actions(scenario, actions) for scenario in loaded]

@@ -2,8 +2,9 @@
 
 import json
 import shlex
+import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,6 +30,9 @@ from kemu.tools.logs.parts import ReadLogs, parts_of
 from kemu.tools.logs.reading import LogSummary
 from kemu.tools.logs.recorded import write_log_trace
 from kemu.tools.logs.wrappers.times import zone_offset
+
+_PRINTED_AT_ONCE = 200
+"""Events that are printed with one call."""
 
 
 @click.command("import-log")
@@ -85,11 +89,9 @@ def import_log(
     kept: list[Event] = []
     understood = False
     with _read(logs, master, memory) as events:
-        for event in events:
+        for event in _printed(events) if form == "events" else events:
             understood = True
             clocks.take(event)
-            if form == "events":
-                click.echo(json.dumps(event.as_json(), ensure_ascii=False))
             if form != "events" or out is not None or report is not None:
                 kept.append(event)
     offsets = clocks.offsets()
@@ -109,7 +111,26 @@ def import_log(
             write_log_page(facts, logs.summaries, report, shlex.join(words))
             click.echo(f"report: {report}", err=form != "text")
     if not understood:
-        raise BadInput("no record is of a known wording: --format text lists the shapes of the messages")
+        names = ", ".join(map(str, files))
+        raise BadInput(f"{names}: no record is of a known wording; --format text lists the shapes of the messages")
+
+
+def _printed(events: Iterable[Event]) -> Iterator[Event]:
+    """The events; each is printed as a JSON object, to a terminal at once, else in batches."""
+    encode = json.JSONEncoder().encode
+    most = 1 if sys.stdout.isatty() else _PRINTED_AT_ONCE
+    lines: list[str] = []
+    try:
+        for event in events:
+            lines.append(encode(event.as_json()))
+            yield event
+            if len(lines) >= most:
+                text = "\n".join(lines)
+                lines.clear()
+                click.echo(text)
+    finally:
+        if lines:
+            click.echo("\n".join(lines))
 
 
 @contextmanager

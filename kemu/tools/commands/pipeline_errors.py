@@ -9,6 +9,7 @@ import click
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.tools.errors import say_error
 from kemu.tools.exits import BAD_INPUT, BROKEN
+from kemu.tools.extras import missing
 from kemu.tools.interrupt import exit_code
 from kemu.tools.pipeline.errors import CampaignError, RunFailed, SparkTrouble, Unfinished
 
@@ -26,10 +27,10 @@ def clear_errors(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in BROUGHT:
+        package = (error.name or "").partition(".")[0]
+        if package not in BROUGHT:
             raise
-        raise ScenarioError([Problem((), f"this needs {missing}: pip install 'kemu[{extra}]'")]) from None
+        raise ScenarioError([Problem((), missing(package, extra))]) from None
     except SparkTrouble as error:
         raise ScenarioError([Problem((), str(error))]) from None
     except CampaignError as error:

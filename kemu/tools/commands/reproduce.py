@@ -14,6 +14,7 @@ from kemu.tools.commands.log_report import write_trace_page
 from kemu.tools.commands.run_options import report_option
 from kemu.tools.diagnosis.repeated import RowDifference, run_reproduction
 from kemu.tools.diagnosis.reproduce import Reproduction, reproduce
+from kemu.tools.errors import BadInput
 from kemu.tools.estimate import ask_before
 from kemu.tools.files import check_out, write_text
 from kemu.tools.incident.incident import Incident
@@ -41,7 +42,11 @@ def reproduce_command(files: tuple[str, ...], group: str, out: Path | None, form
     for line in skipped_lines(read.skipped):
         click.echo(printable(line), err=True)
     incident = Incident(read.events)
-    found = reproduce(incident, group)
+    try:
+        found = reproduce(incident, group)
+    except BadInput as error:
+        read.refuse_torn()
+        raise BadInput(f"{', '.join(files)}: {error.message}") from None
     ask_before([(found.scenario, 1)], 1)
     if out is not None:
         write_text(out, found.toml, files)

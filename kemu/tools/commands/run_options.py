@@ -100,13 +100,12 @@ def request_of(
         ScenarioError: lists all errors of the scenario.
     """
     from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
-    from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
+    from kemu.protocol.profiles import DEFAULT_PROFILE
 
     seed, seeds, profile, trace = options.seed, options.seeds, options.profile, options.trace
     if seed is not None and seeds is not None:
         raise click.UsageError("--seed and --seeds exclude each other: give one")
-    if profile is not None and profile not in PROFILES:
-        raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
+    refuse_unknown_profile(profile)
     for option, file in (("--trace", trace), ("--report", report)):
         if file is not None and Path(source).is_file() and file.exists() and file.samefile(source):
             raise click.UsageError(f"{option} {file} is the scenario itself: name another file")
@@ -130,6 +129,14 @@ def request_of(
         control=control,
         report=report,
     )
+
+
+def refuse_unknown_profile(profile: str | None, option: str = "--profile") -> None:
+    """Refuse a value of an option that is no profile."""
+    from kemu.protocol.profiles import PROFILES
+
+    if profile is not None and profile not in PROFILES:
+        raise click.UsageError(f'{option}: "{profile}" is no profile{nearest(profile, PROFILES)}')
 
 
 def refuse_missing_trace(source: str) -> None:

@@ -11,6 +11,7 @@ import click
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.tools.commands.durations import DURATION
 from kemu.tools.commands.run_options import SEED, RunOptions, request_of
+from kemu.tools.errors import BadInput
 from kemu.tools.exits import worst
 from kemu.tools.interrupt import same_command
 
@@ -96,13 +97,19 @@ def serve(
         if control_port is not None:
             import kemu.emulator.engine.control_http  # noqa: F401 - it needs h11
     except ModuleNotFoundError as error:
-        raise ScenarioError([Problem((), f"this needs {error.name}: pip install 'kemu[serve]'")]) from None
+        from kemu.tools.extras import missing
+
+        raise ScenarioError([Problem((), missing(str(error.name), "serve"))]) from None
 
     _check_address(address, open_to_network)
     request = request_of(
         scenario, RunOptions(seed=seed, profile=profile, settings=settings, trace=trace), True, control
     )
-    loaded = for_serving(request.scenario, clients)
+    try:
+        loaded = for_serving(request.scenario, clients)
+    except ScenarioError as error:
+        wrong = [problem.text for problem in error.problems if problem.path == ("names",)]
+        raise BadInput("\n".join(f"--client: {text}" for text in wrong)) if wrong else error from None
     result, why = serve_cluster(
         with_actions(loaded, actions) if actions else loaded,
         ServeOptions(

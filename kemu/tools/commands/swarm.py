@@ -15,10 +15,9 @@ from kemu.emulator.findings import MEMBER_FAILED
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.scenario.expectations import split, stood_still
 from kemu.emulator.scenario.files import load_scenario
-from kemu.emulator.text.tables import nearest
 from kemu.emulator.text.toml_text import toml_text
 from kemu.protocol.frozen import frozen
-from kemu.tools.commands.run_options import SEED, jobs_option, seed_range
+from kemu.tools.commands.run_options import SEED, jobs_option, refuse_unknown_profile, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.estimate import ask_before
@@ -79,10 +78,7 @@ def swarm(
     With --history, an unexplained anomaly (lost write, poll skip, ...) is also a failure. "kemu history" of the
     written scenario prints the anomaly.
     """
-    from kemu.protocol.profiles import PROFILES
-
-    if profile is not None and profile not in PROFILES:
-        raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
+    refuse_unknown_profile(profile)
     if scenario is not None and replicated is not None:
         raise click.UsageError(
             "--replicated and SCENARIO exclude each other: --replicated changes only a drawn cluster"

@@ -14,7 +14,8 @@ from kemu.tools.kafka_files.input_files import STDIN
 from kemu.tools.logs.clocks import clock_offsets
 from kemu.tools.logs.events import Event
 from kemu.tools.logs.folders import SkippedFile, log_files
-from kemu.tools.logs.reading import names_of, open_log, read_events
+from kemu.tools.logs.lines import open_log
+from kemu.tools.logs.reading import names_of, read_events
 from kemu.tools.report.transcript import labels_of
 
 Texts = Mapping[tuple[str, int], str]

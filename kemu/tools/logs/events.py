@@ -4,6 +4,7 @@ Kinds and names of fields are the columns of ``kemu import-log --format events``
 state is None. A field that is known only from other lines is named in ``inferred``.
 """
 
+import operator
 from collections.abc import Mapping
 from typing import Literal
 
@@ -129,16 +130,18 @@ class Event:
     def as_json(self) -> dict[str, object]:
         """The JSON object of ``--format events``: stated fields only, ``class`` from the kind."""
         row: dict[str, object] = {}
-        for field in attrs.fields(Event):
-            value = getattr(self, field.name)
-            if field.metadata.get("json", True) and value != field.default:
-                row[field.name.rstrip("_")] = _plain(value)
-            if field.name == "kind":
+        for key, default, value in zip(FIELDS, _DEFAULTS, _VALUES(self), strict=True):
+            if value != default:
+                row[key] = value if isinstance(value, str | int) else _plain(value)
+            if key == "kind":
                 row["class"] = self.category
         return row
 
 
-FIELDS = tuple(field.name.rstrip("_") for field in attrs.fields(Event) if field.metadata.get("json", True))
+_IN_JSON = tuple(field for field in attrs.fields(Event) if field.metadata.get("json", True))
+_VALUES = operator.attrgetter(*(field.name for field in _IN_JSON))
+_DEFAULTS = tuple(field.default for field in _IN_JSON)
+FIELDS = tuple(field.name.rstrip("_") for field in _IN_JSON)
 """Names of the fields in JSON, besides ``class``."""
 
 

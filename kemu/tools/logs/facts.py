@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from kemu.emulator.facts import HostDown, LeadershipStated, LogRecord
+from kemu.emulator.scenario.topics import MOST_PARTITIONS
 from kemu.protocol.names import NO_GENERATION, TopicPartition, broker_host, consumer_host, coordinator_on
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
@@ -30,6 +31,7 @@ from kemu.protocol.notes.groups import (
     Removal,
 )
 from kemu.protocol.topic_pattern import INTERNAL_TOPICS
+from kemu.tools.kafka_files.input_files import LARGEST_ID, is_topic, whole_number
 from kemu.tools.logs.clocks import ClockOffset
 from kemu.tools.logs.events import Event
 from kemu.tools.logs.wordings.values import Names, broker_id, expanded, split
@@ -273,9 +275,12 @@ class _Reading:
         return consumer_host(number)
 
     def _topic(self, partition: str) -> TopicPartition | None:
+        """The topic and the number of a partition; None for a name that Kafka does not allow."""
         parts = split(partition)
-        if parts is not None and parts[0] not in INTERNAL_TOPICS:
-            topic, number = parts
+        if parts is None or not is_topic(parts[0]) or parts[1] >= MOST_PARTITIONS:
+            return None
+        topic, number = parts
+        if topic not in INTERNAL_TOPICS:
             self._facts.topics[topic] = max(self._facts.topics.get(topic, 0), number + 1)
         return parts
 
@@ -469,7 +474,7 @@ def _states(event: Event) -> str | None:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() else None
+    return whole_number(text, LARGEST_ID) if text else None
 
 
 def _brokers(value: str | tuple[int, ...] | None) -> tuple[int, ...] | None:

@@ -1,6 +1,5 @@
 """Folders of logs: the files that are logs, and the reasons why other files are none."""
 
-import itertools
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ import attrs
 
 from kemu.tools.errors import BadInput
 from kemu.tools.kafka_files.input_files import STDIN
-from kemu.tools.logs.reading import SAMPLE, open_log
+from kemu.tools.logs.lines import open_log, sample_of
 from kemu.tools.logs.wrappers.wrappers import opened
 
 
@@ -57,9 +56,9 @@ def _why_no_log(path: Path) -> str:
     """Why a file of a folder is no log; "" for a log."""
     try:
         with open_log(path) as lines:
-            sample = list(itertools.islice(lines, SAMPLE))
-    except (OSError, EOFError) as error:
-        return f"cannot be read: {getattr(error, 'strerror', None) or error}"
+            sample = sample_of(lines)
+    except BadInput as error:
+        return error.message.removeprefix(f"{path}: ")
     if any("\0" in line for line in sample):
         return "no text"
     if not any(opened(line.rstrip("\r\n")).starts_record for line in sample):

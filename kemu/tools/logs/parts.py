@@ -13,7 +13,8 @@ import attrs
 from kemu.tools.errors import BadInput
 from kemu.tools.kafka_files.input_files import STDIN
 from kemu.tools.logs.events import Event
-from kemu.tools.logs.reading import SAMPLE, LogLayout, LogReader, LogSummary, is_packed, names_of, open_log
+from kemu.tools.logs.lines import bounded_lines, is_packed, open_log, sample_of
+from kemu.tools.logs.reading import LogLayout, LogReader, LogSummary, names_of
 from kemu.tools.logs.wrappers.times import zone_offset
 
 PART_BYTES = 16 << 20
@@ -52,7 +53,7 @@ def parts_of(
                 found.append(whole)
                 continue
             with open_log(path) as lines:
-                layout = LogLayout.of(list(itertools.islice(lines, SAMPLE)), kinds, zone_offset(zone))
+                layout = LogLayout.of(sample_of(lines), kinds, zone_offset(zone))
         except OSError as error:
             raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from None
         found += [
@@ -64,9 +65,13 @@ def parts_of(
 
 @attrs.define
 class PartReader:
-    """Reads one part. ``lines`` is the number of lines of the part after ``events`` is exhausted."""
+    """Reads one part. ``lines`` is the number of lines of the part after ``events`` is exhausted.
+
+    ``after``: lines of the file before the part, if they are known; lines of events count from there.
+    """
 
     part: LogPart
+    after: int = 0
     summary: LogSummary = attrs.field(init=False)
     lines: int = 0
 
@@ -74,7 +79,7 @@ class PartReader:
         self.summary = LogSummary(self.part.name)
 
     def events(self) -> Iterator[Event]:
-        """The events of the part; lines count from the part's first line.
+        """The events of the part; lines count from ``after``.
 
         Raises:
             BadInput: the file cannot be read.
@@ -88,12 +93,14 @@ class PartReader:
                     yield from reader.events(lines)
                 return
             before, own = self._lines()
-            yield from reader.events(itertools.chain(before, own), first=1 - len(before), wanted=self._is_own)
-        except (OSError, EOFError) as error:
-            raise BadInput(f"{part.path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+            yield from reader.events(
+                itertools.chain(before, own), first=self.after + 1 - len(before), wanted=self._is_own
+            )
+        except OSError as error:
+            raise BadInput(f"{part.path}: cannot be read: {error.strerror or error}") from None
 
     def _is_own(self, line: int) -> bool:
-        return 1 <= line <= self.lines
+        return 0 < line - self.after <= self.lines
 
     def _lines(self) -> tuple[list[str], Iterator[str]]:
         """The lines before the part, and the lines from its first line on. A line belongs to the part of its begin."""
@@ -101,20 +108,21 @@ class PartReader:
         raw = Path(part.path).open("rb")  # noqa: SIM115 (the iterator closes the file)
         at = max(0, part.start - BESIDE_BYTES)
         raw.seek(max(0, at - 1))
+        lines = bounded_lines(raw.readline)
         if at:
-            at += len(raw.readline()) - 1
+            at += next(lines, (b"", 1))[1] - 1
         before: list[str] = []
-        while at < part.start and (line := raw.readline()):
-            at += len(line)
-            before.append(line.decode("utf-8", "replace"))
+        while at < part.start and (found := next(lines, None)):
+            at += found[1]
+            before.append(found[0].decode("utf-8", "replace"))
 
         def own(at: int) -> Iterator[str]:
             with raw:
-                for line in raw:
+                for line, length in lines:
                     if at >= part.end + BESIDE_BYTES:
                         return
                     self.lines += at < part.end
-                    at += len(line)
+                    at += length
                     yield line.decode("utf-8", "replace")
 
         return before, own(at)
@@ -141,16 +149,27 @@ class ReadLogs:
 
     def events(self) -> Iterator[Event]:
         """The events of all files, file by file, in one pass."""
-        return self.joined((part, reader.events(), reader) for part in self.parts for reader in [PartReader(part)])
+        after = 0
+        for part in self.parts:
+            after = self._begin(part, after)
+            reader = PartReader(part, after)
+            yield from reader.events()
+            self.summaries[-1].add(reader.summary, 0)
+            after += reader.lines
 
     def joined(self, read: Iterable[tuple[LogPart, Iterable[Event], PartReader]]) -> Iterator[Event]:
-        """The events of parts that were read, in order; their lines become lines of the files."""
+        """The events of parts that were read apart, in order; their lines become lines of the files."""
         after = 0
         for part, events, reader in read:
-            if part.start == 0:
-                after = 0
-                self.summaries.append(LogSummary(part.name))
+            after = self._begin(part, after)
             for event in events:
                 yield with_line(event, after)
             self.summaries[-1].add(reader.summary, after)
             after += reader.lines
+
+    def _begin(self, part: LogPart, after: int) -> int:
+        """Begin the account of a file with its first part. Returns the number of lines before the part."""
+        if part.start > 0:
+            return after
+        self.summaries.append(LogSummary(part.name))
+        return 0

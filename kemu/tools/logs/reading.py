@@ -2,26 +2,22 @@
 
 import collections
 import functools
-import gzip
 import itertools
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
 import attrs
 
-from kemu.tools.errors import BadInput
+from kemu.emulator.text.tables import printable
+from kemu.tools.kafka_files.input_files import LARGEST_ID, LARGEST_OFFSET, whole_number
 from kemu.tools.logs.dialects import DIALECTS
 from kemu.tools.logs.events import KINDS, Event
+from kemu.tools.logs.lines import LONGEST_LINE, open_log, sample_of
 from kemu.tools.logs.wordings.releases import ReleaseSpan, parse
-from kemu.tools.logs.wordings.wordings import Dialect, Fields, Wording, fields_of, torn_fields_of
+from kemu.tools.logs.wordings.wordings import Dialect, Fields, Wording, fields_of, match_of, torn_fields_of
 from kemu.tools.logs.wrappers.times import ZoneOffset, utc
 from kemu.tools.logs.wrappers.wrappers import Opened, opened
-
-SAMPLE = 2000
-"""Lines at the begin of a file that tell its layout and its dialects."""
 
 _MOST_LINES = 60
 """Lines of a record at most; further lines without a time are records."""
@@ -40,12 +36,27 @@ _HELD = 20
 
 _NAMES = frozenset(field.name for field in attrs.fields(Event))
 _INTEGERS = frozenset(field.name for field in attrs.fields(Event) if field.type == int | None)
+_TEXTS = frozenset(field.name for field in attrs.fields(Event) if field.type == str | None)
+_IDS = frozenset({"group", "member", "client", "instance"})
 _NONE = re.compile(r"^(?:None|null|none|Optional\.empty|)$")
 _SOME = re.compile(r"^(?:Some\(|Optional\[)(.*)[)\]]$")
-_ABOUT_GROUPS = re.compile(
-    r"group(?!ing)|coordinator|rebalanc|heartbeat|partitions? (?:assigned|revoked|lost)|generation|member|joining",
-    re.IGNORECASE,
+_GROUP = re.compile("group(?!ing)")
+_ABOUT_GROUPS = (
+    *("coordinator", "rebalanc", "heartbeat", "generation", "member", "joining"),
+    *("partition assigned", "partition revoked", "partition lost"),
+    *("partitions assigned", "partitions revoked", "partitions lost"),
 )
+
+
+def _is_about_groups(text: str) -> bool:
+    """Whether a message has a word of groups."""
+    text = text.lower()
+    if "group" in text and _GROUP.search(text):
+        return True
+    for word in _ABOUT_GROUPS:  # noqa: SIM110 (a generator costs more than the search)
+        if word in text:
+            return True
+    return False
 
 
 @attrs.define
@@ -81,7 +92,7 @@ class LogSummary:
     def add_unknown(self, record: Opened, line: int) -> None:
         """Count a record that no row knows."""
         text = _PREFIX.sub("", record.text.split("\n", 1)[0])
-        self.unknown_about_groups += bool(_ABOUT_GROUPS.search(text))
+        self.unknown_about_groups += _is_about_groups(text)
         name = shape(text)
         if name in self.shapes or len(self.shapes) < 10_000:
             self.shapes[name] += 1
@@ -98,36 +109,60 @@ _SHAPE = re.compile(
 
 def shape(text: str) -> str:
     """A message with its ids, quoted texts and words with digits replaced, cut at 100 characters."""
-    return _SHAPE.sub("#", text.strip())[:100]
+    text = text[:2_000].strip()
+    if "'" in text or '"' in text:
+        return _SHAPE.sub("#", text)[:100]
+    return " ".join(map(_shape_of_word, text.split(" ")))[:100]
 
 
-def _rows_by_word() -> dict[str, list[tuple[frozenset[str], str, Wording]]]:
+@functools.lru_cache(maxsize=4096)
+def _shape_of_word(word: str) -> str:
+    return _SHAPE.sub("#", word)
+
+
+Row = tuple[str, Wording]
+"""A dialect's name and a row of it."""
+
+
+def _rows_by_word() -> dict[str, list[tuple[frozenset[str], Row]]]:
     """Rows by the rarest word that each of them needs; rows without such a word below ""."""
-    rows = [(words, name, row) for name, dialect in DIALECTS.items() for row in dialect.rows for words in row.words]
-    count = collections.Counter(word for words, _, _ in rows for word in words)
-    result: dict[str, list[tuple[frozenset[str], str, Wording]]] = {"": []}
-    for words, name, row in rows:
+    rows = [(words, (name, row)) for name, dialect in DIALECTS.items() for row in dialect.rows for words in row.words]
+    count = collections.Counter(word for words, _ in rows for word in words)
+    result: dict[str, list[tuple[frozenset[str], Row]]] = {"": []}
+    for words, row in rows:
         rarest = min(words, key=lambda word: (count[word], word), default="")
-        result.setdefault(rarest, []).append((words, name, row))
+        result.setdefault(rarest, []).append((words, row))
     return result
 
 
 _ROWS = _rows_by_word()
-_VOCABULARY = frozenset(word for rows in _ROWS.values() for words, _, _ in rows for word in words)
+_VOCABULARY = frozenset(word for rows in _ROWS.values() for words, _ in rows for word in words)
 _WORD = re.compile(r"[A-Za-z]{2,}")
 
 
-def _candidates(text: str) -> tuple[tuple[str, Wording], ...]:
-    return _candidates_of(_VOCABULARY.intersection(_WORD.findall(text)))
+@attrs.frozen
+class _Candidates:
+    """Rows that may know a record, by dialect and place, and those of them that know a torn record."""
+
+    rows: tuple[Row, ...]
+    torn: tuple[Row, ...]
+
+
+def _candidates(text: str, logger: str | None, order: Sequence[str]) -> _Candidates:
+    return _candidates_of(_VOCABULARY.intersection(_WORD.findall(text)), logger, tuple(order))
 
 
 @functools.lru_cache(maxsize=20_000)
-def _candidates_of(words: frozenset[str]) -> tuple[tuple[str, Wording], ...]:
-    """Rows whose words are all there, by dialect and place."""
+def _candidates_of(words: frozenset[str], logger: str | None, order: tuple[str, ...]) -> _Candidates:
+    """Rows of the dialects ``order`` whose words are all there, and whose logger is that of the record (None: any)."""
     found = {
-        (name, row.number): row for word in ("", *words) for needed, name, row in _ROWS.get(word, ()) if needed <= words
+        (order.index(name), row.number): (name, row)
+        for word in ("", *words)
+        for needed, (name, row) in _ROWS.get(word, ())
+        if needed <= words and name in order and (logger is None or not row.logger or row.logger_pattern.search(logger))
     }
-    return tuple((name, found[name, number]) for name, number in sorted(found))
+    rows = tuple(found[place] for place in sorted(found))
+    return _Candidates(rows, tuple((name, row) for name, row in rows if row.torn_patterns))
 
 
 @attrs.frozen
@@ -143,25 +178,27 @@ class Recognised:
 
 def recognised(record: Opened, text: str, order: Sequence[str]) -> Recognised | None:
     """The first row of the dialects ``order`` that knows a record; dialects with a mark in the record are first."""
-    logger = record.logger or ""
-    candidates = [
-        (name, row)
-        for name, row in _candidates(text)
-        if name in order and (not row.logger or row.logger_pattern.search(logger))
-    ]
-    if not candidates:
+    candidates = _candidates(text, record.logger or "", order)
+    found = [(name, row, match) for name, row in candidates.rows if (match := match_of(row, text))]
+    if not found and not candidates.torn:
         return None
     mark = f"{record.logger} {record.thread} {text[:80]}"
-    ranks = {name: _rank(DIALECTS[name], mark) for name in {name for name, _ in candidates}}
-    for rank in sorted(set(ranks.values())):
-        rows = [(name, row) for name, row in candidates if ranks[name] == rank]
-        rows.sort(key=lambda candidate: order.index(candidate[0]))
-        for read in (fields_of, torn_fields_of):
-            for name, row in rows:
-                found = read(row, record, text)
-                if found is not None:
-                    return Recognised(DIALECTS[name], row, *found)
-    return None
+    limit = 0
+    best: tuple[str, Wording, re.Match[str]] | None = None
+    for each in found:
+        if best is None or (each[0] != best[0] and _rank(DIALECTS[each[0]], mark) < limit):
+            best, limit = each, _rank(DIALECTS[each[0]], mark)
+    if best is None or limit > 0:
+        ranks = {name: _rank(DIALECTS[name], mark) for name in {name for name, _ in candidates.torn}}
+        rows = [(name, row) for name, row in candidates.torn if best is None or ranks[name] < limit]
+        for name, row in sorted(rows, key=lambda each: ranks[each[0]]):
+            torn = torn_fields_of(row, record, text)
+            if torn is not None:
+                return Recognised(DIALECTS[name], row, *torn)
+        if best is None:
+            return None
+    name, row, match = best
+    return Recognised(DIALECTS[name], row, fields_of(row, match, record, text), match.start(), match.end())
 
 
 def _rank(dialect: Dialect, mark: str) -> int:
@@ -194,8 +231,8 @@ class LogLayout:
             record = opened(line.rstrip("\r\n"), zone)
             started[_begin_of(record)] += record.starts_record
             closed[_begin_of(record)] += record.closed is True and "logger-last" in record.wrappers
-            if _ABOUT_GROUPS.search(record.text):
-                known = [(name, row) for name, row in _candidates(record.text) if name in kinds]
+            if _is_about_groups(record.text):
+                known = _candidates(record.text, None, kinds).rows
                 rows = [(name, row) for name, row in known if row.pattern.search(record.text)]
                 if len({name for name, _ in rows}) == 1:
                     name, row = rows[0]
@@ -237,6 +274,13 @@ class _Record:
     opened: Opened
     raw: list[str]
     continued: list[str] = attrs.field(factory=list)
+    characters: int = 0
+    """Length of the lines after the first."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next line is another record."""
+        return len(self.continued) >= _MOST_LINES or self.characters >= LONGEST_LINE
 
     @property
     def is_open_json(self) -> bool:
@@ -285,22 +329,23 @@ class LogReader:
 
     def _all_events(self, lines: Iterable[str], first: int) -> Iterator[Event]:
         iterator = iter(lines)
-        sample = list(itertools.islice(iterator, SAMPLE))
+        sample = sample_of(iterator)
         self._layout = self._given or LogLayout.of(sample, self._kinds, self._zone)
         record: _Record | None = None
         for number, line in enumerate(itertools.chain(sample, iterator), first):
             text = line.rstrip("\r\n")
-            if not text.strip():
-                if record is not None and 0 < len(record.continued) < _MOST_LINES:
+            if not text or text.isspace():
+                if record is not None and record.continued and not record.is_full:
                     record.continued.append("")
                     record.raw.append("")
                 continue
             now = opened(text, self._zone)
-            if record is not None and self._continues(record, now):
-                record.continued.append(text)
-                record.raw.append(text)
-                continue
             if record is not None:
+                if now.time is None and self._continues(record, now):
+                    record.continued.append(text)
+                    record.raw.append(text)
+                    record.characters += len(text)
+                    continue
                 yield from self._finish(record)
             record = _Record(number, now, [text])
         if record is not None:
@@ -308,7 +353,7 @@ class LogReader:
         yield from self._release()
 
     def _continues(self, record: _Record, line: Opened) -> bool:
-        if line.starts_record or len(record.continued) >= _MOST_LINES:
+        if line.starts_record or record.is_full:
             return False
         if len(record.raw[-1]) == self._layout.width:
             return True
@@ -319,30 +364,31 @@ class LogReader:
         found = recognised(line, line.text, self._layout.dialects)
         return found is None or found.row.kind is None
 
-    def _finish(self, record: _Record) -> Iterator[Event]:
+    def _finish(self, record: _Record) -> Iterable[Event]:
         summary = self.summary if self._wanted(record.line) else self._outside
         summary.records += 1
-        summary.wrappers.update(set(record.opened.wrappers))
-        stated = _VERSION.search(record.opened.text)
-        if stated:
+        for name in dict.fromkeys(record.opened.wrappers):
+            summary.wrappers[name] += 1
+        if "Kafka version" in record.opened.text and (stated := _VERSION.search(record.opened.text)):
             summary.versions[stated[1]] += 1
         found, now, used = self._found(record)
         if found is None:
             summary.add_unknown(record.opened, record.line)
             self._held_records += 1
-            return
+            return ()
         summary.understood += 1
         summary.dialects[found.dialect.name] += 1
-        whole = now.closed is not False and not found.fields.get("truncated")
-        for releases in (found.row.releases, found.fields.get("_releases")):
-            if releases and whole:
-                summary.releases.setdefault(found.dialect.product, ReleaseSpan()).add(str(releases))
+        if now.closed is not False and not found.fields.get("truncated"):
+            for releases in (found.row.releases, found.fields.get("_releases")):
+                if releases:
+                    summary.releases.setdefault(found.dialect.product, ReleaseSpan()).add(str(releases))
         event = self._event(record, now, found, used)
-        if event is not None:
-            yield from self._in_halves(event, found.row)
+        return () if event is None else self._in_halves(event, found.row)
 
     def _found(self, record: _Record) -> tuple[Recognised | None, Opened, int]:
         now = record.opened
+        if now.closed and not record.continued:
+            return recognised(now, now.text, self._layout.dialects), now, 1
         open_end = self._layout.tears(now)
         if record.continued and (open_end or record.is_open_json or len(record.raw[0]) == self._layout.width):
             for joined in ("".join(record.raw), " ".join(record.raw)):
@@ -380,7 +426,7 @@ class LogReader:
             match = prefix.search(now.text)
             for name, value in match.groupdict().items() if match else ():
                 if value is not None and fields.get(name) is None:
-                    fields[name] = int(value) if name == "broker" else value.strip()
+                    fields[name] = whole_number(value, LARGEST_ID) if name == "broker" else value.strip()
         kind = fields.pop("kind", found.row.kind)
         if kind is None:
             return None
@@ -410,32 +456,39 @@ class LogReader:
             **_cleaned(fields, kind),  # type: ignore[arg-type]
         )
 
-    def _in_halves(self, event: Event, row: Wording) -> Iterator[Event]:
+    def _in_halves(self, event: Event, row: Wording) -> Sequence[Event]:
         """Hold the first half of an event until its second half tells its line."""
+        released: Sequence[Event] = ()
         if self._held:
             first = self._held[0]
             if event.kind == first.kind and event.group == first.group and not row.halves:
                 self._held[0] = attrs.evolve(first, same_event_as=event.line)
-                yield from self._release()
+                released = self._release()
             elif self._held_records > _HELD or row.halves:
-                yield from self._release()
+                released = self._release()
         if row.halves or self._held:
             self._held.append(event)
             self._held_records += 1
-        else:
-            yield event
+            return released
+        return (*released, event)
 
-    def _release(self) -> Iterator[Event]:
-        yield from self._held
-        self._held.clear()
-        self._held_records = 0
+    def _release(self) -> Sequence[Event]:
+        released, self._held, self._held_records = self._held, [], 0
+        return released
 
 
 def _cleaned(fields: Fields, kind: str) -> Fields:
-    """Fields of an event: absent values left out, options of Scala and Java opened."""
+    """Fields of an event: absent values and values of another type left out, options of Scala and Java opened.
+
+    Control characters of a text are escapes.
+    """
     result: Fields = {}
     for name, value in fields.items():
-        if name not in _NAMES or value is None or (name in _INTEGERS and not isinstance(value, int)):
+        if name not in _NAMES or value is None:
+            continue
+        if name in _INTEGERS and not (type(value) is int and abs(value) <= LARGEST_OFFSET):
+            continue
+        if name in _TEXTS and not isinstance(value, str):
             continue
         if isinstance(value, str):
             if name == "instance":
@@ -445,27 +498,15 @@ def _cleaned(fields: Fields, kind: str) -> Fields:
                     continue
             if value == "" and not (name == "member" and kind == "member-id-changed"):
                 continue
+            if name in _IDS and "\r" in value:
+                continue  # the id of one line with the text of the next
+            value = printable(value)
         result[name] = value
     return result
 
 
 def _every_line(line: int) -> bool:
     return True
-
-
-def is_packed(path: Path) -> bool:
-    """Whether a file is packed with gzip, by its first bytes."""
-    with path.open("rb") as raw:
-        return raw.read(2) == b"\x1f\x8b"
-
-
-def open_log(path: Path) -> IO[str]:
-    """A log as text, with lines that end with a line feed; gzip is recognised; ``-`` is the standard input."""
-    if str(path) == "-":
-        return sys.stdin
-    if is_packed(path):
-        return gzip.open(path, "rt", encoding="utf-8", errors="replace", newline="\n")
-    return path.open(encoding="utf-8", errors="replace", newline="\n")
 
 
 def names_of(paths: Sequence[Path]) -> dict[Path, str]:
@@ -486,10 +527,7 @@ def read_events(
     summaries = []
     for path, name in names_of(paths).items():
         reader = LogReader(name, kinds, (zones or {}).get(path.name, utc))
-        try:
-            with open_log(path) as lines:
-                events += reader.events(lines)
-        except (OSError, EOFError) as error:
-            raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        with open_log(path) as lines:
+            events += reader.events(lines)
         summaries.append(reader.summary)
     return events, summaries

@@ -9,6 +9,7 @@ import attrs
 from kemu.emulator.checkers import CHECKERS, OF_LOGS
 from kemu.emulator.facts import HostStarted, RunStarted, Seen
 from kemu.emulator.judging import Judgement, judge
+from kemu.emulator.plan.known import MOST_BROKERS
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.trace.files import written_beside
 from kemu.emulator.trace.rows import NOTE, TOLD
@@ -80,7 +81,7 @@ def _header(name: str, facts: LogFacts, summaries: Sequence[LogSummary], package
         "name": name,
         "summary": "Facts of the logs " + ", ".join(summary.file for summary in summaries),
         "duration": f"{min(max(facts.ended_us, 1), _LONGEST_US)}us",
-        "brokers": {"count": max((broker_of(host) + 1 for host in facts.brokers), default=1)},
+        "brokers": {"count": min(max((broker_of(host) + 1 for host in facts.brokers), default=1), MOST_BROKERS)},
         "topics": {topic: {"partitions": partitions} for topic, partitions in topics.items()},
         "groups": {
             group: {"topics": list(topics), "members": len(hosts)} for group, hosts in facts.groups.items() if hosts

@@ -23,6 +23,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
 from kemu.protocol.frozen import frozen
+from kemu.tools.extras import missing
 from kemu.tools.pipeline.errors import SparkTrouble
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def start_spark(
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise SparkTrouble(f"this needs PySpark ({error}): pip install 'kemu[spark]'") from None
+        raise SparkTrouble(missing(f"PySpark ({error})", "spark")) from None
     java = find_java()
     _check_memory(java, memory)
     os.environ["JAVA_HOME"] = str(java_home(java))

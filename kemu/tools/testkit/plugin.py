@@ -113,7 +113,9 @@ def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, An
         is_ours = isinstance(node, pytest.Function) and node.get_closest_marker("kemu")
         if is_ours and inspect.iscoroutinefunction(node.obj):
             if not collector.config.pluginmanager.hasplugin("trio"):
-                raise pytest.UsageError(f"{node.nodeid}: async tests need pytest-trio: pip install 'kemu[test]'")
+                from kemu.tools.extras import missing
+
+                raise pytest.UsageError(f"{node.nodeid}: {missing('pytest-trio', 'test')}")
             node.add_marker("trio")
             node.stash[_COROUTINE] = node.obj
             node.obj = _collected

@@ -88,22 +88,32 @@ def compare(
     before: "Compared | None" = None,
     early_ms: int = EARLY_MS,
     late_ms: int = LATE_MS,
+    within_ms: Sequence[int] = (),
 ) -> Compared:
-    """Send the requests to the machine at the recorded times, and compare all responses."""
+    """Send the requests to the machine at the recorded times, and compare all responses.
+
+    ``within_ms``: the tolerance of the time of each response, early and late, instead of ``early_ms`` and ``late_ms``.
+    """
     ours, fired_ms = replay(talk, config)
     races = tuple([name for name, possible in RACES.items() if possible(talk, ours, fired_ms)])
     first = races if before is None else before.first_races
-    return Compared(talk, ours, tuple(differences(talk, ours, early_ms, late_ms)), races, rounds, first)
+    found = tuple(differences(talk, ours, early_ms, late_ms, within_ms))
+    return Compared(talk, ours, found, races, rounds, first)
 
 
 def differences(
-    talk: Conversation, ours: Conversation, early_ms: int = EARLY_MS, late_ms: int = LATE_MS
+    talk: Conversation,
+    ours: Conversation,
+    early_ms: int = EARLY_MS,
+    late_ms: int = LATE_MS,
+    within_ms: Sequence[int] = (),
 ) -> list[AnswerDiffers]:
     """The differences between the responses, in order; empty if the conversations are equal."""
     found: list[AnswerDiffers] = []
     for number, _ in enumerate(talk.steps):
         kafka, emulated = talk.answers.get(number), ours.answers.get(number)
-        found += [AnswerDiffers(talk.seed, number, *row) for row in _differing(kafka, emulated, early_ms, late_ms)]
+        early, late = (within_ms[number], within_ms[number]) if within_ms else (early_ms, late_ms)
+        found += [AnswerDiffers(talk.seed, number, *row) for row in _differing(kafka, emulated, early, late)]
     return found
 
 

@@ -5,6 +5,10 @@ about members and offsets of one group at the time at which the request arrived.
 response that differs. Requests without a response, such as those of killed clients, are not in a request log. Logs
 about one group are those of the brokers of one cluster, and are compared together.
 
+A response may be as late or early as the broker was busy. The bound is ``QUIET_MS``, and the sum of the queue and
+handling times that the log states for the group's requests from a second before the request until its response. For an
+OffsetCommit, the bound has the wait for replicas, too. The longest time of a single request limits the bound.
+
 Responses with NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS show that the coordinator moves. They are counted and not
 compared, because a request log does not state when a broker resigns and loads. The machine resigns at the first of
 them. It loads the records that it wrote before the next other response, as the next coordinator does.
@@ -29,7 +33,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages import group as messages
 from kemu.protocol.names import UNKNOWN_MEMBER
 from kemu.protocol.profiles import PROFILES
-from kemu.tools.logs.reading import open_log
+from kemu.tools.logs.lines import open_log
 from kemu.tools.logs.wrappers.wrappers import opened
 from lab.conformance.raw.comparing import LATE_MS, Compared, compare, shown
 from lab.conformance.raw.steps import Answer, Conversation, RawRequest, symbol, with_ids
@@ -40,8 +44,10 @@ TAIL_MS = 1_000
 Unchecked = Mapping[str, int]
 """Error -> number of responses that are not compared."""
 _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
-EARLY_MS = 100
-"""Tolerance for a response before the machine's: a busy broker writes an entry late, so that its begin is uncertain."""
+QUIET_MS = 30
+"""Tolerance for the time of a response of an idle broker: timers and the writing of an entry are as late."""
+BEFORE_US = 1_000_000
+"""A timer of the group began as late as the requests of the second before were handled."""
 
 
 @attrs.frozen
@@ -192,12 +198,12 @@ def group_of(path: Path) -> str:
 class LoggedConversation:
     """The requests of a group with the responses of its coordinators.
 
-    ``busy_ms``: the longest time that a broker needed for a request; times are as uncertain. ``unchecked``: responses
-    of brokers that were not, or not yet, the coordinator.
+    ``within_ms``: for each response, the tolerance of its time. ``unchecked``: responses of brokers that were not, or
+    not yet, the coordinator.
     """
 
     talk: Conversation
-    busy_ms: int
+    within_ms: tuple[int, ...]
     unchecked: Unchecked
 
 
@@ -230,8 +236,23 @@ def conversation_of(paths: Sequence[Path], group: str) -> LoggedConversation:
         answered.append(each)
     if not answered:
         raise ValueError(f"{paths[0]}: each response is of a broker that is not the coordinator of {group}")
-    busy_ms = round(max(each.busy_us for each in answered) / 1000)
-    return LoggedConversation(_talk(answered, resigned_us), busy_ms, unchecked)
+    return LoggedConversation(_talk(answered, resigned_us), _tolerances(answered), unchecked)
+
+
+def _tolerances(answered: Sequence[LoggedRequest]) -> tuple[int, ...]:
+    """The tolerance of the time of each response, in ms."""
+    longest_ms = max(LATE_MS, round(max(each.busy_us for each in answered) / 1000))
+    found = []
+    for each in answered:
+        begin_us, end_us = each.arrived_us - BEFORE_US, each.answered_us
+        busy_us = sum(
+            other.busy_us
+            for other in answered
+            if other.arrived_us <= end_us and other.arrived_us + other.busy_us >= begin_us
+        )
+        stored_us = each.answered_us - each.arrived_us if isinstance(each.request, messages.OffsetCommit) else 0
+        found.append(min(longest_ms, QUIET_MS + round((busy_us + stored_us) / 1000)))
+    return tuple(found)
 
 
 def _talk(mine: Sequence[LoggedRequest], resigned_us: Mapping[int, float]) -> Conversation:
@@ -268,8 +289,8 @@ def compared(
 ) -> tuple[Compared, Unchecked]:
     """The comparison of request logs with the machine, and the responses that are not compared."""
     logged = conversation_of(paths, group or next(filter(None, map(group_of, paths)), ""))
-    late_ms = max(LATE_MS, logged.busy_ms) if late_ms is None else late_ms
-    return compare(logged.talk, config, early_ms=max(EARLY_MS, logged.busy_ms), late_ms=late_ms), logged.unchecked
+    within_ms = logged.within_ms if late_ms is None else (late_ms,) * len(logged.within_ms)
+    return compare(logged.talk, config, within_ms=within_ms), logged.unchecked
 
 
 @click.command()
@@ -278,7 +299,7 @@ def compared(
 @click.option("--profile", type=click.Choice(list(PROFILES)), default="kafka-3.4", show_default=True)
 @click.option(
     "--late-ms", type=int,
-    help=f"Tolerance for late responses (default: {LATE_MS}, or the longest time that a broker needed for a request).",
+    help=f"Tolerance for the times of responses (default: {QUIET_MS} and the stated busy times around each response).",
 )  # fmt: skip
 def main(logs: tuple[Path, ...], group: str, profile: str, late_ms: int | None) -> None:
     """Compare the machine's responses with those of request logs, up to the first difference."""

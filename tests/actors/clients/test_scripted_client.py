@@ -279,6 +279,27 @@ def test_offsets_follow_what_this_run_has_returned() -> None:
     assert stage.last.offsets[0].offset == 4
 
 
+def test_a_fetch_session_outlives_its_connection() -> None:
+    """KIP-227: a session is of a consumer and a broker. After a reconnection, the consumer continues its session."""
+
+    def fetch(at_ms: int, then: int, given: int, epoch: int, connection: str) -> ScriptAsks:
+        rows = (FetchPartition(topic="t", partition=0, fetch_offset=0),) if epoch == 0 else ()
+        request = Fetch(max_wait_ms=1, min_bytes=1, partitions=rows, session_id=given, session_epoch=epoch)
+        answer = FetchReply(session_id=then, partitions=())
+        return _asks(at_ms, request, at_ms + 1, answer, B0, connection, v=11)
+
+    stage = _Stage(
+        *(_opens(10, "1"), fetch(10, 70, 0, 0, "1"), ScriptCloses(15 * MS, "1")),
+        *(_opens(20, "2"), fetch(20, 70, 70, 1, "2"), fetch(30, 71, 70, 0, "2"), fetch(40, 71, 71, 1, "2")),
+    )
+    sent = []
+    for now_ms, session in ((10, 7), (20, 7), (30, 8), (40, 8)):
+        stage.until(now_ms * MS)
+        sent.append((stage.last.session_id, stage.last.session_epoch, len(stage.last.partitions)))
+        stage.answer(FetchReply(session_id=session, partitions=()))
+    assert sent == [(0, 0, 1), (7, 1, 0), (7, 0, 1), (8, 1, 0)]
+
+
 def test_a_committed_offset_and_a_producer_id_are_those_of_this_run() -> None:
     row = FetchedOffset(topic="t", partition=0, offset=10, error=NONE)
     produce = Produce(

@@ -87,6 +87,15 @@ def test_the_first_join_of_a_process_takes_longer_also_for_a_follower() -> None:
         assert spans_of(rejoined(harness)) == [7 * MS, 7 * MS, 3 * MS if leader else 7 * MS, 7 * MS]
 
 
+def test_heartbeats_do_not_wait_for_classes_of_the_first_assignment() -> None:
+    """``JoinGroupResponseHandler`` (3.4.1, 3.9.1) enables the heartbeat thread, and then computes the assignment."""
+    harness = member({DrawName.HAND_OVER: 7 * MS, DrawName.FIRST_JOIN: 51 * MS})
+    harness.run_until(lambda: bool(harness.requests(Heartbeat)))
+    joined_us = max(at_us for at_us, _, message in harness.sent if isinstance(message, JoinGroup))
+
+    assert harness.now_us - (joined_us + 2 * LATENCY_US) == 3_000 * MS + (7 + 51) // 2 * MS
+
+
 def test_a_process_needs_a_time_of_its_own_for_its_second_join() -> None:
     """From MEMBER_ID_REQUIRED to the JoinGroup with the id, as recorded; later joins take the time of a hand-over."""
     harness = member({DrawName.HAND_OVER: 7 * MS, DrawName.FIRST_ID: 40 * MS})

@@ -471,6 +471,19 @@ def test_an_explicit_retention_of_the_oldest_clients_counts(version: int) -> Non
     assert (bench.committed(), bench.committed(partition=1)) == (-1, 2)
 
 
+@pytest.mark.parametrize("retention_ms", [(1 << 63) - 1, -(1 << 63), -2])
+def test_a_retention_beyond_the_last_time_or_below_zero_has_passed_at_once(retention_ms: int) -> None:
+    """``KafkaApis.handleOffsetCommitRequest`` (3.4) adds two longs; a sum above 2**63 - 1 is negative."""
+    bench = expiring()
+    bench.advance(MINUTE_MS)
+    bench.commit("c1", 1, version=4, retention_ms=retention_ms)
+    assert bench.committed() == 1
+
+    bench.advance(MINUTE_MS)
+
+    assert bench.committed() == -1
+
+
 def test_an_empty_group_without_offsets_is_forgotten_by_the_next_sweep() -> None:
     """When a group is Empty with no offsets left -> Dead + group tombstone, and forgotten."""
     bench = expiring()

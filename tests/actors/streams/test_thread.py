@@ -8,7 +8,7 @@ from kemu.actors.streams.thread import StreamThread
 from kemu.protocol.assign.base import Subscriber, Topics
 from kemu.protocol.commands import AssignNow, ReadPartitions
 from kemu.protocol.config import StreamsConfig
-from kemu.protocol.streams.metadata import Layout, decode_streams_subscription
+from kemu.protocol.streams.metadata import Layout, StreamsGiven, decode_streams_subscription
 from kemu.protocol.streams.registry import TASK_ASSIGNORS
 from kemu.protocol.streams.tasks import task_id
 from kemu.protocol.streams.topology import Subtopology, Topology
@@ -131,6 +131,16 @@ def test_offsets_of_state_that_only_lies_on_the_disk_are_told_from_2_6_on_by_one
     thread, _ = _thread()
     thread.directory.checkpoints.update({task_id("0_0"): 5, task_id("0_1"): 3})
     assert thread.directory.lock(task_id("0_1"), "t2")
+
+    assert decode_streams_subscription(thread.user_data(("in",)) or b"").offset_sums == {task_id("0_0"): 5}
+
+
+def test_a_copy_that_waits_for_its_directory_tells_of_the_checkpoint_there() -> None:
+    """``TaskManager.getTaskOffsetSums`` (2.6 to 4.1): a task in CREATED has no position; its checkpoint is read."""
+    thread, _ = _thread()
+    thread.directory.checkpoints[task_id("0_0")] = 5
+    assert all(thread.directory.lock(task_id(name), "t2") for name in ("0_0", "0_1"))
+    thread.tasks.take(StreamsGiven(standby={task_id(name): (("in", int(name[-1])),) for name in ("0_0", "0_1")}), 1)
 
     assert decode_streams_subscription(thread.user_data(("in",)) or b"").offset_sums == {task_id("0_0"): 5}
 

@@ -669,6 +669,39 @@ def test_a_high_watermark_that_does_not_pass_what_all_in_sync_have_is_a_violatio
     assert found(story) == ["watermark-waits"]
 
 
+def died_before_it_joined_the_isr() -> ClusterStory:
+    """b2 is out of the ISR, has every committed record, and dies; the leader and b1 then get five records."""
+    story = in_peace()
+    without_b2(story)
+    with_b2_again(story)
+    story.down("b2")
+    time_passes(story, 1)
+    story.append(0, 10, 5)
+    story.copy(1, 10, 5)
+    story.node(broker_path(2), what="deleted")
+    story.cache(0, 1, live=(0, 1))
+    return story
+
+
+def test_a_high_watermark_may_wait_for_a_replica_that_died_before_it_joined_the_isr():
+    """``Partition.maybeIncrementLeaderHW`` (3.4.1) is called when a log end or the ISR changes, and not later."""
+    story = died_before_it_joined_the_isr()
+    time_passes(story, 2 * LAG_S + ISR_S + 2)
+
+    assert found(story) == []
+
+
+def test_a_high_watermark_does_not_wait_for_a_dead_replica_after_an_append_behind_its_lag():
+    """The replica no longer counts as caught up."""
+    story = died_before_it_joined_the_isr()
+    time_passes(story, LAG_S + 1)
+    story.append(0, 15, 5)
+    story.copy(1, 15, 5)
+    time_passes(story, LAG_S + ISR_S + 2)
+
+    assert found(story) == ["watermark-waits"]
+
+
 def test_a_new_leader_whose_high_watermark_does_not_reach_what_it_found_is_a_violation():
     story = in_peace()
     story.elect(1, BROKERS, end=10, watermark=5)

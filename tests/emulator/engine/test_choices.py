@@ -102,6 +102,7 @@ def test_chance_is_made_in_one_module() -> None:
     cases = ("task_assignors/cases.py", "assignors/cases.py", "raw/drawing.py")
     own = (
         "lab/bench/",
+        "lab/damaged_logs.py",
         "lab/drawn_frames.py",
         "lab/from_schema.py",
         "lab/fuzz.py",

@@ -412,7 +412,7 @@ SHORT = ("duration=25s",)
         ("steady-group", {"unseen"}),
         ("rolling-restart-dynamic", {"unseen", "poll skip"}),
         ("cooperative-rolling-restart", {"unseen"}),
-        ("broker-crash-and-return", {"unseen"}),
+        ("broker-crash-and-return", set()),
         ("unclean-election", {"nonmonotonic poll", "unseen"}),
         ("two-of-three-lost", {"unseen"}),
         ("catch-up-child-dies", set()),

@@ -650,3 +650,14 @@ def test_answers_that_never_come_break_no_rule(scenario: str, seed: int) -> None
     outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / f"{scenario}.toml"), seed=seed)
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
+
+
+@pytest.mark.parametrize("seed", [1, 22])
+def test_a_task_whose_next_thread_waits_for_its_directory_stays_where_its_state_is(seed: int) -> None:
+    """``TaskManager.getTaskOffsetSums`` reads the checkpoint of a task in CREATED (``kemu swarm --operated``, seed 22).
+
+    c2's first thread gives 0_5 up for its second, which has no lock yet; c3 has half of the state.
+    """
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "waits-for-another-threads-directory.toml"), seed=seed)
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke

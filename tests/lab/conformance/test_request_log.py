@@ -1,6 +1,7 @@
 """Request logs of real brokers: the machine gives the responses of the real coordinator, up to the first difference."""
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,22 @@ def test_the_first_other_response_is_named(tmp_path: Path) -> None:
     assert "responses are equal, then error differs:" in result.output
     assert "Kafka <ErrorCode.UNKNOWN_MEMBER_ID: 25>, emulator <ErrorCode.NONE: 0>" in result.output
     assert "Heartbeat v4" in result.output
+
+
+@pytest.mark.parametrize(("api", "place"), [("HEARTBEAT", 5), ("SYNC_GROUP", 4), ("JOIN_GROUP", 8)])
+def test_a_response_that_is_200_ms_late_differs(tmp_path: Path, api: str, place: int) -> None:
+    """The broker of d was idle: 200 ms more of waiting, without handling, are a difference."""
+    text = gzip.decompress((FOLDER / "d-sticky-kill" / "request.log.gz").read_bytes()).decode()
+    lines = text.splitlines(keepends=True)
+    number = [number for number, line in enumerate(lines) if f'"{api}"' in line][place]
+    for name in ("totalTimeMs", "remoteTimeMs"):
+        lines[number] = re.sub(rf'("{name}":)([\d.]+)', lambda it: f"{it[1]}{float(it[2]) + 200}", lines[number])
+    log = tmp_path / "request.log"
+    log.write_text("".join(lines))
+    result = CliRunner().invoke(main, [str(log)])
+
+    assert result.exit_code == 1
+    assert "differs:" in result.output
 
 
 def test_a_log_without_requests_is_one_message(tmp_path: Path) -> None:

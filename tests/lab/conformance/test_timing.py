@@ -105,6 +105,17 @@ def test_windows_and_loads_are_those_of_the_run() -> None:
     assert draws["close.notice"] == rig.RECORDED[DrawName.CLOSE_NOTICE]
 
 
+def test_a_live_first_generation_is_faster_after_more_records() -> None:
+    """Broker and clients have compiled more of their code; a recorded broker was not new."""
+    course = plans.read_course(plans.NEW, "3-poll-exceeded-under-load.2")
+    means = {load: distribution(rig.draws_of(course, load)["first.join"]).mean for load in (12, 100, 300)}
+    recorded = plans.read_course(plans.KEPT, "a-range-rolling")
+
+    assert means[12] == distribution(rig.LIVE[DrawName.FIRST_JOIN]).mean, "the usual load"
+    assert 0.4 < means[100] / means[12] < 0.5 and 0.15 < means[300] / means[12] < 0.25
+    assert rig.draws_of(recorded, 300)["first.join"] == rig.RECORDED[DrawName.FIRST_JOIN]
+
+
 def test_the_machine_is_as_busy_as_the_hand_overs_of_the_run_tell() -> None:
     """A run that tells none was on any machine."""
     kept = plans.read_course(plans.KEPT, "p-coop-several-topics")

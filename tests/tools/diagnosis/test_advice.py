@@ -2,8 +2,11 @@
 
 import json
 import random
+import re
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -27,6 +30,7 @@ from kemu.tools.diagnosis.advice import (
 from kemu.tools.intervals import fewest, median_ranks, spread
 from tests.tools.logs.excerpts import FOLDER
 
+README = Path(__file__).parents[3] / "README.md"
 SEEDS = 12
 CHANGES = 12
 SMALL = """
@@ -134,14 +138,49 @@ def test_an_advice_is_that_of_the_runs_by_hand(incident: str, change: str, says:
     told("reproduce", source, "--out", scenario)
     jobs = ("--seeds", "1:8", "--jobs", "1", "--format", "json")
     (found,) = json.loads(told("advise", source, "--try", change, *jobs))["changes"]
-    changed = [word for setting in change.split("+") for word in ("--set", setting)]
-    before, after = (by_hand(told("run", scenario, "--loop", "bare", *jobs, *more)) for more in ((), changed))
+    before, after = (by_hand(told("run", scenario, "--loop", "bare", *jobs, *more)) for more in ((), set_by(change)))
 
     assert found["says"] == says
+    assert_equal_effects(found, before, after)
+
+
+def test_the_advice_on_the_readmes_restart_is_that_of_the_runs_by_hand(tmp_path: Path) -> None:
+    """The group and the rolling restart of README, and the two changes that README tries."""
+    texts = dict(re.findall(r"```text file=(\S+)\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL))
+    files = [tmp_path / name for name in ("topics.txt", "members.txt", "consumer.properties")]
+    for path in files:
+        path.write_text(texts[path.name])
+    scenario = str(tmp_path / "billing.toml")
+    told("import", *map(str, files), "--out", scenario)
+    changes = ("static=true", "assignors=cooperative-sticky")
+    jobs = ("--seeds", f"1:{fewest(confidence_for(len(changes)))}", "--jobs", "1", "--format", "json")
+    restart = ("--do", "rolling-restart every=20s down=8s")
+    tried = [word for change in changes for word in ("--try", change)]
+    found = json.loads(told("advise", scenario, *restart, *tried, *jobs))["changes"]
+    before = by_hand(told("run", scenario, "--loop", "bare", *restart, *jobs))
+
+    assert sorted(each["change"] for each in found) == sorted(changes)
+    for each in found:
+        after = by_hand(told("run", scenario, "--loop", "bare", *restart, *jobs, *set_by(each["change"])))
+        assert_equal_effects(each, before, after)
+        downtime = [new["downtime_sum"] - old["downtime_sum"] for new, old in zip(after, before, strict=True)]
+        assert (each["says"] == "better") == (max(downtime) < 0)
+        assert (each["says"] == "worse") == (min(downtime) > 0)
+
+
+def set_by(change: str) -> list[str]:
+    """The options of ``kemu run`` for a change of ``--try``."""
+    return [word for setting in change.split("+") for word in ("--set", setting)]
+
+
+def assert_equal_effects(
+    found: dict[str, Any], before: Sequence[dict[str, float]], after: Sequence[dict[str, float]]
+) -> None:
+    """The interval of each figure is from the smallest to the largest difference, with the median in it."""
     for name, effect in found["effects"].items():
-        pairs = sorted(new[name] - old[name] for new, old in zip(after, before, strict=True))
-        assert (effect["low"], effect["high"]) == (pairs[0], pairs[-1])
-        assert effect["median"] == (pairs[3] + pairs[4]) / 2
+        pairs = [new[name] - old[name] for new, old in zip(after, before, strict=True)]
+        assert (effect["low"], effect["high"]) == (min(pairs), max(pairs))
+        assert effect["median"] == statistics.median(pairs)
 
 
 def told(*words: str) -> str:

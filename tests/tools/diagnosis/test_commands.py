@@ -146,3 +146,47 @@ def test_evidence_fits_the_terminal_and_is_whole_with_verbose(monkeypatch: pytes
 
     whole = " ".join(call(recorded, "--verbose").stdout.split())
     assert "has failed, removing it from the group (kafka.coordinator.group.GroupCoordinator)" in whole
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace of two members with the labels of ``kemu import``, of which one pauses."""
+    labels = 'labels = ["billing-1 on /10.0.0.5, rack eu-1a", "billing-2 on /10.0.0.6, rack eu-1b"]\n'
+    path = tmp_path_factory.mktemp("labelled") / "mine.kemu"
+    scenario = scenario_from_toml(PAUSED.replace("members = 2\n", f"members = 2\n{labels}"))
+    run(scenario, seed=1, loop="bare", trace=path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("explain", "--from", "15s", "--to", "15100ms"),
+        ("explain", "--around", "violation"),
+        ("explain", "--actor"),
+        ("diagnose",),
+    ],
+    ids=["from", "around", "who", "diagnose"],
+)
+def test_the_client_ids_hosts_and_racks_of_an_import_are_shown(words: tuple[str, ...], labelled: Path) -> None:
+    command, *options = words
+    outcome = CliRunner().invoke(kemu, [command, str(labelled), *options])
+
+    lines = [" ".join(line.split()) for line in outcome.stdout.splitlines()]
+    for host, label in (("c1", "billing-1 on /10.0.0.5, rack eu-1a"), ("c2", "billing-2 on /10.0.0.6, rack eu-1b")):
+        assert any(line.startswith(host) and line.endswith(label) for line in lines), outcome.stdout
+
+
+@pytest.mark.parametrize("command", ["diagnose", "reproduce"])
+@pytest.mark.parametrize("share", [0.5, 0.01], ids=["half", "begin"])
+def test_a_torn_trace_is_named(command: str, share: float, labelled: Path, tmp_path: Path) -> None:
+    """Also if the records before the end name no group."""
+    content = labelled.read_bytes()
+    torn = tmp_path / "torn.kemu"
+    torn.write_bytes(content[: int(len(content) * share)])
+
+    outcome = CliRunner().invoke(kemu, [command, str(torn)])
+
+    assert outcome.exit_code == 2
+    assert f"error: {torn}: " in outcome.stderr
+    assert "torn" in outcome.stderr.replace(str(torn), "")

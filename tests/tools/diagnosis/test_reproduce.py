@@ -101,7 +101,7 @@ def test_json_has_the_basis_of_each_part() -> None:
 def test_a_log_without_a_group_or_without_times_is_one_message(name: str) -> None:
     result = call(FOLDER / f"{name}.log")
     assert result.exit_code == 2
-    assert "error: no line" in result.output
+    assert f"error: {FOLDER / name}.log: no line" in result.output
 
 
 def test_an_unknown_group_is_named() -> None:

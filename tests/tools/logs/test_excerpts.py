@@ -64,11 +64,12 @@ def test_words_tell_of_releases(name: str, words: str) -> None:
         ("Member m-1 joins the consumer group using the consumer protocol", "broker 3.9 or later by its words"),
         ("Member m-1 joins the share group", "broker 3.9 or later by its words"),
         ("Member m-1 left the share group", "broker 3.9 or later by its words"),
-        ("Member m-1 joins the streams group", "broker 4.0 or later by its words"),
+        ("[MemberId m-1] Member joins the streams group", "broker 4.1 or later by its words"),
+        ("Streams member m-1 fenced from the group because it failed", "broker 4.1 or later by its words"),
     ],
 )
 def test_share_and_streams_groups_tell_of_their_first_release(message: str, words: str) -> None:
-    """KIP-932 and KIP-1071: no release before 3.9 has share groups, none before 4.0 streams groups."""
+    """KIP-932 and KIP-1071: no release before 3.9 has share groups, none before 4.1 streams groups."""
     logger = "org.apache.kafka.coordinator.group.GroupMetadataManager"
     reader = LogReader("x")
     list(reader.events([f"[2025-06-30 13:14:03,185] INFO [GroupCoordinator id=0] [GroupId g] {message}. ({logger})"]))
@@ -89,6 +90,6 @@ def test_gzip_and_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     packed.write_bytes(gzip.compress((FOLDER / f"{name}.log").read_bytes()))
     plain, _ = read_events([FOLDER / f"{name}.log"])
     assert read_events([packed])[0] == plain
-    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(lines(name))))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("".join(lines(name)).encode())))
     standard, _ = read_events([Path("-")])
     assert [event.as_json() | {"file": plain[0].file} for event in standard] == [event.as_json() for event in plain]

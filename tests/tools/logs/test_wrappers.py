@@ -60,6 +60,17 @@ LINES = {
     "kubernetes and json": (
         "2024-05-06T09:00:00.1Z stdout F " + json.dumps({"@timestamp": f"{AT}Z", "message": CLIENT}), f"{AT}Z",
     ),
+    "promtail": (json.dumps({"line": KAFKA, "ts": "2024-05-06T09:08:09.2Z"}), AT),
+    "datadog": (json.dumps({"attributes": {"service": "a"}, "content": KAFKA}), AT),
+    "csv": ('"2024-05-06T09:08:09.200Z","app","' + KAFKA.replace('"', '""') + '"', AT),
+    "csv around json": (
+        '"app","' + json.dumps({"@timestamp": f"{AT}Z", "message": CLIENT}).replace('"', '""') + '"', f"{AT}Z",
+    ),
+    "stern and json": ("pay-7d9f8-abc app " + json.dumps({"@timestamp": f"{AT}Z", "message": CLIENT}), f"{AT}Z"),
+    "cat -n of json": ("   12  " + json.dumps({"@timestamp": f"{AT}Z", "message": CLIENT}), f"{AT}Z"),
+    "a python logger": (
+        "2024-05-06 07:08:09,123 INFO kafka.coordinator Successfully joined group g with generation 14", AT,
+    ),
     "grep, compose and ANSI": (f"3:kafka | \x1b[0m{KAFKA}", AT),
 }  # fmt: skip
 
@@ -88,7 +99,7 @@ def test_the_usual_layout_is_read_as_by_the_wrappers(monkeypatch: pytest.MonkeyP
     usual = [line.rstrip("\n") for name in NAMES for line in lines(name)]
     short = [opened(line) for line in usual]
     assert sum(line.wrappers[-3:] == ("logger-last", "time", "level") for line in short) > 50
-    monkeypatch.setattr("kemu.tools.logs.wrappers.wrappers._usual", lambda line, zone: None)
+    monkeypatch.setattr("kemu.tools.logs.wrappers.wrappers._usual", lambda text, names, zone: None)
     assert [opened(line) for line in usual] == short
 
 

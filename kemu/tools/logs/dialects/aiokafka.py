@@ -36,9 +36,21 @@ heartbeat-refused 0.4.. error=ILLEGAL_GENERATION logger=aiokafka | Heartbeat fai
 heartbeat-refused 0.4.. error=NOT_COORDINATOR logger=aiokafka | Heartbeat failed for group <group>: coordinator (node
     <node:\w+>) is either
 heartbeat-refused 0.4.. | Heartbeat failed: <error:\w*Error[^\n]*>
+heartbeat-refused 0.4.. logger=aiokafka | Heartbeat failed: <error>
 session-timeout 0.4.. | Heartbeat session expired - marking coordinator dead
 coordinator-lost 0.4.. | Marking the coordinator dead (<node:node \w+>)for group <group>{.}
 coordinator-lost 0.4.. | Error sending <_:\w+> to node <node> [<reason:[^\]]*>] -- marking coordinator dead
+join-failed | Unexpected error in join group '<_>' response: <error>
+sync-failed logger=aiokafka | Unexpected error from SyncGroup: <error>
+rejoin-requested 'reason=subscription changed' | Subscription changed during rebalance from
+error-to-application | Unexpected error in coordinator routine
+commit-failed | {OffsetCommit failed before join, ignoring|Failed to commit on finallization}: <error>
+commit-failed | OffsetCommit failed for group <group:\S+> {because group is initializing|on partition <_> with offset}
+commit-failed error=TOPIC_AUTHORIZATION_FAILED | OffsetCommit failed for unauthorized topics
+commit-sent logger=aiokafka | Sending offset-commit request with <_> for group <group:\S+> to <node>
+client-internal logger=aiokafka | {Unknown error|Error} fetching offset{s|} for
+client-internal logger=aiokafka | Heartbeat send request failed: <error>. Will retry
+client-internal logger=aiokafka | {Stopping heartbeat task|Join group response|Group Coordinator Request failed}
 rejoin-requested 0.4.. 'reason=metadata changed' | Metadata for topic has changed from <_> to <_>.
 commit-failed 0.4.. | OffsetCommit failed for group <group:\S+> <_:-|due to> <error>
 """,

@@ -11,8 +11,7 @@ def _isr_change(fields: Fields, _: Opened) -> None:
     """ISRs are lists of broker ids; ``[t,1]`` is ``t-1``."""
     for name in ("from_", "to"):
         fields[name] = values.numbers(str(fields.get(name, "")))
-    if "partition" in fields:
-        fields["partition"] = values.partitions(str(fields["partition"]))[0]
+    _partition(fields, _)
 
 
 def _partition(fields: Fields, _: Opened) -> None:

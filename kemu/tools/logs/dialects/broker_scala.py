@@ -45,7 +45,7 @@ static-replaced 2.3..2.8 | Static member <instance>{ of group <group>|} with unk
 - 2.3.. | Static member {which |}joins during <_> stage <_>will not trigger <_>rebalance
 member-fenced 3.0..3.9 | Request memberId=<member> for static member with groupInstanceId=<instance> is fenced by
     current memberId=<_> during operation <_:\S+>
-member-fenced 2.3..2.8 | given member.id <member> is identified as a known static member <instance>, but not matching
+member-fenced 2.3..2.8 | given member.id <member> is identified as a known static member <instance>,{ }but not matching
     the expected member.id <_:\S+>
 member-leaves 3.0..3.9 | Member MemberMetadata(memberId=<member>, groupInstanceId=<instance>, clientId=<client>,
     clientHost=<_>{, sessionTimeoutMs=<session_ms>, rebalanceTimeoutMs=<rebalance_ms>,
@@ -53,6 +53,8 @@ member-leaves 3.0..3.9 | Member MemberMetadata(memberId=<member>, groupInstanceI
     client reason: <reason>}
 member-leaves 2.4..2.8 | Member[group.instance.id <instance>, member.id <member>] in group <group> has left, removing
     it from the group
+member-joins 2.4..2.8 | Adding new static member <instance> to group <group> with member id <member:\S+?>.
+member-leaves 2.2..2.8 state=pending | Pending member <member> is leaving group <group:\S+?>.
 member-leaves 2.2..3.9 | Pending member with memberId=<member> has left group <group> through explicit `LeaveGroup`
 member-leaves 0.11..2.3 | Member <member> in group{ }<group> has left, removing it from the group
 member-expires 2.3..3.9 state=pending | Pending member <member> in group{ }<group> has been removed after session
@@ -78,12 +80,26 @@ coordinator-stops logger=GroupCoordinator | Shutdown complete
 - logger=GroupCoordinator | Starting up
 - logger=GroupCoordinator | Startup complete
 - | Removed <n> expired offsets in <ms> milliseconds
-- | Member id <member> was not found in <group> during heartbeat completion check
+- | Removed <n> offsets associated with deleted partitions
+- | Member id <member> was not found in <group> during heartbeat {completion check|expiration}
 - | Member <member> has already been removed from the group
 client-internal | Received notification of heartbeat expiration for member <member> after group <group> had already
     been unloaded or deleted
 - | Loaded member MemberMetadata(
 client-internal | Loaded group metadata GroupMetadata(groupId=<group>, generation=<_:\d+>
+client-internal | Loaded member <member> in group <group> with generation <generation>
+client-internal | Group leader [member.id: <member>, group.instance.id: <instance>] failed to join before rebalance
+    timeout
+client-internal | BrokerId <broker> is no longer a coordinator for the group <group:\S+?>.
+client-internal | Received unexpected notification of sync expiration
+client-internal | The following offsets of the group <group> were deleted
+client-internal | {Not loading|Not removing|Already loading} offsets and group metadata {from|for} <offsets_partition>
+client-internal | Attempted to load offsets and group metadata from <offsets_partition>
+client-internal | Loaded offsets and group metadata from <offsets_partition> with buffer larger
+client-internal | Error loading offsets from <offsets_partition>
+client-internal | Unknown message key with version <_> while loading offsets and group metadata from <offsets_partition>
+client-internal | Failed to invoke {join|sync} callback for <member> due to <error>
+client-internal | group: <group> with leader: <_> has received offset commits from consumers as well as
 client-internal | Attempt to add rejoining member <member> of group <group> in unexpected group state <state>
 client-internal | Setting empty assignments for members <_> of <group> for generation <generation>
 client-internal | Sending empty assignment to member <member> of <group> for generation <generation>

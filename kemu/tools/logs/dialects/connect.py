@@ -25,6 +25,17 @@ client-internal | {Finished stopping tasks|Finished flushing status backing stor
 client-internal | Wasn't able to resume work after last rebalance
 client-internal | Wasn't unable to resume work after last rebalance
 client-internal | Session key updated
+client-internal | {Reading to end of config log; current|Finished reading to end of log and updated} config
+client-internal | Didn't reach end of config log quickly enough
+client-internal | Revoking current running assignment <_> because after
+client-internal | Stopping connectors and tasks that are still assigned to this worker
+client-internal 3.2.. | Unable to claim write privileges {for|to} config topic
+client-internal | The protocol used by this Connect cluster has been downgraded
+rejoin-requested 3.2.. | <reason:Failed to write to config topic as leader>; will rejoin group
+commit-failed | Commit of offsets threw an unexpected exception for sequence number <_:\d+>: <error>
+commit-failed 'error=timed out' | Commit of offsets timed out
+consumer-crash | Task threw an uncaught and unrecoverable exception
+- logger=DistributedHerder | Herder {starting|started|stopping|stopped}
 client-internal | Was selected to perform assignments, but do not have latest config
 client-internal | Handling {connector-only|task} config update
 client-internal | Performing task assignment{ during generation: <generation> with memberId: <member:\S+>}

@@ -10,7 +10,7 @@ from kemu.tools.logs.wrappers.wrappers import Opened
 def _replicas(fields: Fields, _: Opened) -> None:
     """``[Topic=t,Partition=0,Replica=1]``: partition and replica."""
     text = str(fields.pop("topics", ""))
-    found = re.findall(r"Topic=([^,]*),Partition=(\d+),Replica=(\d+)", text)
+    found = re.findall(r"Topic=([^,]*),Partition=(\d+),Replica=(\d{1,10})", text)
     if found:
         fields["partitions"] = tuple(dict.fromkeys(f"{topic}-{number}" for topic, number, _ in found))
         if len({replica for _, _, replica in found}) == 1:

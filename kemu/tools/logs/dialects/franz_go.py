@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 
+from kemu.tools.kafka_files.input_files import LARGEST_ID, whole_number
+from kemu.tools.logs.wordings import values
 from kemu.tools.logs.wordings.wordings import Dialect, Fields, table
 from kemu.tools.logs.wrappers.wrappers import Opened
 
@@ -18,7 +20,7 @@ _KEYS = {
     "is848": "",
 }
 _BASIC = re.compile(r"(?:^|[;,] )([a-z_0-9]+): (.*?)(?=, [a-z_0-9]+: |$)")
-_LISTS = ("assigned", "added", "revoking", "lost")
+_LISTS = ("assigned", "added", "revoking", "lost", "now_assigned")
 
 
 def _keys(fields: Fields, opened: Opened) -> None:
@@ -29,8 +31,13 @@ def _keys(fields: Fields, opened: Opened) -> None:
         stated = dict(_BASIC.findall(tail))
     for key, name in _KEYS.items():
         value = stated.get(key)
-        if name and isinstance(value, str | int) and str(value) not in ("", "<nil>", "null"):
-            fields[name] = int(value) if name == "generation" and str(value).isdecimal() else str(value)
+        if (
+            name
+            and isinstance(value, str | int)
+            and not isinstance(value, bool)
+            and str(value) not in ("", "<nil>", "null")
+        ):
+            fields[name] = whole_number(str(value), LARGEST_ID) if name == "generation" else str(value)
     for key in _LISTS:
         names = _partitions(stated.get(key))
         if names is not None and fields.get("_list") == key:
@@ -43,9 +50,9 @@ def _keys(fields: Fields, opened: Opened) -> None:
 def _partitions(value: object) -> tuple[str, ...] | None:
     """``{t: [0 1]}`` or ``t[0 1], u[2]`` as a text, or an object of lists."""
     if isinstance(value, dict):
-        return tuple(f"{topic}-{number}" for topic, numbers in value.items() for number in numbers or ())
+        return values.partitions_of_object(value)
     if isinstance(value, str):
-        found = re.findall(r"([\w.-]+)(?::\s?)?\[([\d\s,]*)\]", value)
+        found = re.findall(r"(?<![\w.-])([\w.-]+)(?::\s?)?\[([\d\s,]*)\]", value)
         return tuple(f"{topic}-{number}" for topic, numbers in found for number in re.findall(r"\d+", numbers))
     return None
 
@@ -62,6 +69,38 @@ DIALECT = Dialect(
     rows=table(
         r"""
 consumer-lifecycle state=begins | beginning to manage the group lifecycle
+consumer-lifecycle state=begins | beginning to manage the next-gen group lifecycle
+client-internal | falling back to standard consumer group management<_>
+member-fenced error=UNRELEASED_INSTANCE_ID | UnreleasedInstanceID after <_>
+join-failed | consumer group initial heartbeat hit retryable error<_>
+assignment-synced _list=now_assigned | consumer group initial heartbeat received assignment
+heartbeat-refused | consumer group heartbeat error, abandoning assignment<_>
+assignment-notified _list=now_assigned | consumer group heartbeat detected an updated assignment<_>
+member-leaves | leaving next-gen group
+client-internal | storing {member and |}epoch
+client-internal | ignoring consumer group heartbeat response<_>
+client-internal | balance group member
+client-internal | balance failed
+client-internal | group members indicated interest in topics<_>
+client-internal | unable to log {information about group member interests|balance plan}<_>
+sync-failed | sync assignment parse failed
+client-internal | {member|consumer} was assigned topic that we did not ask for<_>
+client-internal | broker returned {topic|partition} in OffsetFetch response<_>
+commit-failed error=STALE_MEMBER_EPOCH | offset commit: stale member epoch<_>
+client-internal | offset commit got stale member epoch<_>
+commit-failed | received an OffsetCommitResponse after our group session has ended<_>
+commit-failed | in default commit: unable to commit offsets for topic partition
+client-internal | default commit canceled
+client-internal | skipping autocommit<_>
+client-internal | grabbed join/sync mu<_>
+client-internal | not grabbing mu<_>
+client-internal | left CommitOffsets{Sync|}
+client-internal | waiting for prior commit to finish<_>
+client-internal | issuing commit
+client-internal | unblocking commits from join&sync
+client-internal | consumer regular expressions evaluated<_>
+client-internal | assign requires loading offsets
+client-internal | offsets to load broker
 join-sent | joining group
 member-id-issued | join returned MemberIDRequired, rejoining with response's MemberID
 rejoin-requested error=UNKNOWN_MEMBER_ID | join returned UnknownMemberID, rejoining without a member id

@@ -71,7 +71,7 @@ join-failed 2.5..2.5 read=short_class | Join group failed with <error:[\w.$]+>: 
 join-failed 2.5.. error=COORDINATOR_LOAD_IN_PROGRESS | JoinGroup failed: Coordinator <node> is loading the group
 join-failed 2.7.. | JoinGroup failed:… <error>{.|} {Marking coordinator unknown|Need to re-join the group}. Sent
     generation was <_>
-join-failed 2.5.. | JoinGroup failed: <error>
+join-failed 2.5.. | JoinGroup failed: <error:(?!group instance id )[^\n]*>
 join-failed 2.7.. | JoinGroup failed due to {fatal|unexpected|non-fatal} error: <error:[A-Z_]+>
 join-failed 2.7.. read=without_stop | JoinGroup failed due to {fatal|unexpected|non-fatal} error: <error>
 join-failed | JoinGroup failed due to {unsupported version error|inconsistent}
@@ -97,17 +97,27 @@ sync-failed 0.9..2.6 error=REBALANCE_IN_PROGRESS | SyncGroup {for group <_> |}fa
 sync-failed 2.7.. | SyncGroup failed: <error>{.|} {Need to re-join the group|Marking coordinator unknown}
 sync-failed 1.0.. | SyncGroup failed: <error>
 sync-failed | SyncGroup {for group <_> |}failed due to <error>
-sync-failed 2.7.. 'error=generation data was cleared by heartbeat thread' | Generation data was cleared by heartbeat
-    thread to <_> and state is now <state> before <_>, marking this rebalance as failed and retry
+sync-failed 2.6.. 'error=generation data was cleared by heartbeat thread' | Generation data was cleared by heartbeat
+    thread {to|as} <_> and state is now <state> before <_>, marking this rebalance as failed and retry
 assignment-synced 2.6.. | Successfully synced group in generation Generation\{generationId=<generation>,
     memberId='<member:[^']*>', protocol='<assignor:[^']*>'\}
 assignment-notified 2.6.. | Notifying assignor about the new Assignment(partitions=\[<partitions:[^\]]*>\]
-member-reconciling 2.4.. | Updating assignment with ⏎ Assigned partitions: \[<assigned:[^\]]*>\] ⏎ Current owned
+member-reconciling 2.4..2.5 | Updating assignment with ⏎ now assigned partitions: <assigned:[^\n]*> ⏎ compare with
+    previously owned partitions: <owned:[^\n]*> ⏎ newly added partitions: <added:[^\n]*> ⏎ revoked partitions:
+    <revoked:[^\n]*>{⏎}
+member-reconciling 2.6.. | Updating assignment with ⏎ Assigned partitions: \[<assigned:[^\]]*>\] ⏎ Current owned
     partitions: \[<owned:[^\]]*>\] ⏎ Added partitions (assigned - owned): \[<added:[^\]]*>\] ⏎ Revoked partitions
     (owned - assigned): \[<revoked:[^\]]*>\]{⏎}
 rejoin-requested 2.7..2.8 read=without_stop | Requesting to re-join the group and trigger rebalance since <reason>
 rejoin-requested 3.0.. | Request joining group due to: <reason>
-generation-reset 2.4.. | Resetting generation{ and member id} due to: <reason>
+rejoin-requested 2.4..2.8 | Need to revoke partitions <_> and <reason:re-join the group>
+rejoin-requested 2.4..2.5 'reason=generation data was cleared by heartbeat thread' | Generation data was cleared by
+    heartbeat
+    thread. {Initiating rejoin|Rejoin failed}
+client-internal 2.4..2.8 | We received an assignment <_> that doesn't match our current subscription
+client-internal 2.4.. | With the COOPERATIVE protocol, owned partitions cannot be reassigned to other members
+generation-reset 2.4.. | Resetting generation{ and member id} due to{:|} <reason>
+generation-reset 2.4.. | Resetting generation after encountering <error:\w+> from <_> response
 client-internal | Rebalance failed.
 partitions-assigned 0.9..0.11 | Setting newly assigned partitions \[<partitions:[^\]]*>\] for group <group>
 partitions-assigned 1.0..2.2 | Setting newly assigned partitions \[<partitions:[^\]]*>\]
@@ -140,10 +150,12 @@ heartbeat-refused 2.6.. | Attempt to heartbeat with {stale |}Generation\{generat
 heartbeat-sent 2.4.. | Sending Heartbeat request with generation <generation> and member id <member:\S+> to coordinator
     <node>
 heartbeat-sent 0.10..2.3 | Sending Heartbeat request {for group <group> |}to coordinator <node>
+error-to-application | {A|An} <error:(?:group authorization|authentication) error> occurred in the heartbeat thread
 heartbeat-ok | Received successful {h|H}eartbeat response{ for group <group>}
 client-internal | Ignoring heartbeat response with error
-client-internal | Heartbeat thread {started|has closed|failed}
+client-internal | Heartbeat thread {for group <group> |}{started|has closed|failed}
 client-internal | {Enabling|Disabling} heartbeat thread
+client-internal | {Unexpected interrupt received in|Interrupted while waiting for consumer} heartbeat thread
 member-leaves 2.4.. read=leave | Member <member> sending LeaveGroup request to coordinator <node> due to <reason>
 member-leaves 2.2..2.3 | Member <member> sending LeaveGroup request to coordinator <node>
 member-leaves 0.9..2.1 | Sending LeaveGroup request to coordinator <node>{ for group <group>}
@@ -158,6 +170,12 @@ commit-failed 2.6.. | OffsetCommit failed with <_>: <error>
 commit-failed 2.6.. error=FENCED_INSTANCE_ID | OffsetCommit failed with <_> due to group instance id <instance> fenced
 commit-failed | {Asynchronous a|Synchronous a|A}uto-commit of offsets <_> failed{ for group <group>}: <error>
 commit-failed | Offset commit with offsets <_> failed
+commit-failed 3.3.. | Asynchronous auto-commit of offsets failed: <error:[^\n.]*>
+commit-failed 3.7.. | Auto-commit of offsets <_> failed
+commit-failed | Group <group> failed to commit partition <partition> at offset <_:-?\d+>: <error>
+commit-failed error=TOPIC_AUTHORIZATION_FAILED | Not authorized to commit {offsets|to topics}
+client-internal 3.7.. | OffsetCommit timeout expired so it won't be retried anymore
+client-internal | The following partitions still have unstable offsets
 commit-ok | Committed offset <_:\S+> for partition <partition>
 commit-ok | Completed asynchronous auto-commit of offsets
 commit-sent | Sending {a|}synchronous auto-commit of offsets
@@ -167,10 +185,12 @@ member-fenced 2.3..2.4 | Received fatal exception: group.instance.id gets fenced
 error-to-application | User provided listener <_:\S+> {for group <group> |}failed on
     <error:(?:invocation|partition)[^\n]*>
 client-internal | Executing on{JoinPrepare|JoinComplete|LeavePrepare} with generation
-client-internal | No broker available to send FindCoordinator request
+client-internal | No broker available to send {FindCoordinator|GroupCoordinator} request
 client-internal | After reassigning previously owned partitions, unfilled members
 client-internal | Resetting offset for partition <partition> to
 client-internal | Detected that {all|some} consumers were subscribed to
+- | Seeking to {offset|{EARLIEST|LATEST|earliest|latest} offset}
+- | Assigned to partition(s): <_>
 - | Resetting the last seen epoch of partition
 - | Handling OffsetsForLeaderEpoch response for
 - | {Cluster ID: |Node }<_:\S+>{ disconnected|}
@@ -192,9 +212,9 @@ client-internal | The following {not-|}subscribed topics are {not |}assigned
 client-internal | The pause flag in partitions
 client-internal | still waiting to ensure active group
 client-internal | Received {FindCoordinator|GroupCoordinator} response
-client-internal | Group coordinator lookup failed
+client-internal | Group coordinator lookup {for group <group> |}failed
 client-internal | FindCoordinator request {failed|hit}
-client-internal | Coordinator discovery failed, refreshing metadata
+client-internal | Coordinator discovery failed{ for group <group:[^,]+>}, refreshing metadata
 client-internal | Close timed out with <_:\d+> pending requests to coordinator
 client-internal | Subscription is not supported
 """,

@@ -23,7 +23,7 @@ def _claims(fields: Fields, _: Opened) -> None:
     if pairs:
         fields["partitions"] = tuple(f"{topic}-{number}" for topic, number in pairs)
     elif text.startswith("map["):
-        fields["_numbers"] = tuple(int(number) for number in re.findall(r"(\d+):", text))
+        fields["_numbers"] = tuple(int(number) for number in re.findall(r"\b(\d{1,9}):", text))
 
 
 def _fetched(fields: Fields, _: Opened) -> None:
@@ -36,6 +36,9 @@ DIALECT = Dialect(
     "kafka-go",
     rows=table(
         r"""
+join-failed | Problem getting partitions during startup, <error>, Returning and setting up nextGeneration
+client-internal | Problem getting partitions while checking for changes, <error>
+client-internal | Failed to fetch offsets for group <group:[^:]+>: <error>
 join-sent | entering loop for consumer group, <group>
 join-answered | {J|j}oined group <group:\S+> as member <member:\S+(?: \([^)]*\)\S*)?> in generation <generation>
 leader-of-group | selected as leader for group, <group>

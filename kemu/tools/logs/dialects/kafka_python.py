@@ -62,7 +62,47 @@ partitions-lost 3.0.. | Group <group> lost membership; forcibly revoking <partit
 member-reconciling 3.0.. | Cooperative rebalance complete for group <group>: owned=<owned>, assigned=<assigned>,
     revoked=<revoked>, added=<added>
 rejoin-requested 3.0.. | <reason:Triggering follow-up rebalance> for group <group:\S+> to complete cooperative move
-error-to-application | User provided {rebalance |subscription rebalance |}listener <_> for group <group:\S+> failed
+error-to-application | User provided {rebalance |subscription rebalance |subscription |}listener <_> for group
+    <group:\S+> failed
+sync-failed logger=kafka | Unexpected error from SyncGroup: <error>
+sync-failed 3.0.. error=INCONSISTENT_GROUP_PROTOCOL | SyncGroup for group <group:\S+> returned inconsistent protocol
+join-failed logger=kafka | Unexpected error in join group response: <error>
+join-failed 3.0.. error=INCONSISTENT_GROUP_PROTOCOL | JoinGroup for group <group:\S+> returned inconsistent protocol
+heartbeat-refused 3.0.. | Unhandled Heartbeat loop error: <error>
+heartbeat-refused 2.2.. | Heartbeat failure: <error>
+heartbeat-refused logger=kafka | Heartbeat failed: {authorization|Unhandled} error: <error>
+member-fenced | Heartbeat thread caught fenced group_instance_id <instance:\S+> error
+partitions-revoked 3.0.. | Cooperative pre-rebalance for group <group:\S+>: revoking <partitions> (no longer
+rejoin-requested 'reason=assignment rejected' | Probably due to a deleted topic. Requesting {R|r}e-join
+commit-failed | Group <group:\S+> failed to commit partition <_> at offset <_>: <error>
+commit-failed | OffsetCommit for group <group:\S+> failed on partition <_:TopicPartition\([^)]*\)> <error>
+commit-failed error=FENCED_INSTANCE_ID | OffsetCommit for group <group:\S+> failed due to fenced id error
+commit-failed logger=kafka | {Pre-rebalance o|O}ffset commit failed: <error>
+commit-ok logger=kafka | Completed autocommit of offsets <_> for group <group:\S+>
+commit-ok logger=kafka | Group <group:\S+> committed offset <_> for partition
+commit-sent logger=kafka | Sending offset-commit request with <_> for group <group:\S+> to <node>
+coordinator-lookup logger=kafka | Sending group coordinator request for group <group:\S+> to broker <node>
+client-internal logger=kafka | Received {JoinGroup response|SyncGroup response|LeaveGroupResponse|heartbeat
+    response|group coordinator response|OffsetCommitResponse|OffsetFetchResponse}
+client-internal logger=kafka | Sending {LeaveGroupRequest|HeartbeatRequest} to
+client-internal logger=kafka | Group Coordinator {Request|lookup for group <group:\S+>} failed: <error>
+client-internal logger=kafka | Group Coordinator Not Available; retry
+client-internal logger=kafka | {Starting new|Stopping|Started} heartbeat thread
+client-internal logger=kafka | Heartbeat {thread did not fully terminate|thread closed|disabled|re-enabled}
+client-internal logger=kafka | Heartbeat {thread|loop started}
+client-internal logger=kafka | {Enabling|Disabling|Starting} heartbeat
+client-internal logger=kafka | Treating RebalanceInProgressError as successful heartbeat
+client-internal logger=kafka | {Waiting <_> secs to send next heartbeat|need_rejoin: <_>|No offsets to commit}
+client-internal logger=kafka | {Requesting metadata for|Received find} {group |}coordinator {request|response}
+coordinator-lookup logger=kafka | Looking up coordinator
+client-internal logger=kafka | Group state is not stable, disabling heartbeats
+client-internal logger=kafka | Group <group:\S+> {fetching committed offsets|has no committed offset|failed to fetch
+    offset}
+client-internal logger=kafka | Unknown error fetching offsets
+client-internal logger=kafka | Error sending <_> to node <node> [
+client-internal logger=kafka | coordinator.poll: timeout
+client-internal | heartbeat_interval_ms is high relative to session_timeout_ms
+client-internal 3.0.. | Rebalance listener <_> for group <group:\S+> took
 client-internal | LeaveGroup request <_>{succeeded|successfully|failed}
 client-internal logger=kafka | {Updating subscribed topics to|Subscribing to pattern|Subscribed to topic(s)}: <_>
 heartbeat-ok logger=kafka | Heartbeat success

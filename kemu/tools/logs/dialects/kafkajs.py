@@ -2,6 +2,7 @@
 
 import re
 
+from kemu.tools.logs.wordings import values
 from kemu.tools.logs.wordings.wordings import Dialect, Fields, table
 from kemu.tools.logs.wrappers.wrappers import Opened
 
@@ -23,7 +24,7 @@ def _keys(fields: Fields, opened: Opened) -> None:
             fields.setdefault(name, value)
     given = opened.fields.get("memberAssignment")
     if isinstance(given, dict):
-        fields["partitions"] = tuple(f"{topic}-{number}" for topic, numbers in given.items() for number in numbers)
+        fields["partitions"] = values.partitions_of_object(given)
 
 
 def _rejoin(fields: Fields, opened: Opened) -> None:
@@ -58,6 +59,9 @@ commit-failed read=response | [Connection] Response OffsetCommit(
 coordinator-lost read=response | [Connection] Response {FindCoordinator|GroupCoordinator}(
 consumer-crash read=keys | [Consumer] Crash: <error>
 consumer-restart read=keys | [Consumer] Restarting the consumer in <ms>ms
+coordinator-found read=keys | [Cluster] Found group coordinator
+client-internal read=rejoin | [Cluster] {Tried to find group coordinator|Group coordinator not available}
+client-internal read=rejoin | [Consumer] {Caught error when|Failed to execute listener|consumer not running}
 client-internal read=rejoin | [ConsumerGroup] <_>
 client-internal read=rejoin | [Runner] <_>
 """,

@@ -102,7 +102,7 @@ coordinator-lost 1.0.. | Group "<group>" broker <node:\S+> is no longer coordina
 coordinator-lost 1.6.. | Group "<group>": marking the coordinator (<node:-?\d+>) dead: <reason>
 coordinator-lost | Group "<group>" FindCoordinator response error: <reason>
 member-leaves | Group "<group>": leave (in state <_:[\w-]+>)
-member-leaves | Leaving group
+member-leaves | {Share consumer: l|L}eaving group
 client-internal | LeaveGroup response
 generation-reset | Group "<group>": {resetting|clearing} {generation|group generation}
 member-fenced | consumer fenced by newer instance
@@ -113,6 +113,20 @@ commit-sent | Committing offsets for <n> partition(s)
 commit-ok | OffsetCommit for <n> partition(s){ in join-state <state:[\w-]+>}: <reason>: returned: Success
 commit-failed read=broker_error | OffsetCommit for <n> partition(s){ in join-state <state:[\w-]+>}: <reason>: returned:
     <error>
+heartbeat-sent 2.4.. | ConsumerGroupHeartbeat of member id "<member:[^"]*>", group id "<group:[^"]*>", generation id
+    <generation>
+heartbeat-sent | ShareGroupHeartbeat of group id "<group:[^"]*>", member id "<member:[^"]*>", member epoch <generation>
+client-internal | ShareGroupHeartbeat {version|subscribed topic|response received assigned_topic_partitions}
+client-internal | {Consumer|Share}GroupHeartbeat response {error|received} in state
+assignment-notified | ShareGroupHeartbeat response received target assignment
+coordinator-lost | ShareGroupHeartbeat failed due to coordinator (<node>) {no longer available|loading in progress}
+heartbeat-refused read=broker_error | ShareGroupHeartbeat failed due to: <error>: will rejoin the group
+heartbeat-refused read=broker_error | {Consumer|Share}GroupHeartbeat failed: <error:(?:Broker|Local): [^\n]*>
+partitions-lost-notice 2.4.. | Revoking assignment as lost an{d|} rejoining in join state
+client-internal 2.4.. | {Sending new subscription|Expediting next heartbeat|Reconciliation in progress}
+client-internal 2.4.. | Not reconciling new assignment: <reason>
+client-internal 2.4.. | {Metadata available for <_> of next target assignment|No metadata to request, continuing}
+client-internal 2.4.. | Metadata not found for the assigned topic id
 heartbeat-ok 2.4.. | ConsumerGroupHeartbeat response received for member id "<member:[^"]*>" with epoch <generation>
 assignment-notified 2.4.. | ConsumerGroupHeartbeat received target assignment
 member-reconciling 2.4.. | Reconciliation starts with new target assignment
@@ -124,6 +138,29 @@ client-internal | consumer join: metadata for {wildcard |}subscription
 client-internal | Group "<group>"
 client-internal | Library {pausing|resuming} <n> partition(s)
 client-internal | {Pause|Resume} <_:\S+> [<_:\d+>]
+client-internal | metadata for {wildcard |}subscription {is|only available}
+client-internal | need to refresh metadata (<_> old)
+client-internal | {SyncGroup|JoinGroup|Heartbeat} response: discarding outdated request
+client-internal | {Adding|Removing} {share partition |}<_:\S+> [<_:\d+>] {back to pending list|to assignment|from}
+client-internal | {Added|Removed|Served} <n> {removed |}partition(s)
+client-internal | {Starting pending|Querying committed offset for pending} assigned partition
+client-internal | Pending assignment partition <_:\S+> [<_:\d+>] can't fetch committed offset yet
+client-internal | Fetch{ing|} committed offsets for <_> {pending |}partition(s)
+client-internal | Current assignment of <n> partition(s) with
+client-internal | Share assignment served: <n> partition(s)
+client-internal | No current {share |}assignment to clear
+client-internal | {Pausing|Resuming} fetchers for <n> assigned partition(s)
+client-internal | Ignoring OffsetFetch response for
+client-internal | Offset fetch error{ for <n> partition(s)}: <error>
+client-internal | {Member "<member:[^"]*>" <_>|Topic <_> }with <n> {owned |}partition(s)
+client-internal | Member "<member:[^"]*>" {<_> |}assigned <n> partition(s)
+client-internal | Terminating group "<group:[^"]*>" in state
+client-internal | Consumer group sub-system terminated
+client-internal | Deferring "<_>" offset commit for <n> partition(s) in state
+client-internal | Unsupported assignment strategy
+client-internal | {Closing consumer|Consumer closed|Waiting for close events}
+client-internal | Forcing unassign of <n> partition(s)
+- | Broker does not support KIP-{62|345}
 client-internal | new version barrier
 client-internal | offset store terminating
 client-internal | Partition <_:\S+> [<_:\d+>] changed fetch state

@@ -6,15 +6,15 @@ the same numbers, but no partitions.
 """
 
 import base64
-import json
 import re
 from collections.abc import Mapping
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import decode_assignment
 from kemu.protocol.wire.codec import Malformed
+from kemu.tools.kafka_files.input_files import LARGEST_ID
 from kemu.tools.logs.wordings.wordings import Dialect, Fields, table
-from kemu.tools.logs.wrappers.wrappers import Opened
+from kemu.tools.logs.wrappers.wrappers import Opened, json_object
 
 _KINDS = {
     "JOIN_GROUP": ("join-answered", "join-failed"),
@@ -31,13 +31,8 @@ Json = Mapping[str, object]
 
 
 def _request(fields: Fields, _: Opened) -> None:
-    text = str(fields.pop("reason"))
-    try:
-        entry = json.loads(text)
-    except ValueError:
-        fields["kind"] = None
-        return
-    fields.update(_entry(entry))
+    entry = json_object(str(fields.pop("reason")))
+    fields.update(_entry(entry) if entry is not None else {"kind": None})
 
 
 def _entry(entry: Json) -> Fields:
@@ -56,7 +51,7 @@ def _entry(entry: Json) -> Fields:
         "instance": request.get("groupInstanceId") or request.get("instanceId"),
     }
     total = entry.get("totalTimeMs")
-    if isinstance(total, int | float):
+    if isinstance(total, int | float) and 0 <= total < LARGEST_ID:
         fields["ms"] = round(total)
     if code:
         fields["error"] = _error_name(code)
@@ -154,18 +149,18 @@ _TEXT_FIELDS = (
     ("group", r"\bgroup(?:_id|Id)='?([^,'}]+)'?"),
     ("member", r"\bmember(?:_id|Id)='?([^,'}]+)'?"),
     ("instance", r"\bgroup(?:_instance_id|InstanceId)='?([^,'}]+)'?"),
-    ("generation", r"\bgeneration(?:_id|Id)='?(\d+)"),
+    ("generation", r"\bgeneration(?:_id|Id)='?(\d{1,10})\b"),
 )
 
 
 def _text_request(fields: Fields, _: Opened) -> None:
     """``RequestHeader(apiKey=JOIN_GROUP, ..) -- {group_id=..},response:{error_code=0,..} from connection ..``."""
     text = str(fields.pop("reason"))
-    api = re.search(r"apiKey=(\w+)|api_key=(\d+)", text)
+    api = re.search(r"apiKey=(\w+)|api_key=(\d{1,5})", text)
     name = (api[1] or _APIS.get(int(api[2])) if api else None) or ""
     kinds = _KINDS.get(name)
     body, _mark, answer = text.partition(",response:")
-    code = re.search(r"error_?[cC]ode=(-?\d+)", answer)
+    code = re.search(r"error_?[cC]ode=(-?\d{1,5})", answer)
     failed = int(code[1]) if code else 0
     fields["kind"] = kinds[bool(failed)] if kinds else None
     if kinds is None:
@@ -181,7 +176,7 @@ def _text_request(fields: Fields, _: Opened) -> None:
         fields["error"] = _error_name(failed)
         if failed == ErrorCode.MEMBER_ID_REQUIRED:
             fields["kind"] = "member-id-issued"
-    total = re.search(r"totalTime:([\d.]+)", answer)
+    total = re.search(r"totalTime:(\d{1,9}(?:\.\d{1,9})?)", answer)
     if total:
         fields["ms"] = round(float(total[1]))
 

@@ -25,6 +25,12 @@ coordinator-found 1.37.. | client/coordinator coordinator for <group:\S+> is #<n
 coordinator-lost | client/coordinator coordinator for {consumergroup |}<group:\S+> is not available
 coordinator-lost | client/coordinator request to broker <node:\S+> failed: <reason>
 client-internal | client/coordinator <_>
+coordinator-lost error=GROUP_AUTHORIZATION_FAILED | client was not authorized to access group <group:\S+> while
+    attempting to find coordinator
+client-internal | consumer/broker/<broker> {disconnecting due to error processing|abandoned in favor of}
+client-internal | consumer/<_:\S+> {still retrying|giving up|shutting down because|failed to find active broker}
+client-internal | consumergroup/<group:[^:\s]+>: falling back to static user data
+client-internal | consumergroup/<_:\S+> topic <_:\S+> get partition number failed
 - | consumer/broker/<broker> accumulated <n> new subscriptions
 fetch-begins read=as_written | consumer/broker/<broker> added subscription to <topics:\S+?/\d+>
 fetch-ends read=as_written | consumer/broker/<broker> closed dead subscription to <topics:\S+?/\d+>

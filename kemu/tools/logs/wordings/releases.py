@@ -1,5 +1,7 @@
 """ReleaseSpan that the words of a log allow."""
 
+import functools
+
 import attrs
 
 Release = tuple[int, ...]
@@ -7,6 +9,7 @@ Release = tuple[int, ...]
 _NEWEST: Release = (10**6,)
 
 
+@functools.lru_cache(maxsize=1024)
 def parse(text: str) -> Release:
     """``2.10.1`` as numbers."""
     return tuple(int(part) for part in text.split("."))

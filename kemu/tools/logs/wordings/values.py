@@ -7,11 +7,12 @@ Names = tuple[str, ...]
 Assignment = Mapping[str, Names | Mapping[str, tuple[int, ...]]]
 """Member -> partitions (``topic-partition``), or member -> topic id -> numbers, as the KIP-848 coordinator writes."""
 
+WIDEST = 10_000
+"""Partitions of a range at most."""
 _PYTHON = re.compile(r"topic=u?'([^']*)',\s*partition=(\d+)")
 _PAIR = re.compile(r"\[?([\w.{}*-]+),\s*(\d+)\]?")
-_SPACED = re.compile(r"([\w.*-]+) \[+(\d+)\]")
-_MAP = re.compile(r'"?([\w.*-]+)"?\s*(?:=|:)\s*\[([^\]]*)\]')
-_GO_MAP = re.compile(r"([\w.*-]+):\[([^\]]*)\]")
+_SPACED = re.compile(r"(?<![\w.*-])([\w.*-]+) \[+(\d+)\]")
+_GO_MAP = re.compile(r"(?<![\w.*-])([\w.*-]+):\[([^\]]*)\]")
 
 
 def partitions(text: str) -> Names:
@@ -24,7 +25,8 @@ def partitions(text: str) -> Names:
     spaced = _SPACED.findall(text)
     if spaced:
         return tuple(f"{topic}-{number}" for topic, number in spaced)
-    inner = re.sub(r"^(?:Set|List|HashSet|ArrayBuffer|frozenset|set|Vector)?\(?[\[{(]*|[\]})]*\.?$", "", text)
+    inner = re.sub(r"^(?:Set|List|HashSet|ArrayBuffer|frozenset|set|Vector)?\(?[\[{(]*", "", text)
+    inner = inner.removesuffix(".").rstrip("]})")
     if re.fullmatch(r"\[?[\w.*{}-]+,\d+\]?(?:,\s?\[?[\w.*{}-]+,\d+\]?)*", inner) and not re.search(
         r"-\d+,\s?[\w.]+-\d+$", inner
     ):
@@ -32,22 +34,31 @@ def partitions(text: str) -> Names:
     return tuple(name for part in inner.split(",") if (name := part.strip().strip("[]{}()'\" ")))
 
 
+def partitions_of_object(topics: Mapping[str, object]) -> Names:
+    """Partitions of the object ``{topic: [number, ..], ..}`` of a JSON record."""
+    return tuple(
+        f"{topic}-{number}" for topic, listed in topics.items() if isinstance(listed, list) for number in listed
+    )
+
+
 def split(partition: str) -> tuple[str, int] | None:
     """Topic and number of ``topic-number`` or ``topic/number``; None if the name has another form."""
-    match = re.fullmatch(r"(.+)[-/](\d+)", partition)
+    match = re.fullmatch(r"(.+)[-/](\d{1,9})", partition)
     return (match[1], int(match[2])) if match else None
 
 
 def expanded(names: Names) -> Iterator[str]:
-    """Partitions one by one; a range ``topic-0..7`` is eight."""
+    """Partitions one by one; a range ``topic-0..7`` is eight, and a range of more than ``WIDEST`` is none."""
     for name in names:
-        match = re.fullmatch(r"(.+)-(\d+)\.\.(\d+)", name)
+        match = re.fullmatch(r"(.+)-(\d{1,9})\.\.(\d{1,9})", name)
         if match:
-            yield from (f"{match[1]}-{number}" for number in range(int(match[2]), int(match[3]) + 1))
+            low, high = int(match[2]), int(match[3])
+            yield from (f"{match[1]}-{number}" for number in range(low, high + 1 if high - low < WIDEST else low))
         else:
             yield name
 
 
+_RANGE = re.compile(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*")
 _TABLE_ROW = re.compile(r"^\s*[x│|]\s*([\w.-]+)\s*[x│|]\s*\{([\d,\s-]*)\}\s*[x│|]", re.MULTILINE)
 
 
@@ -55,16 +66,16 @@ def partitions_of_table(text: str) -> Names:
     """Partitions of the table that faust draws; a range of more than two numbers stays a range."""
     names: list[str] = []
     for topic, numbers in _TABLE_ROW.findall(text):
-        for part in filter(None, (part.strip() for part in numbers.split(","))):
-            low, _, high = part.partition("-")
-            if high and int(high) > int(low) + 1:
+        for found in filter(None, map(_RANGE.fullmatch, numbers.split(","))):
+            low, high = found[1], found[2] or found[1]
+            if int(high) > int(low) + 1:
                 names.append(f"{topic}-{low}..{high}")
             else:
-                names.extend(f"{topic}-{number}" for number in range(int(low), int(high or low) + 1))
+                names.extend(f"{topic}-{number}" for number in range(int(low), int(high) + 1))
     return tuple(names)
 
 
-_MEMBER = re.compile(r"(?:^|[{,]\s*)([^{}=\[\]]+?)=(?:Member|)Assignment(?:Impl)?\(")
+_MEMBER = re.compile(r"(?:^|[{,]\s*)([^{}=\[\]]{1,400}?)=(?:Member|)Assignment(?:Impl)?\(")
 
 
 def assignment(text: str) -> Assignment:
@@ -77,8 +88,7 @@ def assignment(text: str) -> Assignment:
         by_topic = re.search(r"partitions=\{(.*?)\}", body)
         if by_topic:
             result[member] = {
-                topic: tuple(int(number) for number in re.findall(r"\d+", numbers))
-                for topic, numbers in re.findall(r"([\w-]+)=\[([^\]]*)\]", by_topic[1])
+                topic: numbers(listed) for topic, listed in re.findall(r"([\w-]+)=\[([^\]]*)\]", by_topic[1])
             }
         else:
             listed = re.search(r"partitions=\[([^\]]*)\]?", body)
@@ -94,12 +104,15 @@ def assignors(text: str) -> Names:
     return tuple(_PROTOCOL.findall(text) or filter(None, text.split(", ")))
 
 
+_ID = re.compile(r"(?<!\d)-?\d{1,10}(?!\d)")
+
+
 def numbers(text: str) -> tuple[int, ...]:
     """Broker ids of ``1,2`` or ``[1, 2]``."""
-    return tuple(int(number) for number in re.findall(r"-?\d+", text))
+    return tuple(map(int, _ID.findall(text)))
 
 
-_NODE = re.compile(r"(?:\bid:? ?|\bnode |^)(\d+)(?: rack|\)|$)")
+_NODE = re.compile(r"(?:\bid:? ?|\bnode |^)(\d{1,10})(?: rack|\)|$)")
 
 
 def broker_id(node: str) -> int | None:

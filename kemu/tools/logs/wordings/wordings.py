@@ -24,8 +24,12 @@ _NUMBERS = [
     *("generation", "old_generation", "members", "static", "n", "ms", "session_ms", "rebalance_ms", "epoch", "broker"),
     *("replica", "previous"),
 ]
+_LONGEST = 4_000
+"""Characters of a record without a list that are read."""
 _WORDS = ["state", "local_epoch", "leaders", "followers", "protocol"]
-_LISTS = ["partitions", "assigned", "owned", "added", "revoked"]
+_LISTS = ("partitions", "assigned", "owned", "added", "revoked")
+_LONG = (*_LISTS, "assignment", "topics", "reason")
+"""Fields with a list of any length, also a list within a text."""
 _TYPES = {
     **dict.fromkeys(_NUMBERS, r"-?\d+"),
     **dict.fromkeys(_WORDS, r"[\w-]*"),
@@ -84,12 +88,18 @@ class Wording:
     @functools.cached_property
     def words(self) -> tuple[frozenset[str], ...]:
         """Words of letters that a complete record of this row contains: one set for each of the first alternatives."""
-        text = re.sub(r"<(?:[^<>\\]|\\.|<[^<>]*>)*>", "\1", self.text.partition("…")[0].replace("\\<", "("))
+        text = self.text.partition("…")[0].replace("\\<", "(").replace(r"<_:\W*>", " ")
+        text = re.sub(r"<(?:[^<>\\]|\\.|<[^<>]*>)*>", "\1", text)
         first = re.search(r"(?<!\\)\{([^{}]*\|[^{}]*)(?<!\\)\}", text)
         texts = [text]
         if first is not None:
             texts = [text[: first.start()] + each + text[first.end() :] for each in first[1].split("|")]
         return tuple(frozenset(_WORD_OF_LETTERS.findall(_without_options(each))) for each in texts)
+
+    @functools.cached_property
+    def has_list(self) -> bool:
+        """Whether the wording has a list of any length."""
+        return any(field in _LONG for _, field, *_ in TOKEN.findall(self.text))
 
     @functools.cached_property
     def logger_pattern(self) -> re.Pattern[str]:
@@ -163,23 +173,25 @@ def _has_alternatives(tokens: list[tuple[str, ...]], end: int) -> bool:
     return False
 
 
-def fields_of(row: Wording, opened: Opened, text: str) -> tuple[Fields, int, int] | None:
-    """The fields that ``row`` reads in ``text``, and where its wording begins and ends; None without the wording."""
-    match = row.pattern.search(text)
-    if match is None:
-        return None
+def match_of(row: Wording, text: str) -> re.Match[str] | None:
+    """The match of a row's pattern in the first characters of a text; without a limit for rows with lists."""
+    match = row.pattern.search(text, 0, len(text) if row.has_list else _LONGEST)
+    return None if match is None or match.end() == _LONGEST < len(text) else match
+
+
+def fields_of(row: Wording, match: re.Match[str], opened: Opened, text: str) -> Fields:
+    """The fields that ``row`` reads from the match of its pattern in ``text``."""
     end = len(text.rstrip()) if opened.closed is False else None
     fields: Fields = {**row.fields, **stated(match, end)}
     if end is not None and match.end() >= end:
         fields["truncated"] = True
-    if row.read:
-        row.read(fields, opened)
-    return fields, match.start(), match.end()
+    _complete(fields, row, opened)
+    return fields
 
 
 def torn_fields_of(row: Wording, opened: Opened, text: str) -> tuple[Fields, int, int] | None:
     """The fields of a record that ends within the wording of ``row``."""
-    for head, tail in row.torn_patterns:
+    for head, tail in row.torn_patterns if row.has_list or len(text) <= _LONGEST else ():
         match = head.search(text)
         if match is None:
             continue
@@ -188,10 +200,19 @@ def torn_fields_of(row: Wording, opened: Opened, text: str) -> tuple[Fields, int
         if torn is None:
             continue
         fields: Fields = {**row.fields, **stated(match, len(text.rstrip())), **torn, "truncated": True}
-        if row.read:
-            row.read(fields, opened)
+        _complete(fields, row, opened)
         return fields, match.start(), len(text)
     return None
+
+
+def _complete(fields: Fields, row: Wording, opened: Opened) -> None:
+    """Let ``row.read`` correct the fields. A torn record may lack a field that the correction needs."""
+    try:
+        if row.read:
+            row.read(fields, opened)
+    except KeyError:
+        if not fields.get("truncated"):
+            raise
 
 
 def _torn_value(tail: str, rest: str) -> Fields | None:
@@ -227,7 +248,7 @@ def table(text: str, read: Read | None = None, whole: bool = False, **reads: Rea
 
     Args:
         text: the table.
-        read: the function of rows that name none.
+        read: the function that reads rows without ``read=NAME``.
         whole: the wordings are whole messages, which only fields may follow.
         reads: functions by name.
     """

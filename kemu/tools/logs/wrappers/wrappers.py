@@ -4,6 +4,7 @@ A wrapper strips something from a line and keeps the parts it knows. Wrappers co
 applies. A message keeps anything that no wrapper knows, so dialects search their wordings within a message.
 """
 
+import csv
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -11,12 +12,18 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from kemu.tools.kafka_files.input_files import LARGEST_ID
 from kemu.tools.logs.wrappers.times import TIME, Time, ZoneOffset, of_epoch, read_time, utc
 
 _LEVELS = (
     r"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|ERR|FATAL|CRITICAL|SEVERE"
     r"|trce|dbug|info|warn|fail|crit|debug|error)"
 )
+
+
+_NO_FIELDS: Mapping[str, object] = {}
+_WIDEST = 2_000
+"""Characters of all wrappers at the begin, and of one at the end."""
 
 
 class Opened(NamedTuple):
@@ -32,7 +39,7 @@ class Opened(NamedTuple):
     logger: str | None = None
     thread: str | None = None
     process: int | None = None
-    fields: Mapping[str, object] = {}
+    fields: Mapping[str, object] = _NO_FIELDS
     closed: bool | None = None
     wrappers: tuple[str, ...] = ()
 
@@ -53,7 +60,11 @@ class Wrapper:
     def __call__(self, opened: Opened, zone: ZoneOffset) -> Opened | None:
         """The line without this part; None if the part is not there."""
         text = opened.text
-        match = self.pattern.match(text) if self.head else self.pattern.search(text)
+        match = (
+            self.pattern.match(text, 0, _WIDEST)
+            if self.head
+            else self.pattern.search(text, max(0, len(text) - _WIDEST))
+        )
         if match is None:
             return None
         parts = match.groupdict()
@@ -84,22 +95,32 @@ def _last(name: str, pattern: str) -> Wrapper:
 
 
 _TIME = rf"(?P<time>{TIME})"
-_DOTTED = r"[\w$]+(?:[.$][\w$]+)+"
+_DOTTED = r"\w+(?:[.$]+\w+)+\$?"
+_DATE_SPACE = r"\d{4}[-/]\d\d[-/]\d\d "
+"""The begin of a time that syslog does not write: two words and a colon after such a time are the message."""
 _AFTER_GREP = r"(?=[\[\s(>{%#*]|[A-Z]|\d{4}-\d\d-|\d\d:\d\d:)"
 
 _BEFORE = (
     _wrapper("box", r"\s*[│┃]\s?"),
     _wrapper("markdown", r"\s*(?:>\s?|\*\*(?=\S)|`{1,3}(?=\S)|-\s+(?=[\[\d]))+"),
     _wrapper("comment", r"\s*(?:///?|#+|/\*+|\*|<!--|--|;;?|rem)\s+(?=[\[\d{%(A-Z])"),
-    _wrapper("grep", rf"\s*(?:[\w./-]+\.(?:log|txt|out)[\w.-]*[:-])?\d{{1,7}}(?:[:-]|\t|\s{{2,}}(?=\[)){_AFTER_GREP}"),
+    _wrapper(
+        "grep", rf"\s*(?:[\w./-]+\.(?:log|txt|out)[\w.-]*[:-])?\d{{1,7}}(?:[:-]|\t|\s{{2,}}(?=[\[{{])){_AFTER_GREP}"
+    ),
     _wrapper("grep", r"[\w./-]+\.(?:log|txt|out)[\w.-]*:\s?"),
     _wrapper("kubernetes", rf"{_TIME}\s(?:stdout|stderr)\s[FP]\s"),
     _wrapper("kubernetes", r"\[(?:pod/)?[\w.-]+/[\w./-]+\]\s"),
     _wrapper("compose", r"[A-Za-z][\w./-]*\s*\|\s(?!\s*thrd)"),
     _wrapper("stern", r"[a-z0-9][a-z0-9-]*\s[a-z0-9][a-z0-9-]*\s(?=\[?\d{4}-\d\d-\d\d[ T])"),
+    _wrapper("stern", r"[a-z0-9]+(?:-[a-z0-9]+)+\s[a-z0-9][a-z0-9-]*\s(?=\{\")"),
     _wrapper("syslog", rf"<\d{{1,3}}>1\s{_TIME}\s\S+\s\S+\s\S+\s\S+\s(?:-|\[.*?\])\s?"),
-    _wrapper("syslog", rf"(?:<\d{{1,3}}>)?{_TIME}\s[\w.-]+\s[\w./@-]+(?:\[(?P<process>\d+)\])?:\s"),
-    _wrapper("glog", r"(?P<level>[IWEF])\d{4}\s(?P<time>\d\d:\d\d:\d\d\.\d{1,9})\s+(?P<process>\d+)\s[\w.]+:\d+\]\s"),
+    _wrapper(
+        "syslog",
+        rf"(?:<\d{{1,3}}>)?(?!{_DATE_SPACE}){_TIME}\s[\w.-]+\s[\w./@-]+(?:\[(?P<process>\d{{1,10}})\])?:\s",
+    ),
+    _wrapper(
+        "glog", r"(?P<level>[IWEF])\d{4}\s(?P<time>\d\d:\d\d:\d\d\.\d{1,9})\s+(?P<process>\d{1,10})\s[\w.]+:\d+\]\s"
+    ),
     _wrapper("librdkafka", rf"%?\d\|{_TIME}\|(?P<logger>[A-Z_0-9]+)\|\s?(?P<thread>[^|]*)\|\s"),
     _wrapper("librdkafka", rf"%?\d\|{_TIME}\|(?P<thread>[^|]*)\|(?P<logger>[A-Z_0-9]+)\|\s"),
     _wrapper("librdkafka", rf"{_TIME}\sRDKAFKA-\d-(?P<logger>[A-Z_0-9]+):\s(?P<thread>[^:]*):\s"),
@@ -108,12 +129,14 @@ _BEFORE = (
     _wrapper("time", rf"\s*[\[(]?{_TIME}[\])]?[,:;|]?(?:\s+|$)(?:[-|:]\s+)?"),
     _wrapper(
         "spring",
-        rf"(?P<level>{_LEVELS})\s+(?P<process>\d+)\s+---\s+(?:\[[^\]]*\]\s+)?\[(?P<thread>[^\]]*)\]\s+(?P<logger>\S+)\s*:\s",
+        rf"(?P<level>{_LEVELS})\s+(?P<process>\d{{1,10}})\s+---\s+(?:\[[^\]]*\]\s+)?\[(?P<thread>[^\]]*)\]"
+        r"\s+(?P<logger>\S+)\s*:\s",
     ),
-    _wrapper("spring", r"(?P<process>\d+)\s+---\s+\[(?P<thread>[^\]]*)\]\s+(?P<logger>\S+)\s*:\s"),
+    _wrapper("spring", r"(?P<process>\d{1,10})\s+---\s+\[(?P<thread>[^\]]*)\]\s+(?P<logger>\S+)\s*:\s"),
     _wrapper("python", rf"(?P<level>{_LEVELS}):(?P<logger>[\w.]+):(?=\S)"),
     _wrapper("python", rf"(?P<logger>{_DOTTED})\s+(?P<level>{_LEVELS})\s+(?:[-|:]\s+)?"),
     _wrapper("python", r"(?P<logger>[\w.]+):\w+\.py:\d+\s+"),
+    _wrapper("python", r"(?P<logger>(?:aio)?kafka(?:\.[a-z_]+)+)\s+(?=\S)"),
     _wrapper("level", rf"[\[<(|]?(?P<level>{_LEVELS})[\]>)|]?(?:\s*[:|-]+\s|\s+|$)"),
     _wrapper("name", r"\[[A-Za-z][\w .-]*\]:?\s+(?=\d{4}[/-]\d\d[/-]\d\d)"),
     _wrapper("process", r"\[(?P<process>\d{1,7})\]\s+(?=\[)"),
@@ -146,12 +169,16 @@ _BEGIN = re.compile(
 _PLACES = {f"w{place}": place for place in range(len(_BEFORE))}
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\(B|\ufeff|\r$")
-_LOGGER_LAST = re.compile(r" \((?P<logger>(?:kafka|org|io|state|com)\.[\w.$-]+(?::\d+)?)\)")
 _ORDINARY_ENDS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789."
 _ANSI_WITHOUT_ESCAPE = re.compile(r"\[(?:\d{1,3};)*\d{1,3}m")
 
-_USUAL = re.compile(rf"\[(\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{{3}})\] (?P<level>{_LEVELS}) +(?=\[\w)")
-"""The begin of a record in the default layout of Kafka's brokers, which most lines have; the message has a prefix."""
+_USUAL = re.compile(
+    rf"\[(?P<second>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{{3}})\] (?P<level>{_LEVELS}) +"
+    r"(?P<text>\[[A-Z][a-z]\w* [^\]\[:]*\]:? (?:[A-Z][a-z]+ [a-z]|\[Group)[^\n]*)"
+    r" \((?P<logger>(?:kafka|org|io|state|com)\.[\w.$-]+(?::\d+)?)\)"
+)
+"""A record in the default layout of Kafka, which most lines have. No wrapper can begin its message: a name in capitals
+and small letters in brackets, with a space, and two words."""
 
 _INSIDE = re.compile(
     rf".{{1,80}}?(?P<rest>(?:%\d\|1\d{{9}}\.\d|\[?\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d:\d\S*\s+\S*?{_LEVELS}\b).*)", re.DOTALL
@@ -167,6 +194,8 @@ _MESSAGE_KEYS = (
     "body",
     "MESSAGE",
     "event",
+    "content",
+    "line",
 )
 _TIME_KEYS = ("@timestamp", "timestamp", "ts", "time", "timeMillis", "datetime", "date", "asctime", "t", "@t")
 _LEVEL_KEYS = ("level", "log.level", "levelname", "severity", "log_level", "lvl", "@l", "loglevel")
@@ -183,33 +212,42 @@ _LOGGER_KEYS = (
     "SourceContext",
 )
 _THREAD_KEYS = ("thread", "thread_name", "threadName", "process.thread.name")
+_DEEPEST = 8
+"""Number of messages within a message that are read."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _NESTED_KEYS = ("_source", "jsonPayload", "result", "fields", "log")
 
 
-def opened(line: str, zone: ZoneOffset = utc) -> Opened:
-    """A line without its wrappers. A time further inside wins over a time further outside."""
+def opened(line: str, zone: ZoneOffset = utc, depth: int = 0) -> Opened:
+    """A line without its wrappers. A time further inside wins over a time further outside.
+
+    ``depth``: number of messages around this one.
+    """
     text = line
     names: tuple[str, ...] = ()
-    if "\x1b" in text or "\r" in text or "\ufeff" in text or ("m" in text and "[" in text):
+    if "\x1b" in text or "\r" in text or "\ufeff" in text:
         text = _ANSI.sub("", text)
-        plain = _ANSI_WITHOUT_ESCAPE.sub("", text)
-        names = ("ansi",) if "\x1b" in line or plain != text else ()
-        text = plain
+    plain = _ANSI_WITHOUT_ESCAPE.sub("", text)
+    if plain != text or "\x1b" in line:
+        names, text = ("ansi",), plain
+    usual = _usual(text, names, zone)
+    if usual is not None:
+        return usual
     result = Opened(text, wrappers=names)
-    last = _LOGGER_LAST.fullmatch(text, max(text.rfind(" ("), 0))
-    if last is not None:
-        result = Opened(text[: last.start()], logger=last["logger"], closed=True, wrappers=(*names, "logger-last"))
-        result = _usual(result, zone) or result
-    elif text.rstrip()[-1:] not in _ORDINARY_ENDS or " (" in text:
+    if text.rstrip()[-1:] not in _ORDINARY_ENDS or " (" in text:
         for wrapper in _AFTER:
             result = wrapper(result, zone) or result
     for _ in range(12):
         stripped = result.text.lstrip()
         if stripped[:1] == "{":
-            inner = _open_json(result._replace(text=stripped), zone)
+            inner = _open_json(result._replace(text=stripped), zone, depth)
             if inner is not None:
                 return inner
-        begin = _BEGIN.match(result.text)
+        if stripped[:1] == '"' and '","' in stripped:
+            inner = _open_csv(result._replace(text=stripped), zone, depth)
+            if inner is not None:
+                return inner
+        begin = _BEGIN.match(result.text, 0, _WIDEST)
         if begin is None:
             break
         assert begin.lastgroup is not None
@@ -221,37 +259,59 @@ def opened(line: str, zone: ZoneOffset = utc) -> Opened:
         else:
             break
     if result.text.startswith(("level=", "time=", "ts=", "msg=")) or " msg=" in result.text[:200]:
-        inner = _open_logfmt(result, zone)
+        inner = _open_logfmt(result, zone, depth)
         if inner is not None:
             return inner
-    if not result.starts_record and (inside := _INSIDE.match(result.text)):
-        result = opened(inside["rest"], zone)
+    if not result.starts_record and depth < _DEEPEST and (inside := _INSIDE.match(result.text)):
+        result = opened(inside["rest"], zone, depth + 1)
         return result._replace(wrappers=("glued", *result.wrappers))
     return result
 
 
-def _usual(line: Opened, zone: ZoneOffset) -> Opened | None:
-    """The result of the wrappers "time" and "level", in less time; None for a record of another layout."""
-    begin = _USUAL.match(line.text)
-    second = begin and read_time(begin[1], zone)
-    if not begin or not second:
+def _usual(text: str, names: tuple[str, ...], zone: ZoneOffset) -> Opened | None:
+    """The result of the wrappers of the default layout, in less time; None for a record of another layout."""
+    found = _USUAL.fullmatch(text)
+    second = found and read_time(found["second"], zone)
+    if not found or not second or " msg=" in found["text"][:200]:
         return None
-    time = second._replace(text=f"{second.text}.{begin[2]}", at_us=second.at_us + 1_000 * int(begin[2]))
-    wrappers = (*line.wrappers, "time", "level")
-    return line._replace(text=line.text[begin.end() :], time=time, level=begin["level"], wrappers=wrappers)
+    ms = found["ms"]
+    time = Time(f"{second.text}.{ms}", second.at_us + 1_000 * int(ms), second.zoned, second.dated)
+    wrappers = (*names, "logger-last", "time", "level")
+    return Opened(found["text"], time, found["level"], found["logger"], None, None, _NO_FIELDS, True, wrappers)
 
 
-def _open_json(outer: Opened, zone: ZoneOffset) -> Opened | None:
+def json_object(text: str) -> dict[str, object] | None:
+    """The object of a JSON text, with "?" for half of a surrogate pair; None for another text."""
     try:
-        row = json.loads(outer.text)
-    except ValueError:
+        row = json.loads(text)
+        if _SURROGATE.search(text):
+            row = json.loads(json.dumps(row, ensure_ascii=False).encode(errors="replace"))
+    except (ValueError, RecursionError):
         return None
-    if not isinstance(row, dict):
-        return None
-    return _open_row(outer, row, "json", zone)
+    return row if isinstance(row, dict) else None
 
 
-def _open_row(outer: Opened, row: Mapping[str, object], name: str, zone: ZoneOffset) -> Opened | None:
+def _open_csv(outer: Opened, zone: ZoneOffset, depth: int) -> Opened | None:
+    """A row of a table that a web console exported: its longest cell is the record."""
+    if not outer.text.rstrip().endswith('"'):
+        return None
+    try:
+        cells = next(csv.reader([outer.text.strip()]))
+    except csv.Error:
+        return None
+    times = (read_time(cell, zone) for cell in cells)
+    message = max(cells, key=len)
+    return _open_row(outer, {"message": message, "time": next(filter(None, times), None)}, "csv", zone, depth)
+
+
+def _open_json(outer: Opened, zone: ZoneOffset, depth: int) -> Opened | None:
+    row = json_object(outer.text)
+    return None if row is None else _open_row(outer, row, "json", zone, depth)
+
+
+def _open_row(outer: Opened, row: Mapping[str, object], name: str, zone: ZoneOffset, depth: int) -> Opened | None:
+    if depth == _DEEPEST:
+        return None
     for key in _NESTED_KEYS:
         inner = row.get(key)
         if isinstance(inner, dict) and not isinstance(row.get("message"), str):
@@ -267,13 +327,17 @@ def _open_row(outer: Opened, row: Mapping[str, object], name: str, zone: ZoneOff
             if isinstance(value, int | float)
             else read_time(value, zone)
             if isinstance(value, str)
+            else value
+            if isinstance(value, Time)
             else None
         )
         if stated is not None:
             time = stated
             break
     inner_line = (
-        opened(message.rstrip("\n"), zone) if "\n" not in message.rstrip("\n") else Opened(message.rstrip("\n"))
+        opened(message.rstrip("\n"), zone, depth + 1)
+        if "\n" not in message.rstrip("\n")
+        else Opened(message.rstrip("\n"))
     )
     pid = row.get("pid")
     return inner_line._replace(
@@ -281,19 +345,21 @@ def _open_row(outer: Opened, row: Mapping[str, object], name: str, zone: ZoneOff
         level=inner_line.level or _text(_first(row, _LEVEL_KEYS)) or outer.level,
         logger=inner_line.logger or _text(_first(row, _LOGGER_KEYS)) or outer.logger,
         thread=inner_line.thread or _text(_first(row, _THREAD_KEYS)) or outer.thread,
-        process=inner_line.process or (pid if isinstance(pid, int) else outer.process),
+        process=inner_line.process or (pid if type(pid) is int and 0 <= pid <= LARGEST_ID else outer.process),
         fields={**row, **inner_line.fields},
         closed=True,
         wrappers=(*outer.wrappers, name, *inner_line.wrappers),
     )
 
 
-_LOGFMT = re.compile(r'([\w.@-]+)=("(?:[^"\\]|\\.)*"|\{[^}]*\}|\[[^\]]*\]|map\[[^\]]*\]|\S*)')
+_LOGFMT = re.compile(
+    r'(?<![\w.@-])([\w.@-]+)=("(?:[^"\\]|\\.)*"|\{[^}]{0,10000}\}|\[[^\]]{0,10000}\]|map\[[^\]]{0,10000}\]|\S*)'
+)
 
 
-def _open_logfmt(outer: Opened, zone: ZoneOffset) -> Opened | None:
+def _open_logfmt(outer: Opened, zone: ZoneOffset, depth: int) -> Opened | None:
     row = {key: _unquoted(value) for key, value in _LOGFMT.findall(outer.text)}
-    return _open_row(outer, row, "logfmt", zone) if "msg" in row or "message" in row else None
+    return _open_row(outer, row, "logfmt", zone, depth) if "msg" in row or "message" in row else None
 
 
 def _unquoted(value: str) -> str:

@@ -1,0 +1,1 @@
+"""The console of a live run: its state, its story, and orders (``kemu console``)."""
