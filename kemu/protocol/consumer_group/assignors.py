@@ -25,8 +25,9 @@ from kemu.protocol.consumer_group.shares import (
 from kemu.protocol.names import MemberId
 
 ServerAssignor: TypeAlias = Callable[[Mapping[MemberId, TargetMember], Mapping[TopicId, int], bool], Targets]
-"""From the members in the order of their hash map, the number of partitions of each topic, and whether all members have
-the same subscription, to the target of each member. A target that did not change is the member's former target."""
+"""(members in the order of their hash map, number of partitions of each topic, whether all members have the same
+subscription) -> the target of each member. A target that did not change is the member's former target.
+"""
 
 
 def uniform(
@@ -61,7 +62,7 @@ def range_by_topic(members: Mapping[MemberId, TargetMember], partitions: Mapping
             if first < last:
                 targets[member][topic] = tuple(range(first, last))
             first = last
-    found = {}
+    found: Targets = {}
     for member, share in targets.items():
         count = len(members[member].topics) if alike else members[member].names
         found[member] = {topic: share[topic] for topic in hash_order(share, topic_hash, table_for(count * 4 // 3 + 1))}

@@ -20,7 +20,7 @@ Held: TypeAlias = Mapping[Partition, int]
 """Partition -> the member epoch at which the member got the partition. Kafka records this epoch since 4.3."""
 
 
-class MemberState(IntEnum):
+class ReconcilingState(IntEnum):
     """The state of a member in the coordinator, with the number in its records.
 
     Source: Kafka 4.1 ``MemberState``.
@@ -38,9 +38,9 @@ class MemberState(IntEnum):
 
 @frozen
 class CurrentAssignment:
-    """What a member may own. ``revoking``: the partitions that it must give up and has not reported as given up."""
+    """The partitions that a member may own, and partitions that it must give up and has not reported as given up."""
 
-    state: MemberState = MemberState.STABLE
+    state: ReconcilingState = ReconcilingState.STABLE
     epoch: int = 0
     previous_epoch: int = 0
     assigned: Held = {}
@@ -49,7 +49,7 @@ class CurrentAssignment:
 
 @frozen
 class ReconcilingRules:
-    """What differs between releases."""
+    """The differences between releases."""
 
     next_epoch_after_revocation: bool = True
     """A member that gave up its partitions and must give up more gets an epoch larger by one (up to 4.1)."""
@@ -62,7 +62,7 @@ class UnknownState(Exception):
 
 
 @frozen
-class Target:
+class TargetAssignment:
     """The target of a member.
 
     ``subscribed``: the ids of the topics of its subscription, None where nobody asks. ``changed``: whether the request
@@ -77,7 +77,7 @@ class Target:
 
 def reconciled(
     member: CurrentAssignment,
-    target: Target,
+    target: TargetAssignment,
     owned: Collection[Partition] | None,
     is_free: Callable[[Partition], bool],
     rules: ReconcilingRules,
@@ -94,13 +94,13 @@ def reconciled(
     Raises:
         UnknownState: the state is unknown, and the member may still own partitions.
     """
-    if member.state is MemberState.STABLE and member.epoch == target.epoch:
+    if member.state is ReconcilingState.STABLE and member.epoch == target.epoch:
         return _followed(member, target, owned, rules)
-    if member.state is MemberState.UNREVOKED_PARTITIONS:
+    if member.state is ReconcilingState.UNREVOKED_PARTITIONS:
         if _owns(owned, member.revoking):
             return _followed(member, target, owned, rules)
         return _next(member, member.epoch + rules.next_epoch_after_revocation, target, owned, is_free, rules)
-    if member.state is MemberState.UNKNOWN:
+    if member.state is ReconcilingState.UNKNOWN:
         if owned is None or owned:
             raise UnknownState
         return _next(member, target.epoch, target, owned, is_free, rules)
@@ -112,7 +112,7 @@ def _owns(owned: Collection[Partition] | None, some: Held) -> bool:
 
 
 def _followed(
-    member: CurrentAssignment, target: Target, owned: Collection[Partition] | None, rules: ReconcilingRules
+    member: CurrentAssignment, target: TargetAssignment, owned: Collection[Partition] | None, rules: ReconcilingRules
 ) -> CurrentAssignment:
     """The member without the partitions of topics that it no longer subscribes to."""
     if not (rules.follows_subscription and target.changed and target.subscribed is not None):
@@ -123,14 +123,14 @@ def _followed(
     revoking = {**member.revoking, **{each: member.assigned[each] for each in member.assigned if each not in kept}}
     if not _owns(owned, revoking):
         return evolve(member, previous_epoch=member.epoch, assigned=kept)
-    state = MemberState.UNREVOKED_PARTITIONS
+    state = ReconcilingState.UNREVOKED_PARTITIONS
     return evolve(member, state=state, previous_epoch=member.epoch, assigned=kept, revoking=_sorted(revoking))
 
 
 def _next(
     member: CurrentAssignment,
     epoch: int,
-    target: Target,
+    target: TargetAssignment,
     owned: Collection[Partition] | None,
     is_free: Callable[[Partition], bool],
     rules: ReconcilingRules,
@@ -141,14 +141,14 @@ def _next(
     kept = {partition: since for partition, since in member.assigned.items() if partition in wanted}
     revoking = {partition: since for partition, since in member.assigned.items() if partition not in wanted}
     if revoking and _owns(owned, revoking):
-        return CurrentAssignment(MemberState.UNREVOKED_PARTITIONS, epoch, member.epoch, kept, revoking)
+        return CurrentAssignment(ReconcilingState.UNREVOKED_PARTITIONS, epoch, member.epoch, kept, revoking)
     added = [partition for partition in wanted if partition not in kept]
     free = {
         partition: target.epoch
         for partition in added
         if is_free(partition) or (rules.follows_subscription and partition in member.revoking)
     }
-    state = MemberState.STABLE if len(free) == len(added) else MemberState.UNRELEASED_PARTITIONS
+    state = ReconcilingState.STABLE if len(free) == len(added) else ReconcilingState.UNRELEASED_PARTITIONS
     return CurrentAssignment(state, target.epoch, member.epoch, _sorted({**kept, **free}), {})
 
 

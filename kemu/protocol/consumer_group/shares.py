@@ -99,7 +99,7 @@ def _signed(number: int) -> int:
     return number - (1 << 64) if number >> 63 else number
 
 
-class MemberTable:
+class TimelineTable:
     """The order of the members in the coordinator's ``TimelineHashMap``.
 
     Source: ``BaseHashTable`` of Kafka 4.0: multiplicative hashing, a table that never shrinks, slots in order of

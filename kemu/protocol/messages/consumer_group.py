@@ -49,3 +49,58 @@ class ConsumerGroupHeartbeatReply:
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
     assignment: tuple[TopicNumbers, ...] | None = None
+
+
+@message(api_key=69, kind=REQUEST, versions=range(0, 2))
+class ConsumerGroupDescribe:
+    """Tool -> coordinator: describe these groups of the consumer protocol."""
+
+    groups: tuple[str, ...]
+    include_authorized_operations: bool = False
+
+
+@struct
+class NamedTopicNumbers:
+    """Partitions of a topic, by topic id and name."""
+
+    topic_id: str
+    topic: str
+    partitions: tuple[int, ...]
+
+
+@struct
+class DescribedConsumer:
+    """A member: ``assigned`` is what the member may own now, ``target`` what it is to own. ``member_type``: 1."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack: str | None = None
+    member_epoch: int = 0
+    client_id: str = ""
+    client_host: str = ""
+    topics: tuple[str, ...] = ()
+    regex: str | None = None
+    assigned: tuple[NamedTopicNumbers, ...] = ()
+    target: tuple[NamedTopicNumbers, ...] = ()
+    member_type: int = since(1, default=-1, ignorable=True)
+
+
+@struct
+class DescribedConsumerGroup:
+    """A group of the consumer protocol; a missing group, or a group of another protocol, is GROUP_ID_NOT_FOUND."""
+
+    error: ErrorCode
+    error_message: str | None = None
+    group: str
+    state: str = ""
+    epoch: int = 0
+    target_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedConsumer, ...] = ()
+
+
+@message(api_key=69, kind=REPLY, versions=range(0, 2))
+class ConsumerGroupDescribeReply:
+    """The reply to ConsumerGroupDescribe: one row per requested group."""
+
+    groups: tuple[DescribedConsumerGroup, ...]

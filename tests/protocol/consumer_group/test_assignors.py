@@ -7,7 +7,7 @@ import pytest
 
 from kemu.protocol.consumer_group.assignors import ASSIGNORS
 from kemu.protocol.consumer_group.shares import Share, TargetMember, member_order
-from tests.protocol.vectors import load
+from tests.case_files import load
 
 CASES = [each for each in load("consumer848.json")["vectors"] if each["kind"] == "assignor"]
 TOPIC_IDS = {"t": "00000000-0000-0000-0000-000000000001", "u": "00000000-0000-0000-0000-000000000002"}

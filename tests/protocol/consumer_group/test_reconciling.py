@@ -8,10 +8,10 @@ import pytest
 from kemu.protocol.consumer_group.reconciling import (
     CurrentAssignment,
     Held,
-    MemberState,
     Partition,
     ReconcilingRules,
-    Target,
+    ReconcilingState,
+    TargetAssignment,
     UnknownState,
     reconciled,
 )
@@ -43,14 +43,14 @@ def parts(member: CurrentAssignment) -> Mapping[str, Any]:
 def test_the_step_is_that_of_kafka(case: Mapping[str, Any]) -> None:
     given = case["member"]
     member = CurrentAssignment(
-        MemberState[given["state"]],
+        ReconcilingState[given["state"]],
         given["epoch"],
         given["previous_epoch"],
         held(given["assigned"]),
         held(given["revoking"]),
     )
     taken = pairs(case["held_by_any_member"])
-    target = Target(case["target_epoch"], pairs(case["target"]))
+    target = TargetAssignment(case["target_epoch"], pairs(case["target"]))
     owned = None if case["owned"] is None else pairs(case["owned"])
     expected = case["expected"]
 

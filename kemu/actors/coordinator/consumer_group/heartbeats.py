@@ -13,33 +13,31 @@ from attrs import evolve
 
 from kemu.actors.coordinator.consumer_group.state import (
     ConsumerGroup,
+    ConsumerMember,
     CurrentRecord,
     GroupEpochRecord,
     GroupRecord,
-    Member,
     MemberRecord,
     RegexRecord,
     TargetEpochRecord,
     TargetRecord,
-    Topic,
     Topics,
+    TopicsRecord,
     share_of,
 )
 from kemu.protocol.consumer_group.assignors import ASSIGNORS, ServerAssignor
 from kemu.protocol.consumer_group.reconciling import (
     CurrentAssignment,
-    MemberState,
     Partition,
     ReconcilingRules,
-    Target,
+    ReconcilingState,
+    TargetAssignment,
     UnknownState,
     reconciled,
 )
 from kemu.protocol.consumer_group.shares import (
     NOTHING,
-    Share,
     TargetMember,
-    TopicId,
     hash_order,
     member_order,
     partitions_of,
@@ -64,7 +62,7 @@ _EMPTY_ID_UP_TO = 0
 """The last version of the request in which the coordinator makes the id of a member that joins."""
 
 
-class Refused(Exception):
+class HeartbeatRefused(Exception):
     """The heartbeat is refused with this error; the group did not change."""
 
     def __init__(self, error: ErrorCode) -> None:
@@ -86,9 +84,9 @@ class ConsumerGroupConfig:
 class Heard:
     """The outcome of a heartbeat that is not refused.
 
-    ``records``: applied to the group already; ``undo``: the records that undo them, in their order. ``revokes``: whether
-    the rebalance timeout of the member starts (True), stops (False) or stays (None). ``resolve``: whether the patterns
-    of the group must be resolved now.
+    ``records``: applied to the group already; ``undo``: the records that undo them, in their order. ``revokes``:
+    whether the rebalance timeout of the member starts (True), stops (False) or stays (None). ``resolve``: whether the
+    patterns of the group must be resolved now. ``assignor``: the assignor of a target that was computed.
     """
 
     reply: ConsumerGroupHeartbeatReply
@@ -99,13 +97,14 @@ class Heard:
     revokes: bool | None = None
     rebalance_timeout_ms: int = -1
     resolve: bool = False
+    assignor: str = ""
 
 
 def check_request(request: ConsumerGroupHeartbeat, version: int, config: ConsumerGroupConfig) -> None:
     """Check the request without the group.
 
     Raises:
-        Refused: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR.
+        HeartbeatRefused: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR.
     """
     epoch = request.member_epoch
     named = version > _EMPTY_ID_UP_TO or epoch > JOINS or epoch == LEAVES
@@ -116,13 +115,13 @@ def check_request(request: ConsumerGroupHeartbeat, version: int, config: Consume
     elif epoch == LEAVES_FOR_A_WHILE:
         invalid = invalid or request.instance_id is None
     if invalid or epoch < LEAVES_FOR_A_WHILE:
-        raise Refused(_E.INVALID_REQUEST)
+        raise HeartbeatRefused(_E.INVALID_REQUEST)
     if request.assignor is not None and request.assignor not in config.assignors:
-        raise Refused(_E.UNSUPPORTED_ASSIGNOR)
+        raise HeartbeatRefused(_E.UNSUPPORTED_ASSIGNOR)
 
 
 @frozen
-class Heartbeats:
+class HeartbeatAnswers:
     """Answers the heartbeats of groups in one moment.
 
     ``topics``: the cluster's topics by name. ``rules`` and ``assignors``: of the release.
@@ -137,7 +136,7 @@ class Heartbeats:
         """Remove a member, or note that a static member will return.
 
         Raises:
-            Refused: the group does not know the member.
+            HeartbeatRefused: the group does not know the member.
         """
         member = _known(group, request)
         name, reply = (
@@ -171,16 +170,16 @@ class Heartbeats:
             new_member_id: makes an id for a member without an id.
 
         Raises:
-            Refused: the group does not accept the member, its epoch, or its pattern.
+            HeartbeatRefused: the group does not accept the member, its epoch, or its pattern.
         """
         if len(group.members) >= self.config.max_size and request.member_id not in group.members:
-            raise Refused(_E.GROUP_MAX_SIZE_REACHED)
+            raise HeartbeatRefused(_E.GROUP_MAX_SIZE_REACHED)
         name = request.member_id or new_member_id()
         former, replaced = self._former(group, request, name)
         member = _told(former, request, client)
         resolve = _must_resolve(group, former, member, is_stale)
         listed = list(dict.fromkeys((*group.listed(), name)))
-        assignor = _preferred(_votes(group), former.assignor, member.assignor, self.config.assignors)
+        assignor = preferred(votes_of(group), former.assignor, member.assignor, self.config.assignors)
         change = _Change(group)
         if replaced is not None:
             _replace(change, replaced, former)
@@ -201,7 +200,7 @@ class Heartbeats:
         full = full and (request.topics is not None or request.regex is not None)
         if request.member_epoch == JOINS or full or before.assigned.keys() != current.assigned.keys():
             assignment = tuple(TopicNumbers(topic_id=t, partitions=n) for t, n in share_of(current.assigned).items())
-        revokes = None if current is before else current.state is MemberState.UNREVOKED_PARTITIONS
+        revokes = None if current is before else current.state is ReconcilingState.UNREVOKED_PARTITIONS
         reply = ConsumerGroupHeartbeatReply(
             error=_E.NONE,
             member_id=name,
@@ -210,30 +209,32 @@ class Heartbeats:
             assignment=assignment,
         )
         timeout_ms = member.rebalance_timeout_ms
-        return Heard(reply, name, tuple(change.records), tuple(change.undo), None, revokes, timeout_ms, resolve)
+        return Heard(
+            reply, name, tuple(change.records), tuple(change.undo), None, revokes, timeout_ms, resolve, assignor
+        )
 
     # --- the member --------------------------------------------------------------------------------------------
 
     def _former(
         self, group: ConsumerGroup, request: ConsumerGroupHeartbeat, name: MemberId
-    ) -> tuple[Member, Member | None]:
+    ) -> tuple[ConsumerMember, ConsumerMember | None]:
         """The member as the group knows it, and the static member that it replaces."""
         joins = request.member_epoch == JOINS
         if request.instance_id is None or not joins:
             known = group.members.get(name) if joins else _known(group, request)
             _check_epoch(group.current_of(name), request)
-            return known or Member(name), None
+            return known or ConsumerMember(name), None
         holder = group.static.get(request.instance_id)
         if holder is None:
-            return group.members.get(name) or Member(name), None
+            return group.members.get(name) or ConsumerMember(name), None
         if group.current_of(holder).epoch != LEAVES_FOR_A_WHILE:
-            raise Refused(_E.UNRELEASED_INSTANCE_ID)
+            raise HeartbeatRefused(_E.UNRELEASED_INSTANCE_ID)
         replaced = group.members[holder]
         return evolve(replaced, member_id=name), replaced
 
     # --- epoch and targets ---------------------------------------------------------------------------------------
 
-    def _follow_pattern(self, change: "_Change", former: Member, member: Member) -> bool:
+    def _follow_pattern(self, change: "_Change", former: ConsumerMember, member: ConsumerMember) -> bool:
         """Forget a pattern that nobody uses any more; return whether the member's new pattern is resolved already."""
         if member.regex == former.regex:
             return False
@@ -246,8 +247,11 @@ class Heartbeats:
         group = change.group
         names = {name for member in group.members.values() for name in _names_of(group, member)}
         topics = tuple(self.topics[name] for name in sorted(names) if name in self.topics)
-        if bump or topics != group.topics:
-            change.add(GroupEpochRecord(group.epoch + 1, topics))
+        changed = topics != group.topics
+        if changed:
+            change.add(TopicsRecord(topics))
+        if bump or changed:
+            change.add(GroupEpochRecord(group.epoch + 1))
 
     def _compute(self, change: "_Change", listed: Collection[MemberId], assignor: str) -> None:
         """Compute the targets of all members. ``listed``: the members before the heartbeat, and the member itself."""
@@ -265,23 +269,23 @@ class Heartbeats:
                 change.add(TargetRecord(each, share))
         change.add(TargetEpochRecord(group.epoch))
 
-    def _as_assignor_sees(self, group: ConsumerGroup, member: Member) -> TargetMember:
+    def _as_assignor_sees(self, group: ConsumerGroup, member: ConsumerMember) -> TargetMember:
         names = _names_of(group, member)
         ordered = hash_order(names, java_string_hash, table_of_copy(len(names)))
         topics = tuple(self.topics[name].topic_id for name in ordered if name in self.topics)
         return TargetMember(topics, len(names), group.target_of(member.member_id), member.instance_id)
 
     def _reconcile(
-        self, change: "_Change", member: Member, before: CurrentAssignment, owned: Collection[Partition] | None
+        self, change: "_Change", member: ConsumerMember, before: CurrentAssignment, owned: Collection[Partition] | None
     ) -> CurrentAssignment:
         group = change.group
         share = group.target_of(member.member_id)
-        target = Target(group.target_epoch, tuple(partitions_of(share)))
+        target = TargetAssignment(group.target_epoch, tuple(partitions_of(share)))
         try:
             current = reconciled(before, target, owned, group.is_free, self.rules)
         except UnknownState:
             change.revert()
-            raise Refused(_E.FENCED_MEMBER_EPOCH) from None
+            raise HeartbeatRefused(_E.FENCED_MEMBER_EPOCH) from None
         if current != before:
             change.add(CurrentRecord(member.member_id, current))
             return current
@@ -305,14 +309,14 @@ class _Change:
             self.group.apply(record)
 
 
-def remove(change: "_Change", member: Member) -> None:
+def remove(change: "_Change", member: ConsumerMember) -> None:
     """Remove a member, and the patterns that nobody else uses; the group's epoch rises."""
     group, name = change.group, member.member_id
     _forget(change, name)
     others = [each.regex for each in group.members.values()]
     if member.regex and member.regex not in others and member.regex in group.regexes:
         change.add(RegexRecord(member.regex, None))
-    change.add(GroupEpochRecord(group.epoch + 1, group.topics))
+    change.add(GroupEpochRecord(group.epoch + 1))
 
 
 def expired(group: ConsumerGroup, name: MemberId) -> tuple[tuple[GroupRecord, ...], tuple[GroupRecord, ...]]:
@@ -328,7 +332,7 @@ def _forget(change: _Change, name: MemberId) -> None:
     change.add(MemberRecord(name, None))
 
 
-def _replace(change: _Change, old: Member, new: Member) -> None:
+def _replace(change: _Change, old: ConsumerMember, new: ConsumerMember) -> None:
     """Give the target and the partitions of a static member to its new id."""
     share = change.group.target_of(old.member_id)
     current = evolve(change.group.current_of(old.member_id), epoch=0, previous_epoch=0)
@@ -341,17 +345,17 @@ def _replace(change: _Change, old: Member, new: Member) -> None:
 # --- checks --------------------------------------------------------------------------------------------------------
 
 
-def _known(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> Member:
+def _known(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> ConsumerMember:
     if request.instance_id is None:
         member = group.members.get(request.member_id)
         if member is None:
-            raise Refused(_E.UNKNOWN_MEMBER_ID)
+            raise HeartbeatRefused(_E.UNKNOWN_MEMBER_ID)
         return member
     holder = group.static.get(request.instance_id)
     if holder is None:
-        raise Refused(_E.UNKNOWN_MEMBER_ID)
+        raise HeartbeatRefused(_E.UNKNOWN_MEMBER_ID)
     if holder != request.member_id:
-        raise Refused(_E.FENCED_INSTANCE_ID)
+        raise HeartbeatRefused(_E.FENCED_INSTANCE_ID)
     return group.members[holder]
 
 
@@ -364,13 +368,13 @@ def _check_epoch(current: CurrentAssignment, request: ConsumerGroupHeartbeat) ->
     owned = None if request.owned is None else _partitions(request.owned)
     missed = request.member_epoch == current.previous_epoch and request.member_epoch < current.epoch
     if not missed or owned is None or not all(partition in current.assigned for partition in owned):
-        raise Refused(_E.FENCED_MEMBER_EPOCH)
+        raise HeartbeatRefused(_E.FENCED_MEMBER_EPOCH)
 
 
-def _told(former: Member, request: ConsumerGroupHeartbeat, client: tuple[str, str]) -> Member:
+def _told(former: ConsumerMember, request: ConsumerGroupHeartbeat, client: tuple[str, str]) -> ConsumerMember:
     """The member after the request."""
     timeout_ms = request.rebalance_timeout_ms
-    return Member(
+    return ConsumerMember(
         member_id=former.member_id,
         instance_id=former.instance_id if request.instance_id is None else request.instance_id,
         rack=former.rack if request.rack is None else request.rack,
@@ -383,16 +387,16 @@ def _told(former: Member, request: ConsumerGroupHeartbeat, client: tuple[str, st
     )
 
 
-def _must_resolve(group: ConsumerGroup, former: Member, member: Member, is_stale: bool) -> bool:
+def _must_resolve(group: ConsumerGroup, former: ConsumerMember, member: ConsumerMember, is_stale: bool) -> bool:
     """Whether the group's patterns must be resolved; a new pattern must be valid.
 
     Raises:
-        Refused: INVALID_REGULAR_EXPRESSION.
+        HeartbeatRefused: INVALID_REGULAR_EXPRESSION.
     """
     used = {each.regex for each in group.members.values() if each.regex}
     new = bool(member.regex) and member.regex != former.regex and member.regex not in used
     if new and wrong_pattern(member.regex):
-        raise Refused(_E.INVALID_REGULAR_EXPRESSION)
+        raise HeartbeatRefused(_E.INVALID_REGULAR_EXPRESSION)
     return new or (bool(used) and (is_stale or len(used) != len(group.regexes)))
 
 
@@ -400,7 +404,7 @@ def _partitions(owned: Iterable[TopicNumbers]) -> tuple[Partition, ...]:
     return tuple((row.topic_id, number) for row in owned for number in row.partitions)
 
 
-def _names_of(group: ConsumerGroup, member: Member) -> tuple[str, ...]:
+def _names_of(group: ConsumerGroup, member: ConsumerMember) -> tuple[str, ...]:
     """The subscribed names of a member: its topics, then the topics of its pattern."""
     return tuple(dict.fromkeys((*member.topics, *group.regexes.get(member.regex, ()))))
 
@@ -417,20 +421,20 @@ def _alike(group: ConsumerGroup) -> bool:
     return len(patterns) == 1 and not any(member.topics for member in members)
 
 
-def _votes(group: ConsumerGroup) -> list[str]:
+def votes_of(group: ConsumerGroup) -> list[str]:
     """The assignors that members name, in the order of the coordinator's map, each as often as it is named."""
     named = [member.assignor for member in group.members.values() if member.assignor]
     return sorted(named, key=list(ASSIGNORS).index)
 
 
-def _preferred(votes: list[str], former: str, now: str, assignors: tuple[str, ...]) -> str:
+def preferred(votes: list[str], former: str, now: str, assignors: tuple[str, ...]) -> str:
     """The assignor with the most votes; the broker's first assignor without votes.
 
     The member's former vote is removed and its vote is added, also if they are equal. A tie goes to the assignor that
     got its first vote last; otherwise to ``uniform``.
 
-    Source: ``ConsumerGroup.computePreferredServerAssignor``; ``HashMap.compute`` puts a new key in front of its bin, and
-    both names have one bin in small tables.
+    Source: ``ConsumerGroup.computePreferredServerAssignor``; ``HashMap.compute`` puts a new key in front of its bin,
+    and both names have one bin in small tables.
     """
     counts = {name: votes.count(name) for name in votes}
     if former:

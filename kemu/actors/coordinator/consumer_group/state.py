@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import TypeAlias, TypeVar
 
-from kemu.protocol.consumer_group.reconciling import CurrentAssignment, MemberState, Partition
-from kemu.protocol.consumer_group.shares import NOTHING, MemberTable, Share, TopicId, replayed
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Partition, ReconcilingState
+from kemu.protocol.consumer_group.shares import NOTHING, Share, TimelineTable, TopicId, replayed
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import GroupId, MemberId
 
@@ -42,8 +42,8 @@ Topics: TypeAlias = Mapping[str, Topic]
 
 
 @frozen
-class Member:
-    """What a member told about itself. ``topics``: the subscribed names, sorted. ``regex``: "" without a pattern."""
+class ConsumerMember:
+    """The subscription and identity of a member. ``topics``: the names, sorted. ``regex``: "" without a pattern."""
 
     member_id: MemberId
     instance_id: str | None = None
@@ -61,9 +61,15 @@ class Member:
 
 @frozen
 class GroupEpochRecord:
-    """The group's epoch, and the subscribed topics at that time. ``epoch`` 0 removes the record."""
+    """The group's epoch; 0 removes the record."""
 
     epoch: int
+
+
+@frozen
+class TopicsRecord:
+    """The subscribed topics at the last change of the group's epoch; no topic removes the record. Up to 4.0."""
+
     topics: tuple[Topic, ...]
 
 
@@ -72,12 +78,12 @@ class MemberRecord:
     """A member; None removes the record."""
 
     member_id: MemberId
-    member: Member | None
+    member: ConsumerMember | None
 
 
 @frozen
 class TargetEpochRecord:
-    """The epoch of the targets."""
+    """The epoch of the targets; 0 removes the record."""
 
     epoch: int
 
@@ -107,7 +113,7 @@ class RegexRecord:
 
 
 GroupRecord: TypeAlias = (
-    GroupEpochRecord | MemberRecord | TargetEpochRecord | TargetRecord | CurrentRecord | RegexRecord
+    GroupEpochRecord | TopicsRecord | MemberRecord | TargetEpochRecord | TargetRecord | CurrentRecord | RegexRecord
 )
 
 
@@ -123,7 +129,7 @@ class ConsumerGroup:
         self.target_epoch = 0
         self.topics: tuple[Topic, ...] = ()
         """The subscribed topics, as the coordinator knew them at the last change of the group's epoch."""
-        self.members: dict[MemberId, Member] = {}
+        self.members: dict[MemberId, ConsumerMember] = {}
         self.static: dict[str, MemberId] = {}
         """Instance id -> member."""
         self.targets: dict[MemberId, Share] = {}
@@ -131,7 +137,7 @@ class ConsumerGroup:
         self.regexes: dict[str, tuple[str, ...]] = {}
         """Resolved pattern -> topics."""
         self._holders: dict[Partition, MemberId] = {}
-        self._table = MemberTable()
+        self._table = TimelineTable()
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -162,14 +168,17 @@ class ConsumerGroup:
 
     def _is_stable(self, member_id: MemberId) -> bool:
         current = self.current_of(member_id)
-        return current.state is MemberState.STABLE and current.epoch == self.target_epoch
+        return current.state is ReconcilingState.STABLE and current.epoch == self.target_epoch
 
     def apply(self, record: GroupRecord) -> GroupRecord:
         """Change the state; return the record that undoes the change."""
         match record:
-            case GroupEpochRecord(epoch=epoch, topics=topics):
-                undo: GroupRecord = GroupEpochRecord(self.epoch, self.topics)
-                self.epoch, self.topics = epoch, topics
+            case GroupEpochRecord(epoch=epoch):
+                undo: GroupRecord = GroupEpochRecord(self.epoch)
+                self.epoch = epoch
+            case TopicsRecord(topics=topics):
+                undo = TopicsRecord(self.topics)
+                self.topics = topics
             case TargetEpochRecord(epoch=epoch):
                 undo = TargetEpochRecord(self.target_epoch)
                 self.target_epoch = epoch
@@ -187,7 +196,7 @@ class ConsumerGroup:
                 _set(self.regexes, regex, names)
         return undo
 
-    def _set_member(self, member_id: MemberId, member: Member | None) -> None:
+    def _set_member(self, member_id: MemberId, member: ConsumerMember | None) -> None:
         before = self.members.get(member_id)
         if before is not None and before.instance_id is not None and self.static.get(before.instance_id) == member_id:
             del self.static[before.instance_id]

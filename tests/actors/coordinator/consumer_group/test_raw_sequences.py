@@ -7,6 +7,7 @@ and one ConsumerGroupDescribe at the end.
 import gzip
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +15,8 @@ import pytest
 from kemu.actors.coordinator.consumer_group.heartbeats import (
     ConsumerGroupConfig,
     Heard,
-    Heartbeats,
-    Refused,
+    HeartbeatAnswers,
+    HeartbeatRefused,
     check_request,
     expired,
 )
@@ -24,7 +25,6 @@ from kemu.protocol.consumer_group.assignors import ASSIGNORS_4_0_0
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat, TopicNumbers
 from kemu.protocol.topic_pattern import TopicPattern
-from pathlib import Path
 
 DATA = Path(__file__).parents[3] / "data"
 with gzip.open(DATA / "consumer-groups" / "kafka-4.0.0-raw.jsonl.gz", "rt") as lines:
@@ -40,7 +40,7 @@ class Coordinator:
 
     def __init__(self, ids: Mapping[str, str]) -> None:
         topics = {name: Topic(name, ids[name], COUNTS[name]) for name in sorted(ids)}
-        self.heartbeats = Heartbeats(topics, CONFIG, assignors=ASSIGNORS_4_0_0)
+        self.heartbeats = HeartbeatAnswers(topics, CONFIG, assignors=ASSIGNORS_4_0_0)
         self.group: ConsumerGroup | None = None
         self.sessions: dict[str, float] = {}
         self.revocations: dict[str, tuple[float, int]] = {}
@@ -68,18 +68,18 @@ class Coordinator:
             check_request(request, version, CONFIG)
             if request.member_epoch < 0:
                 if self.group is None:
-                    raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+                    raise HeartbeatRefused(ErrorCode.GROUP_ID_NOT_FOUND)
                 heard = self.heartbeats.leave(self.group, request)
             else:
                 heard = self._heartbeat(at, request)
-        except Refused as refused:
+        except HeartbeatRefused as refused:
             return refused.error, None
         self._set_timers(at, heard)
         return ErrorCode.NONE, heard.reply
 
     def _heartbeat(self, at: float, request: ConsumerGroupHeartbeat) -> Heard:
         if self.group is None and request.member_epoch != 0:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+            raise HeartbeatRefused(ErrorCode.GROUP_ID_NOT_FOUND)
         group = self.group or ConsumerGroup("g")
         heard = self.heartbeats.heartbeat(
             group, request, is_stale=self.is_stale, new_member_id=lambda: self.new_ids.pop(0)
@@ -96,7 +96,7 @@ class Coordinator:
             topics = TopicPattern(regex).among(COUNTS)
             if group.regexes.get(regex) != topics:
                 group.apply(RegexRecord(regex, topics))
-                group.apply(GroupEpochRecord(group.epoch + 1, group.topics))
+                group.apply(GroupEpochRecord(group.epoch + 1))
 
     def _set_timers(self, at: float, heard: Heard) -> None:
         assert self.group is not None
