@@ -106,7 +106,7 @@ _ASKING = {
     *("coverage", "campaign"),
 }
 """Commands that ask before runs that cost much."""
-_CLASS = re.compile(r"[\w.]+:\w+")
+_CLASS = re.compile(r"(?<![\w.])[\w.]+:\w+")
 """A class in the command line: the user names it, so it may be loaded."""
 
 

@@ -9,6 +9,8 @@ import click
 from kemu.tools.exits import BAD_INPUT
 
 PACKAGES = ("kemu", "attrs", "cattrs", "click", "msgpack", "rich", "trio")
+LONGEST_LINE = 2_000
+"""Number of characters of an error's line that are printed."""
 
 
 class CommandError(click.ClickException):
@@ -26,11 +28,12 @@ class BadInput(CommandError):
 
 
 def say_error(text: str) -> None:
-    """Print an error on standard error; each line of the text gets the prefix "error", without control characters."""
+    """Print an error on standard error; each line gets the prefix "error", has no control characters and ends early."""
     from kemu.emulator.text.tables import printable
 
     for line in text.splitlines():
-        click.echo(f"{click.style('error', fg='red')}: {printable(line)}", err=True)
+        end = " ..." if len(line) > LONGEST_LINE else ""
+        click.echo(f"{click.style('error', fg='red')}: {printable(line[:LONGEST_LINE])}{end}", err=True)
 
 
 def show_error(error: click.ClickException) -> None:

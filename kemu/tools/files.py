@@ -12,6 +12,10 @@ from kemu.tools.errors import BadInput
 
 PERFETTO = b"\n\x04P\x01h\x01"
 """The first bytes of a file for Perfetto (``report.perfetto``)."""
+START_BYTES = 4_096
+"""Number of bytes that tell the kind of a file, apart from TOML."""
+LARGEST_TOML = 10_000_000
+"""Number of bytes of a TOML file that are read; the rest of a longer file is missing, so it is no scenario."""
 
 
 def check_out(path: Path, inputs: Iterable[str | Path] = ()) -> None:
@@ -71,11 +75,12 @@ def _is_ours(path: Path) -> bool:
     """Whether a file is empty, or could be an earlier result: trace, scenario, test of kemu, page, picture, or JSON."""
     try:
         with path.open("rb") as file:
-            if file.read(len(MAGIC)) == MAGIC:
-                return True
+            start = file.read(LARGEST_TOML if path.suffix == ".toml" else START_BYTES)
+        if start.startswith(MAGIC):
+            return True
         if path.suffix == ".pftrace":
-            return path.read_bytes()[: len(PERFETTO)] in (b"", PERFETTO)
-        text = path.read_text(encoding="utf-8")
+            return start[: len(PERFETTO)] in (b"", PERFETTO)
+        text = start.decode(errors="ignore" if len(start) == START_BYTES else "strict")
         if path.suffix == ".toml":
             from kemu.emulator.scenario.keys import declared
             from kemu.emulator.scenario.scenario import Scenario

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -345,6 +346,7 @@ def test_the_worst_verdict_decides() -> None:
         (["run", "steady-group", "--live", "--loop", "bare"], "--live needs"),
         (["run", "steady-group", "--trace", "/nowhere/at/all.kemu"], "cannot be written"),
         (["run", "steady-group", "--trace", "/dev/full"], "/dev/full: cannot be written: No space left on device"),
+        (["compare", "steady-group", "--assignors", "rang"], '--assignors: groups.g.assignors: "rang" is no assignor'),
         (["rum"], 'did you mean "run"'),
         (["describe", "sesion.timeout"], "session.timeout.ms"),
         (["run"], "Missing argument"),
@@ -361,6 +363,22 @@ def test_bad_input_is_one_clear_message_and_exit_code_2(
     assert ended.value.code == exits.BAD_INPUT
     assert words in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("setting", ["x=" + "[" * 20_000, "a." * 50_000 + "a=1"], ids=["value", "key"])
+def test_a_long_setting_costs_little_and_an_error_repeats_only_its_begin(
+    setting: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A key of 100,000 characters once took minutes: a pattern looked for a class from each character."""
+    began_s = time.process_time()
+    with pytest.raises(SystemExit):
+        main(["run", "steady-group", "--set", setting])
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f'error: --set "{setting[:100]}')
+    assert line.endswith(" ...")
+    assert len(line) < 2_100
+    assert time.process_time() - began_s < 5
 
 
 def test_every_mistake_of_a_file_is_a_line_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

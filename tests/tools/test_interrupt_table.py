@@ -11,7 +11,6 @@ import resource
 import shutil
 import signal
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -21,10 +20,11 @@ import pytest
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.trace.blocks import MAGIC
-from kemu.tools import exits, interrupt
+from kemu.tools import exits, interrupt, output
 from kemu.tools.cli import COMMANDS, main
 from kemu.tools.determinism.watch import SweepWatch
 from kemu.tools.endings import KEPT, KeptResult
+from tests.terminal import terminal_signals
 from tests.tools.fake_control import fake_control
 from tests.tools.pipeline.small_analysis import write_analysis
 from tests.tools.test_scriptify import record_client
@@ -163,12 +163,8 @@ def place(tmp_path: Path, small: bytes, analysis: Path, monkeypatch: pytest.Monk
         (tmp_path / name).write_bytes(content)
     record_client(tmp_path)
     shutil.copytree(analysis, tmp_path / "runs" / "analysis")
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    with fake_control(tmp_path / "control"):
+    with terminal_signals(), fake_control(tmp_path / "control"):
         yield tmp_path
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    signal.signal(signal.SIGINT, before)
 
 
 # --- signals ---------------------------------------------------------------------------------------------------------
@@ -256,6 +252,7 @@ def send_at(row: str, moment: str, number: signal.Signals) -> tuple[int, bool]:
     return code, bool(sent)
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # a signal inside of open() leaves the file to the collector
 @pytest.mark.parametrize(("number", "moment"), WHEN, ids=lambda each: getattr(each, "name", each))
 @pytest.mark.parametrize("row", LINES)
 def test_a_signal_ends_a_command_as_the_table_says(
@@ -266,9 +263,7 @@ def test_a_signal_ends_a_command_as_the_table_says(
         capsys.readouterr()
     (place / "made.kemu").write_bytes(MAGIC)
     code, sent = send_at(row, moment, number)
-    with warnings.catch_warnings():  # a signal inside of open() leaves the file to the garbage collection
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    gc.collect()
 
     said = capsys.readouterr()
     assert "Traceback" not in said.err + said.out
@@ -316,7 +311,20 @@ def whole_trace(path: Path) -> bool:
 
 
 @contextmanager
-def stdout_is(descriptor: int) -> Iterator[None]:
+def stdout_is(
+    descriptor: int, monkeypatch: pytest.MonkeyPatch, then: Callable[[], object] | None = None
+) -> Iterator[None]:
+    """Standard output is a file descriptor; ``then`` is called after the first output."""
+    waiting = [] if then is None else [then]
+    write = output._Stream.write
+
+    def written(stream: output._Stream, data: bytes) -> int:
+        count = write(stream, data)
+        if data and waiting:
+            waiting.pop()()
+        return count
+
+    monkeypatch.setattr(output._Stream, "write", written)
     before = sys.stdout
     sys.stdout = os.fdopen(descriptor, "w", encoding="utf-8", closefd=False)
     try:
@@ -326,17 +334,21 @@ def stdout_is(descriptor: int) -> Iterator[None]:
         os.close(descriptor)
 
 
+@pytest.mark.parametrize("moment", ["start", "output"])
 @pytest.mark.parametrize("row", LINES)
-def test_a_closed_pipe_is_no_error(row: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The exit code is that of the results."""
+def test_a_closed_pipe_is_no_error(
+    row: str, moment: str, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code is that of the results. The reader leaves before the command starts, or after the first output."""
     whole = ended(LINES[row])
     assert whole in RESULTS
     clear()
     capsys.readouterr()
     reader, writer = os.pipe()
-    os.close(reader)
+    if moment == "start":
+        os.close(reader)
 
-    with stdout_is(writer):
+    with stdout_is(writer, monkeypatch, None if moment == "start" else lambda: os.close(reader)):
         code = ended(LINES[row])
 
     assert code == whole
@@ -344,38 +356,67 @@ def test_a_closed_pipe_is_no_error(row: str, place: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("row", LINES)
-def test_a_full_disk_of_standard_output_is_one_line(row: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with stdout_is(os.open("/dev/full", os.O_WRONLY)):
+def test_a_full_disk_of_standard_output_is_one_line(
+    row: str, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stdout_is(os.open("/dev/full", os.O_WRONLY), monkeypatch):
         code = ended(LINES[row])
 
-    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error")]
     if row in WITHOUT_OUTPUT:
-        assert (code, errors) == (exits.HOLDS, [])
+        assert (code, errors_of(capsys)) == (exits.HOLDS, [])
     else:
-        assert (code, errors) == (exits.NO_OUTPUT, ["error: the output cannot be written: No space left on device"])
+        assert (code, errors_of(capsys)) == (exits.NO_OUTPUT, [FULL])
 
 
+@pytest.mark.parametrize("row", LINES)
+def test_a_disk_that_becomes_full_during_the_output_is_one_line(
+    row: str, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command with a single write has printed everything."""
+    full = os.open("/dev/full", os.O_WRONLY)
+    descriptor = os.open(place / "printed", os.O_WRONLY | os.O_CREAT)
+    with stdout_is(descriptor, monkeypatch, lambda: os.dup2(full, descriptor)):
+        code = ended(LINES[row])
+    os.close(full)
+
+    assert (code, errors_of(capsys)) in [(exits.NO_OUTPUT, [FULL]), *((each, []) for each in RESULTS)]
+
+
+def errors_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line for line in capsys.readouterr().err.splitlines() if line.startswith("error")]
+
+
+FULL = "error: the output cannot be written: No space left on device"
 WITHOUT_OUTPUT = {"import", "schema", "scriptify"}
 """Rows that print nothing on standard output."""
 WRITING = [row for row in LINES if "made" in " ".join(LINES[row])]
 
 
+@pytest.mark.parametrize("share", [0, 0.5], ids=["start", "middle"])
 @pytest.mark.parametrize("row", WRITING)
 def test_a_full_disk_of_a_file_is_one_line_and_the_earlier_file_stays(
-    row: str, place: Path, capsys: pytest.CaptureFixture[str]
+    row: str, share: float, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The limit of a file's size acts as a full disk does."""
+    """The limit of a file's size acts as a full disk does: nothing can be written, or half of the largest file."""
+    largest = 0
+    if share:
+        ended(LINES[row])
+        made = [*place.glob("*made*"), *place.glob("made/*")]
+        largest = max(path.stat().st_size for path in made if path.is_file())
+        clear()
+        capsys.readouterr()
     (place / "made.kemu").write_bytes(MAGIC)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(share * largest), limits[1]))
     try:
         code = ended(LINES[row])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
-    (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error")]
+    (error,) = errors_of(capsys)
     assert code == exits.BAD_INPUT
     assert "cannot be written: File too large" in error
     assert "made" in error
-    assert (place / "made.kemu").read_bytes() == MAGIC
+    trace = place / "made.kemu"
+    assert trace.read_bytes() == MAGIC or (row == "run" and share and whole_trace(trace))  # its report is larger
     assert {path.name for path in place.glob("*made*")} <= {"made.kemu", "made"}

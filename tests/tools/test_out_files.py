@@ -1,5 +1,6 @@
 """``--out`` replaces only an earlier result, and only by a whole one."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,26 @@ def test_an_earlier_result_is_replaced(name: str, content: str | None, tmp_path:
 
     assert path.read_text(encoding="utf-8") == "new"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "is_replaced"),
+    [
+        ("a.json", b"{", True),
+        ("a.html", "<!doctype html>\u2014".encode(), True),
+        ("a.toml", b"#", False),
+        ("a", b"", False),
+    ],
+)
+def test_only_the_begin_of_a_large_file_is_read(name: str, start: bytes, is_replaced: bool, tmp_path: Path) -> None:
+    """A sparse file of 1 TB; a scenario is never so large."""
+    path = tmp_path / name
+    with path.open("wb") as file:
+        file.write(start)
+        file.truncate(1 << 40)
+
+    with nullcontext() if is_replaced else pytest.raises(BadInput, match="of another kind"):
+        check_out(path)
 
 
 def test_a_link_and_an_input_are_refused(tmp_path: Path) -> None:

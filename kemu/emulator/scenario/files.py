@@ -311,6 +311,10 @@ def _toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise ValueError("it has too many tables and lists inside each other") from None
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # of int()
+        raise ValueError("a number has too many digits") from None
 
 
 def _put(data: dict[str, Any], path: KeyPath, item: Any, problems: list[Problem], source: str) -> None:

@@ -56,7 +56,7 @@ class Variant:
 
     def of(self, scenario: Scenario) -> Scenario:
         """The scenario with the profile, assignors and settings of this variant."""
-        return with_values(scenario, self.all_settings)
+        return with_values(scenario, self.all_settings, "--profiles" if self.settings else "--assignors")
 
 
 DEFAULT_VARIANTS = (

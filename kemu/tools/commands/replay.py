@@ -125,8 +125,11 @@ def _rerun(trace: Trace, loop: str | None, form: str) -> None:
     ask_before([(repeatable(trace), 1)], 1)
     result, recorded = rerun(trace, loop=loop)
     same = recorded == result.digest
-    if same and result.verdict != (said := trace.footer().verdict):
-        raise BadInput(f'{trace.path}: the footer has the verdict "{said}", the run has "{result.verdict}"')
+    footer = trace.footer()
+    for field in ("steps", "messages", "virtual_us", "verdict") if same else ():
+        said, found = getattr(footer, field), getattr(result, field)
+        if said != found:
+            raise BadInput(f"{trace.path}: the footer has {field} {said}, the run has {found}")
     repeated = result.digest if same else rerun(trace, loop=loop)[0].digest
     if form == "json":
         click.echo(

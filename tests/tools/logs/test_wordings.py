@@ -8,6 +8,8 @@ import pytest
 from kemu.tools.logs.dialects import DIALECTS
 from kemu.tools.logs.reading import LogReader
 from kemu.tools.logs.wordings.releases import parse
+from kemu.tools.logs.wordings.wordings import table, torn_fields_of
+from kemu.tools.logs.wrappers.wrappers import opened
 
 CASES = [
     line
@@ -26,7 +28,7 @@ def test_a_record_gives_its_kind_and_fields(case: str) -> None:
     """One event with the stated kind and fields."""
     head, _, record = case.partition(" | ")
     kind, *fields = head.split()
-    (event,) = (event.as_json() for event in LogReader("x").events([record + "\n"]))
+    (event,) = (event.as_json() for event in LogReader("x").events(record.split("⏎")))
 
     assert event["kind"] == kind
     for field in fields:
@@ -42,3 +44,14 @@ def test_releases_of_a_dialect_are_ranges(name: str) -> None:
         assert re.fullmatch(r"(?:[\d.]*\d)?\.\.(?:[\d.]*\d)?|", row.releases), row.text
         since, _, until = row.releases.partition("..")
         assert not (since and until) or parse(since) <= (*parse(until), 99)
+
+
+def test_a_torn_record_excuses_only_a_field_of_its_wording() -> None:
+    """A correction that reads a field of another name is a bug, also if the record is torn."""
+    torn = "Group <group>… owns <topics>", opened("Group g ow")
+    (row,) = table(f"x read=own | {torn[0]}", own=lambda fields, _: fields.update(n=fields["topics"]))
+    (renamed,) = table(f"x read=own | {torn[0]}", own=lambda fields, _: fields.update(n=fields["topic"]))
+
+    assert torn_fields_of(row, torn[1], "Group g ow") == ({"group": "g", "truncated": True}, 0, 10)
+    with pytest.raises(KeyError, match="topic"):
+        torn_fields_of(renamed, torn[1], "Group g ow")

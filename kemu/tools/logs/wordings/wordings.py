@@ -206,12 +206,12 @@ def torn_fields_of(row: Wording, opened: Opened, text: str) -> tuple[Fields, int
 
 
 def _complete(fields: Fields, row: Wording, opened: Opened) -> None:
-    """Let ``row.read`` correct the fields. A torn record may lack a field that the correction needs."""
+    """Let ``row.read`` correct the fields. A torn record may lack a field of the wording that the correction needs."""
     try:
         if row.read:
             row.read(fields, opened)
-    except KeyError:
-        if not fields.get("truncated"):
+    except KeyError as error:
+        if not fields.get("truncated") or error.args[0] not in row.pattern.groupindex:
             raise
 
 
@@ -237,6 +237,8 @@ def stated(match: re.Match[str], torn_at: int | None = None, free: Sequence[str]
             continue
         if name != "assignment" or value.count("{") == value.count("}") > 0:
             fields[name] = _CONVERTERS.get(name, str.strip)(value)
+    if isinstance(group := fields.get("group"), str):
+        fields["group"] = re.sub(r"\.?[,;'\"`\]]+$", "", group)
     return fields
 
 
