@@ -231,6 +231,16 @@ class ClusterView:
 
 
 @value
+class KnowTopics:
+    """Broker and coordinator without replication: (name, id, number of partitions) of the cluster's topics.
+
+    Only groups of the consumer protocol (KIP-848) use the ids.
+    """
+
+    topics: tuple[tuple[str, str, int], ...]
+
+
+@value
 class RemoveMember:
     """Admin: remove a static member by instance id, or every member (""). Source: KIP-345, KIP-571."""
 
@@ -241,6 +251,13 @@ class RemoveMember:
 @value
 class DeleteGroup:
     """Admin: delete an empty group."""
+
+    group: str
+
+
+@value
+class DescribeConsumers:
+    """Admin: describe a group of the consumer protocol, its epochs and its members. Source: KIP-848."""
 
     group: str
 

@@ -15,6 +15,8 @@ EXACTLY_ONCE = "exactly_once"
 """The first value of Streams' ``processing.guarantee`` for exactly once. KIP-447 added ``exactly_once_beta`` and
 ``exactly_once_v2``.
 """
+GROUP_PROTOCOLS = ("classic", "consumer")
+"""The values of ``group.protocol``."""
 NEVER = (1 << 63) - 1
 """Kafka's ``Long.MaxValue``, the limit that is never reached."""
 _SOURCE = "kemu.source"
@@ -44,6 +46,8 @@ class ConsumerConfig:
     client_id: str = key("", "Kafka: empty; here the actor's name")
     group_instance_id: str | None = key(None, "KIP-345: unset = dynamic member")
     client_rack: str = key("", "KIP-392")
+    group_protocol: str = key("classic", "KIP-848, Kafka 3.7; classic, or consumer (Kafka 4.0)")
+    group_remote_assignor: str = key("", "KIP-848, Kafka 3.7: empty = the broker's choice; uniform or range")
     session_timeout_ms: int = key(45_000, "KIP-735, Kafka 3.0")
     heartbeat_interval_ms: int = key(3_000, "Kafka 3.9")
     max_poll_interval_ms: int = key(300_000, "KIP-62; sent as the rebalance timeout")
@@ -84,6 +88,11 @@ class ConsumerConfig:
     emulated_mixed_policy: str = key("page", "emulated, KIP-429 page: page or safe_fill, for V0 and V1 members")
     emulated_incompatible_rejoin: str = key("once", "emulated, KIP-429 page: once or at-once, for V0 and V1 members")
 
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        """Whether the member uses the consumer protocol of KIP-848."""
+        return self.group_protocol == GROUP_PROTOCOLS[1]
+
 
 @frozen(kw_only=True)
 class BrokerConfig:
@@ -93,6 +102,14 @@ class BrokerConfig:
     group_max_session_timeout_ms: int = key(1_800_000, "Kafka 3.9")
     group_initial_rebalance_delay_ms: int = key(3_000, "KIP-134")
     group_max_size: int = key(2_147_483_647, "KIP-389")
+    group_consumer_session_timeout_ms: int = key(45_000, "KIP-848, Kafka 4.0")
+    group_consumer_min_session_timeout_ms: int = key(45_000, "KIP-848, Kafka 4.0")
+    group_consumer_max_session_timeout_ms: int = key(60_000, "KIP-848, Kafka 4.0")
+    group_consumer_heartbeat_interval_ms: int = key(5_000, "KIP-848, Kafka 4.0")
+    group_consumer_min_heartbeat_interval_ms: int = key(5_000, "KIP-848, Kafka 4.0")
+    group_consumer_max_heartbeat_interval_ms: int = key(15_000, "KIP-848, Kafka 4.0")
+    group_consumer_max_size: int = key(2_147_483_647, "KIP-848, Kafka 4.0")
+    group_consumer_assignors: tuple[str, ...] = key(("uniform", "range"), "KIP-848, Kafka 4.0; the first: the default")
     group_coordinator_append_linger_ms: int = key(5, "Kafka 4.0; only the Java coordinator gathers writes; 0 = never")
     offsets_retention_minutes: int = key(10_080, "KIP-186")
     offsets_retention_check_interval_ms: int = key(600_000, "Kafka 3.9")

@@ -91,6 +91,11 @@ class ErrorCode(IntEnum):
     INVALID_UPDATE_VERSION = 95
     INCONSISTENT_TOPIC_ID = 103
     INELIGIBLE_REPLICA = 107
+    FENCED_MEMBER_EPOCH = 110
+    UNRELEASED_INSTANCE_ID = 111
+    UNSUPPORTED_ASSIGNOR = 112
+    STALE_MEMBER_EPOCH = 113
+    INVALID_REGULAR_EXPRESSION = 128
 
     @property
     def retriable(self) -> bool:
@@ -177,5 +182,10 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.INVALID_UPDATE_VERSION: Meaning(_GIVE_UP, _NO_EFFECT, "the version has changed meanwhile"),
     _E.INCONSISTENT_TOPIC_ID: Meaning(_RETRY, _NO_EFFECT, "the log belongs to another topic of this name"),
     _E.INELIGIBLE_REPLICA: Meaning(_GIVE_UP, _NO_EFFECT, "a replica is not eligible for the ISR"),
+    _E.FENCED_MEMBER_EPOCH: Meaning(_GIVE_UP, _NO_EFFECT, "the member's epoch is not the coordinator's: rejoin"),
+    _E.UNRELEASED_INSTANCE_ID: Meaning(_GIVE_UP, _NO_EFFECT, "another member still uses the instance id"),
+    _E.UNSUPPORTED_ASSIGNOR: Meaning(_GIVE_UP, _NO_EFFECT, "the broker has no such assignor"),
+    _E.STALE_MEMBER_EPOCH: Meaning(_GIVE_UP, _NO_EFFECT, "the member's epoch changed: rejoin or retry"),
+    _E.INVALID_REGULAR_EXPRESSION: Meaning(_GIVE_UP, _NO_EFFECT, "the pattern is not a regular expression"),
 }
 """The properties of every error code; ``tests/protocol/test_errors.py`` compares the table with the enum."""

@@ -297,7 +297,11 @@ PROFILES: Mapping[str, Profile] = {
             (3, 9),
             broker=BrokerConfig(coordinator_kind="scala"),
         ),
-        Profile("kafka-4.0", "Kafka 4.0's classic groups on the Java coordinator, newest messages", (4, 0)),
+        Profile(
+            "kafka-4.0",
+            "Kafka 4.0: the Java coordinator, newest messages; classic groups, and groups of the consumer protocol",
+            (4, 0),
+        ),
     )
 }
 """All profiles by name. ``GroupRules`` lists the differences between the two coordinators."""

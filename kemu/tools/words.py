@@ -59,7 +59,7 @@ KAFKA = (
     Word(
         "classic protocol",
         "The group protocol of JoinGroup, SyncGroup and Heartbeat, in which a member computes the assignment."
-        " kemu emulates the classic protocol, not the consumer protocol of KIP-848.",
+        " In the consumer protocol the coordinator computes the assignment.",
         "group.protocol=classic",
     ),
     Word(

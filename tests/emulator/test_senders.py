@@ -33,7 +33,7 @@ from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.scenario.topics import TopicSpec
-from kemu.protocol.messages import control, data, group
+from kemu.protocol.messages import consumer_group, control, data, group
 from kemu.protocol.wire.schema import SPECS, Kind
 
 S = 1_000_000
@@ -68,6 +68,8 @@ SENT_BY: dict[type, str] = {
     control.AlterIsr: "a leader whose ISR changes",
     control.AlterPartitionReassignments: "reassign-partitions",
     control.ListPartitionReassignments: "list-reassignments",
+    consumer_group.ConsumerGroupHeartbeat: "a member of the consumer protocol",
+    consumer_group.ConsumerGroupDescribe: "describe-group, of the consumer protocol",
 }
 """Request -> who sends it; an action of a plan by its kind. A new one needs a row, and what it names in ``PLAN``."""
 FROM_OUTSIDE = {
@@ -127,10 +129,21 @@ def sent() -> set[type]:
         started.world.watch_sends = watch
         assert not started.run_with(lambda world, _: run_plain(world, made.duration_us))
         assert started.injector.counts() == [1] * len(PLAN)
+    described = Scenario(
+        name="consumers",
+        duration_us=15 * S,
+        topics={"t": TopicSpec(partitions=3, records_per_s=6)},
+        groups={"g": GroupSpec(topics=("t",), members=2, config={"group.protocol": "consumer"})},
+        plan=(At(10 * S, GroupDescription(group="g")),),
+        profile="kafka-4.0",
+    )
+    started = Run(described, seed=1)
+    started.world.watch_sends = watch
+    assert not started.run_with(lambda world, _: run_plain(world, described.duration_us))
     return kinds
 
 
-@pytest.mark.parametrize("module", [group, data, control])
+@pytest.mark.parametrize("module", [group, data, control, consumer_group])
 def test_every_request_has_a_row_that_says_who_sends_it(module: ModuleType) -> None:
     """A message that is added here without a sender fails this."""
     declared = requests_of(module)

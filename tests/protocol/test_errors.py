@@ -72,6 +72,8 @@ def test_another_clients_table_agrees():
         "INVALID_REPLICA_ASSIGNMENT": "INVALID_REPLICATION_ASSIGNMENT",
     }
     for code in ErrorCode:
+        if code is ErrorCode.INVALID_REGULAR_EXPRESSION and code.value not in table:  # of Kafka 4.0
+            continue
         theirs = table[code.value]
         assert theirs.message == older.get(code.name, code.name)
         assert bool(theirs.retriable) == code.retriable, code

@@ -37,11 +37,12 @@ from kemu.actors.machine import (
     TimerFired,
     Told,
 )
-from kemu.protocol.commands import AnswerNext, ClusterView, ConfigureTopic, HostPartition, HoursPass, Start
+from kemu.protocol.commands import AnswerNext, ClusterView, ConfigureTopic, HostPartition, HoursPass, KnowTopics, Start
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
+    NO_TOPIC_ID,
     DescribeCluster,
     DescribeConfigs,
     EpochEnd,
@@ -107,6 +108,7 @@ class Broker(Machine):
         self._last_token = 0
         self._settings: dict[str, dict[str, str]] = {}
         """Topic -> its own settings."""
+        self._topic_ids: dict[str, str] = {}
         self._retention = Retention(self, config, self._settings, draws)
         configs = ConfigAnswers(
             self,
@@ -145,6 +147,8 @@ class Broker(Machine):
                 self._fetches.time_is_over(int(number))
             case Told(command=ClusterView() as view):
                 self._see(view)
+            case Told(command=KnowTopics(topics=topics)):
+                self._topic_ids = {name: topic_id for name, topic_id, _ in topics}
             case Told(command=HostPartition() as command):
                 self._host(command)
             case Told(command=AnswerNext() as command):
@@ -178,7 +182,8 @@ class Broker(Machine):
         self._answers.brokers = tuple(
             BrokerMetadata(node_id=node, host=broker_host(node), rack=rack or None) for node, rack in view.brokers
         )
-        self._answers.topics = {row[0]: _topic_metadata(*row) for row in view.topics}
+        ids = self._topic_ids
+        self._answers.topics = {row[0]: _topic_metadata(*row, ids.get(row[0], NO_TOPIC_ID)) for row in view.topics}
         self._answers.offsets_leaders = view.offsets_leaders
 
     def _host(self, command: HostPartition) -> None:
@@ -320,7 +325,7 @@ class Broker(Machine):
             self._fetches.refuse(event, error)
 
 
-def _topic_metadata(topic: str, leaders: tuple[int, ...], epochs: tuple[int, ...]) -> TopicMetadata:
+def _topic_metadata(topic: str, leaders: tuple[int, ...], epochs: tuple[int, ...], topic_id: str) -> TopicMetadata:
     rows = tuple(
         PartitionMetadata(
             error=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
@@ -332,4 +337,4 @@ def _topic_metadata(topic: str, leaders: tuple[int, ...], epochs: tuple[int, ...
         )
         for number, (leader, epoch) in enumerate(zip(leaders, epochs, strict=True))
     )
-    return TopicMetadata(error=ErrorCode.NONE, topic=topic, partitions=rows)
+    return TopicMetadata(error=ErrorCode.NONE, topic=topic, topic_id=topic_id, partitions=rows)

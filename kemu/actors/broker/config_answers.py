@@ -156,4 +156,6 @@ def _at_start(config: StartConfig) -> Iterable[tuple[str, tuple[str | None, Conf
 
 
 def _text(value: object) -> str | None:
+    if isinstance(value, tuple):
+        return ",".join(value)
     return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)

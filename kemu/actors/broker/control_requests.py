@@ -366,6 +366,7 @@ class ControlRequests:
         if error is _NONE:
             self._manager.live_brokers = {broker.id: broker.host for broker in request.live_brokers}
             self._answers.update(request)
+            self._offsets.knows(self._answers.topics)
             self._serve(request)
         self._machine.reply(event, UpdateMetadataReply(error_code=error))
 

@@ -11,14 +11,23 @@ Source: Kafka 2.8's ``GroupMetadataManager.storeGroup``/``storeOffsets`` (acks=-
 (acks=1, and a listener to the high watermark).
 """
 
+from collections.abc import Mapping
+
 from kemu.actors.broker.led_partitions import LedPartitions
 from kemu.actors.broker.produce_calls import Acks, ProduceCall
 from kemu.actors.broker.replica import Ack, Replica
 from kemu.actors.broker.replica_manager import ReplicaManager
 from kemu.actors.machine import Machine, Received, caller_of
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import ProduceBatch
-from kemu.protocol.messages.offsets_log import AppendGroups, AppendGroupsReply, LeadGroups, ResignGroups
+from kemu.protocol.messages.data import ProduceBatch, TopicMetadata
+from kemu.protocol.messages.offsets_log import (
+    AppendGroups,
+    AppendGroupsReply,
+    GroupTopics,
+    KnownTopic,
+    LeadGroups,
+    ResignGroups,
+)
 from kemu.protocol.names import OFFSETS_TOPIC, coordinator_on, host_of
 from kemu.protocol.notes.groups import RecordsAppended
 
@@ -47,9 +56,15 @@ class WatchedCall(GroupCall):
 
 
 class OffsetsHost:
-    """The broker's side of the coordinator's log."""
+    """The broker's side of the coordinator's log.
 
-    def __init__(self, machine: Machine, manager: ReplicaManager, led: LedPartitions) -> None:
+    ``tells_topics``: whether the coordinator has groups of the consumer protocol, which need the cluster's topics.
+    """
+
+    def __init__(self, machine: Machine, manager: ReplicaManager, led: LedPartitions, *, tells_topics: bool) -> None:
+        self._tells_topics = tells_topics
+        self._told: tuple[KnownTopic, ...] | None = None
+        """The topics that the coordinator knows."""
         self._machine = machine
         self._manager = manager
         self._led = led
@@ -67,6 +82,19 @@ class OffsetsHost:
         if replica.topic == OFFSETS_TOPIC:
             message = ResignGroups(partition=replica.number, leader_epoch=replica.leader_epoch)
             self._machine.request(self._coordinator, message, VERSION)
+
+    def knows(self, topics: Mapping[str, TopicMetadata]) -> None:
+        """Tell the coordinator about new, changed and deleted topics."""
+        if not self._tells_topics:
+            return
+        rows = tuple(
+            KnownTopic(name=name, topic_id=topic.topic_id, partitions=len(topic.partitions))
+            for name, topic in sorted(topics.items())
+            if name != OFFSETS_TOPIC
+        )
+        if rows != self._told:
+            self._told = rows
+            self._machine.request(self._coordinator, GroupTopics(topics=rows), VERSION)
 
     def append(self, event: Received) -> None:
         """Append for the coordinator, and answer when all in-sync replicas have the records.

@@ -105,6 +105,7 @@ class ReplicatedBroker(Machine):
         log_dirs: the number of log directories.
         versions: the message versions that the broker offers to clients.
         makes_offsets_topic: whether the cluster is new, so that the first FindCoordinator creates the offsets topic.
+        tells_topics: whether to tell the coordinator about the topics, for groups of the consumer protocol.
         life: the number of the start of the broker's process; added to each append, without effect on decisions.
     """
 
@@ -126,6 +127,7 @@ class ReplicatedBroker(Machine):
         log_dirs: int = 1,
         versions: SpokenVersions = LATEST,
         makes_offsets_topic: bool = False,
+        tells_topics: bool = False,
         life: int = 0,
     ) -> None:
         super().__init__(name)
@@ -165,7 +167,7 @@ class ReplicatedBroker(Machine):
             self.injections,
             self._unserved,
         )
-        self._offsets = OffsetsHost(self, manager, self._led)
+        self._offsets = OffsetsHost(self, manager, self._led, tells_topics=tells_topics)
         self.fetchers = ReplicaFetchers(self, client, manager, draws)
         self._control = ControlRequests(
             self, manager, self.fetchers, self._led, watermarks, self._offsets, self.answers

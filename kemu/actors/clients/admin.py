@@ -29,6 +29,7 @@ from kemu.protocol.commands import (
     DeleteGroup,
     DeleteOffsets,
     DeleteRecordsOf,
+    DescribeConsumers,
     DescribeGroup,
     ElectLeadersOf,
     ListAllGroups,
@@ -42,6 +43,7 @@ from kemu.protocol.commands import (
 )
 from kemu.protocol.dynamic_configs import ConfigResource
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.consumer_group import ConsumerGroupDescribe, ConsumerGroupDescribeReply
 from kemu.protocol.messages.control import (
     PREFERRED_ELECTION,
     UNCLEAN_ELECTION,
@@ -97,6 +99,7 @@ from kemu.protocol.wire.schema import SPECS
 Command: TypeAlias = (
     RemoveMember
     | DeleteGroup
+    | DescribeConsumers
     | DescribeGroup
     | ListAllGroups
     | DeleteOffsets
@@ -142,6 +145,7 @@ ASK_LEADERS = (ResetOffsets, DeleteRecordsOf)
 API_OF: Mapping[type, str] = {
     RemoveMember: "LeaveGroup",
     DeleteGroup: "DeleteGroups",
+    DescribeConsumers: "ConsumerGroupDescribe",
     DescribeGroup: "DescribeGroups",
     ListAllGroups: "ListGroups",
     DeleteOffsets: "OffsetDelete",
@@ -359,7 +363,7 @@ class Admin(Machine):
 
     def _end(self, error: ErrorCode, task: _Task, text: str = "") -> None:
         command = task.command
-        if isinstance(command, DescribeGroup):
+        if isinstance(command, DescribeConsumers | DescribeGroup):
             if error is not ErrorCode.NONE:
                 self.note(GroupDescribed(group=command.group, state="", members=(), error=error))
         else:
@@ -379,6 +383,8 @@ class Admin(Machine):
         match command:
             case DescribeGroup(group=group):
                 return self._describe(group)
+            case DescribeConsumers(group=group):
+                return self._describe_consumers(group)
             case DeleteGroup(group=group):
                 return self._delete_group(group)
             case RemoveMember(group=group, instance_id=instance_id):
@@ -408,6 +414,15 @@ class Admin(Machine):
 
     def _describe(self, group: str) -> Steps:
         reply: DescribeGroupsReply = yield Ask(Target.COORDINATOR, DescribeGroups(groups=(group,)), group)
+        (row,) = reply.groups
+        expect(row.error)
+        members = tuple(member.member_id for member in row.members)
+        self.note(GroupDescribed(group=group, state=row.state, members=members, error=row.error))
+        return ""
+
+    def _describe_consumers(self, group: str) -> Steps:
+        request = ConsumerGroupDescribe(groups=(group,))
+        reply: ConsumerGroupDescribeReply = yield Ask(Target.COORDINATOR, request, group)
         (row,) = reply.groups
         expect(row.error)
         members = tuple(member.member_id for member in row.members)

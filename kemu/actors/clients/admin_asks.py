@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.consumer_group import ConsumerGroupDescribeReply
 from kemu.protocol.messages.control import (
     AlterPartitionReassignmentsReply,
     CreatePartitionsReply,
@@ -89,6 +90,8 @@ def errors_of(reply: object) -> Iterable[ErrorCode]:
             return [row.error for row in groups]
         case DescribeGroupsReply(groups=described):
             return [row.error for row in described]
+        case ConsumerGroupDescribeReply(groups=consumers):
+            return [row.error for row in consumers]
         case OffsetCommitReply(outcomes=commits):
             return [row.error for row in commits]
         case DeleteRecordsReply(partitions=deleted):

@@ -9,10 +9,8 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from kemu.actors.consumer.commits import Commits
-from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
-from kemu.actors.consumer.membership import Membership
+from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer, PolledMembership, PolledRebalancing
 from kemu.actors.consumer.reasons import CLOSED
-from kemu.actors.consumer.rebalancing import Rebalancing
 
 CLOSE_TIMEOUT_MS = 30_000
 """The longest wait of ``close()`` for its commit and its leave together (``request.timeout.ms``, if less).
@@ -59,8 +57,8 @@ class CloseCall:
         self,
         machine: ConsumerMachine,
         commits: Commits,
-        membership: Membership,
-        rebalancing: Rebalancing,
+        membership: PolledMembership,
+        rebalancing: PolledRebalancing,
         over: Callable[[], None],
         tasks_first: bool,
     ) -> None:

@@ -45,7 +45,7 @@ class Commit:
     A commit of both consumers (KIP-333) ends when both parts have ended, and fails if either part failed.
     """
 
-    __slots__ = ("offsets", "parts", "raises", "result", "sent", "settled", "worst")
+    __slots__ = ("error", "offsets", "parts", "raises", "result", "sent", "settled", "worst")
 
     def __init__(self, sent: Generation, settled: "Callable[[Commit], None] | None", raises: bool) -> None:
         self.raises = raises
@@ -56,6 +56,8 @@ class Commit:
         self.sent = sent
         self.settled = settled
         self.result: Result | None = None
+        self.error = ErrorCode.NONE
+        """The first error in the answer."""
         self.offsets: tuple[OffsetToCommit, ...] = ()
         self.parts = 1
         self.worst = Result.DONE
@@ -266,6 +268,7 @@ class Commits:
             if outcome.error is not ErrorCode.NONE:
                 error = outcome.error
                 break
+        commit.error = error
         machine.note(
             CommitAnswered(
                 group=machine.config.group_id,

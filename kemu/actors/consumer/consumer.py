@@ -26,11 +26,13 @@ from kemu.actors.consumer.catch_up import CatchUp
 from kemu.actors.consumer.closing import CloseCall
 from kemu.actors.consumer.commits import Commits
 from kemu.actors.consumer.listener import Listener, TimedListener
-from kemu.actors.consumer.machine import Callback, ConsumerTimer
+from kemu.actors.consumer.machine import Callback, ConsumerTimer, PolledMembership, PolledRebalancing
 from kemu.actors.consumer.membership import Membership
+from kemu.actors.consumer.modern_membership import ModernMembership
 from kemu.actors.consumer.polling import CLOSING, ENDED, POLLING, PollingThread
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.rebalancing import Rebalancing, assignors_of
+from kemu.actors.consumer.reconciler import Reconciler
 from kemu.actors.consumer.state import Generation, MemberState
 from kemu.actors.consumer.subscription import TopicSubscription
 from kemu.actors.hosting import HostingMachine
@@ -64,6 +66,7 @@ class Consumer(HostingMachine):
         versions: the API versions of the consumer's requests.
         rules_of: the rebalance rules; by default the highest protocol that all configured assignors support.
         metadata_rules: the leader epochs in metadata that the release trusts.
+        life: the number of the start of the process, for the member id in the consumer protocol.
         tasks_first: whether to revoke the partitions before the consumer closes (``CloseCall``).
 
     Raises:
@@ -90,6 +93,7 @@ class Consumer(HostingMachine):
         metadata_rules: MetadataRules = METADATA_2_8,
         pattern: str = "",
         tasks_first: bool = False,
+        life: int = 1,
     ) -> None:
         super().__init__(name)
         assert bootstrap, f"{name}: no broker to ask"
@@ -122,13 +126,19 @@ class Consumer(HostingMachine):
         self.subscription = TopicSubscription(config, self.metadata, topics, pattern)
         lookups = CoordinatorLookups(self.client, brokers, versions["FindCoordinator"])
         self.discovery = Discovery(self, self.client, lookups, self.metadata, self, config, chance)
-        self.membership: Membership = Membership(self)
+        self.membership: PolledMembership
+        self.rebalancing: PolledRebalancing
         self.positions = Positions(self)
         self.catch_up = CatchUp(self, self.positions) if config.enable_parallel_rebalance else None
         """KIP-333's mode; None if the mode is off."""
         self.commits: Commits = Commits(self, self.positions)
-        rules = rules_of(config, used)
-        self.rebalancing = Rebalancing(self, self.membership, self.positions, self.commits, used, rules)
+        if config.uses_consumer_protocol:
+            modern = self.membership = ModernMembership(self, draws.identity(f"{name}.{life}"))
+            self.rebalancing = Reconciler(self, modern, self.positions, self.commits)
+        else:
+            classic = self.membership = Membership(self)
+            rules = rules_of(config, used)
+            self.rebalancing = Rebalancing(self, classic, self.positions, self.commits, used, rules)
         self._closing = CloseCall(self, self.commits, self.membership, self.rebalancing, self._closed, tasks_first)
         self.thread: PollingThread = PollingThread(
             self,

@@ -19,7 +19,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol, OffsetToCommit
 from kemu.protocol.messages.ranges import FetchedLogs
 from kemu.protocol.messages.versions import SpokenVersions
-from kemu.protocol.names import ActorName, TopicPartition
+from kemu.protocol.names import ActorName, MemberId, TopicPartition
 from kemu.protocol.rebalancing.client_rules import ClientRules
 
 Callback: TypeAlias = Callable[[tuple[TopicPartition, ...], bool], None]
@@ -68,6 +68,11 @@ class MembershipView(Protocol):
         """The member's view of its membership."""
         ...
 
+    @property
+    def fetches_offsets_as(self) -> tuple[MemberId | None, int]:
+        """The member id and epoch of OffsetFetch; (None, -1) if the coordinator does not check the member."""
+        ...
+
     def request_rejoin(self, why: str, after_us: int = 0) -> None:
         """Rejoin at the next poll, or at the first poll after this delay."""
         ...
@@ -86,6 +91,55 @@ class MembershipView(Protocol):
 
     def reset_after(self, error: ErrorCode, why: str) -> None:
         """Reset the membership after this error. The next poll gives up all partitions as lost and rejoins."""
+        ...
+
+
+class HeartbeatThread(Protocol):
+    """The thread that sends heartbeats, for the machine and its polling thread."""
+
+    def beat(self) -> None:
+        """React to the timer of the thread."""
+        ...
+
+    def stop(self) -> None:
+        """Stop the timer of the thread."""
+        ...
+
+    def runs_at_us(self, due_us: int) -> int:
+        """The time at which the thread next runs, at ``due_us`` or later."""
+        ...
+
+    def advance_idle_timers(self) -> None:
+        """Send a heartbeat now; the next heartbeat is due at a random time of the interval."""
+        ...
+
+    def coordinator_found(self) -> None:
+        """React to a found coordinator."""
+        ...
+
+    def coordinator_lost(self) -> None:
+        """React to a lost coordinator."""
+        ...
+
+
+class PolledMembership(MembershipView, Protocol):
+    """The interface of the membership for the machine and its polling thread: of either protocol."""
+
+    @property
+    def heartbeats(self) -> HeartbeatThread:
+        """The thread that sends heartbeats."""
+        ...
+
+    def poll(self) -> bool:
+        """Join and adopt assignments. Returns whether poll() may read records."""
+        ...
+
+    def leave(self, why: str) -> None:
+        """Leave the group, without waiting for the answer."""
+        ...
+
+    def end(self, state: MemberState, why: str) -> None:
+        """Enter the state CLOSED or FAILED."""
         ...
 
 
@@ -130,6 +184,57 @@ class AroundJoin(Protocol):
 
     def membership_reset(self) -> None:
         """React to a reset of the membership."""
+        ...
+
+    def reconcile(self) -> None:
+        """Begin or continue the way to a new target (consumer protocol)."""
+        ...
+
+    def lose_everything(self) -> None:
+        """Give up all partitions as lost, and rejoin (consumer protocol)."""
+        ...
+
+    def epoch_changed(self, epoch: int) -> None:
+        """React to a new member epoch (consumer protocol)."""
+        ...
+
+
+class PolledRebalancing(AroundJoin, Protocol):
+    """The interface of the rebalancing for the machine and its polling thread: of either protocol."""
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether the member is the leader of its group."""
+        ...
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether the polling thread waits in the leader's part of a join."""
+        ...
+
+    @property
+    def holds_poll(self) -> bool:
+        """Whether poll() returns no records during a join."""
+        ...
+
+    def resume_leading(self) -> None:
+        """Assign partitions, now that the assignor has its missing input."""
+        ...
+
+    def metadata_refreshed(self, changed: bool) -> None:
+        """React to a Metadata response."""
+        ...
+
+    def coordinator_found(self) -> None:
+        """React to a found coordinator."""
+        ...
+
+    def coordinator_lost(self) -> None:
+        """React to a lost coordinator."""
+        ...
+
+    def give_up_everything(self, then: Callable[[], None]) -> None:
+        """Revoke all partitions, or give them up as lost; ``then`` follows the callback."""
         ...
 
 

@@ -48,7 +48,7 @@ from kemu.protocol.messages.group import (
     SyncGroup,
     SyncGroupReply,
 )
-from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER
+from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, MemberId
 from kemu.protocol.notes.groups import AssignmentReceived, MemberBecame
 from kemu.protocol.rebalancing.client_rules import ClientRules
 
@@ -100,6 +100,10 @@ class Membership:
     @property
     def _client(self) -> ClientRules:
         return self._machine.rebalancing.client
+
+    @property
+    def fetches_offsets_as(self) -> tuple[MemberId | None, int]:
+        return None, NO_GENERATION
 
     # --- the polling thread ------------------------------------------------------------------------------------
 

@@ -16,13 +16,17 @@ from kemu.actors.consumer.catch_up import CatchUp
 from kemu.actors.consumer.closing import CloseCall
 from kemu.actors.consumer.commits import Commits, CommitSplit, to_commit
 from kemu.actors.consumer.listener import Busy, Listener, Outcome, Raised
-from kemu.actors.consumer.machine import Callback, ConsumerMachine, ConsumerTimer
-from kemu.actors.consumer.membership import Membership
+from kemu.actors.consumer.machine import (
+    Callback,
+    ConsumerMachine,
+    ConsumerTimer,
+    PolledMembership,
+    PolledRebalancing,
+)
 from kemu.actors.consumer.partition import Partition, Returned, ReturnedOfRange
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.questions import Questions
 from kemu.actors.consumer.reasons import UNSUBSCRIBED
-from kemu.actors.consumer.rebalancing import Rebalancing
 from kemu.actors.consumer.subscription import sorted_topics
 from kemu.protocol.commands import (
     ENFORCED,
@@ -105,10 +109,10 @@ class PollingThread:
     def __init__(
         self,
         machine: PolledMachine,
-        membership: Membership,
+        membership: PolledMembership,
         positions: Positions,
         commits: Commits,
-        rebalancing: Rebalancing,
+        rebalancing: PolledRebalancing,
         catch_up: CatchUp | None,
         closing: CloseCall,
         application: Application,

@@ -37,6 +37,12 @@ from kemu.protocol.wire.compile import maker
 _FETCHING = Seeking.FETCHING
 STABLE_SINCE = 7
 """The first version of OffsetFetch that can ask for stable offsets alone (KIP-447, clients since 2.5)."""
+MEMBER_EPOCH_SINCE = 9
+"""The version of OffsetFetch with the member's id and epoch (KIP-848)."""
+_OF_THE_EPOCH = (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
+"""Errors of a member of the consumer protocol, which a heartbeat resolves: a new epoch, or a rejoin. Kafka 4.0 raises
+UNKNOWN_MEMBER_ID to the application if the answer is faster than the heartbeat.
+"""
 _offset_to_commit = maker(OffsetToCommit)
 
 Asked = tuple[ActorName, dict[TopicPartition, tuple[Partition, int, int, tuple[ActorName | None, int] | None]]]
@@ -103,17 +109,19 @@ class Positions:
         if self._machine.catch_up is not None:
             self._machine.catch_up.partitions_dropped(partitions)
 
-    def stop_serving(self) -> None:
-        """Return no more records of partitions that may be revoked.
+    def stop_serving(self, partitions: tuple[TopicPartition, ...] | None = None) -> None:
+        """Return no more records of partitions that may be revoked: all partitions, or these owned partitions.
 
         Buffers are dropped; a later fetch reads the dropped records again.
         """
-        for one in self.partitions.values():
+        stopped = self._owned if partitions is None else partitions
+        for at in stopped:
+            one = self.partitions[at]
             one.serving = False
             one.buffer = []
         self.fetching.redistribute(self.partitions)
         if self._machine.catch_up is not None:
-            self._machine.catch_up.stop_serving(self._owned)
+            self._machine.catch_up.stop_serving(stopped)
 
     def locate(self) -> None:
         """Look up the leaders of all partitions in the metadata."""
@@ -277,7 +285,16 @@ class Positions:
             self._machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_answered, self._no_committed, asked)
             return
         version = self._machine.versions["OffsetFetch"]
-        request = OffsetFetch(group=self._group, topics=topics, require_stable=version >= STABLE_SINCE)
+        member_id, epoch = self._machine.membership.fetches_offsets_as
+        if member_id is not None:
+            version = MEMBER_EPOCH_SINCE
+        request = OffsetFetch(
+            group=self._group,
+            member_id=member_id,
+            member_epoch=epoch,
+            topics=topics,
+            require_stable=version >= STABLE_SINCE,
+        )
         self._machine.client.call(coordinator, request, version, self._committed, self._no_committed, asked)
 
     def _no_committed(self, why: str, asked: dict[TopicPartition, Partition]) -> None:
@@ -326,7 +343,7 @@ class Positions:
     def _committed_failed(self, error: ErrorCode) -> None:
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             self._machine.discovery.lose_coordinator(f"OffsetFetch: {error.name}")
-        if self._machine.rebalancing.client.retries_offset_fetch(error):
+        if self._machine.rebalancing.client.retries_offset_fetch(error) or error in _OF_THE_EPOCH:
             self._refetch_later()
         else:
             self._machine.fail_later(error, "OffsetFetch")

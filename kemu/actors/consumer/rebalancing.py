@@ -107,6 +107,15 @@ class Rebalancing:
     def protocol_type(self) -> str:
         return self.rules.protocol_type
 
+    def reconcile(self) -> None:
+        raise AssertionError("a classic member has no target")
+
+    def lose_everything(self) -> None:
+        raise AssertionError("a classic member loses its partitions before a join")
+
+    def epoch_changed(self, epoch: int) -> None:
+        raise AssertionError("a classic member has no epoch")
+
     # --- before the join ---------------------------------------------------------------------------------------
 
     def prepare(self) -> bool:

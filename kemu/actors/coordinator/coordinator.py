@@ -13,8 +13,9 @@ from contextlib import suppress
 from typing import Any
 
 from kemu.actors.connections import Connections
+from kemu.actors.coordinator.consumer_requests import ConsumerGroupRequests
 from kemu.actors.coordinator.group import Group
-from kemu.actors.coordinator.groups import Groups
+from kemu.actors.coordinator.groups import AnyGroup, Groups
 from kemu.actors.coordinator.log import GroupLog, OffsetsPartition, OwnDisk, Writes
 from kemu.actors.coordinator.members import NoCommonProtocol
 from kemu.actors.coordinator.offset_requests import OffsetRequests
@@ -39,10 +40,11 @@ from kemu.actors.machine import (
     Told,
     caller_of,
 )
-from kemu.protocol.commands import AnswerNext, Close, LeadOffsets, NameClient, ResignOffsets, Start
+from kemu.protocol.commands import AnswerNext, Close, KnowTopics, LeadOffsets, NameClient, ResignOffsets, Start
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.consumer_group import ConsumerGroupDescribe, ConsumerGroupHeartbeat
 from kemu.protocol.messages.group import (
     DeleteGroups,
     DescribeGroups,
@@ -61,6 +63,7 @@ from kemu.protocol.messages.group import (
     SyncGroup,
 )
 from kemu.protocol.messages.negotiation import ApiVersions, versions_reply
+from kemu.protocol.messages.offsets_log import KnownTopic
 from kemu.protocol.messages.ranges import RangeCommit, RangeFetch
 from kemu.protocol.messages.refusals import described_error, join_error, refusal
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
@@ -76,7 +79,8 @@ _ALIVE = HeartbeatReply(error=_NONE)
 class Coordinator(Machine):
     """The group coordinator of one broker.
 
-    The coordinator's commands are ``Start``, ``LeadOffsets``, ``ResignOffsets``, ``AnswerNext`` and ``Close``. Each
+    The coordinator's commands are ``Start``, ``LeadOffsets``, ``ResignOffsets``, ``KnowTopics``, ``AnswerNext`` and
+    ``Close``. Each
     ``LeadOffsets`` of a partition must have a higher leader epoch than the last ``LeadOffsets``. If a restart can keep
     the epoch, each process needs another ``life`` number: the epoch and the ``life`` number make member ids unique.
 
@@ -109,9 +113,10 @@ class Coordinator(Machine):
         linger_us = config.group_coordinator_append_linger_ms * US_PER_MS
         self.writes = Writes(self, self._log, self.rules, most_bytes=config.message_max_bytes, linger_us=linger_us)
         self._table = Groups(self)
-        self.groups: Mapping[GroupId, Group] = self._table.by_name
+        self.groups: Mapping[GroupId, AnyGroup] = self._table.by_name
         """The groups of all active partitions."""
         self._offsets = OffsetRequests(self, self._table)
+        self._consumers = ConsumerGroupRequests(self, self._table, lambda client: self._client_ids.get(client, client))
         self._injections = Injections(self)
         self._connections = Connections(self, self._receive)
         self._member_count = 0
@@ -130,12 +135,15 @@ class Coordinator(Machine):
             DeleteGroups: self._offsets.delete_groups,
             DescribeGroups: self._describe,
             ListGroups: self._list,
+            ConsumerGroupHeartbeat: self._consumers.heartbeat,
+            ConsumerGroupDescribe: self._consumers.describe,
             ApiVersions: lambda event, _: self.reply(event, versions_reply(self._versions)),
         }
         self._timers: Mapping[str, Callable[..., None]] = {
-            GroupTimer.SESSION: lambda group, member_id: self.groups[group].phase.session_timer_fired(member_id),
-            GroupTimer.JOIN: lambda group: self.groups[group].phase.timer_fired(),
-            GroupTimer.SYNC: lambda group: self.groups[group].sync_timer_fired(),
+            GroupTimer.SESSION: lambda group, member_id: self.groups[group].session_timer_fired(member_id),
+            GroupTimer.JOIN: lambda group: self._classic(group).phase.timer_fired(),
+            GroupTimer.SYNC: lambda group: self._classic(group).sync_timer_fired(),
+            GroupTimer.REVOCATION: self._revocation_timer_fired,
             GroupTimer.LOAD: lambda number: self._table.load_timer_fired(int(number)),
             GroupTimer.WRITE: lambda number: self.writes.time_is_over(int(number)),
             GroupTimer.LINGER: lambda number: self.writes.flush(self._table.partitions[int(number)]),
@@ -152,6 +160,16 @@ class Coordinator(Machine):
         if self._connections.readable:
             self._connections.read_on()
 
+    def _classic(self, name: GroupId) -> Group:
+        group = self._table.classic(name)
+        assert group is not None, f"{name} is no classic group"
+        return group
+
+    def _revocation_timer_fired(self, name: GroupId, member_id: MemberId) -> None:
+        group = self._table.of_consumers(name)
+        assert group is not None, f"{name} is no group of the consumer protocol"
+        group.revocation_timer_fired(member_id)
+
     def _happened(self, event: Event) -> None:
         match event:
             case TimerFired(key=(timer, *about)):
@@ -164,6 +182,9 @@ class Coordinator(Machine):
                 self._table.resign(command.partition, command.leader_epoch)
             case Told(command=AnswerNext() as command):
                 self._injections.arm(command)
+            case Told(command=KnowTopics(topics=topics)):
+                rows = [KnownTopic(name=name, topic_id=topic_id, partitions=count) for name, topic_id, count in topics]
+                self.know_topics(tuple(rows))
             case Told(command=Start()):
                 self._table.started = True
                 self._start_expiry()
@@ -220,6 +241,9 @@ class Coordinator(Machine):
     def leadership_ended(self, number: int, leader_epoch: int) -> None:
         self._table.leadership_ended(number, leader_epoch)
 
+    def know_topics(self, topics: tuple[KnownTopic, ...]) -> None:
+        self._consumers.know_topics(topics)
+
     def _expire(self) -> None:
         self._offsets.expire()
         self._start_expiry()
@@ -259,12 +283,12 @@ class Coordinator(Machine):
         if not isinstance(request, JoinGroup):
             self._refuse(event, request, error)
             return
-        self.groups[request.group].joining.failed(caller_of(event))
+        self._classic(request.group).joining.failed(caller_of(event))
         answer, name = join_error(event.version, error, UNKNOWN_MEMBER), request.group
         self.refuse(event, answer, group=name, api="JoinGroup", member_id=request.member_id, error=error)
 
     def _heartbeat(self, event: Received, request: Heartbeat) -> None:
-        group = self.groups.get(request.group) if request.group else None
+        group = self._table.classic(request.group) if request.group else None
         if group is not None:
             group.heartbeat(event, request)
             return
@@ -282,7 +306,10 @@ class Coordinator(Machine):
         if not config.group_min_session_timeout_ms <= timeout_ms <= config.group_max_session_timeout_ms:
             self._refuse(event, request, ErrorCode.INVALID_SESSION_TIMEOUT)
             return
-        group = self.groups.get(request.group)
+        group = self._table.classic(request.group)
+        if group is None and request.group in self.groups:  # a mixed group, or a downgrade: not emulated
+            self._refuse(event, request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            return
         if group is None and request.member_id != UNKNOWN_MEMBER:
             self._refuse(event, request, ErrorCode.UNKNOWN_MEMBER_ID)
             return
@@ -297,7 +324,7 @@ class Coordinator(Machine):
         if event.version >= _SYNC_NAMES_PROTOCOL_SINCE and unnamed:
             self._refuse(event, request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
             return
-        group = self.groups.get(request.group) if request.group else None
+        group = self._table.classic(request.group) if request.group else None
         if group is not None:
             group.sync(event, request)
             return
@@ -309,7 +336,7 @@ class Coordinator(Machine):
     def _leave(self, event: Received, request: LeaveGroup) -> None:
         if not self._reaches(event, request, request.group, needs_name=True):
             return
-        group = self.groups.get(request.group)
+        group = self._table.classic(request.group)
         if group is not None:
             group.leave(event, request)
             return
@@ -362,7 +389,7 @@ class Coordinator(Machine):
             return
         wanted = [state.casefold() for state in request.states_filter]
         rows = [
-            ListedGroup(group=group.name, protocol_type=group.shared.protocol_type or "", state=group.state.value)
+            ListedGroup(group=group.name, protocol_type=group.protocol_type, state=group.state.value)
             for group in self.groups.values()
             if not wanted or group.state.value.casefold() in wanted
         ]

@@ -34,7 +34,7 @@ from kemu.actors.coordinator.state import COMPLETING, DEAD, EMPTY, PREPARING, ST
 from kemu.actors.coordinator.static import StaticInstances
 from kemu.actors.coordinator.syncing import Syncing
 from kemu.actors.coordinator.timers import session_key
-from kemu.actors.machine import Caller, Received, caller_of
+from kemu.actors.machine import Caller, Received, Record, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import (
     DescribedGroup,
@@ -48,7 +48,7 @@ from kemu.protocol.messages.group import (
     LeftMember,
     SyncGroup,
 )
-from kemu.protocol.messages.records import GroupMetadata, StoredOffset, batch_bytes, group_record
+from kemu.protocol.messages.records import GroupMetadata, StoredOffset, batch_bytes, group_record, group_tombstone
 from kemu.protocol.names import CONSUMER, UNKNOWN_MEMBER, GroupId, MemberId, TopicPartition
 from kemu.protocol.notes.groups import GroupLoaded, GroupRecordWritten, GroupUnloaded, Removal, RequestRefused
 from kemu.protocol.notes.ranges import RangesLoaded
@@ -76,6 +76,20 @@ class Group:
     def state(self) -> GroupState:
         """The group's state."""
         return self.shared.state
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the group has no members, and no join is in progress."""
+        return self.shared.state is EMPTY
+
+    @property
+    def protocol_type(self) -> str:
+        """The protocol type in ListGroups."""
+        return self.shared.protocol_type or ""
+
+    def session_timer_fired(self, member_id: MemberId) -> None:
+        """React to the end of a member's session."""
+        self.phase.session_timer_fired(member_id)
 
     # --- sync --------------------------------------------------------------------------------------------------
 
@@ -244,7 +258,9 @@ class Group:
 
     # --- offsets -----------------------------------------------------------------------------------------------
 
-    def why_no_commit(self, generation: int, member_id: MemberId, instance_id: str | None) -> ErrorCode:
+    def why_no_commit(
+        self, generation: int, member_id: MemberId, instance_id: str | None, _version: int = 0
+    ) -> ErrorCode:
         """NONE, or the reason to refuse a commit. A tool's commit, which has no ids, needs an Empty group."""
         if self.shared.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -259,6 +275,15 @@ class Group:
         else:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.REBALANCE_IN_PROGRESS if self.shared.state is COMPLETING else _NONE
+
+    def why_no_fetch(self, _member_id: MemberId | None, _epoch: int) -> ErrorCode:
+        """NONE: a classic group does not check who fetches offsets."""
+        return _NONE
+
+    def tombstones(self) -> list[Record]:
+        """The tombstone of the group's record, if the group ever wrote one."""
+        wanted = self.shared.generation > 0 or self._machine.rules.tombstone_at_generation_zero
+        return [group_tombstone(self.name)] if wanted else []
 
     def committed_by(self, member_id: MemberId) -> None:
         """Restart the member's session after an accepted commit."""

@@ -5,9 +5,12 @@ The hash of a group's name selects the group's partition. The leader of that par
 Source: Kafka's CoordinatorRuntime (load and unload), GroupCoordinator.scala (the checks before a group's own checks).
 """
 
+from typing import TypeAlias
+
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.log import OffsetsPartition, OffsetsPartitionState
-from kemu.actors.coordinator.replay import replay
+from kemu.actors.coordinator.modern_group import ModernGroup
+from kemu.actors.coordinator.replay import Replay, replay
 from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import TimerKey
@@ -23,6 +26,9 @@ _NOT_HERE = (OffsetsPartitionState.RESIGNED, OffsetsPartitionState.FAILED, Offse
 """States in which requests get NOT_COORDINATOR."""
 _UNREAD = (OffsetsPartitionState.QUEUED, OffsetsPartitionState.LOADING)
 
+AnyGroup: TypeAlias = Group | ModernGroup
+"""A group of the classic protocol, or of the consumer protocol (KIP-848)."""
+
 
 class Groups:
     """All groups of a broker, by name and by partition."""
@@ -31,9 +37,9 @@ class Groups:
         self._machine = machine
         self.started = False
         self.partitions: dict[int, OffsetsPartition] = {}
-        self.by_name: dict[GroupId, Group] = {}
+        self.by_name: dict[GroupId, AnyGroup] = {}
         """The groups of all active partitions."""
-        self._by_partition: dict[int, dict[GroupId, Group]] = {}
+        self._by_partition: dict[int, dict[GroupId, AnyGroup]] = {}
         self._numbers: dict[GroupId, int] = {}
 
     # --- coordinated groups ------------------------------------------------------------------------------------
@@ -71,19 +77,31 @@ class Groups:
 
     # --- groups ------------------------------------------------------------------------------------------------
 
-    def of(self, partition: OffsetsPartition) -> tuple[Group, ...]:
+    def of(self, partition: OffsetsPartition) -> tuple[AnyGroup, ...]:
         """The groups of a partition."""
         return tuple(self._by_partition.get(partition.number, {}).values())
 
     def open(self, name: GroupId) -> Group:
         """Create an empty group in a partition that is active here."""
-        return self._keep(Group(self._machine, self.partition_of(name), name))
+        group = Group(self._machine, self.partition_of(name), name)
+        self.keep(group)
+        return group
 
-    def restore(self, group: Group) -> None:
+    def classic(self, name: GroupId) -> Group | None:
+        """The group with this name, if its protocol is the classic protocol."""
+        group = self.by_name.get(name)
+        return group if isinstance(group, Group) else None
+
+    def of_consumers(self, name: GroupId) -> ModernGroup | None:
+        """The group with this name, if its protocol is the consumer protocol."""
+        group = self.by_name.get(name)
+        return group if isinstance(group, ModernGroup) else None
+
+    def restore(self, group: AnyGroup) -> None:
         """Restore a group whose deletion could not be written."""
-        self._keep(group.revived())
+        self.keep(group.revived())
 
-    def forget(self, group: Group) -> None:
+    def forget(self, group: AnyGroup) -> None:
         """Remove a group whose tombstone is written."""
         for topic, partition in group.offsets.committed:
             self._machine.note(
@@ -97,10 +115,10 @@ class Groups:
             del self.by_name[group.name]
             del self._by_partition[group.partition.number][group.name]
 
-    def _keep(self, group: Group) -> Group:
+    def keep(self, group: AnyGroup) -> None:
+        """Add a group, or replace the group of this name."""
         self.by_name[group.name] = group
         self._by_partition.setdefault(group.partition.number, {})[group.name] = group
-        return group
 
     # --- partitions --------------------------------------------------------------------------------------------
 
@@ -152,10 +170,20 @@ class Groups:
             return
         partition.state = OffsetsPartitionState.ACTIVE
         for name in found.groups():
-            group = self._keep(Group(self._machine, partition, name))
-            group.take(found.metadata.get(name), found.offsets_of(name), found.second_of(name))
+            self.keep(self._loaded(found, partition, name))
         for group in self.of(partition):
             group.loaded()
+
+    def _loaded(self, found: Replay, partition: OffsetsPartition, name: GroupId) -> AnyGroup:
+        offsets, second = found.offsets_of(name), found.second_of(name)
+        states = found.consumer_group(name)
+        if states is not None:
+            modern = ModernGroup(self._machine, partition, name)
+            modern.take(states, offsets, second)
+            return modern
+        group = Group(self._machine, partition, name)
+        group.take(found.metadata.get(name), offsets, second)
+        return group
 
     def resign(self, number: int, leader_epoch: int) -> None:
         """Unload a partition that another broker leads under a higher epoch."""

@@ -13,6 +13,7 @@ from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import Machine, Received, Record, TimerKey, Timers
 from kemu.protocol.commands import LeadOffsets
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.offsets_log import KnownTopic
 from kemu.protocol.messages.records import BATCH_BYTES, batch_bytes
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName
 
@@ -63,6 +64,10 @@ class LogListener(Protocol):
 
     def leadership_ended(self, number: int, leader_epoch: int) -> None:
         """Unload a partition after this broker's leadership ended, under this epoch or an older epoch."""
+        ...
+
+    def know_topics(self, topics: tuple[KnownTopic, ...]) -> None:
+        """Use these topics of the cluster from now on."""
         ...
 
 

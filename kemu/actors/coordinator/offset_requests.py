@@ -9,13 +9,11 @@ from functools import partial
 
 from attrs import define
 
-from kemu.actors.coordinator.group import Group
-from kemu.actors.coordinator.groups import Groups
+from kemu.actors.coordinator.groups import AnyGroup, Groups
 from kemu.actors.coordinator.log import OffsetsPartition, OffsetsPartitionState, Write
 from kemu.actors.coordinator.offsets import Kept
 from kemu.actors.coordinator.range_requests import RangeRequests
 from kemu.actors.coordinator.shared_state import GroupMachine
-from kemu.actors.coordinator.state import EMPTY
 from kemu.actors.machine import Caller, Received, Record, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import frozen
@@ -32,7 +30,7 @@ from kemu.protocol.messages.group import (
     OffsetFetchReply,
     OffsetOutcome,
 )
-from kemu.protocol.messages.records import StoredOffset, group_tombstone, offset_record, offset_tombstone
+from kemu.protocol.messages.records import StoredOffset, offset_record, offset_tombstone
 from kemu.protocol.messages.refusals import no_offset, refusal
 from kemu.protocol.names import GroupId, TopicPartition
 from kemu.protocol.notes.groups import LateCommit, OffsetCommitted, OffsetRemoved, RequestRefused
@@ -53,7 +51,7 @@ class _Commit:
     ``late``: the coordinator read the request after the client had opened a newer connection.
     """
 
-    group: Group
+    group: AnyGroup
     caller: Caller
     request: OffsetCommit
     values: tuple[tuple[TopicPartition, StoredOffset], ...]
@@ -65,9 +63,9 @@ class _Commit:
 class _Removal:
     """Offsets whose tombstones are being written, and groups whose last offset is among them."""
 
-    offsets: tuple[tuple[Group, TopicPartition], ...]
+    offsets: tuple[tuple[AnyGroup, TopicPartition], ...]
     why: str
-    emptied: tuple[Group, ...] = ()
+    emptied: tuple[AnyGroup, ...] = ()
     reply: tuple[Caller, OffsetDeleteReply] | None = None
 
 
@@ -103,7 +101,7 @@ class OffsetRequests:
             return
         if group is None:
             group = self._groups.open(request.group)
-        error = group.why_no_commit(request.generation, request.member_id, request.instance_id)
+        error = group.why_no_commit(request.generation, request.member_id, request.instance_id, event.version)
         if error is not _NONE:
             self._refuse(event, request, error)
             return
@@ -113,7 +111,7 @@ class OffsetRequests:
             expires_at_ms = _as_long(self._machine.now_ms + request.retention_time_ms)
         self._write_commit(event, request, group, expires_at_ms)
 
-    def _write_commit(self, event: Received, request: OffsetCommit, group: Group, expires_at_ms: int | None) -> None:
+    def _write_commit(self, event: Received, request: OffsetCommit, group: AnyGroup, expires_at_ms: int | None) -> None:
         most = self._machine.config.offset_metadata_max_bytes
         values: list[tuple[TopicPartition, StoredOffset]] = []
         refused: dict[int, ErrorCode] = {}
@@ -185,7 +183,9 @@ class OffsetRequests:
     # --- fetch -------------------------------------------------------------------------------------------------
 
     def fetch(self, event: Received, request: OffsetFetch) -> None:
-        """Answer OffsetFetch with the group's offsets, without a check of membership; -1 for an unknown offset.
+        """Answer OffsetFetch with the group's offsets; -1 for an unknown offset.
+
+        Only a group of the consumer protocol checks the member.
 
         Depending on the rules, a request for stable offsets waits for all writes in progress, even of other members.
         """
@@ -203,6 +203,10 @@ class OffsetRequests:
 
     def _answer_fetch(self, event: Received, request: OffsetFetch) -> None:
         group = self._groups.by_name.get(request.group)
+        error = _NONE if group is None else group.why_no_fetch(request.member_id, request.member_epoch)
+        if error is not _NONE:
+            self._refuse(event, request, error)
+            return
         if request.topics is None:
             wanted = () if group is None else tuple(group.offsets.committed)
         else:
@@ -213,7 +217,7 @@ class OffsetRequests:
             self._machine.note(RequestRefused(group=request.group, api="OffsetFetch", member_id="", error=error))
         self._machine.reply(event, OffsetFetchReply(offsets=rows))
 
-    def _fetched(self, group: Group | None, partition: TopicPartition, require_stable: bool) -> FetchedOffset:
+    def _fetched(self, group: AnyGroup | None, partition: TopicPartition, require_stable: bool) -> FetchedOffset:
         topic, number = partition
         if group is None:
             return no_offset(topic, number)
@@ -268,17 +272,17 @@ class OffsetRequests:
         for partition in self._groups.partitions.values():
             if partition.state is not OffsetsPartitionState.ACTIVE:
                 continue
-            removed: list[tuple[Group, TopicPartition]] = []
-            emptied: list[Group] = []
+            removed: list[tuple[AnyGroup, TopicPartition]] = []
+            emptied: list[AnyGroup] = []
             records: list[Record] = []
             for group in self._groups.of(partition):
                 expired = group.expired_offsets()
                 removed.extend([(group, tp) for tp in expired])
                 records.extend([offset_tombstone(group.name, topic, number) for topic, number in expired])
                 records.extend(self.ranges.tombstones(group, expired))
-                if group.state is EMPTY and self._has_nothing_but(group, len(expired)):
+                if group.is_empty and self._has_nothing_but(group, len(expired)):
                     emptied.append(group)
-                    records.extend(self._group_tombstone(group))
+                    records.extend(group.tombstones())
                     group.die("expired with its last offset")
             if records:
                 self._write_removal(partition, tuple(records), _Removal(tuple(removed), "expired", tuple(emptied)))
@@ -286,7 +290,7 @@ class OffsetRequests:
                 for group in emptied:
                     self._groups.forget(group)
 
-    def _has_nothing_but(self, group: Group, expired: int) -> bool:
+    def _has_nothing_but(self, group: AnyGroup, expired: int) -> bool:
         offsets = group.offsets
         return len(offsets.committed) == expired and not offsets.being_written
 
@@ -336,7 +340,7 @@ class OffsetRequests:
         """Remove the empty groups of DeleteGroups with all their offsets."""
         why_not = [self._groups.why_not(name) for name in request.groups]
         job = _Deletion(caller_of(event), request.groups, why_not)
-        deleted: dict[int, tuple[list[Group], list[int]]] = {}
+        deleted: dict[int, tuple[list[AnyGroup], list[int]]] = {}
         for place, name in enumerate(request.groups):
             group = self._groups.by_name.get(name)
             if why_not[place] is _NONE:
@@ -360,17 +364,13 @@ class OffsetRequests:
         if not job.running:
             self._answer_delete(job)
 
-    def _tombstones(self, group: Group) -> list[Record]:
+    def _tombstones(self, group: AnyGroup) -> list[Record]:
         records: list[Record] = [offset_tombstone(group.name, *partition) for partition in group.offsets.everything()]
         records += self.ranges.tombstones(group, group.second.by_partition)
-        return records + self._group_tombstone(group)
-
-    def _group_tombstone(self, group: Group) -> list[Record]:
-        wanted = group.shared.generation > 0 or self._machine.rules.tombstone_at_generation_zero
-        return [group_tombstone(group.name)] if wanted else []
+        return records + group.tombstones()
 
     def _groups_deleted(
-        self, job: _Deletion, groups: list[Group], places: list[int], error: ErrorCode, _base_offset: int
+        self, job: _Deletion, groups: list[AnyGroup], places: list[int], error: ErrorCode, _base_offset: int
     ) -> None:
         """Record the outcome of the write of the groups' tombstones; after a failure restore the groups."""
         error = self._machine.rules.offset_append_errors.get(error, error)
@@ -382,7 +382,7 @@ class OffsetRequests:
         self._settle(job, places, error)
 
     def _deleted_late(
-        self, job: _Deletion, groups: list[Group], places: list[int], error: ErrorCode, _base_offset: int
+        self, job: _Deletion, groups: list[AnyGroup], places: list[int], error: ErrorCode, _base_offset: int
     ) -> None:
         """React to the end of a late write of tombstones. Tombstones in the log are valid even after the timeout."""
         if error is _NONE:
@@ -434,7 +434,7 @@ class OffsetRequests:
             )
         )
 
-    def _note_removed(self, group: Group, partition: TopicPartition, why: str) -> None:
+    def _note_removed(self, group: AnyGroup, partition: TopicPartition, why: str) -> None:
         self._machine.note(OffsetRemoved(group=group.name, topic=partition[0], partition=partition[1], why=why))
 
 

@@ -12,6 +12,8 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.offsets_log import (
     AppendGroups,
     AppendGroupsReply,
+    GroupTopics,
+    GroupTopicsReply,
     LeadGroups,
     LeadGroupsReply,
     ResignGroups,
@@ -73,6 +75,9 @@ class BrokerLog:
             case ResignGroups(partition=number, leader_epoch=leader_epoch):
                 self._machine.reply(event, ResignGroupsReply())
                 listener.leadership_ended(number, leader_epoch)
+            case GroupTopics(topics=topics):
+                self._machine.reply(event, GroupTopicsReply())
+                listener.know_topics(topics)
             case _:
                 raise AssertionError(f"{self._machine.name}: not a request of a coordinator: {event.message!r}")
 

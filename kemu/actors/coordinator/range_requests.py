@@ -8,8 +8,7 @@ stored token or commit.
 from collections.abc import Iterable
 from functools import partial
 
-from kemu.actors.coordinator.group import Group
-from kemu.actors.coordinator.groups import Groups
+from kemu.actors.coordinator.groups import AnyGroup, Groups
 from kemu.actors.coordinator.log import Write
 from kemu.actors.coordinator.offsets import Kept
 from kemu.actors.coordinator.second_log import KeptRange
@@ -46,7 +45,7 @@ _NONE = ErrorCode.NONE
 class _RangeWrite:
     """The content of a RangeCommit: tokens, offsets, then tombstones of closed tokens."""
 
-    group: Group
+    group: AnyGroup
     caller: Caller
     request: RangeCommit
     tokens: tuple[RangeToOpen, ...]
@@ -82,7 +81,7 @@ class RangeRequests:
         group.committed_by(request.member_id)
         self._write(event, request, group)
 
-    def _write(self, event: Received, request: RangeCommit, group: Group) -> None:
+    def _write(self, event: Received, request: RangeCommit, group: AnyGroup) -> None:
         now_ms = self._machine.now_ms
         tokens: list[RangeToOpen] = []
         offsets: list[RangeProgress] = []
@@ -120,7 +119,7 @@ class RangeRequests:
         self._machine.writes.begin(group.partition, tuple(records), on)
 
     @staticmethod
-    def _primary(group: Group, at: TopicPartition) -> int:
+    def _primary(group: AnyGroup, at: TopicPartition) -> int:
         kept = group.offsets.committed.get(at)
         return -1 if kept is None else kept.value.offset
 
@@ -202,7 +201,7 @@ class RangeRequests:
     # --- removing ----------------------------------------------------------------------------------------------
 
     @staticmethod
-    def tombstones(group: Group, partitions: Iterable[TopicPartition]) -> list[Record]:
+    def tombstones(group: AnyGroup, partitions: Iterable[TopicPartition]) -> list[Record]:
         """The tombstones of these partitions' second logs."""
         records: list[Record] = []
         for at in partitions:
@@ -212,7 +211,7 @@ class RangeRequests:
                 records.append(range_progress_tombstone(group.name, *at))
         return records
 
-    def removed(self, group: Group, partitions: Iterable[TopicPartition], position: int, why: str) -> None:
+    def removed(self, group: AnyGroup, partitions: Iterable[TopicPartition], position: int, why: str) -> None:
         """Remove all tokens and commits older than these tombstones, which are in the log from this position on."""
         for at in partitions:
             log = group.second.by_partition.get(at)
@@ -237,7 +236,7 @@ class RangeRequests:
         )
 
 
-def _fetched(group: Group | None, at: TopicPartition) -> FetchedLogs:
+def _fetched(group: AnyGroup | None, at: TopicPartition) -> FetchedLogs:
     if group is None:
         return FetchedLogs(topic=at[0], partition=at[1])
     kept, second = group.offsets.committed.get(at), group.second.of(at)

@@ -7,6 +7,9 @@ Source: Kafka's GroupMetadataManager.loadGroupsAndOffsets (scala) and Coordinato
 
 from collections.abc import Sequence
 
+from kemu.actors.coordinator.consumer_group.state import ConsumerGroup
+from kemu.actors.coordinator.consumer_group.state import GroupRecord as ConsumerGroupRecord
+from kemu.actors.coordinator.consumer_group.stored import decoded
 from kemu.actors.coordinator.offsets import GroupOffsets, Kept
 from kemu.actors.coordinator.second_log import KeptRange, SecondLogs
 from kemu.actors.machine import Record
@@ -32,6 +35,7 @@ class Replay:
         self.metadata: dict[GroupId, GroupMetadata] = {}
         self.offsets: dict[GroupId, GroupOffsets] = {}
         self.second: dict[GroupId, SecondLogs] = {}
+        self._of_consumers: dict[GroupId, tuple[ConsumerGroup, ConsumerGroup]] = {}
 
     def take(self, records: Sequence[Record], first_position: int = 0) -> "Replay":
         """Read more records; the first record has this position in the log.
@@ -48,6 +52,10 @@ class Replay:
         return self
 
     def _take_record(self, record: Record, position: int) -> None:
+        of_consumers = decoded(*record)
+        if of_consumers is not None:
+            self._take_of_consumers(*of_consumers)
+            return
         match decode_record(*record):
             case GroupRecord(group=group, metadata=None):
                 self.metadata.pop(group, None)
@@ -67,6 +75,13 @@ class Replay:
             offsets.remove(partition, position)
         else:
             offsets.commit(partition, Kept(record.value, position))
+
+    def _take_of_consumers(self, group: GroupId, record: ConsumerGroupRecord) -> None:
+        states = self._of_consumers.get(group)
+        if states is None:
+            states = self._of_consumers[group] = ConsumerGroup(group), ConsumerGroup(group)
+        for state in states:
+            state.apply(record)
 
     def _take_range(self, record: RangeRecord, position: int) -> None:
         second = self.second.setdefault(record.group, SecondLogs())
@@ -92,10 +107,16 @@ class Replay:
         """The offsets of a group, which may be empty."""
         return self.offsets.get(group) or GroupOffsets()
 
+    def consumer_group(self, group: GroupId) -> tuple[ConsumerGroup, ConsumerGroup] | None:
+        """Two equal states of a group with the consumer protocol; None if the log has no such group."""
+        states = self._of_consumers.get(group)
+        return states if states is not None and states[0].epoch else None
+
     def groups(self) -> tuple[GroupId, ...]:
-        """All groups in the log: groups with metadata, then simple groups."""
+        """All groups in the log: groups with metadata, groups with the consumer protocol, then simple groups."""
+        of_consumers = [group for group in self._of_consumers if self.consumer_group(group) is not None]
         simple = [group for group, offsets in self.offsets.items() if not offsets.is_empty()]
-        return tuple(dict.fromkeys([*self.metadata, *simple]))
+        return tuple(dict.fromkeys([*self.metadata, *of_consumers, *simple]))
 
 
 def replay(records: Sequence[Record]) -> Replay:

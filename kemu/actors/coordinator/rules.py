@@ -13,6 +13,7 @@ from types import MappingProxyType
 from attrs import evolve
 
 from kemu.actors.coordinator.hash_order import HashMaps
+from kemu.protocol.consumer_group.reconciling import ReconcilingRules
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import frozen
 
@@ -104,6 +105,9 @@ class GroupRules:
 
     False: only in Stable (MemberMetadata.summaryNoMetadata 3.4.1).
     """
+    consumer_protocol: bool
+    """The coordinator serves groups with the consumer protocol (KIP-848). Only 4.0 enables it by default; in 3.7 to 3.9
+    it is a preview."""
     maps: HashMaps
     """The hash maps whose order determines the next leader after a leave, and the winner of a tied vote."""
     scala_words: bool
@@ -114,6 +118,8 @@ class GroupRules:
     """Error of a failed append of a group's record -> error of the answer; other errors are unchanged."""
     offset_append_errors: Mapping[ErrorCode, ErrorCode]
     """Error of a failed append of offsets or tombstones -> error of the answer; other errors are unchanged."""
+    reconciling: ReconcilingRules = ReconcilingRules()
+    """The steps of members of the consumer protocol."""
     replacement_rebalances_completing: bool = True
     """A static member that returns while the leader computes the assignment makes the group rebalance. KAFKA-9801."""
     writes_replacements: bool = True
@@ -166,6 +172,7 @@ JAVA = GroupRules(
     failed_phase_is_over=False,
     replacement_stays_new=False,
     describes_assignments_always=True,
+    consumer_protocol=True,
     maps=HashMaps.JAVA,
     scala_words=False,
     tells_client_reasons=True,
@@ -197,6 +204,7 @@ SCALA = GroupRules(
     failed_phase_is_over=True,
     replacement_stays_new=True,
     describes_assignments_always=False,
+    consumer_protocol=False,
     maps=HashMaps.SCALA,
     scala_words=True,
     tells_client_reasons=True,

@@ -15,6 +15,8 @@ class GroupTimer(StrEnum):
     """(group): the initial delay, or the rebalance timeout of a join phase."""
     SYNC = "sync"
     """(group): the time limit for the syncs of a generation (KAFKA-12890)."""
+    REVOCATION = "revocation"
+    """(group, id): the rebalance timeout of a member that must give up partitions (consumer protocol)."""
     LOAD = "load"
     """(partition): the time to begin reading a partition of the offsets topic, or the end of the reading."""
     WRITE = "write"

@@ -107,6 +107,7 @@ class MembershipRules(Checker):
     """Judges the answers and rebalances of coordinators."""
 
     name = "membership"
+    judges_classic_groups_only = True
     kinds = (
         "accepted",
         "assignment",

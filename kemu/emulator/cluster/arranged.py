@@ -25,7 +25,15 @@ from kemu.emulator.cluster.cluster import Cluster
 from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.emulator.plan.stage import ReplicatedOperators
-from kemu.protocol.commands import ClusterView, ConfigureTopic, HostPartition, HoursPass, LeadOffsets, ResignOffsets
+from kemu.protocol.commands import (
+    ClusterView,
+    ConfigureTopic,
+    HostPartition,
+    HoursPass,
+    KnowTopics,
+    LeadOffsets,
+    ResignOffsets,
+)
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import NO_LEADER
@@ -58,6 +66,8 @@ class ArrangedCluster(Cluster):
             )
             for first, (name, spec) in enumerate(self.scenario.topics.items())
         }
+        ids = Drawn(self.world.choices, self.draws, "topics")
+        self._topic_ids = {name: ids.identity(f"{name}-0") for name in self._topics}
         self._live = [True] * count
         """By node id: whether the controller regards the broker as alive."""
         self._leads_nothing = [False] * count
@@ -232,8 +242,18 @@ class ArrangedCluster(Cluster):
         )
         view = ClusterView(brokers=brokers, topics=topics, offsets_leaders=offsets_leaders)
         nothing = ClusterView(brokers=brokers, topics=(), offsets_leaders=())
+        if self.scenario.has_consumer_protocol:
+            self._tell_topics()
         for node, name in enumerate(self.brokers):
             self.world.tell(name, nothing if self._knows_nothing[node] else view)
+
+    def _tell_topics(self) -> None:
+        """Send the topics with their ids to every running broker and coordinator that knows the cluster."""
+        rows = tuple((name, self._topic_ids[name], len(topic.leaders)) for name, topic in self._topics.items())
+        for node, name in enumerate(self.brokers):
+            if not self._knows_nothing[node]:
+                self.world.tell(name, KnowTopics(topics=rows))
+                self.world.tell(coordinator_on(name), KnowTopics(topics=rows))
 
     def _host_partition(self, topic: str, partition: int, node: int) -> None:
         state = self._topics[topic]

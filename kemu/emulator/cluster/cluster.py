@@ -34,7 +34,7 @@ from kemu.emulator.plan.stage import ReplicatedOperators
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.assign.base import Assignor
-from kemu.protocol.commands import Close, HoursPass, NameClient, SetRate
+from kemu.protocol.commands import Close, DescribeConsumers, DescribeGroup, HoursPass, NameClient, SetRate
 from kemu.protocol.draws import MILLION, DrawName
 from kemu.protocol.names import (
     ADMIN,
@@ -440,6 +440,8 @@ class Cluster(ABC):
             self._append_draws[host] = self.group_draws(host, self.members.busy(host))
 
     def ask_admin(self, command: object) -> str | None:
+        if isinstance(command, DescribeGroup) and self.scenario.groups[command.group].uses_consumer_protocol:
+            command = DescribeConsumers(group=command.group)
         return None if self.world.tell(ADMIN, command) else f"{ADMIN} does not run"
 
     def tell_servers(self, command: object) -> None:

@@ -14,7 +14,7 @@ from kemu.emulator.cluster.member_draws import member_draws
 from kemu.emulator.cluster.releases import Releases
 from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.world import World
-from kemu.emulator.plan.actions import RollingUpgrade
+from kemu.emulator.plan.actions import MembersExpulsion, RollingUpgrade
 from kemu.emulator.scenario.groups import EARLIEST, GroupSpec
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.scenario.scenario import Scenario
@@ -28,6 +28,7 @@ from kemu.protocol.names import number_of
 from kemu.protocol.streams.registry import LEARNER
 from kemu.protocol.streams.releases import consumer_of_streams, producer_of_streams
 
+_CONSUMER_PROTOCOL_SINCE = (4, 0)
 LIVES_BIT = 64
 """The number of a host's earlier lives begins at this bit of a Streams process id."""
 
@@ -159,6 +160,7 @@ class MemberHosts:
             rules_of=profile.rules_of,
             metadata_rules=profile.metadata,
             pattern=spec.pattern,
+            life=life,
         )
 
     def _instance(
@@ -206,6 +208,7 @@ class MemberHosts:
         """Check the configuration of each member at its start and after each upgrade of the plan, by building the
         member once.
         """
+        self._check_consumer_protocol()
         checked: set[tuple[str, MemberSpec]] = set()
         upgrades = [entry.action for entry in self._scenario.plan if isinstance(entry.action, RollingUpgrade)]
         for host, group, number in self._scenario.member_names():
@@ -221,6 +224,30 @@ class MemberHosts:
                     except ValueError as error:
                         problem = Problem(("groups", group), f"{host} as {self._releases.own.name}: {error}")
                         raise ScenarioError([problem]) from error
+
+    def _check_consumer_protocol(self) -> None:
+        """Check that brokers and members of groups with the consumer protocol have a release with this protocol."""
+        names = [name for name, spec in self._scenario.groups.items() if spec.uses_consumer_protocol]
+        if not names:
+            return
+        problems = []
+        lacking = [each for each in self._brokers() if not self._releases.coordinator_rules_of(each).consumer_protocol]
+        if self._releases.own.release < _CONSUMER_PROTOCOL_SINCE or lacking or self._scenario.mixes_releases:
+            text = '"consumer" needs profile = "kafka-4.0" for all brokers and members'
+            problems += [Problem(("groups", name, "config", "group.protocol"), text) for name in names]
+        for entry in self._scenario.plan:
+            action = entry.action
+            if isinstance(action, RollingUpgrade) and (action.group in names or _switches_protocol(action)):
+                text = "is not emulated for groups with group.protocol = consumer: neither upgrades nor migrations are"
+                problems.append(Problem(("plan", "rolling-upgrade"), text))
+            if isinstance(action, MembersExpulsion) and action.group in names:
+                problems.append(Problem(("plan", "expel-members"), "is not emulated with group.protocol = consumer"))
+        if problems:
+            raise ScenarioError(problems)
+
+
+def _switches_protocol(upgrade: RollingUpgrade) -> bool:
+    return any(text.partition("=")[0].strip() == "group.protocol" for text in upgrade.settings)
 
 
 def _assignors_named(scenario: Scenario) -> Iterator[str]:

@@ -25,7 +25,10 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 _TEST = re.compile(r"([a-z_]+)(<=|>=|!=|=|<|>)(.+)")
 _STATES = (UP, PAUSED, DOWN)
-GROUP_STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", UNKNOWN)
+GROUP_STATES = (
+    *("Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Dead"),
+    UNKNOWN,
+)
 NONE = "none"
 """The value of a condition for "no leader" or "no coordinator"."""
 

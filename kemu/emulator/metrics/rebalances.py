@@ -1,6 +1,7 @@
 """Rebalances as reported by the coordinators: time, reason, members and moved partitions (a part of the metrics).
 
-A rebalance lasts from the moment a calm group (Stable or Empty) prepares for one until the group is calm again. A
+A rebalance lasts from the moment a calm group (Stable or Empty) prepares for one until the group is calm again. A group
+of the consumer protocol prepares when its epoch rises; each computed target is a round. A
 rebalance may take several join phases (``rounds``). If the coordinator fails during a rebalance, the rebalance
 continues at the next coordinator. A group that is loaded as Stable and stays Stable was calm from the time of the load.
 
@@ -11,6 +12,7 @@ first assignment moves nothing. The partitions of a client that restarts and rec
 from collections.abc import Callable
 from typing import Any
 
+from kemu.actors.coordinator.consumer_group.state import ConsumerGroupState
 from kemu.actors.coordinator.state import GroupState
 from kemu.emulator.facts import Seen
 from kemu.emulator.metrics.figures import RebalanceFigures
@@ -25,7 +27,11 @@ from kemu.protocol.notes.groups import (
     JoinPhaseCompleted,
 )
 
-PREPARING, STABLE = GroupState.PREPARING.value, GroupState.STABLE.value
+STABLE = GroupState.STABLE.value
+BEGINS = (GroupState.PREPARING.value, ConsumerGroupState.ASSIGNING.value)
+"""The states in which a rebalance begins. A static member that is away for a while makes its group Reconciling, and
+begins no rebalance.
+"""
 CALM = (STABLE, GroupState.EMPTY.value)
 """Dead is not calm: during a rebalance Dead means that the coordinator unloaded the group."""
 
@@ -142,7 +148,7 @@ class Rebalances:
             group.first_stable_us = seen.at_us
         last = group.last
         if last is None or last.ended_us is not None:
-            if fact.new == PREPARING:
+            if fact.new in BEGINS:
                 group.last = Rebalance(fact.group, fact.generation, fact.why, seen.at_us)
                 self.all.append(group.last)
             return

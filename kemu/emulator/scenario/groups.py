@@ -12,7 +12,7 @@ from kemu.emulator.scenario.streams import StreamsSpec, topics_of_streams
 from kemu.emulator.text.kafka_keys import Settings, assignor_names, configured
 from kemu.emulator.text.tables import Problem
 from kemu.emulator.text.units import LONGEST_US, microseconds, words
-from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.config import GROUP_PROTOCOLS, ConsumerConfig
 from kemu.protocol.frozen import frozen
 from kemu.protocol.topic_pattern import TopicPattern, wrong_pattern
 
@@ -23,6 +23,12 @@ Under "latest", a member that starts after the producers skips records that were
 commit. No checker could distinguish skipped from lost records. A scenario about skipped records sets "latest"
 itself."""
 
+_NOT_OF_CONSUMER_PROTOCOL: Mapping[str, str] = {
+    "session.timeout.ms": "the brokers have group.consumer.session.timeout.ms",
+    "heartbeat.interval.ms": "the brokers have group.consumer.heartbeat.interval.ms",
+    "enable.parallel.rebalance": "KIP-333 is about classic groups",
+}
+"""Consumer's key -> why a member of the consumer protocol lacks it."""
 MOST_MEMBERS = 10_000
 LONGEST_LABEL = 60
 """Maximum length of a member's label, in characters."""
@@ -103,6 +109,7 @@ class GroupSpec:
         name_assignors_once(self)
         refuse([*self._wrong_subscription(), *problems_of(self)])
         refuse(self._mislabelled())
+        refuse(self._wrong_for_protocol())
 
     def _wrong_subscription(self) -> Iterator[Problem]:
         if not self.topics and not self.pattern:
@@ -117,6 +124,41 @@ class GroupSpec:
         for index, label in enumerate(self.labels):
             if not label.isprintable() or len(label) > LONGEST_LABEL:
                 yield Problem(("labels", index), f"must be at most {LONGEST_LABEL} printable characters")
+
+    def _wrong_for_protocol(self) -> Iterator[Problem]:
+        """Yield settings that do not fit ``group.protocol``, and uses of the consumer protocol that kemu lacks.
+
+        Source: ``ConsumerConfig.checkUnsupportedConfigsPostProcess`` 4.0.
+        """
+        given = {name for name, _ in self.config}
+        own = {host: {name for name, _ in member.config} for host, member in self.overrides.items()}
+        for host, names in own.items():
+            if "group_protocol" in names:
+                text = "cannot be set for one member: members of both protocols in a group are not emulated"
+                yield Problem(("overrides", host, "config", "group.protocol"), text)
+        if not self.uses_consumer_protocol:
+            if "group_remote_assignor" in given:
+                yield Problem(("config", "group.remote.assignor"), "needs group.protocol = consumer")
+            return
+        text = "cannot be set with group.protocol = consumer"
+        if self.assignors:
+            yield Problem(("assignors",), f"{text}: the coordinator assigns (group.remote.assignor)")
+        for key_name, why in _NOT_OF_CONSUMER_PROTOCOL.items():
+            if key_name.replace(".", "_") in given:
+                yield Problem(("config", key_name), f"{text}: {why}")
+        for host, member in self.overrides.items():
+            if member.assignors or own[host] & {each.replace(".", "_") for each in _NOT_OF_CONSUMER_PROTOCOL}:
+                yield Problem(("overrides", host), f"has settings that {text.removeprefix('cannot ')}")
+            if member.profile:
+                yield Problem(("overrides", host, "profile"), "is not emulated with group.protocol = consumer")
+        for name in ("pattern", "streams"):
+            if getattr(self, name):
+                yield Problem((name,), "is not emulated with group.protocol = consumer")
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        """Whether the members use the consumer protocol of KIP-848."""
+        return isinstance(self.config, tuple) and dict(self.config).get("group_protocol") == GROUP_PROTOCOLS[1]
 
     @property
     def subscription(self) -> tuple[str, ...] | TopicPattern:

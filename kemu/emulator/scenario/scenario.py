@@ -267,6 +267,11 @@ class Scenario:
         return tuple(broker_host(self.brokers.count + number) for number in range(count))
 
     @property
+    def has_consumer_protocol(self) -> bool:
+        """Whether a group uses the consumer protocol of KIP-848."""
+        return any(group.uses_consumer_protocol for group in self.groups.values())
+
+    @property
     def mixes_releases(self) -> bool:
         """Whether brokers have several releases at some time."""
         return any(self.other_broker_profiles())

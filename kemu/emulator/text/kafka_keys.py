@@ -19,6 +19,7 @@ from kemu.protocol import catch_up
 from kemu.protocol.assign.checked import NotAnAssignor
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.config import (
+    GROUP_PROTOCOLS,
     BrokerConfig,
     ConsumerConfig,
     ControllerConfig,
@@ -27,6 +28,7 @@ from kemu.protocol.config import (
     StreamsConfig,
     key_of,
 )
+from kemu.protocol.consumer_group.assignors import ASSIGNORS as SERVER_ASSIGNORS
 from kemu.protocol.dynamic_configs import ALIASES
 from kemu.protocol.reassign.moves import Limits, limits_by_key
 from kemu.protocol.rebalancing import kip_429
@@ -47,6 +49,8 @@ JAVA_ASSIGNORS: Mapping[str, str] = {
 """Class name in ``partition.assignment.strategy`` -> name of the assignor in JoinGroup."""
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
+    "group.protocol": GROUP_PROTOCOLS,
+    "group.remote.assignor": ("", *SERVER_ASSIGNORS),
     "auto.offset.reset": ("earliest", "latest", "none"),
     "coordinator.kind": ("java", "scala", "scala-2.8", "scala-2.6", "scala-2.4"),
     "rebalance.protocol": kip_429.PROTOCOLS,
@@ -76,9 +80,9 @@ SET_BY_SCENARIO: Mapping[str, str] = {
 }
 """Kafka's key -> a hint that names the key of the scenario to use instead."""
 
+_SERVER_ASSIGNORS_KEY = "group.consumer.assignors"
+
 NOT_EMULATED: Mapping[str, str] = {
-    "group.protocol": "classic groups alone are emulated, not KIP-848's",
-    "group.remote.assignor": "classic groups alone are emulated, not KIP-848's",
     "isolation.level": "transactions are not emulated",
 }
 """Keys of Kafka that are not emulated -> reason."""
@@ -232,13 +236,27 @@ def _checked(table: Table, key: str, field: Any, given: Any) -> Scalar:
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
             _problem(table, key, "must be a list of names")
             return ()
-        return check_assignors(table, key, [name.strip() for name in names])
+        names = [name.strip() for name in names]
+        return (
+            _server_assignors(table, key, names) if key == _SERVER_ASSIGNORS_KEY else check_assignors(table, key, names)
+        )
     if not isinstance(given, str):
         _problem(table, key, f"must be a string, not {given!r}")
         return ""
     if given not in CHOICES.get(key, (given,)):
         _problem(table, key, f'"{given}" is not allowed{nearest(given, CHOICES[key])}')
     return given
+
+
+def _server_assignors(table: Table, key: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Read the assignors of a coordinator (KIP-848)."""
+    found = tuple(names)
+    for name in found:
+        if name not in SERVER_ASSIGNORS:
+            _problem(table, key, f'"{name}" is no assignor of a coordinator{nearest(name, SERVER_ASSIGNORS)}')
+    if not found:
+        _problem(table, key, "needs at least one assignor")
+    return found
 
 
 def check_assignors(table: Table, key: str, names: Iterable[str]) -> tuple[str, ...]:
@@ -284,8 +302,24 @@ def _whole(table: Table, key: str, default: int, given: Any) -> int:
     return given
 
 
+def _check_bounds(table: Table, found: Mapping[str, Scalar]) -> None:
+    """Refuse timeouts of the consumer protocol outside their bounds. Source: ``GroupCoordinatorConfig`` 4.0."""
+    for name in ("session.timeout.ms", "heartbeat.interval.ms"):
+        keys = [f"group.consumer.{bound}{name}" for bound in ("", "min.", "max.")]
+        fields = [key.replace(".", "_") for key in keys]
+        if not set(fields) & set(found):
+            continue
+        config: Any = configured(BrokerConfig(), tuple(found.items()))
+        value, least, most = (getattr(config, field) for field in fields)
+        if all(isinstance(each, int) for each in (value, least, most)) and not least <= value <= most:
+            given = next(key for key, field in zip(keys, fields, strict=True) if field in found)
+            _problem(table, given, f"{keys[0]} ({value}) must be from {keys[1]} ({least}) to {keys[2]} ({most})")
+
+
 def _check_together(table: Table, cls: type, found: Mapping[str, Scalar]) -> None:
     """Refuse a heartbeat interval that is not below the session timeout, as Kafka's consumer does."""
+    if cls is BrokerConfig:
+        _check_bounds(table, found)
     if cls is not ConsumerConfig or not {"heartbeat_interval_ms", "session_timeout_ms"} & set(found):
         return
     config: Any = configured(ConsumerConfig(), tuple(found.items()))

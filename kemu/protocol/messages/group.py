@@ -227,9 +227,15 @@ class FetchedOffset:
 
 @message(api_key=9, kind=REQUEST, versions=range(1, 8))
 class OffsetFetch:
-    """Member -> coordinator: read the group's committed offsets. ``topics`` None (v2+) requests all offsets."""
+    """Member -> coordinator: read the group's committed offsets. ``topics`` None (v2+) requests all offsets.
+
+    Since v8 Kafka's request is about several groups. Here it is about one group. Members of the consumer protocol send
+    their id and epoch (v9).
+    """
 
     group: str
+    member_id: str | None = since(9, default=None)
+    member_epoch: int = since(9, default=NO_GENERATION)
     topics: tuple[TopicPartitions, ...] | None
     require_stable: bool = since(7, default=False)
 

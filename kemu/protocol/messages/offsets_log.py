@@ -1,7 +1,9 @@
-"""Messages between a broker and its group coordinator about the log of a partition of ``__consumer_offsets``."""
+"""Messages between a broker and its group coordinator: about the log of a partition of ``__consumer_offsets``, and
+about the topics of the cluster.
+"""
 
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.wire.schema import REPLY, REQUEST, message, since
+from kemu.protocol.wire.schema import REPLY, REQUEST, message, since, struct
 
 
 @message(api_key=112, kind=REQUEST, versions=range(0, 1))
@@ -58,3 +60,27 @@ class AppendGroupsReply:
 
     error: ErrorCode
     base_offset: int
+
+
+@struct
+class KnownTopic:
+    """A topic in the broker's metadata."""
+
+    name: str
+    topic_id: str
+    partitions: int
+
+
+@message(api_key=119, kind=REQUEST, versions=range(0, 1))
+class GroupTopics:
+    """Broker -> coordinator: the topics of the cluster, for groups whose coordinator assigns the partitions (KIP-848).
+
+    Source: ``GroupCoordinator.onNewMetadataImage``.
+    """
+
+    topics: tuple[KnownTopic, ...]
+
+
+@message(api_key=119, kind=REPLY, versions=range(0, 1))
+class GroupTopicsReply:
+    """The coordinator has received GroupTopics."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages import control, group, ranges
+from kemu.protocol.messages import consumer_group, control, group, ranges
 from kemu.protocol.names import MemberId
 
 _PROTOCOL_NULLABLE_SINCE = 7
@@ -67,6 +67,13 @@ def _describe(request: group.DescribeGroups, error: ErrorCode, _version: int) ->
 
 def _delete_groups(request: group.DeleteGroups, error: ErrorCode, _version: int) -> group.DeleteGroupsReply:
     return group.DeleteGroupsReply(outcomes=tuple([group.GroupOutcome(group=g, error=error) for g in request.groups]))
+
+
+def _describe_consumers(
+    request: consumer_group.ConsumerGroupDescribe, error: ErrorCode, _version: int
+) -> consumer_group.ConsumerGroupDescribeReply:
+    rows = [consumer_group.DescribedConsumerGroup(error=error, group=name) for name in request.groups]
+    return consumer_group.ConsumerGroupDescribeReply(groups=tuple(rows))
 
 
 # --- requests to a controller --------------------------------------------------------------------------------------
@@ -131,6 +138,8 @@ REFUSALS: Mapping[type, Refusal] = {
     group.DescribeGroups: _describe,
     group.ListGroups: lambda _, error, __: group.ListGroupsReply(error=error),
     group.DeleteGroups: _delete_groups,
+    consumer_group.ConsumerGroupHeartbeat: lambda _, error, __: consumer_group.ConsumerGroupHeartbeatReply(error=error),
+    consumer_group.ConsumerGroupDescribe: _describe_consumers,
     control.ControlledShutdown: lambda _, error, __: control.ControlledShutdownReply(
         error_code=error, remaining_partitions=()
     ),

@@ -1,5 +1,5 @@
 """Notes of machines, grouped by the kind of machine. The import of this package registers all notes."""
 
-from kemu.protocol.notes import groups, ranges, replication, streams
+from kemu.protocol.notes import consumer_groups, groups, ranges, replication, streams
 
-__all__ = ["groups", "ranges", "replication", "streams"]
+__all__ = ["consumer_groups", "groups", "ranges", "replication", "streams"]

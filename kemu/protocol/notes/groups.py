@@ -40,6 +40,7 @@ class Removal(StrEnum):
     SESSION_EXPIRED = "session expired"
     NOT_REJOINED = "did not rejoin in time"
     NOT_SYNCED = "did not sync in time"
+    NOT_REVOKED = "did not give up its partitions in time"
     JOIN_TOO_LONG = "new member's join took too long"
     FULL = "the group is full"
     REPLACED = "replaced by"

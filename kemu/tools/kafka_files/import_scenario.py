@@ -280,8 +280,9 @@ class _Composer:
         signs += [facts.sign_of_kip_848] if facts.sign_of_kip_848 else []
         if signs:
             self.warnings.append(
-                f'Group "{name}" uses the consumer protocol of KIP-848 ({signs[0]}). kemu does not emulate this '
-                "protocol. The scenario has a classic group, so its rebalances differ from your group's rebalances."
+                f'Group "{name}" uses the consumer protocol of KIP-848 ({signs[0]}). The import does not '
+                "support this protocol. The scenario has a classic group, so its rebalances differ from your group's "
+                "rebalances."
             )
 
     def factor(self, topics: Sequence[TopicFacts]) -> int | None:

@@ -30,6 +30,8 @@ NAMED = 6
 CAUSED = ("host", "effect")
 """Kinds of lines that a fault causes at the same instant."""
 SETTLED = ("Stable", "Empty", "Dead")
+BEGINS = ("PreparingRebalance", "Assigning")
+"""The states in which a rebalance of the classic protocol, or of the consumer protocol, begins."""
 """States of a group that end a rebalance."""
 CLOSED = "{} closed cleanly"
 
@@ -161,7 +163,7 @@ class Story:
 
     def group_became(self, seen: Seen, fact: notes.GroupBecame) -> None:
         """Tell the begin and the end of a rebalance."""
-        if fact.new == "PreparingRebalance":
+        if fact.new in BEGINS:
             # If a rebalance restarts before its end, both are one rebalance, whose time begins with the first start.
             again = " again" if fact.group in self._began else ""
             self._began.setdefault(fact.group, (seen.at_us, fact.why))

@@ -568,11 +568,10 @@ def test_wrong_settings_in_python_are_refused_as_in_a_file() -> None:
 
 
 def test_a_key_of_kafkas_that_is_not_emulated_is_no_misspelt_one() -> None:
-    """KIP-848's consumers have another protocol; "rebalance.protocol" is something else."""
-    with pytest.raises(ScenarioError, match=r"group\.protocol: cannot be set: classic groups alone are emulated"):
-        GroupSpec(topics=("t",), config={"group.protocol": "consumer"})
-    (said, *_) = refused(IN_PYTHON, "group.protocol=consumer")
-    assert "classic groups alone are emulated" in said
+    with pytest.raises(ScenarioError, match=r"isolation\.level: cannot be set: transactions are not emulated"):
+        GroupSpec(topics=("t",), config={"isolation.level": "read_committed"})
+    (said, *_) = refused(IN_PYTHON, "isolation.level=read_committed")
+    assert "transactions are not emulated" in said
     assert "did you mean" not in said
 
 

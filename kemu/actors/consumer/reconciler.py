@@ -1,0 +1,272 @@
+"""The steps of a member of the consumer protocol from its assignment to its target (KIP-848), inside poll().
+
+A reconciliation commits the positions, calls onPartitionsRevoked, assigns the partitions, and calls
+onPartitionsAssigned. One reconciliation runs at a time, always to the newest target. It stops between two steps if the
+member was fenced or leaves.
+
+Source: Kafka 4.0 ``AbstractMembershipManager.maybeReconcile``, ``revokeAndAssign``, ``ConsumerMembershipManager``.
+"""
+
+from collections.abc import Callable
+
+from kemu.actors.consumer.commits import Commit, Commits
+from kemu.actors.consumer.machine import ConsumerMachine
+from kemu.actors.consumer.modern_membership import ModernMembership
+from kemu.actors.consumer.modern_state import LocalAssignment, ModernState, Resolved
+from kemu.actors.consumer.positions import Positions
+from kemu.actors.consumer.state import Result
+from kemu.protocol.consumer_group.shares import TopicId
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol
+from kemu.protocol.names import CONSUMER, TopicPartition
+from kemu.protocol.notes.groups import AssignmentReceived, PartitionsAssigned, PartitionsLost, PartitionsRevoked
+from kemu.protocol.rebalancing.client_rules import CLIENT_3_9, ClientRules
+from kemu.protocol.rebalancing.rules import minus
+
+_S = ModernState
+_RAISED = "a callback of the rebalance listener raised"
+
+
+class Reconciler:
+    """The reconciliations of one member. The first part of its interface belongs to classic members, and is empty."""
+
+    is_leader = False
+    is_leading = False
+    holds_poll = False
+    prepares_after_reset = False
+    heeds_resets = False
+    protocol_type = CONSUMER
+    client: ClientRules = CLIENT_3_9
+
+    def __init__(
+        self, machine: ConsumerMachine, membership: ModernMembership, positions: Positions, commits: Commits
+    ) -> None:
+        config = machine.config
+        self._machine = machine
+        self._membership = membership
+        self._positions = positions
+        self._commits = commits
+        self._group = config.group_id
+        self._commit_us = config.max_poll_interval_ms * 1000
+        self._retry_us = config.retry_backoff_ms * 1000
+        self._names: dict[TopicId, str] = {}
+        """The names of the topics of the present assignment."""
+        self._running: Resolved | None = None
+        """The reconciliation in progress."""
+        self._commit: Commit | None = None
+        self._commit_until_us = 0
+        """The end of the commit in progress; 0 without a commit."""
+        self._commit_retry_us = 0
+
+    # --- ports for classic members -----------------------------------------------------------------------------
+
+    def prepare(self) -> bool:
+        raise AssertionError("a member of the consumer protocol sends no JoinGroup")
+
+    def subscriptions(self) -> tuple[JoinProtocol, ...]:
+        raise AssertionError("a member of the consumer protocol sends no JoinGroup")
+
+    def lead(self, reply: JoinGroupReply) -> None:
+        raise AssertionError("a member of the consumer protocol computes no assignment")
+
+    def complete(self, data: bytes) -> bool:
+        raise AssertionError("a member of the consumer protocol sends no SyncGroup")
+
+    def resume_leading(self) -> None:
+        """Do nothing: the coordinator computes the assignment."""
+
+    def membership_reset(self) -> None:
+        """Do nothing: ``ModernMembership.fence`` makes the next poll() give up the partitions."""
+
+    def coordinator_found(self) -> None:
+        """Continue a commit that waits for a coordinator."""
+        self._machine.wake()
+
+    def coordinator_lost(self) -> None:
+        """Do nothing: a commit in progress fails by itself."""
+
+    # --- reconciliation ----------------------------------------------------------------------------------------
+
+    def metadata_refreshed(self, changed: bool) -> None:
+        """Continue a reconciliation that waits for the name of a topic."""
+        self._machine.wake()
+
+    def epoch_changed(self, epoch: int) -> None:
+        """Let the positions' notes have the member's present epoch."""
+        self._positions.generation = epoch
+
+    def reconcile(self) -> None:
+        """Begin or continue a reconciliation."""
+        if self._running is not None:
+            if self._commit_until_us and self._is_over():
+                self._committed()
+            return
+        membership = self._membership
+        target = membership.target
+        assert target is not None, f"{self._machine.name}: nothing to reconcile"
+        resolved = self._resolved(target)
+        if membership.current is not None and resolved.target.partitions == membership.current.partitions:
+            membership.adopted(resolved.target)
+            return
+        self._running = resolved
+        self._machine.note(
+            AssignmentReceived(
+                group=self._group,
+                member_id=membership.member_id,
+                generation=membership.epoch,
+                partitions=resolved.named,
+            )
+        )
+        self._positions.stop_serving(minus(self._positions.owned(), resolved.named))
+        self._commit_until_us = self._machine.now_us + self._commit_us
+        if not self._machine.config.enable_auto_commit or self._is_over():
+            self._committed()
+
+    def _resolved(self, target: LocalAssignment) -> Resolved:
+        """The part of the target whose topics' names are known; missing names are requested."""
+        metadata = self._machine.metadata
+        known = {layout.topic_id: name for name, layout in metadata.cluster.topics.items() if layout.topic_id}
+        names = {topic: known.get(topic) or self._names.get(topic, "") for topic, _ in target.partitions}
+        if not all(names.values()):
+            metadata.refresh()
+        self._names.update({topic: name for topic, name in names.items() if name})
+        part = frozenset(at for at in target.partitions if names[at[0]])
+        named = tuple(sorted((names[topic], number) for topic, number in part))
+        return Resolved(LocalAssignment(target.number, part), named)
+
+    def _is_over(self) -> bool:
+        """Whether the commit before the reconciliation is over: done, failed for good, or too late."""
+        machine = self._machine
+        if machine.now_us >= self._commit_until_us:
+            return True
+        if machine.now_us < self._commit_retry_us:
+            machine.wake_at(self._commit_retry_us)
+            return False
+        if self._commit is None:
+            self._commit = self._commits.send()
+        result, stale = self._commit.result, self._commit.error is ErrorCode.STALE_MEMBER_EPOCH
+        if result is None:
+            machine.wake_at(self._commit_until_us)
+            return False
+        if result is Result.RETRIABLE or (stale and self._commit.sent != self._membership.generation):
+            self._commit = None
+            self._commit_retry_us = machine.now_us + self._retry_us
+            machine.wake_at(self._commit_retry_us)
+            return False
+        return True
+
+    def _committed(self) -> None:
+        self._commit, self._commit_until_us, self._commit_retry_us = None, 0, 0
+        assert self._running is not None
+        revoked = minus(self._positions.owned(), self._running.named)
+        if self._is_outdated():
+            return
+        if revoked:
+            self._machine.call_listener("onPartitionsRevoked", revoked, self._revoked)
+        else:
+            self._assign()
+
+    def _is_outdated(self) -> bool:
+        """Whether the member has left the state RECONCILING, so that the reconciliation stops."""
+        if self._membership.modern is _S.RECONCILING:
+            return False
+        self._running = None
+        return True
+
+    def _revoked(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
+        if raised:
+            self._running = None
+            self._machine.raise_to_application(_RAISED)
+            return
+        self._report_revoked(revoked)
+        if not self._is_outdated():
+            self._assign()
+
+    def _assign(self) -> None:
+        assert self._running is not None
+        machine, membership, positions = self._machine, self._membership, self._positions
+        named = self._running.named
+        added = minus(named, positions.owned())
+        positions.assign(named, membership.epoch, membership.member_id)
+        self._commits.restart_interval()
+        machine.note(
+            PartitionsAssigned(
+                group=self._group,
+                member_id=membership.member_id,
+                generation=membership.epoch,
+                added=added,
+                owned=positions.owned(),
+            )
+        )
+        machine.call_listener("onPartitionsAssigned", added, self._assigned)
+
+    def _assigned(self, added: tuple[TopicPartition, ...], raised: bool) -> None:
+        running, outdated = self._running, self._is_outdated()
+        self._running = None
+        if raised:
+            self._machine.raise_to_application(_RAISED)
+        elif running is not None and not outdated:
+            self._membership.adopted(running.target)
+            topics = {topic for topic, _ in running.target.partitions}
+            self._names = {topic: name for topic, name in self._names.items() if topic in topics}
+
+    # --- giving up ---------------------------------------------------------------------------------------------
+
+    def lose_everything(self) -> None:
+        """Give up all partitions as lost, because the membership has ended; then rejoin."""
+        self._stop()
+        owned = self._positions.owned()
+        if owned:
+            self._machine.call_listener("onPartitionsLost", owned, self._lost)
+        else:
+            self._membership.join("rejoin")
+
+    def _lost(self, lost: tuple[TopicPartition, ...], raised: bool) -> None:
+        self._report_lost(lost)
+        if self._membership.modern in (_S.FENCED, _S.STALE):
+            self._membership.join("rejoin")
+        if raised:
+            self._machine.raise_to_application(_RAISED)
+
+    def give_up_everything(self, then: Callable[[], None]) -> None:
+        """Revoke all partitions, or give them up as lost after the end of the membership; ``then`` follows."""
+        membership, owned = self._membership, self._positions.owned()
+        is_member = membership.epoch > 0 and membership.modern is not _S.FATAL
+        membership.prepare_leaving("leaves the group")
+        self._stop()
+        self._positions.stop_serving(owned)
+
+        def lost(partitions: tuple[TopicPartition, ...], raised: bool) -> None:
+            self._report_lost(partitions)
+            then()
+
+        def revoked(partitions: tuple[TopicPartition, ...], raised: bool) -> None:
+            self._report_revoked(partitions)
+            then()
+
+        if not owned:
+            then()
+        elif is_member:
+            self._machine.call_listener("onPartitionsRevoked", owned, revoked)
+        else:
+            self._machine.call_listener("onPartitionsLost", owned, lost)
+
+    def _stop(self) -> None:
+        self._running = self._commit = None
+        self._commit_until_us = self._commit_retry_us = 0
+
+    def _report_lost(self, lost: tuple[TopicPartition, ...]) -> None:
+        self._positions.drop(lost)
+        self._machine.note(PartitionsLost(group=self._group, member_id=self._membership.member_id, lost=lost))
+
+    def _report_revoked(self, revoked: tuple[TopicPartition, ...]) -> None:
+        self._positions.drop(revoked)
+        self._machine.note(
+            PartitionsRevoked(
+                group=self._group,
+                member_id=self._membership.member_id,
+                generation=self._membership.epoch,
+                revoked=revoked,
+                owned=self._positions.owned(),
+            )
+        )

@@ -1,0 +1,446 @@
+"""The answer to ConsumerGroupHeartbeat (KIP-848), as a pure change of a group's state.
+
+Order of a heartbeat: checks, the member's record, the group's epoch, the targets, the member's current assignment. A
+refused heartbeat changes nothing. A member that leaves changes no target: the next heartbeat of any member does.
+
+Source: Kafka 4.0 and 4.1 ``GroupMetadataManager.consumerGroupHeartbeat``, ``consumerGroupLeave``,
+``GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid``.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from attrs import evolve
+
+from kemu.actors.coordinator.consumer_group.state import (
+    ConsumerGroup,
+    ConsumerMember,
+    CurrentRecord,
+    GroupEpochRecord,
+    GroupRecord,
+    MemberRecord,
+    RegexRecord,
+    TargetEpochRecord,
+    TargetRecord,
+    Topics,
+    TopicsRecord,
+    share_of,
+)
+from kemu.protocol.consumer_group.assignors import ASSIGNORS, ServerAssignor
+from kemu.protocol.consumer_group.reconciling import (
+    CurrentAssignment,
+    Partition,
+    ReconcilingRules,
+    ReconcilingState,
+    TargetAssignment,
+    UnknownState,
+    reconciled,
+)
+from kemu.protocol.consumer_group.shares import (
+    NOTHING,
+    TargetMember,
+    hash_order,
+    member_order,
+    partitions_of,
+    same,
+    table_of_copy,
+)
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
+from kemu.protocol.messages.consumer_group import (
+    JOINS,
+    LEAVES,
+    LEAVES_FOR_A_WHILE,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatReply,
+    TopicNumbers,
+)
+from kemu.protocol.names import MemberId, java_string_hash
+from kemu.protocol.topic_pattern import wrong_pattern
+
+_E = ErrorCode
+_EMPTY_ID_UP_TO = 0
+"""The last version of the request in which the coordinator makes the id of a member that joins."""
+
+
+class HeartbeatRefused(Exception):
+    """The heartbeat is refused with this error; the group did not change."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(error.name)
+        self.error = error
+
+
+@frozen
+class ConsumerGroupConfig:
+    """The broker's or the group's config keys ``group.consumer.*``. Times in ms."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    max_size: int = (1 << 31) - 1
+    assignors: tuple[str, ...] = tuple(ASSIGNORS)
+
+
+@frozen
+class Heard:
+    """The outcome of a heartbeat that is not refused.
+
+    ``records``: applied to the group already; ``undo``: the records that undo them, in their order. ``revokes``:
+    whether the rebalance timeout of the member starts (True), stops (False) or stays (None). ``resolve``: whether the
+    patterns of the group must be resolved now. ``assignor``: the assignor of a target that was computed.
+    """
+
+    reply: ConsumerGroupHeartbeatReply
+    member_id: MemberId
+    records: tuple[GroupRecord, ...] = ()
+    undo: tuple[GroupRecord, ...] = ()
+    removed: MemberId | None = None
+    revokes: bool | None = None
+    rebalance_timeout_ms: int = -1
+    resolve: bool = False
+    assignor: str = ""
+
+
+def check_request(request: ConsumerGroupHeartbeat, version: int, config: ConsumerGroupConfig) -> None:
+    """Check the request without the group.
+
+    Raises:
+        HeartbeatRefused: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR.
+    """
+    epoch = request.member_epoch
+    named = version > _EMPTY_ID_UP_TO or epoch > JOINS or epoch == LEAVES
+    invalid = (named and not request.member_id) or not request.group or "" in (request.instance_id, request.rack)
+    if epoch == JOINS:
+        told = request.topics is not None or request.regex is not None
+        invalid = invalid or request.rebalance_timeout_ms == -1 or request.owned != () or not told
+    elif epoch == LEAVES_FOR_A_WHILE:
+        invalid = invalid or request.instance_id is None
+    if invalid or epoch < LEAVES_FOR_A_WHILE:
+        raise HeartbeatRefused(_E.INVALID_REQUEST)
+    if request.assignor is not None and request.assignor not in config.assignors:
+        raise HeartbeatRefused(_E.UNSUPPORTED_ASSIGNOR)
+
+
+@frozen
+class HeartbeatAnswers:
+    """Answers the heartbeats of groups in one moment.
+
+    ``topics``: the cluster's topics by name. ``rules`` and ``assignors``: of the release.
+    """
+
+    topics: Topics
+    config: ConsumerGroupConfig
+    rules: ReconcilingRules = ReconcilingRules()
+    assignors: Mapping[str, ServerAssignor] = ASSIGNORS
+
+    def leave(self, group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> Heard:
+        """Remove a member, or note that a static member will return.
+
+        Raises:
+            HeartbeatRefused: the group does not know the member.
+        """
+        member = _known(group, request)
+        name, reply = (
+            member.member_id,
+            ConsumerGroupHeartbeatReply(error=_E.NONE, member_id=request.member_id, member_epoch=request.member_epoch),
+        )
+        change = _Change(group)
+        if request.instance_id is not None and request.member_epoch == LEAVES_FOR_A_WHILE:
+            away = evolve(group.current_of(name), epoch=LEAVES_FOR_A_WHILE, revoking={})
+            change.add(CurrentRecord(name, away))
+            return Heard(reply, name, tuple(change.records), tuple(change.undo))
+        remove(change, member)
+        return Heard(reply, name, tuple(change.records), tuple(change.undo), removed=name)
+
+    def heartbeat(
+        self,
+        group: ConsumerGroup,
+        request: ConsumerGroupHeartbeat,
+        *,
+        is_stale: bool,
+        client: tuple[str, str] = ("", ""),
+        new_member_id: Callable[[], MemberId] = str,
+    ) -> Heard:
+        """Answer a heartbeat that joins the group or stays in the group.
+
+        Args:
+            group: the group, new if its epoch is 0.
+            request: the request, checked by ``check_request``.
+            is_stale: whether the cluster's topics may have changed since the last change of the group's epoch.
+            client: the client's id and host.
+            new_member_id: makes an id for a member without an id.
+
+        Raises:
+            HeartbeatRefused: the group does not accept the member, its epoch, or its pattern.
+        """
+        if len(group.members) >= self.config.max_size and request.member_id not in group.members:
+            raise HeartbeatRefused(_E.GROUP_MAX_SIZE_REACHED)
+        name = request.member_id or new_member_id()
+        former, replaced = self._former(group, request, name)
+        member = _told(former, request, client)
+        resolve = _must_resolve(group, former, member, is_stale)
+        listed = list(dict.fromkeys((*group.listed(), name)))
+        assignor = preferred(votes_of(group), former.assignor, member.assignor, self.config.assignors)
+        change = _Change(group)
+        if replaced is not None:
+            _replace(change, replaced, former)
+        before = group.current_of(name)
+        bump = group.epoch == 0
+        if member != former or name not in group.members:
+            change.add(MemberRecord(name, member))
+            bump = bump or member.topics != former.topics
+        bump = self._follow_pattern(change, former, member) or bump
+        if bump or is_stale:
+            self._bump(change, bump)
+        if group.epoch > group.target_epoch:
+            self._compute(change, listed, assignor)
+        owned = None if request.owned is None else _partitions(request.owned)
+        current = self._reconcile(change, member, before, owned)
+        assignment = None
+        full = request.rebalance_timeout_ms != -1 and owned is not None
+        full = full and (request.topics is not None or request.regex is not None)
+        if request.member_epoch == JOINS or full or before.assigned.keys() != current.assigned.keys():
+            assignment = tuple(TopicNumbers(topic_id=t, partitions=n) for t, n in share_of(current.assigned).items())
+        revokes = None if current is before else current.state is ReconcilingState.UNREVOKED_PARTITIONS
+        reply = ConsumerGroupHeartbeatReply(
+            error=_E.NONE,
+            member_id=name,
+            member_epoch=current.epoch,
+            heartbeat_interval_ms=self.config.heartbeat_interval_ms,
+            assignment=assignment,
+        )
+        timeout_ms = member.rebalance_timeout_ms
+        return Heard(
+            reply, name, tuple(change.records), tuple(change.undo), None, revokes, timeout_ms, resolve, assignor
+        )
+
+    # --- the member --------------------------------------------------------------------------------------------
+
+    def _former(
+        self, group: ConsumerGroup, request: ConsumerGroupHeartbeat, name: MemberId
+    ) -> tuple[ConsumerMember, ConsumerMember | None]:
+        """The member as the group knows it, and the static member that it replaces."""
+        joins = request.member_epoch == JOINS
+        if request.instance_id is None or not joins:
+            known = group.members.get(name) if joins else _known(group, request)
+            _check_epoch(group.current_of(name), request)
+            return known or ConsumerMember(name), None
+        holder = group.static.get(request.instance_id)
+        if holder is None:
+            return group.members.get(name) or ConsumerMember(name), None
+        if group.current_of(holder).epoch != LEAVES_FOR_A_WHILE:
+            raise HeartbeatRefused(_E.UNRELEASED_INSTANCE_ID)
+        replaced = group.members[holder]
+        return evolve(replaced, member_id=name), replaced
+
+    # --- epoch and targets ---------------------------------------------------------------------------------------
+
+    def _follow_pattern(self, change: "_Change", former: ConsumerMember, member: ConsumerMember) -> bool:
+        """Forget a pattern that nobody uses any more; return whether the member's new pattern is resolved already."""
+        if member.regex == former.regex:
+            return False
+        used = [each.regex for each in change.group.members.values()]
+        if former.regex and former.regex not in used and former.regex in change.group.regexes:
+            change.add(RegexRecord(former.regex, None))
+        return bool(member.regex) and used.count(member.regex) > 1 and member.regex in change.group.regexes
+
+    def _bump(self, change: "_Change", bump: bool) -> None:
+        group = change.group
+        names = {name for member in group.members.values() for name in _names_of(group, member)}
+        topics = tuple(self.topics[name] for name in sorted(names) if name in self.topics)
+        changed = topics != group.topics
+        if changed:
+            change.add(TopicsRecord(topics))
+        if bump or changed:
+            change.add(GroupEpochRecord(group.epoch + 1))
+
+    def _compute(self, change: "_Change", listed: Collection[MemberId], assignor: str) -> None:
+        """Compute the targets of all members. ``listed``: the members before the heartbeat, and the member itself."""
+        group = change.group
+        seen = {
+            each: self._as_assignor_sees(group, group.members[each])
+            for each in member_order(listed)
+            if each in group.members
+        }
+        partitions = {topic.topic_id: topic.partitions for topic in self.topics.values()}
+        targets = self.assignors[assignor](seen, partitions, _alike(group))
+        for each in seen:
+            share = targets.get(each, NOTHING)
+            if each not in group.targets or not same(share, group.targets[each]):
+                change.add(TargetRecord(each, share))
+        change.add(TargetEpochRecord(group.epoch))
+
+    def _as_assignor_sees(self, group: ConsumerGroup, member: ConsumerMember) -> TargetMember:
+        names = _names_of(group, member)
+        ordered = hash_order(names, java_string_hash, table_of_copy(len(names)))
+        topics = tuple(self.topics[name].topic_id for name in ordered if name in self.topics)
+        return TargetMember(topics, len(names), group.target_of(member.member_id), member.instance_id)
+
+    def _reconcile(
+        self, change: "_Change", member: ConsumerMember, before: CurrentAssignment, owned: Collection[Partition] | None
+    ) -> CurrentAssignment:
+        group = change.group
+        share = group.target_of(member.member_id)
+        target = TargetAssignment(group.target_epoch, tuple(partitions_of(share)))
+        try:
+            current = reconciled(before, target, owned, group.is_free, self.rules)
+        except UnknownState:
+            change.revert()
+            raise HeartbeatRefused(_E.FENCED_MEMBER_EPOCH) from None
+        if current != before:
+            change.add(CurrentRecord(member.member_id, current))
+            return current
+        return before
+
+
+class _Change:
+    """Records that are applied to a group one by one."""
+
+    def __init__(self, group: ConsumerGroup) -> None:
+        self.group = group
+        self.records: list[GroupRecord] = []
+        self.undo: list[GroupRecord] = []
+
+    def add(self, record: GroupRecord) -> None:
+        self.undo.insert(0, self.group.apply(record))
+        self.records.append(record)
+
+    def revert(self) -> None:
+        for record in self.undo:
+            self.group.apply(record)
+
+
+def remove(change: "_Change", member: ConsumerMember) -> None:
+    """Remove a member, and the patterns that nobody else uses; the group's epoch rises."""
+    group, name = change.group, member.member_id
+    _forget(change, name)
+    others = [each.regex for each in group.members.values()]
+    if member.regex and member.regex not in others and member.regex in group.regexes:
+        change.add(RegexRecord(member.regex, None))
+    change.add(GroupEpochRecord(group.epoch + 1))
+
+
+def expired(group: ConsumerGroup, name: MemberId) -> tuple[tuple[GroupRecord, ...], tuple[GroupRecord, ...]]:
+    """Remove a member whose session or rebalance timeout ended; return the records and the records that undo them."""
+    change = _Change(group)
+    remove(change, group.members[name])
+    return tuple(change.records), tuple(change.undo)
+
+
+def _forget(change: _Change, name: MemberId) -> None:
+    change.add(CurrentRecord(name, None))
+    change.add(TargetRecord(name, None))
+    change.add(MemberRecord(name, None))
+
+
+def _replace(change: _Change, old: ConsumerMember, new: ConsumerMember) -> None:
+    """Give the target and the partitions of a static member to its new id."""
+    share = change.group.target_of(old.member_id)
+    current = evolve(change.group.current_of(old.member_id), epoch=0, previous_epoch=0)
+    _forget(change, old.member_id)
+    change.add(MemberRecord(new.member_id, new))
+    change.add(TargetRecord(new.member_id, share))
+    change.add(CurrentRecord(new.member_id, current))
+
+
+# --- checks --------------------------------------------------------------------------------------------------------
+
+
+def _known(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> ConsumerMember:
+    if request.instance_id is None:
+        member = group.members.get(request.member_id)
+        if member is None:
+            raise HeartbeatRefused(_E.UNKNOWN_MEMBER_ID)
+        return member
+    holder = group.static.get(request.instance_id)
+    if holder is None:
+        raise HeartbeatRefused(_E.UNKNOWN_MEMBER_ID)
+    if holder != request.member_id:
+        raise HeartbeatRefused(_E.FENCED_INSTANCE_ID)
+    return group.members[holder]
+
+
+def _check_epoch(current: CurrentAssignment, request: ConsumerGroupHeartbeat) -> None:
+    """Refuse another epoch than the member's. A member that missed an answer may send its previous epoch, if it owns
+    nothing that it may not own.
+    """
+    if request.member_epoch == current.epoch:
+        return
+    owned = None if request.owned is None else _partitions(request.owned)
+    missed = request.member_epoch == current.previous_epoch and request.member_epoch < current.epoch
+    if not missed or owned is None or not all(partition in current.assigned for partition in owned):
+        raise HeartbeatRefused(_E.FENCED_MEMBER_EPOCH)
+
+
+def _told(former: ConsumerMember, request: ConsumerGroupHeartbeat, client: tuple[str, str]) -> ConsumerMember:
+    """The member after the request."""
+    timeout_ms = request.rebalance_timeout_ms
+    return ConsumerMember(
+        member_id=former.member_id,
+        instance_id=former.instance_id if request.instance_id is None else request.instance_id,
+        rack=former.rack if request.rack is None else request.rack,
+        client_id=client[0],
+        client_host=client[1],
+        rebalance_timeout_ms=former.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        topics=former.topics if request.topics is None else tuple(sorted(set(request.topics))),
+        regex=former.regex if request.regex is None else request.regex,
+        assignor=former.assignor if request.assignor is None else request.assignor,
+    )
+
+
+def _must_resolve(group: ConsumerGroup, former: ConsumerMember, member: ConsumerMember, is_stale: bool) -> bool:
+    """Whether the group's patterns must be resolved; a new pattern must be valid.
+
+    Raises:
+        HeartbeatRefused: INVALID_REGULAR_EXPRESSION.
+    """
+    used = {each.regex for each in group.members.values() if each.regex}
+    new = bool(member.regex) and member.regex != former.regex and member.regex not in used
+    if new and wrong_pattern(member.regex):
+        raise HeartbeatRefused(_E.INVALID_REGULAR_EXPRESSION)
+    return new or (bool(used) and (is_stale or len(used) != len(group.regexes)))
+
+
+def _partitions(owned: Iterable[TopicNumbers]) -> tuple[Partition, ...]:
+    return tuple((row.topic_id, number) for row in owned for number in row.partitions)
+
+
+def _names_of(group: ConsumerGroup, member: ConsumerMember) -> tuple[str, ...]:
+    """The subscribed names of a member: its topics, then the topics of its pattern."""
+    return tuple(dict.fromkeys((*member.topics, *group.regexes.get(member.regex, ()))))
+
+
+def _alike(group: ConsumerGroup) -> bool:
+    """Whether all members have the same subscription.
+
+    Source: ``ConsumerGroup.subscriptionType``.
+    """
+    members = list(group.members.values())
+    patterns = {member.regex for member in members}
+    if patterns == {""}:
+        return len({member.topics for member in members}) == 1
+    return len(patterns) == 1 and not any(member.topics for member in members)
+
+
+def votes_of(group: ConsumerGroup) -> list[str]:
+    """The assignors that members name, in the order of the coordinator's map, each as often as it is named."""
+    named = [member.assignor for member in group.members.values() if member.assignor]
+    return sorted(named, key=list(ASSIGNORS).index)
+
+
+def preferred(votes: list[str], former: str, now: str, assignors: tuple[str, ...]) -> str:
+    """The assignor with the most votes; the broker's first assignor without votes.
+
+    The member's former vote is removed and its vote is added, also if they are equal. A tie goes to the assignor that
+    got its first vote last; otherwise to ``uniform``.
+
+    Source: ``ConsumerGroup.computePreferredServerAssignor``; ``HashMap.compute`` puts a new key in front of its bin,
+    and both names have one bin in small tables.
+    """
+    counts = {name: votes.count(name) for name in votes}
+    if former:
+        counts[former] -= 1
+        if not counts[former]:
+            del counts[former]
+    if now:
+        counts = {now: 1, **counts} if now not in counts else {**counts, now: counts[now] + 1}
+    return max(counts, key=lambda name: counts[name]) if counts else assignors[0]

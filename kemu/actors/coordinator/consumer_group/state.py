@@ -1,0 +1,231 @@
+"""The state of a group with the consumer protocol, changed only by records (KIP-848).
+
+The coordinator replays the records of a request at once and writes them later. ``apply`` returns the record that undoes
+a record, for a write that fails.
+
+Source: Kafka 4.1 ``ConsumerGroup``, ``ModernGroup``, ``GroupMetadataManager.replay``.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import TypeAlias, TypeVar
+
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Partition, ReconcilingState
+from kemu.protocol.consumer_group.shares import NOTHING, Share, TimelineTable, TopicId, replayed
+from kemu.protocol.frozen import frozen
+from kemu.protocol.names import GroupId, MemberId
+
+V = TypeVar("V")
+
+
+class ConsumerGroupState(Enum):
+    """The state of a group, as described to admins."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    """The target is older than the group's epoch."""
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+@frozen
+class Topic:
+    """A topic of the cluster: its id, its number of partitions, and the racks of each partition's replicas."""
+
+    name: str
+    topic_id: TopicId
+    partitions: int
+    racks: tuple[tuple[str, ...], ...] = ()
+
+
+Topics: TypeAlias = Mapping[str, Topic]
+
+
+@frozen
+class ConsumerMember:
+    """The subscription and identity of a member. ``topics``: the names, sorted. ``regex``: "" without a pattern."""
+
+    member_id: MemberId
+    instance_id: str | None = None
+    rack: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topics: tuple[str, ...] = ()
+    regex: str = ""
+    assignor: str = ""
+
+
+# --- records -------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class GroupEpochRecord:
+    """The group's epoch; 0 removes the record."""
+
+    epoch: int
+
+
+@frozen
+class TopicsRecord:
+    """The subscribed topics at the last change of the group's epoch; no topic removes the record. Up to 4.0."""
+
+    topics: tuple[Topic, ...]
+
+
+@frozen
+class MemberRecord:
+    """A member; None removes the record."""
+
+    member_id: MemberId
+    member: ConsumerMember | None
+
+
+@frozen
+class TargetEpochRecord:
+    """The epoch of the targets; 0 removes the record."""
+
+    epoch: int
+
+
+@frozen
+class TargetRecord:
+    """A member's target; None removes the record."""
+
+    member_id: MemberId
+    share: Share | None
+
+
+@frozen
+class CurrentRecord:
+    """A member's current assignment; None removes the record."""
+
+    member_id: MemberId
+    current: CurrentAssignment | None
+
+
+@frozen
+class RegexRecord:
+    """The topics that match a pattern; None removes the record."""
+
+    regex: str
+    topics: tuple[str, ...] | None
+
+
+GroupRecord: TypeAlias = (
+    GroupEpochRecord | TopicsRecord | MemberRecord | TargetEpochRecord | TargetRecord | CurrentRecord | RegexRecord
+)
+
+
+# --- state ---------------------------------------------------------------------------------------------------------
+
+
+class ConsumerGroup:
+    """The members, targets and current assignments of one group."""
+
+    def __init__(self, name: GroupId) -> None:
+        self.name = name
+        self.epoch = 0
+        self.target_epoch = 0
+        self.topics: tuple[Topic, ...] = ()
+        """The subscribed topics, as the coordinator knew them at the last change of the group's epoch."""
+        self.members: dict[MemberId, ConsumerMember] = {}
+        self.static: dict[str, MemberId] = {}
+        """Instance id -> member."""
+        self.targets: dict[MemberId, Share] = {}
+        self.current: dict[MemberId, CurrentAssignment] = {}
+        self.regexes: dict[str, tuple[str, ...]] = {}
+        """Resolved pattern -> topics."""
+        self._holders: dict[Partition, MemberId] = {}
+        self._table = TimelineTable()
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """The group's state. Source: ``ConsumerGroup.maybeUpdateGroupState``."""
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.target_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(self._is_stable(member_id) for member_id in self.members):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    def listed(self) -> list[MemberId]:
+        """The members in the order in which the coordinator visits them."""
+        return self._table.ordered(self.members)
+
+    def is_free(self, partition: Partition) -> bool:
+        """Whether no member holds this partition."""
+        return partition not in self._holders
+
+    def current_of(self, member_id: MemberId) -> CurrentAssignment:
+        """A member's current assignment; a new member has none."""
+        return self.current.get(member_id) or CurrentAssignment()
+
+    def target_of(self, member_id: MemberId) -> Share:
+        """A member's target."""
+        return self.targets.get(member_id, NOTHING)
+
+    def _is_stable(self, member_id: MemberId) -> bool:
+        current = self.current_of(member_id)
+        return current.state is ReconcilingState.STABLE and current.epoch == self.target_epoch
+
+    def apply(self, record: GroupRecord) -> GroupRecord:
+        """Change the state; return the record that undoes the change."""
+        match record:
+            case GroupEpochRecord(epoch=epoch):
+                undo: GroupRecord = GroupEpochRecord(self.epoch)
+                self.epoch = epoch
+            case TopicsRecord(topics=topics):
+                undo = TopicsRecord(self.topics)
+                self.topics = topics
+            case TargetEpochRecord(epoch=epoch):
+                undo = TargetEpochRecord(self.target_epoch)
+                self.target_epoch = epoch
+            case MemberRecord(member_id=member_id, member=member):
+                undo = MemberRecord(member_id, self.members.get(member_id))
+                self._set_member(member_id, member)
+            case TargetRecord(member_id=member_id, share=share):
+                undo = TargetRecord(member_id, self.targets.get(member_id))
+                _set(self.targets, member_id, None if share is None else replayed(share))
+            case CurrentRecord(member_id=member_id, current=current):
+                undo = CurrentRecord(member_id, self.current.get(member_id))
+                self._set_current(member_id, current)
+            case RegexRecord(regex=regex, topics=names):
+                undo = RegexRecord(regex, self.regexes.get(regex))
+                _set(self.regexes, regex, names)
+        return undo
+
+    def _set_member(self, member_id: MemberId, member: ConsumerMember | None) -> None:
+        before = self.members.get(member_id)
+        if before is not None and before.instance_id is not None and self.static.get(before.instance_id) == member_id:
+            del self.static[before.instance_id]
+        if before is None and member is not None:
+            self._table.put(len(self.members))
+        _set(self.members, member_id, member)
+        if member is not None and member.instance_id is not None:
+            self.static[member.instance_id] = member_id
+
+    def _set_current(self, member_id: MemberId, current: CurrentAssignment | None) -> None:
+        before = self.current.get(member_id)
+        for partition in () if before is None else (*before.assigned, *before.revoking):
+            if self._holders.get(partition) == member_id:
+                del self._holders[partition]
+        _set(self.current, member_id, current)
+        if current is not None:
+            self._holders.update(dict.fromkeys((*current.assigned, *current.revoking), member_id))
+
+
+def _set(where: dict[str, V], key: str, value: V | None) -> None:
+    if value is None:
+        where.pop(key, None)
+    else:
+        where[key] = value
+
+
+def share_of(partitions: Iterable[Partition]) -> Share:
+    """Partitions by topic, in the order given."""
+    found: dict[TopicId, list[int]] = {}
+    for topic, number in partitions:
+        found.setdefault(topic, []).append(number)
+    return {topic: tuple(numbers) for topic, numbers in found.items()}

@@ -1,0 +1,250 @@
+"""The records of groups with the consumer protocol in ``__consumer_offsets``, as bytes.
+
+The key's version is the kind of the record. Keys have the group, then a member id or a pattern. Values are flexible
+(KIP-482) and begin with version 0. A null value (tombstone) removes the key. Kafka's topic ids are 16 bytes; here a
+topic id is a string, because an id that is not drawn is readable text. The layouts are otherwise Kafka's.
+
+Source: ``ConsumerGroupMetadataKey/Value``, ``ConsumerGroupPartitionMetadataKey/Value``,
+``ConsumerGroupMemberMetadataKey/Value``, ``ConsumerGroupTargetAssignmentMetadataKey/Value``,
+``ConsumerGroupTargetAssignmentMemberKey/Value``, ``ConsumerGroupCurrentMemberAssignmentKey/Value``,
+``ConsumerGroupRegularExpressionKey/Value`` of Kafka 4.0.
+"""
+
+from collections.abc import Callable, Iterable
+
+from kemu.actors.coordinator.consumer_group.state import (
+    ConsumerMember,
+    CurrentRecord,
+    GroupEpochRecord,
+    GroupRecord,
+    MemberRecord,
+    RegexRecord,
+    TargetEpochRecord,
+    TargetRecord,
+    Topic,
+    TopicsRecord,
+    share_of,
+)
+from kemu.actors.machine import Record
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Held, ReconcilingState
+from kemu.protocol.consumer_group.shares import Share
+from kemu.protocol.names import GroupId
+from kemu.protocol.wire.binary import Reader, Writer
+from kemu.protocol.wire.codec import UnsupportedVersion
+
+GROUP_EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
+"""The key versions."""
+KEY_VERSIONS = (GROUP_EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX)
+
+
+def encoded(group: GroupId, record: GroupRecord) -> Record:
+    """The key and value of a record."""
+    match record:
+        case GroupEpochRecord(epoch=epoch):
+            return _key(GROUP_EPOCH, group), _epoch(epoch)
+        case TopicsRecord(topics=topics):
+            return _key(TOPICS, group), _topics(topics) if topics else None
+        case MemberRecord(member_id=member_id, member=member):
+            return _key(MEMBER, group, member_id), None if member is None else _member(member)
+        case TargetEpochRecord(epoch=epoch):
+            return _key(TARGET_EPOCH, group), _epoch(epoch)
+        case TargetRecord(member_id=member_id, share=share):
+            return _key(TARGET, group, member_id), None if share is None else _target(share)
+        case CurrentRecord(member_id=member_id, current=current):
+            return _key(CURRENT, group, member_id), None if current is None else _current(current)
+        case RegexRecord(regex=regex, topics=names):
+            return _key(REGEX, group, regex), None if names is None else _names(names)
+
+
+def decoded(key: bytes, value: bytes | None) -> tuple[GroupId, GroupRecord] | None:
+    """The group and the record; None for a key of another kind.
+
+    Raises:
+        Malformed: bytes that end inside a field.
+        UnsupportedVersion: an unknown version of a value.
+    """
+    source = Reader(key, "record key")
+    kind = source.int16("version")
+    if kind not in KEY_VERSIONS:
+        return None
+    group = source.string("group")
+    about = "" if kind in (GROUP_EPOCH, TOPICS, TARGET_EPOCH) else source.string("member or pattern")
+    row = None if value is None else _opened(kind, value)
+    record: GroupRecord
+    match kind:
+        case 3:
+            record = GroupEpochRecord(0 if row is None else row.int32("epoch"))
+        case 4:
+            record = TopicsRecord(() if row is None else _read_each(row, _read_topic))
+        case 5:
+            record = MemberRecord(about, None if row is None else _read_member(about, row))
+        case 6:
+            record = TargetEpochRecord(0 if row is None else row.int32("epoch"))
+        case 7:
+            record = TargetRecord(about, None if row is None else _read_share(row))
+        case 8:
+            record = CurrentRecord(about, None if row is None else _read_current(row))
+        case _:
+            record = RegexRecord(about, None if row is None else _read_strings(row))
+    return group, record
+
+
+# --- writing -------------------------------------------------------------------------------------------------------
+
+
+def _key(kind: int, group: GroupId, about: str | None = None) -> bytes:
+    out = Writer("record key")
+    out.int16(kind)
+    out.string(group)
+    if about is not None:
+        out.string(about)
+    return out.data()
+
+
+def _begun(what: str) -> Writer:
+    out = Writer(what)
+    out.int16(0)
+    out.flexible = True
+    return out
+
+
+def _ended(out: Writer) -> bytes:
+    out.end_struct()
+    return out.data()
+
+
+def _epoch(epoch: int) -> bytes | None:
+    if not epoch:
+        return None
+    out = _begun("epoch")
+    out.int32(epoch)
+    return _ended(out)
+
+
+def _topics(topics: Iterable[Topic]) -> bytes:
+    rows = tuple(topics)
+    out = _begun("ConsumerGroupPartitionMetadataValue")
+    out.count(len(rows))
+    for topic in rows:
+        out.string(topic.topic_id)
+        out.string(topic.name)
+        out.int32(topic.partitions)
+        out.count(0)  # racks: Kafka 4.0 writes no partition metadata
+        out.end_struct()
+    return _ended(out)
+
+
+def _member(member: ConsumerMember) -> bytes:
+    out = _begun("ConsumerGroupMemberMetadataValue")
+    out.string(member.instance_id)
+    out.string(member.rack)
+    out.string(member.client_id)
+    out.string(member.client_host)
+    _write_strings(out, member.topics)
+    out.string(member.regex)
+    out.int32(member.rebalance_timeout_ms)
+    out.string(member.assignor or None)
+    return _ended(out)
+
+
+def _target(share: Share) -> bytes:
+    out = _begun("ConsumerGroupTargetAssignmentMemberValue")
+    _write_share(out, share)
+    return _ended(out)
+
+
+def _current(current: CurrentAssignment) -> bytes:
+    out = _begun("ConsumerGroupCurrentMemberAssignmentValue")
+    out.int32(current.epoch)
+    out.int32(current.previous_epoch)
+    out.int8(current.state)
+    _write_share(out, share_of(current.assigned))
+    _write_share(out, share_of(current.revoking))
+    return _ended(out)
+
+
+def _names(names: tuple[str, ...]) -> bytes:
+    out = _begun("ConsumerGroupRegularExpressionValue")
+    _write_strings(out, names)
+    return _ended(out)
+
+
+def _write_strings(out: Writer, texts: tuple[str, ...]) -> None:
+    out.count(len(texts))
+    for text in texts:
+        out.string(text)
+
+
+def _write_share(out: Writer, share: Share) -> None:
+    out.count(len(share))
+    for topic, numbers in share.items():
+        out.string(topic)
+        out.int32_array(numbers)
+        out.end_struct()
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def _opened(kind: int, value: bytes) -> Reader:
+    source = Reader(value, f"value of a record of kind {kind}")
+    version = source.int16("version")
+    if version:
+        raise UnsupportedVersion(f"value v{version} of a record of kind {kind}: supported is v0")
+    source.flexible = True
+    return source
+
+
+def _read_each(source: Reader, read: Callable[[Reader], Topic]) -> tuple[Topic, ...]:
+    return tuple([read(source) for _ in range(source.count("rows"))])
+
+
+def _read_topic(source: Reader) -> Topic:
+    topic_id, name, partitions = source.string("topic_id"), source.string("topic"), source.int32("partitions")
+    source.count("racks")
+    source.end_struct("topic")
+    return Topic(name, topic_id, partitions)
+
+
+def _read_member(member_id: str, source: Reader) -> ConsumerMember:
+    return ConsumerMember(
+        member_id=member_id,
+        instance_id=source.nullable_string("instance_id"),
+        rack=source.nullable_string("rack"),
+        client_id=source.string("client_id"),
+        client_host=source.string("client_host"),
+        topics=_read_strings(source),
+        regex=source.nullable_string("regex") or "",
+        rebalance_timeout_ms=source.int32("rebalance_timeout"),
+        assignor=source.nullable_string("assignor") or "",
+    )
+
+
+def _read_strings(source: Reader) -> tuple[str, ...]:
+    return tuple([source.string("name") for _ in range(source.count("names"))])
+
+
+def _read_share(source: Reader) -> Share:
+    share: dict[str, tuple[int, ...]] = {}
+    for _ in range(source.count("topics")):
+        topic = source.string("topic_id")
+        share[topic] = source.int32_array("partitions")
+        source.end_struct("topic")
+    return share
+
+
+def _read_current(source: Reader) -> CurrentAssignment:
+    epoch, previous, state = source.int32("epoch"), source.int32("previous_epoch"), source.int8("state")
+    known = state in [each.value for each in ReconcilingState]
+    return CurrentAssignment(
+        ReconcilingState(state) if known else ReconcilingState.UNKNOWN,
+        epoch,
+        previous,
+        _held(_read_share(source), epoch),
+        _held(_read_share(source), epoch),
+    )
+
+
+def _held(share: Share, epoch: int) -> Held:
+    """The partitions; up to 4.2 the log does not tell the epoch at which the member got a partition."""
+    return {(topic, number): epoch for topic, numbers in share.items() for number in numbers}

@@ -1,0 +1,178 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe at a coordinator (KIP-848).
+
+The coordinator knows the topics of the cluster from its broker. Before it knows them, it answers
+COORDINATOR_LOAD_IN_PROGRESS, as a broker of Kafka leads no partition before it knows the cluster.
+
+Not emulated: patterns (SubscribedTopicRegex), and members of the classic protocol in a group of the consumer protocol.
+
+Source: Kafka 4.0 ``GroupCoordinatorService.consumerGroupHeartbeat``, ``GroupMetadataManager``.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from kemu.actors.coordinator.consumer_group.heartbeats import (
+    ConsumerGroupConfig,
+    Heard,
+    HeartbeatAnswers,
+    HeartbeatRefused,
+    check_request,
+    preferred,
+    votes_of,
+)
+from kemu.actors.coordinator.consumer_group.state import Topic
+from kemu.actors.coordinator.group import Group
+from kemu.actors.coordinator.groups import Groups
+from kemu.actors.coordinator.modern_group import ModernGroup
+from kemu.actors.coordinator.shared_state import GroupMachine
+from kemu.actors.machine import Caller, Received, Record, caller_of
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.consumer_group import (
+    JOINS,
+    ConsumerGroupDescribe,
+    ConsumerGroupDescribeReply,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatReply,
+    DescribedConsumerGroup,
+)
+from kemu.protocol.messages.offsets_log import KnownTopic
+from kemu.protocol.names import ActorName
+from kemu.protocol.notes.groups import RequestRefused
+
+_E = ErrorCode
+_NONE = ErrorCode.NONE
+
+
+class ConsumerGroupRequests:
+    """The part of a coordinator that serves members of the consumer protocol.
+
+    ``client_id_of``: the client id of an actor.
+    """
+
+    def __init__(self, machine: GroupMachine, groups: Groups, client_id_of: Callable[[ActorName], str]) -> None:
+        config = machine.config
+        self._machine = machine
+        self._groups = groups
+        self._client_id_of = client_id_of
+        self._config = ConsumerGroupConfig(
+            session_timeout_ms=config.group_consumer_session_timeout_ms,
+            heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+            max_size=config.group_consumer_max_size,
+            assignors=config.group_consumer_assignors,
+        )
+        self._topics: Mapping[str, Topic] | None = None
+        """The cluster's topics by name; None before the broker has told them."""
+
+    def know_topics(self, topics: Iterable[KnownTopic]) -> None:
+        """Use these topics of the cluster from now on.
+
+        Groups that subscribe to a changed topic look at the topics at their next heartbeat.
+        """
+        before = self._topics or {}
+        self._topics = now = {each.name: Topic(each.name, each.topic_id, each.partitions) for each in topics}
+        changed = [name for name in dict.fromkeys((*before, *now)) if before.get(name) != now.get(name)]
+        for group in self._groups.by_name.values():
+            if isinstance(group, ModernGroup) and any(map(group.consumes, changed)):
+                group.is_stale = True
+
+    # --- heartbeats --------------------------------------------------------------------------------------------
+
+    def heartbeat(self, event: Received, request: ConsumerGroupHeartbeat) -> None:
+        """Answer a heartbeat: join, stay, leave."""
+        try:
+            self._serve(event, request)
+        except HeartbeatRefused as refused:
+            self._refuse(event, request, refused.error)
+
+    def _serve(self, event: Received, request: ConsumerGroupHeartbeat) -> None:
+        if not self._machine.rules.consumer_protocol:
+            raise HeartbeatRefused(_E.UNSUPPORTED_VERSION)
+        error = self._groups.why_not(request.group)
+        if error is _E.COORDINATOR_NOT_AVAILABLE:
+            raise HeartbeatRefused(error)
+        check_request(request, event.version, self._config)
+        if error is not _NONE:
+            raise HeartbeatRefused(error)
+        if self._topics is None:
+            raise HeartbeatRefused(_E.COORDINATOR_LOAD_IN_PROGRESS)
+        if request.regex:
+            raise HeartbeatRefused(_E.UNSUPPORTED_VERSION)  # kemu resolves no patterns
+        known = self._groups.by_name.get(request.group)
+        heartbeats = HeartbeatAnswers(self._topics, self._config, self._machine.rules.reconciling)
+        if request.member_epoch < JOINS:
+            if not isinstance(known, ModernGroup):
+                raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND)
+            self._change(event, request, known, heartbeats.leave(known.working, request), ())
+            return
+        if not isinstance(known, ModernGroup) and (request.member_epoch or (known is not None and not known.is_empty)):
+            raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND)  # an upgrade of a group with classic members is not emulated
+        group = known
+        if not isinstance(group, ModernGroup):
+            group = ModernGroup(self._machine, self._groups.partition_of(request.group), request.group)
+        heard = heartbeats.heartbeat(
+            group.working,
+            request,
+            is_stale=group.is_stale,
+            client=(self._client_id_of(event.peer), f"/{event.peer}"),
+            new_member_id=partial(self._machine.new_member_id, event.peer, group.partition),
+        )
+        group.is_stale = False
+        self._change(event, request, group, heard, self._kept(group, known))
+
+    def _kept(self, group: ModernGroup, known: Group | ModernGroup | None) -> tuple[Record, ...]:
+        """Keep a new group; return the tombstones of the empty classic group that it replaces."""
+        if group is known:
+            return ()
+        tombstones: tuple[Record, ...] = ()
+        if isinstance(known, Group):
+            group.offsets, group.second = known.offsets, known.second
+            tombstones = tuple(known.tombstones())
+            known.die("replaced by a group of the consumer protocol")
+        self._groups.keep(group)
+        return tombstones
+
+    def _change(
+        self,
+        event: Received,
+        request: ConsumerGroupHeartbeat,
+        group: ModernGroup,
+        heard: Heard,
+        first: Iterable[Record],
+    ) -> None:
+        group.heard(heard, self._config.session_timeout_ms)
+        answer = partial(self._answer, caller_of(event), request, heard.reply)
+        group.write(heard.records, heard.undo, answer, first)
+
+    def _answer(
+        self, caller: Caller, request: ConsumerGroupHeartbeat, reply: ConsumerGroupHeartbeatReply, error: ErrorCode
+    ) -> None:
+        if error is _NONE:
+            self._machine.reply(caller, reply)
+        else:
+            self._refuse(caller, request, self._machine.rules.group_append_errors.get(error, error))
+
+    def _refuse(self, caller: Caller | Received, request: ConsumerGroupHeartbeat, error: ErrorCode) -> None:
+        self._machine.refuse(
+            caller,
+            ConsumerGroupHeartbeatReply(error=error),
+            group=request.group,
+            api="ConsumerGroupHeartbeat",
+            member_id=request.member_id,
+            error=error,
+        )
+
+    # --- descriptions ------------------------------------------------------------------------------------------
+
+    def describe(self, event: Received, request: ConsumerGroupDescribe) -> None:
+        """Describe groups by their committed state."""
+        rows = []
+        for name in request.groups:
+            error, group = self._groups.why_not(name), self._groups.by_name.get(name)
+            if error is _NONE and isinstance(group, ModernGroup) and group.committed.epoch:
+                assignor = preferred(votes_of(group.committed), "", "", self._config.assignors)
+                rows.append(group.described_as_consumers(assignor, event.version))
+                continue
+            error = error or _E.GROUP_ID_NOT_FOUND
+            self._machine.note(RequestRefused(group=name, api="ConsumerGroupDescribe", member_id="", error=error))
+            rows.append(DescribedConsumerGroup(error=error, group=name))
+        self._machine.reply(event, ConsumerGroupDescribeReply(groups=tuple(rows)))

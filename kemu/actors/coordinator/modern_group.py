@@ -1,0 +1,473 @@
+"""One group with the consumer protocol at its coordinator: state, writes in progress, and timers (KIP-848).
+
+A heartbeat changes the working state at once. The answer waits for the write of the heartbeat's records. Descriptions
+and fetches of offsets see the committed state, whose records are in the log. A failed append undoes the change, and the
+later changes that are still being written. A write that only lasts too long undoes nothing, since its records may reach
+the log.
+
+Source: Kafka 4.0 ``GroupMetadataManager``, ``CoordinatorRuntime``, ``ConsumerGroup.validateOffsetCommit``,
+``validateOffsetFetch``.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from kemu.actors.coordinator.consumer_group.heartbeats import Heard, expired
+from kemu.actors.coordinator.consumer_group.state import (
+    ConsumerGroup,
+    ConsumerGroupState,
+    CurrentRecord,
+    GroupEpochRecord,
+    GroupRecord,
+    MemberRecord,
+    TargetEpochRecord,
+    TargetRecord,
+    TopicsRecord,
+    share_of,
+)
+from kemu.actors.coordinator.consumer_group.stored import encoded
+from kemu.actors.coordinator.log import OffsetsPartition, Write
+from kemu.actors.coordinator.offsets import MS_PER_MINUTE, GroupOffsets
+from kemu.actors.coordinator.second_log import SecondLogs
+from kemu.actors.coordinator.shared_state import GroupMachine
+from kemu.actors.coordinator.timers import GroupTimer, session_key
+from kemu.actors.machine import US_PER_MS, Record, TimerKey
+from kemu.protocol.consumer_group.reconciling import Partition, ReconcilingState
+from kemu.protocol.consumer_group.shares import Share, TopicId, partitions_of
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.consumer_group import DescribedConsumer, DescribedConsumerGroup, NamedTopicNumbers
+from kemu.protocol.messages.group import DescribedGroup
+from kemu.protocol.messages.refusals import described_error
+from kemu.protocol.names import CONSUMER, GroupId, MemberId, TopicPartition
+from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
+from kemu.protocol.notes.groups import (
+    GroupBecame,
+    GroupLoaded,
+    GroupUnloaded,
+    JoinPhaseCompleted,
+    MemberAdded,
+    MemberRemoved,
+    Removal,
+)
+
+_NONE = ErrorCode.NONE
+_DEAD = "Dead"
+_EPOCH_SINCE = 9
+"""The first version of OffsetCommit and OffsetFetch with a member epoch."""
+_TIMER_RETRY_US = 500_000
+"""Source: ``CoordinatorRuntime.EventBasedCoordinatorTimer``: the backoff after a failed write of a timer."""
+_CONSUMER_MEMBER = 1
+"""``MemberType`` of a member that does not use the classic protocol."""
+
+
+class _Change:
+    """A change of the working state whose records are being written."""
+
+    __slots__ = ("records", "reverted", "undo")
+
+    def __init__(self, records: tuple[GroupRecord, ...], undo: tuple[GroupRecord, ...]) -> None:
+        self.records = records
+        self.undo = undo
+        self.reverted = False
+
+
+class ModernGroup:
+    """One group with the consumer protocol at its coordinator."""
+
+    def __init__(self, machine: GroupMachine, partition: OffsetsPartition, name: GroupId) -> None:
+        self._machine = machine
+        self.name = name
+        self.partition = partition
+        self.working = ConsumerGroup(name)
+        """The state with all changes."""
+        self.committed = ConsumerGroup(name)
+        """The state with the changes that are in the log."""
+        self.offsets = GroupOffsets()
+        self.second = SecondLogs()
+        self.is_stale = True
+        """Whether subscribed topics may have changed since the last change of the group's epoch."""
+        self._told = ConsumerGroupState.EMPTY.value
+        """The last reported state."""
+        self._is_dead = False
+        self._writing: list[_Change] = []
+        """The changes that are being written, in order."""
+        self._revoking: dict[MemberId, int] = {}
+        """Member with a running rebalance timeout -> its epoch at the start of the timeout."""
+        self.names: dict[TopicId, str] = {}
+        """Topic id -> name, of all topics that the group ever used."""
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """The group's state."""
+        return self.working.state
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the group has no members."""
+        return not self.working.members
+
+    @property
+    def protocol_type(self) -> str:
+        """The protocol type in ListGroups."""
+        return CONSUMER
+
+    # --- changes -----------------------------------------------------------------------------------------------
+
+    def write(
+        self,
+        records: tuple[GroupRecord, ...],
+        undo: tuple[GroupRecord, ...],
+        answer: Callable[[ErrorCode], None],
+        first: Iterable[Record] = (),
+    ) -> None:
+        """Write a change that the working state has already; ``answer`` gets the outcome.
+
+        Without records the answer waits for the earlier writes. ``first``: records of another kind of group, which the
+        batch begins with.
+        """
+        if not records:
+            self._machine.writes.behind(self.partition, answer)
+            return
+        change = _Change(records, undo)
+        self._writing.append(change)
+        data = (*first, *(encoded(self.name, record) for record in records))
+        write = Write(
+            partial(self._written, change, answer),
+            partial(answer, ErrorCode.NOT_COORDINATOR),
+            partial(self._written_late, change, answer),
+        )
+        self._machine.writes.begin(self.partition, data, write)
+
+    def _written(
+        self, change: _Change, answer: Callable[[ErrorCode], None], error: ErrorCode, _base_offset: int
+    ) -> None:
+        if error is _NONE:
+            self._commit(change)
+        else:
+            self._revert(change)
+        answer(error)
+
+    def _written_late(
+        self, change: _Change, answer: Callable[[ErrorCode], None], error: ErrorCode, _base_offset: int
+    ) -> None:
+        """Answer at the timeout; afterwards only the committed state learns that the records are in the log."""
+        if error is _NONE:
+            self._commit(change)
+        else:
+            answer(error)
+
+    def _commit(self, change: _Change) -> None:
+        if change in self._writing:
+            self._writing.remove(change)
+        for record in change.records:
+            self.committed.apply(record)
+            if change.reverted:
+                self.working.apply(record)
+
+    def _revert(self, change: _Change) -> None:
+        """Undo a change and all later changes that are still being written: newest first."""
+        if change.reverted:
+            return
+        place = self._writing.index(change)
+        for later in reversed(self._writing[place:]):
+            later.reverted = True
+            for record in later.undo:
+                self.working.apply(record)
+        del self._writing[place:]
+        self._become("a record could not be written")
+
+    def heard(self, heard: Heard, session_ms: int) -> None:
+        """React to a heartbeat that changed the working state: timers, and notes."""
+        machine, member_id = self._machine, heard.member_id
+        if heard.removed is not None:
+            self._stop_timers(member_id)
+        elif heard.reply.member_epoch >= 0:
+            machine.start_timer(session_key(self.name, member_id), session_ms * US_PER_MS)
+        if heard.revokes:
+            self._start_revocation(member_id)
+        elif heard.revokes is False:
+            self._stop_revocation(member_id)
+        why = f"{member_id} left" if heard.removed is not None else f"heartbeat of {member_id}"
+        self._note(heard.records, heard.undo, why, Removal.LEFT, heard.assignor)
+
+    def session_timer_fired(self, member_id: MemberId) -> None:
+        """Remove a member whose session has expired."""
+        self._expel(member_id, Removal.SESSION_EXPIRED, session_key(self.name, member_id))
+
+    def revocation_timer_fired(self, member_id: MemberId) -> None:
+        """Remove a member that did not give up its partitions in time, if it still has the epoch of that time."""
+        epoch = self._revoking.pop(member_id, None)
+        if epoch is not None and self.working.current_of(member_id).epoch == epoch:
+            self._revoking[member_id] = epoch
+            self._expel(member_id, Removal.NOT_REVOKED, _revocation_key(self.name, member_id))
+
+    def _expel(self, member_id: MemberId, why: Removal, timer: TimerKey) -> None:
+        if member_id not in self.working.members:
+            return
+        records, undo = expired(self.working, member_id)
+        self._note(records, undo, f"{member_id}: {why}", why)
+        self._stop_timers(member_id)
+
+        def written(error: ErrorCode) -> None:
+            if error is not _NONE and not self._is_dead and member_id in self.working.members:
+                self._machine.start_timer(timer, _TIMER_RETRY_US)
+
+        self.write(records, undo, written)
+
+    def _start_revocation(self, member_id: MemberId) -> None:
+        self._revoking[member_id] = self.working.current_of(member_id).epoch
+        timeout_ms = self.working.members[member_id].rebalance_timeout_ms
+        self._machine.start_timer(_revocation_key(self.name, member_id), timeout_ms * US_PER_MS)
+
+    def _stop_revocation(self, member_id: MemberId) -> None:
+        if self._revoking.pop(member_id, None) is not None:
+            self._machine.stop_timer(_revocation_key(self.name, member_id))
+
+    def _stop_timers(self, member_id: MemberId) -> None:
+        self._machine.stop_timer(session_key(self.name, member_id))
+        self._stop_revocation(member_id)
+
+    # --- notes -------------------------------------------------------------------------------------------------
+
+    def _note(
+        self,
+        records: tuple[GroupRecord, ...],
+        undo: tuple[GroupRecord, ...],
+        why: str,
+        removal: Removal,
+        assignor: str = "",
+    ) -> None:
+        """Report the changes by these records, which the working state has already."""
+        machine, working = self._machine, self.working
+        before = {each.member_id: each.member for each in undo if isinstance(each, MemberRecord)}
+        added = [each.member for each in records if isinstance(each, MemberRecord) and each.member is not None]
+        epoch, target_epoch = _epochs_before(working, undo)
+        for record in records:
+            match record:
+                case MemberRecord(member_id=member_id, member=None):
+                    former = before.get(member_id)
+                    if former is not None:
+                        heir = [each.member_id for each in added if each.instance_id == former.instance_id]
+                        replaced = f"{Removal.REPLACED} {heir[0]}" if heir and former.instance_id else removal
+                        machine.note(
+                            MemberRemoved(
+                                group=self.name, member_id=member_id, client_id=former.client_id, why=replaced
+                            )
+                        )
+                case MemberRecord(member_id=member_id, member=member) if before.get(member_id) is None:
+                    assert member is not None
+                    machine.note(
+                        MemberAdded(
+                            group=self.name,
+                            member_id=member_id,
+                            client_id=member.client_id,
+                            instance_id=member.instance_id,
+                        )
+                    )
+                case GroupEpochRecord(epoch=new):
+                    epoch = new
+                    machine.note(GroupEpochsChanged(group=self.name, epoch=epoch, target_epoch=target_epoch))
+                    if working.members:
+                        self._tell(ConsumerGroupState.ASSIGNING.value, epoch, why)
+                case TargetEpochRecord(epoch=new):
+                    target_epoch = new
+                    machine.note(GroupEpochsChanged(group=self.name, epoch=epoch, target_epoch=target_epoch))
+                    machine.note(
+                        JoinPhaseCompleted(
+                            group=self.name,
+                            generation=new,
+                            protocol=assignor,
+                            leader="",
+                            members=tuple(working.members),
+                        )
+                    )
+                case CurrentRecord(member_id=member_id, current=current) if current is not None:
+                    machine.note(
+                        MemberReconciled(
+                            group=self.name,
+                            member_id=member_id,
+                            epoch=current.epoch,
+                            state=current.state.name,
+                            assigned=self._named(current.assigned),
+                            revoking=self._named(current.revoking),
+                        )
+                    )
+        self._become(why)
+
+    def _named(self, partitions: Iterable[Partition]) -> tuple[TopicPartition, ...]:
+        for topic in self.working.topics:
+            self.names[topic.topic_id] = topic.name
+        return tuple(sorted((self.names.get(topic, topic), number) for topic, number in partitions))
+
+    def _become(self, why: str) -> None:
+        self._tell(self.working.state.value, self.working.epoch, why)
+
+    def _tell(self, state: str, epoch: int, why: str) -> None:
+        if state != self._told:
+            self._machine.note(GroupBecame(group=self.name, old=self._told, new=state, generation=epoch, why=why))
+            self._told = state
+
+    # --- offsets -----------------------------------------------------------------------------------------------
+
+    def why_no_commit(
+        self, epoch: int, member_id: MemberId, instance_id: str | None, version: int = _EPOCH_SINCE
+    ) -> ErrorCode:
+        """NONE, or the reason to refuse a commit. The instance id is not checked."""
+        if self._is_dead:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if epoch < 0 and not self.working.members:
+            return _NONE
+        if member_id not in self.working.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if version < _EPOCH_SINCE:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return _NONE if epoch == self.working.current_of(member_id).epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+    def why_no_fetch(self, member_id: MemberId | None, epoch: int) -> ErrorCode:
+        """NONE, or the reason to refuse a fetch of offsets. Tools give neither an id nor an epoch."""
+        if member_id is None and epoch < 0:
+            return _NONE
+        if member_id is None or member_id not in self.committed.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return _NONE if epoch == self.committed.current_of(member_id).epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+    def committed_by(self, member_id: MemberId) -> None:
+        """Do nothing: only heartbeats restart a session."""
+
+    def why_no_offset_delete(self) -> ErrorCode:
+        """NONE, or the reason why an admin may not delete offsets of this group."""
+        return ErrorCode.GROUP_ID_NOT_FOUND if self._is_dead else _NONE
+
+    def why_no_delete(self) -> ErrorCode:
+        """NONE, or the reason why an admin may not delete the group."""
+        if self._is_dead:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        return _NONE if self.is_empty else ErrorCode.NON_EMPTY_GROUP
+
+    def consumes(self, topic: str) -> bool:
+        """Whether a member subscribes to the topic."""
+        return any(topic in member.topics for member in self.working.members.values())
+
+    def expired_offsets(self) -> tuple[TopicPartition, ...]:
+        """Partitions whose offsets expire now: without a subscriber, after the retention from their commit."""
+        if self._is_dead:
+            return ()
+        retention_ms = self._machine.config.offsets_retention_minutes * MS_PER_MINUTE
+        return self.offsets.expired(
+            self._machine.now_ms,
+            retention_ms,
+            lambda at, value: None if self.consumes(at[0]) else value.commit_timestamp_ms,
+        )
+
+    def tombstones(self) -> list[Record]:
+        """The tombstones of all the group's records. Source: ``ConsumerGroup.createGroupTombstoneRecords``."""
+        state = self.working
+        records: list[GroupRecord] = [CurrentRecord(each, None) for each in state.current]
+        records += [TargetRecord(each, None) for each in state.targets]
+        records.append(TargetEpochRecord(0))
+        records += [MemberRecord(each, None) for each in state.members]
+        records += [TopicsRecord(()), GroupEpochRecord(0)]
+        return [encoded(self.name, record) for record in records] if state.epoch else []
+
+    # --- answers to tools --------------------------------------------------------------------------------------
+
+    def described(self) -> DescribedGroup:
+        """The group for DescribeGroups, which does not find groups of the consumer protocol."""
+        return described_error(self.name, _NONE, _DEAD)
+
+    def described_as_consumers(self, assignor: str, version: int) -> DescribedConsumerGroup:
+        """The committed group for ConsumerGroupDescribe."""
+        state = self.committed
+        members = [
+            DescribedConsumer(
+                member_id=each.member_id,
+                instance_id=each.instance_id,
+                rack=each.rack,
+                member_epoch=state.current_of(each.member_id).epoch,
+                client_id=each.client_id,
+                client_host=each.client_host,
+                topics=each.topics,
+                regex=each.regex or None,
+                assigned=self._rows(share_of(state.current_of(each.member_id).assigned)),
+                target=self._rows(state.target_of(each.member_id)),
+                member_type=_CONSUMER_MEMBER if version else -1,
+            )
+            for each in map(state.members.__getitem__, state.listed())
+        ]
+        return DescribedConsumerGroup(
+            error=_NONE,
+            group=self.name,
+            state=state.state.value,
+            epoch=state.epoch,
+            target_epoch=state.target_epoch,
+            assignor=assignor,
+            members=tuple(members),
+        )
+
+    def _rows(self, share: Share) -> tuple[NamedTopicNumbers, ...]:
+        self._named(partitions_of(share))
+        return tuple(
+            NamedTopicNumbers(topic_id=topic, topic=self.names.get(topic, ""), partitions=numbers)
+            for topic, numbers in share.items()
+        )
+
+    # --- load and unload ---------------------------------------------------------------------------------------
+
+    def take(self, states: tuple[ConsumerGroup, ConsumerGroup], offsets: GroupOffsets, second: SecondLogs) -> None:
+        """Take the states from a replay."""
+        self.working, self.committed = states
+        self.offsets, self.second = offsets, second
+        self._told = self.working.state.value
+
+    def loaded(self) -> None:
+        """Restart all timers after the partition became active."""
+        working = self.working
+        self._machine.note(
+            GroupLoaded(
+                group=self.name,
+                state=working.state.value,
+                generation=working.epoch,
+                members=tuple(working.members),
+            )
+        )
+        session_us = self._machine.config.group_consumer_session_timeout_ms * US_PER_MS
+        for member_id in working.members:
+            self._machine.start_timer(session_key(self.name, member_id), session_us)
+            if working.current_of(member_id).state is ReconcilingState.UNREVOKED_PARTITIONS:
+                self._start_revocation(member_id)
+
+    def die(self, why: str) -> None:
+        """End the group, and stop all timers."""
+        self._tell(_DEAD, self.working.epoch, why)
+        self._is_dead = True
+        for member_id in self.working.members:
+            self._stop_timers(member_id)
+
+    def unload(self) -> None:
+        """End the group, because another broker coordinates it now."""
+        self.die("unloaded")
+        self._machine.note(GroupUnloaded(group=self.name))
+
+    def revived(self) -> "ModernGroup":
+        """A copy of the group from before its deletion, whose write failed. Only empty groups are deleted."""
+        assert self._is_dead and self.is_empty
+        group = ModernGroup(self._machine, self.partition, self.name)
+        group.working, group.committed = self.working, self.committed
+        group.offsets, group.second, group.names = self.offsets, self.second, self.names
+        return group
+
+
+def _epochs_before(group: ConsumerGroup, undo: Iterable[GroupRecord]) -> tuple[int, int]:
+    """The epochs of the group and of its target before a change that the group has already."""
+    epoch, target_epoch = group.epoch, group.target_epoch
+    for record in undo:
+        match record:
+            case GroupEpochRecord(epoch=former):
+                epoch = former
+            case TargetEpochRecord(epoch=former):
+                target_epoch = former
+    return epoch, target_epoch
+
+
+def _revocation_key(group: GroupId, member_id: MemberId) -> TimerKey:
+    return (GroupTimer.REVOCATION, group, member_id)

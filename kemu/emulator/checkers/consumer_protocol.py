@@ -1,0 +1,176 @@
+"""Groups with the consumer protocol (KIP-848): epochs, owners and fencing.
+
+- epoch-fell: at one coordinator the epochs of a group and of its target rise, and the target is not ahead of the group.
+  The epoch of a member rises until the member rejoins, leaves, or restarts.
+- held-twice: the coordinator lets one member at a time hold a partition: assigned, or not given up yet.
+- assigned-too-soon: a member takes a partition only after its former owner gave up the partition, or after the
+  coordinator removed the former owner.
+- stale-commit: a commit is accepted if it has the member's epoch, and only then.
+
+A disk that loses records of the groups' log may lose epochs and members, too; such runs are not judged further.
+
+Source: Kafka 4.0 ``ConsumerGroup``, ``CurrentAssignmentBuilder``, ``GroupMetadataManager``.
+"""
+
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import DiskTailLost, Seen
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition
+from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
+from kemu.protocol.notes.groups import (
+    AssignmentReceived,
+    GroupLoaded,
+    GroupRequestAnswered,
+    GroupRequestRead,
+    MemberBecame,
+    MemberRemoved,
+    PartitionsAssigned,
+)
+
+_E = ErrorCode
+RESTS = ("JOINING", "LEAVING", "UNSUBSCRIBED", "FENCED", "STALE")
+"""States of a member in which its next epoch may be lower."""
+Speaker = tuple[ActorName, int, GroupId]
+Request = tuple[ActorName, int, int]
+
+
+class _Group:
+    """A group as one life of a coordinator reported it."""
+
+    def __init__(self) -> None:
+        self.epochs = (0, 0)
+        self.held: dict[MemberId, tuple[TopicPartition, ...]] = {}
+        self.holder: dict[TopicPartition, MemberId] = {}
+        self.member_epoch: dict[MemberId, int] = {}
+
+    def hold(self, member_id: MemberId, partitions: tuple[TopicPartition, ...]) -> None:
+        for at in self.held.pop(member_id, ()):
+            if self.holder.get(at) == member_id:
+                del self.holder[at]
+        self.held[member_id] = partitions
+        self.holder.update(dict.fromkeys(partitions, member_id))
+
+
+class ConsumerProtocol(Checker):
+    """Judges groups with the consumer protocol."""
+
+    name = "consumer-protocol"
+    kinds = ("assigned-too-soon", "epoch-fell", "held-twice", "stale-commit")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._groups: dict[Speaker, _Group] = {}
+        self._reached: dict[tuple[ActorName, int], int] = {}
+        """Member's life -> its highest epoch since the last rejoin."""
+        self._commits: dict[tuple[ActorName, Request], tuple[GroupId, MemberId, bool]] = {}
+        """(coordinator, request) of an unanswered commit -> (group, member, whether its epoch was the member's)."""
+        self.on = {
+            GroupEpochsChanged: self._epochs_changed,
+            GroupLoaded: self._loaded,
+            MemberReconciled: self._reconciled,
+            MemberRemoved: self._removed,
+            MemberBecame: self._became,
+            AssignmentReceived: self._received,
+            PartitionsAssigned: self._assigned,
+            GroupRequestRead: self._read,
+            GroupRequestAnswered: self._answered,
+            DiskTailLost: self._lost_tail,
+        }
+
+    def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
+        if fact.log.startswith(OFFSETS_TOPIC):
+            self.at_rest()
+
+    def _group(self, seen: Seen, name: GroupId) -> _Group:
+        key = seen.actor, seen.life, name
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = _Group()
+        return group
+
+    def _is_judged(self, name: GroupId) -> bool:
+        return name in self.consumer_protocol_groups
+
+    # --- the coordinator ---------------------------------------------------------------------------------------
+
+    def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
+        if self._is_judged(fact.group):
+            self._groups[seen.actor, seen.life, fact.group] = _Group()
+
+    def _epochs_changed(self, seen: Seen, fact: GroupEpochsChanged) -> None:
+        group, now = self._group(seen, fact.group), (fact.epoch, fact.target_epoch)
+        if fact.epoch < group.epochs[0] or fact.target_epoch < group.epochs[1] or fact.target_epoch > fact.epoch:
+            text = f"the epochs of group and target went from {group.epochs} to {now}"
+            self._say(seen, "epoch-fell", fact.group, text)
+        group.epochs = now
+
+    def _reconciled(self, seen: Seen, fact: MemberReconciled) -> None:
+        group = self._group(seen, fact.group)
+        for at in (*fact.assigned, *fact.revoking):
+            other = group.holder.get(at, fact.member_id)
+            if other != fact.member_id:
+                text = f"{at[0]}-{at[1]} is held by {fact.member_id} and by {other}"
+                self._say(seen, "held-twice", fact.group, text, f"{at[0]}-{at[1]}")
+        group.hold(fact.member_id, (*fact.assigned, *fact.revoking))
+        group.member_epoch[fact.member_id] = fact.epoch
+
+    def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
+        if self._is_judged(fact.group):
+            group = self._group(seen, fact.group)
+            group.hold(fact.member_id, ())
+            group.member_epoch.pop(fact.member_id, None)
+
+    # --- commits -----------------------------------------------------------------------------------------------
+
+    def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
+        if fact.api != "OffsetCommit" or not self._is_judged(fact.group):
+            return
+        member_id, _ = fact.ids[0]
+        epoch = self._group(seen, fact.group).member_epoch.get(member_id)
+        if epoch is not None:
+            request = seen.actor, (fact.client, fact.connection, fact.request_id)
+            self._commits[request] = fact.group, member_id, epoch == fact.generation
+
+    def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
+        request = seen.actor, (fact.client, fact.connection, fact.request_id)
+        group, member_id, is_current = self._commits.pop(request, ("", "", False))
+        if group and fact.error in (_E.NONE, _E.STALE_MEMBER_EPOCH) and is_current is not (fact.error is _E.NONE):
+            which = "the member's epoch" if is_current else "another epoch than the member's"
+            text = f"a commit of {member_id} with {which} is answered with {fact.error.name}"
+            self._say(seen, "stale-commit", group, text)
+
+    # --- members -----------------------------------------------------------------------------------------------
+
+    def _became(self, seen: Seen, fact: MemberBecame) -> None:
+        if self._is_judged(fact.group):
+            self._reach(seen, fact.group, 0 if fact.new in RESTS else fact.generation, rests=fact.new in RESTS)
+
+    def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
+        if self._is_judged(fact.group):
+            self._reach(seen, fact.group, fact.generation)
+
+    def _reach(self, seen: Seen, group: GroupId, epoch: int, *, rests: bool = False) -> None:
+        life = seen.actor, seen.life
+        before = self._reached.get(life, 0)
+        if epoch < before and not rests:
+            self._say(seen, "epoch-fell", group, f"the epoch of {seen.actor} went from {before} to {epoch}")
+        self._reached[life] = epoch
+
+    def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
+        if not self._is_judged(fact.group) or self.panel.asks_deposed(seen):
+            return
+        known = self.panel.memberships.groups.get(fact.group)
+        added = frozenset(self.panel.gained)
+        for actor, holding in self.panel.holdings.items():
+            if actor == seen.actor or holding.group != fact.group or holding.has_left:
+                continue
+            if known is not None and holding.member_id not in known.entries:
+                continue
+            for at in holding.owned:
+                if at in added:
+                    name = f"{at[0]}-{at[1]}"
+                    text = f"{seen.actor} takes {name} before {actor}, which is still a member, gave it up"
+                    self._say(seen, "assigned-too-soon", fact.group, text, name, actor)
+
+    def _say(self, seen: Seen, kind: str, group: GroupId, text: str, *entities: str) -> None:
+        self.violation(seen, kind, (group, seen.actor, *entities), f"group {group}: {text}")

@@ -1,0 +1,156 @@
+"""One step of a member from its current assignment towards its target, as the coordinator computes it (KIP-848).
+
+A member that must give up partitions keeps its epoch until it reports that it no longer owns them. Any other member
+takes the epoch of the target at once, with the partitions that no other member holds.
+
+Source: Kafka ``CurrentAssignmentBuilder`` 4.0 to 4.3, ``ConsumerGroupMember.Builder.updateMemberEpoch``.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from enum import IntEnum
+from typing import TypeAlias
+
+from attrs import evolve
+
+from kemu.protocol.consumer_group.shares import TopicId
+from kemu.protocol.frozen import frozen
+
+Partition: TypeAlias = tuple[TopicId, int]
+Held: TypeAlias = Mapping[Partition, int]
+"""Partition -> the member epoch at which the member got the partition. Kafka records this epoch since 4.3."""
+
+
+class ReconcilingState(IntEnum):
+    """The state of a member in the coordinator, with the number in its records.
+
+    Source: Kafka 4.1 ``MemberState``.
+    """
+
+    STABLE = 0
+    """The member has its target."""
+    UNREVOKED_PARTITIONS = 1
+    """The member must give up partitions."""
+    UNRELEASED_PARTITIONS = 2
+    """The member waits for partitions that other members hold."""
+    UNKNOWN = 127
+    """A later release wrote another state."""
+
+
+@frozen
+class CurrentAssignment:
+    """The partitions that a member may own, and partitions that it must give up and has not reported as given up."""
+
+    state: ReconcilingState = ReconcilingState.STABLE
+    epoch: int = 0
+    previous_epoch: int = 0
+    assigned: Held = {}
+    revoking: Held = {}
+
+
+@frozen
+class ReconcilingRules:
+    """The differences between releases."""
+
+    next_epoch_after_revocation: bool = True
+    """A member that gave up its partitions and must give up more gets an epoch larger by one (up to 4.1)."""
+    follows_subscription: bool = False
+    """Partitions of topics without a subscription are given up at once, whatever the target says (since 4.2)."""
+
+
+class UnknownState(Exception):
+    """A member whose state is unknown must give up all partitions first: FENCED_MEMBER_EPOCH."""
+
+
+@frozen
+class TargetAssignment:
+    """The target of a member.
+
+    ``subscribed``: the ids of the topics of its subscription, None where nobody asks. ``changed``: whether the request
+    changed the subscription.
+    """
+
+    epoch: int
+    partitions: Collection[Partition]
+    subscribed: Collection[TopicId] | None = None
+    changed: bool = False
+
+
+def reconciled(
+    member: CurrentAssignment,
+    target: TargetAssignment,
+    owned: Collection[Partition] | None,
+    is_free: Callable[[Partition], bool],
+    rules: ReconcilingRules,
+) -> CurrentAssignment:
+    """The next current assignment of a member; the same object if nothing changes.
+
+    Args:
+        member: the current assignment.
+        target: the target.
+        owned: the partitions that the request reports as owned; None if the request does not tell.
+        is_free: whether no member holds a partition.
+        rules: the release's rules.
+
+    Raises:
+        UnknownState: the state is unknown, and the member may still own partitions.
+    """
+    if member.state is ReconcilingState.STABLE and member.epoch == target.epoch:
+        return _followed(member, target, owned, rules)
+    if member.state is ReconcilingState.UNREVOKED_PARTITIONS:
+        if _owns(owned, member.revoking):
+            return _followed(member, target, owned, rules)
+        return _next(member, member.epoch + rules.next_epoch_after_revocation, target, owned, is_free, rules)
+    if member.state is ReconcilingState.UNKNOWN:
+        if owned is None or owned:
+            raise UnknownState
+        return _next(member, target.epoch, target, owned, is_free, rules)
+    return _next(member, member.epoch, target, owned, is_free, rules)
+
+
+def _owns(owned: Collection[Partition] | None, some: Held) -> bool:
+    return owned is None or any(partition in some for partition in owned)
+
+
+def _followed(
+    member: CurrentAssignment, target: TargetAssignment, owned: Collection[Partition] | None, rules: ReconcilingRules
+) -> CurrentAssignment:
+    """The member without the partitions of topics that it no longer subscribes to."""
+    if not (rules.follows_subscription and target.changed and target.subscribed is not None):
+        return member
+    kept = {partition: epoch for partition, epoch in member.assigned.items() if partition[0] in target.subscribed}
+    if len(kept) == len(member.assigned):
+        return member
+    revoking = {**member.revoking, **{each: member.assigned[each] for each in member.assigned if each not in kept}}
+    if not _owns(owned, revoking):
+        return evolve(member, previous_epoch=member.epoch, assigned=kept)
+    state = ReconcilingState.UNREVOKED_PARTITIONS
+    return evolve(member, state=state, previous_epoch=member.epoch, assigned=kept, revoking=_sorted(revoking))
+
+
+def _next(
+    member: CurrentAssignment,
+    epoch: int,
+    target: TargetAssignment,
+    owned: Collection[Partition] | None,
+    is_free: Callable[[Partition], bool],
+    rules: ReconcilingRules,
+) -> CurrentAssignment:
+    wanted = dict.fromkeys(target.partitions)
+    if rules.follows_subscription and target.subscribed is not None:
+        wanted = {partition: None for partition in wanted if partition[0] in target.subscribed}
+    kept = {partition: since for partition, since in member.assigned.items() if partition in wanted}
+    revoking = {partition: since for partition, since in member.assigned.items() if partition not in wanted}
+    if revoking and _owns(owned, revoking):
+        return CurrentAssignment(ReconcilingState.UNREVOKED_PARTITIONS, epoch, member.epoch, kept, revoking)
+    added = [partition for partition in wanted if partition not in kept]
+    free = {
+        partition: target.epoch
+        for partition in added
+        if is_free(partition) or (rules.follows_subscription and partition in member.revoking)
+    }
+    state = ReconcilingState.STABLE if len(free) == len(added) else ReconcilingState.UNRELEASED_PARTITIONS
+    return CurrentAssignment(state, target.epoch, member.epoch, _sorted({**kept, **free}), {})
+
+
+def _sorted(held: Held) -> Held:
+    return {partition: held[partition] for partition in sorted(held)}

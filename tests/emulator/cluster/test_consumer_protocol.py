@@ -1,0 +1,182 @@
+"""Groups with the consumer protocol (KIP-848) in whole clusters under faults, with all checkers."""
+
+import pytest
+
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import scenario_from_toml
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.tables import ScenarioError
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
+from kemu.protocol.notes.groups import (
+    GroupDescribed,
+    GroupLoaded,
+    MemberAdded,
+    MemberFailed,
+    MemberRemoved,
+    PartitionsRevoked,
+    Removal,
+    RequestRefused,
+)
+from tests.emulator.cluster.test_group_plans import Played
+
+REPLICATED = (
+    "brokers = { count = 3, replication = { factor = 3, min_isr = 2, session = '6s', lag = '10s' },"
+    " config.'offsets.topic.num.partitions' = 5 }"
+)
+TWO_BROKERS = "brokers = { count = 2 }"
+UPGRADE = (
+    "{ at = '9s', do = 'rolling-upgrade', group = 'g', every = '5s', down = '1s', settings = ['max.poll.records=9'] }"
+)
+PLAIN = "groups.g = { topics = ['orders'], members = 3, config.'group.protocol' = 'consumer' }"
+
+
+def scenario(*more: str, group: str = PLAIN, plan: str = "", duration: str = "90s") -> Scenario:
+    """Three members of the consumer protocol under a plan."""
+    lines = [
+        f"duration = '{duration}'",
+        "profile = 'kafka-4.0'",
+        "topics.orders = { partitions = 6, rate = '12/s' }",
+        group,
+        *more,
+        f"plan = [{plan}]",
+    ]
+    return scenario_from_toml("\n".join(lines), source="consumers.toml")
+
+
+def test_a_new_member_takes_partitions_only_after_their_owners_gave_them_up() -> None:
+    played = Played(scenario(plan="{ at = '30s', do = 'add-members', group = 'g' }")).held()
+
+    states = [fact.state for fact in played.seen(MemberReconciled)]
+    assert "UNREVOKED_PARTITIONS" in states
+    assert "UNRELEASED_PARTITIONS" in states
+    assert any(fact.revoked for fact in played.seen(PartitionsRevoked))
+    assert played.result.figures.rebalances
+
+
+@pytest.mark.parametrize("brokers", [TWO_BROKERS, REPLICATED], ids=["arranged", "replicated"])
+def test_a_group_survives_its_coordinator_in_the_middle_of_a_reconciliation(brokers: str) -> None:
+    plan = (
+        "{ at = '30s', do = 'add-members', group = 'g' },"
+        "{ at = '34s', do = 'kill-coordinator', group = 'g', for = '20s' }"
+    )
+    played = Played(scenario(brokers, plan=plan, duration="2m")).held()
+
+    loaded = played.seen(GroupLoaded)
+    before = max(fact.epoch for fact in played.seen(GroupEpochsChanged))
+    assert loaded
+    assert (loaded[0].state, len(loaded[0].members)) == ("Reconciling", 4)
+    assert 0 < loaded[0].generation <= before
+
+
+def test_a_crashed_member_is_removed_at_the_end_of_its_session() -> None:
+    plan = "{ at = '30s', do = 'crash', host = 'c1', for = '10s' }"
+    played = Played(scenario(plan=plan, duration="2m")).held()
+
+    assert [fact.why for fact in played.seen(MemberRemoved)][:1] == [Removal.SESSION_EXPIRED]
+    added = [fact.member_id for fact in played.seen(MemberAdded) if fact.client_id == "c1"]
+    assert len(added) == len(set(added)) == 2  # a new process has a new id
+
+
+def test_a_static_member_that_closes_keeps_its_partitions() -> None:
+    """It leaves with epoch -2: no epoch rises, and its new id replaces the former id."""
+    group = PLAIN.replace("members = 3", "members = 3, static = true")
+    plan = "{ at = '30s', do = 'rolling-restart', group = 'g', every = '20s', down = '5s' }"
+    played = Played(scenario(group=group, plan=plan, duration="2m")).held()
+
+    epochs_s = played.times_s(GroupEpochsChanged)
+    assert max(epochs_s) < 30
+    assert all(fact.removal is Removal.REPLACED for fact in played.seen(MemberRemoved))
+    assert len(played.seen(MemberRemoved)) == 3
+
+
+def test_a_static_member_that_comes_back_after_a_crash_fails() -> None:
+    """UNRELEASED_INSTANCE_ID is fatal: the coordinator still has the former process.
+
+    Source: Kafka 4.0 ``ConsumerHeartbeatRequestManager.handleSpecificError``.
+    """
+    group = PLAIN.replace("members = 3", "members = 3, static = true")
+    played = Played(scenario(group=group, plan="{ at = '30s', do = 'crash', host = 'c1', for = '10s' }"))
+
+    assert [fact.error for fact in played.seen(MemberFailed)] == [ErrorCode.UNRELEASED_INSTANCE_ID]
+    assert [found.kind for found in played.result.violations] == ["member-failed"]
+
+
+def test_a_member_that_does_not_poll_leaves_and_rejoins_at_its_next_poll() -> None:
+    group = PLAIN.replace("'consumer'", "'consumer', config.'max.poll.interval.ms' = 20000")
+    plan = "{ at = '30s', do = 'stop-polling', host = 'c1', for = '40s' }"
+    played = Played(scenario(group=group, plan=plan, duration="2m")).held()
+
+    assert [fact.why for fact in played.seen(MemberRemoved)] == [Removal.LEFT]
+    assert [fact.client_id for fact in played.seen(MemberAdded)].count("c1") == 2
+
+
+def test_a_topic_that_grows_raises_the_epoch_at_the_next_heartbeat() -> None:
+    plan = "{ at = '30s', do = 'grow-topic', topic = 'orders', partitions = 9 }"
+    played = Played(scenario(REPLICATED, plan=plan, duration="2m")).held()
+
+    assert any(30 < at_s < 37 for at_s in played.times_s(GroupEpochsChanged))
+    last = {fact.member_id: fact.assigned for fact in played.seen(MemberReconciled)}
+    assert sum(map(len, last.values())) == 9
+
+
+def test_an_admin_describes_the_group() -> None:
+    played = Played(scenario(plan="{ at = '30s', do = 'describe-group', group = 'g' }")).held()
+
+    (described,) = played.seen(GroupDescribed)
+    assert (described.state, len(described.members), described.error) == ("Stable", 3, ErrorCode.NONE)
+
+
+def test_an_old_epoch_commits_nothing() -> None:
+    """A paused member was removed: its commits are refused until it has joined again."""
+    plan = "{ at = '30s', do = 'pause', host = 'c1', for = '60s' }"
+    played = Played(scenario(plan=plan, duration="2m")).held()
+
+    refused = [fact for fact in played.seen(RequestRefused) if fact.api == "OffsetCommit"]
+    assert refused
+    assert {fact.error for fact in refused} <= {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH}
+
+
+WRONG = {
+    "config.'session.timeout.ms' = 9000": r"session\.timeout\.ms: cannot be set with group\.protocol = consumer",
+    "assignors = ['range']": r"assignors: cannot be set with group\.protocol = consumer",
+    "overrides.c2.config.'group.protocol' = 'classic'": r"members of both protocols in a group are not emulated",
+    "overrides.c2.profile = 'kafka-4.0'": r"profile: is not emulated with group\.protocol = consumer",
+    "config.'group.remote.assignor' = 'sticky'": r"group\.remote\.assignor: \"sticky\" is not allowed",
+}
+
+
+@pytest.mark.parametrize(("extra", "said"), WRONG.items())
+def test_settings_that_do_not_fit_the_protocol_are_refused(extra: str, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        scenario(group=PLAIN.replace("members = 3", f"members = 3, {extra}"))
+
+
+def test_a_pattern_is_refused() -> None:
+    with pytest.raises(ScenarioError, match=r"pattern: is not emulated with group\.protocol = consumer"):
+        scenario(group=PLAIN.replace("topics = ['orders']", "pattern = 'ord.*'"))
+
+
+def test_a_remote_assignor_needs_the_protocol() -> None:
+    with pytest.raises(ScenarioError, match=r"group\.remote\.assignor: needs group\.protocol = consumer"):
+        scenario(group="groups.g = { topics = ['orders'], config.'group.remote.assignor' = 'range' }")
+
+
+@pytest.mark.parametrize("key", ["session.timeout.ms", "heartbeat.interval.ms"])
+def test_a_broker_refuses_times_outside_its_bounds(key: str) -> None:
+    with pytest.raises(ScenarioError, match=rf"group\.consumer\.{key} \(1000\) must be from"):
+        scenario(f"brokers.config.'group.consumer.{key}' = 1000")
+
+
+@pytest.mark.parametrize(
+    ("made", "profile", "said"),
+    [
+        (scenario(), "kafka-3.9", r'needs profile = "kafka-4.0"'),
+        (scenario("brokers.config.'coordinator.kind' = 'scala'"), "kafka-4.0", r'needs profile = "kafka-4.0"'),
+        (scenario(plan="{ at = '9s', do = 'expel-members', group = 'g' }"), "kafka-4.0", "is not emulated"),
+        (scenario(plan=UPGRADE), "kafka-4.0", "neither upgrades nor migrations are"),
+    ],
+)
+def test_what_is_not_emulated_is_refused_before_the_run(made: Scenario, profile: str, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        run(made, seed=1, profile=profile, loop="bare")

@@ -1,0 +1,35 @@
+"""The coordinator's assignors (KIP-848) give the targets of Kafka's classes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kemu.protocol.consumer_group.assignors import ASSIGNORS
+from kemu.protocol.consumer_group.shares import Share, TargetMember, member_order
+from tests.case_files import load
+
+CASES = [each for each in load("consumer848.json")["vectors"] if each["kind"] == "assignor"]
+TOPIC_IDS = {"t": "00000000-0000-0000-0000-000000000001", "u": "00000000-0000-0000-0000-000000000002"}
+
+
+def share(partitions: Mapping[str, list[int]]) -> Share:
+    return {TOPIC_IDS[topic]: tuple(numbers) for topic, numbers in partitions.items()}
+
+
+@pytest.mark.parametrize("case", CASES, ids=[each["id"] for each in CASES])
+def test_the_target_is_that_of_kafka(case: Mapping[str, Any]) -> None:
+    members = {
+        each["id"]: TargetMember(
+            topics=tuple(TOPIC_IDS[topic] for topic in each["topics"]),
+            names=len(each["topics"]),
+            target=share(each["previous"]),
+            instance_id=each["instance"],
+        )
+        for each in case["members"]
+    }
+    assert member_order(members) == case["member_order"]
+    partitions = {TOPIC_IDS[topic]: count for topic, count in case["topics"].items()}
+    ordered = {member: members[member] for member in case["member_order"]}
+    found = ASSIGNORS[case["assignor"]](ordered, partitions, case["subscription"] == "Homogeneous")
+    assert found == {member: share(expected) for member, expected in case["expected"].items()}
