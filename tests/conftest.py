@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from kemu.emulator.engine.mail import Decoding
 from tests.examples import FULL_EXAMPLES, SHORT_EXAMPLES
+from tests.terminal import terminal_signals
 
 pytest_plugins = ("kemu.tools.testkit.plugin",)
 """The project's own, also where it is not installed."""
@@ -84,6 +85,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Decode every message of the test from its bytes, as all tests of the full set do; users get the sent objects."""
     monkeypatch.setattr(Decoding, "always", True)
+
+
+@pytest.fixture
+def in_a_terminal() -> Iterator[None]:
+    """Signals end the process of the test and its child processes, also if the tests run in the background."""
+    with terminal_signals():
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -252,12 +252,19 @@ MUTATIONS = [
         '        if why := "":\n',
         "liveness/not-at-rest",
     ),
+    _kept(  # the end of a range was read before its partition was truncated
+        "jumped-to-an-end-that-was-cut",
+        "kemu/emulator/watching/progress.py",
+        "elif fact.why in (COMMITTED, JUMPED):",
+        "elif fact.why == COMMITTED:",
+        "commits/not-truncated",
+    ),
     _kept(  # ranges of a truncated partition stay open
         "void-where-its-partition-was-cut",
         f"{_CHECKERS}catch_up.py",
         "                self._truncated[at] = None",
         "                pass",
-        "catch-up/range-left-open",
+        "catch-up/range-misplaced",
     ),
     _kept(  # a copy that waits for its directory has nothing
         "waits-for-another-threads-directory",

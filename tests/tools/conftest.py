@@ -1,6 +1,5 @@
 """Fixtures for tests of command lines."""
 
-import signal
 from collections.abc import Iterator
 
 import pytest
@@ -20,14 +19,6 @@ def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs stay in the process of the test, unless it asks for ``--jobs``."""
     monkeypatch.setenv("KEMU_JOBS", "1")
-
-
-@pytest.fixture
-def hangup_ends() -> Iterator[None]:
-    """SIGHUP ends the process and its children, also if the tests run under ``nohup``."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -362,6 +362,7 @@ ENDS = {
 }
 
 
+@pytest.mark.usefixtures("in_a_terminal")
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
 @pytest.mark.parametrize("end", ENDS)
 def test_a_terminal_is_as_it_was_after_each_end(end: str, term: str, tmp_path: Path, control: FakeControl) -> None:

@@ -125,10 +125,11 @@ def test_an_output_that_cannot_be_written_is_one_line(command: str, code: int, s
 # --- signals ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("in_a_terminal")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("command", ["run", "swarm"])
 def test_a_signal_prints_the_finished_results_and_ends_with_its_code(
-    command: str, number: signal.Signals, hangup_ends: None, tmp_path: Path
+    command: str, number: signal.Signals, tmp_path: Path
 ) -> None:
     """``run`` prints its table at the end, ``swarm`` a line after each run."""
     words = [command, "steady-group", "--seeds", "1:100000", "--jobs", "1", "--yes"]
@@ -138,7 +139,6 @@ def test_a_signal_prints_the_finished_results_and_ends_with_its_code(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),  # ignored in a background job
     )
     with sweep:
         if command == "swarm":
@@ -198,6 +198,7 @@ def test_ctrl_c_while_kemu_starts_is_one_line(delay_s: float) -> None:
     assert errors in ("interrupted\n", "interrupted; repeat with: kemu run steady-group\n")
 
 
+@pytest.mark.usefixtures("in_a_terminal")
 @pytest.mark.parametrize("loop", ["trio", "bare"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_keeps_its_trace_and_the_earlier_one(
@@ -212,7 +213,6 @@ def test_an_interrupted_run_keeps_its_trace_and_the_earlier_one(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
     )
     with run:
         while (not part.exists() or part.stat().st_size < 200_000) and run.poll() is None:

@@ -12,14 +12,7 @@ from kemu.emulator.text.tables import ScenarioError
 from kemu.tools.cli import kemu
 from kemu.tools.interrupt import Interrupt, signals_interrupt
 
-
-@pytest.fixture(autouse=True)
-def interrupts_raise():
-    """As in a terminal, also if the tests run in the background, where the shell ignores SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    signal.signal(signal.SIGINT, before)
+pytestmark = pytest.mark.usefixtures("in_a_terminal")
 
 
 def ctrl_c() -> None:

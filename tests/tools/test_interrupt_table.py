@@ -24,6 +24,7 @@ from kemu.tools import exits, interrupt, output
 from kemu.tools.cli import COMMANDS, main
 from kemu.tools.determinism.watch import SweepWatch
 from kemu.tools.endings import KEPT, KeptResult
+from tests.terminal import terminal_signals
 from tests.tools.fake_control import fake_control
 from tests.tools.pipeline.small_analysis import write_analysis
 from tests.tools.test_scriptify import record_client
@@ -142,9 +143,7 @@ def analysis(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(
-    tmp_path: Path, small: bytes, analysis: Path, hangup_ends: None, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
+def place(tmp_path: Path, small: bytes, analysis: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with inputs; signals act as in a terminal."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(interrupt, "_last_signal", signal.SIGINT)
@@ -164,12 +163,8 @@ def place(
         (tmp_path / name).write_bytes(content)
     record_client(tmp_path)
     shutil.copytree(analysis, tmp_path / "runs" / "analysis")
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    with fake_control(tmp_path / "control"):
+    with terminal_signals(), fake_control(tmp_path / "control"):
         yield tmp_path
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    signal.signal(signal.SIGINT, before)
 
 
 # --- signals ---------------------------------------------------------------------------------------------------------

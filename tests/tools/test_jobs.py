@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-from functools import partial
 
 import pytest
 from click.testing import CliRunner, Result
@@ -159,6 +158,7 @@ def test_an_interrupt_leaves_the_table_of_the_finished_seeds(monkeypatch: pytest
     assert '"interrupted": {\n    "finished": 2,\n    "of": 9\n  }' in data.stdout
 
 
+@pytest.mark.usefixtures("in_a_terminal")
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_ctrl_c_ends_all_processes_at_once(jobs: str) -> None:
     """A terminal sends the signal to the whole process group."""
@@ -169,7 +169,6 @@ def test_ctrl_c_ends_all_processes_at_once(jobs: str) -> None:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),  # ignored in a background job
     )
     assert sweep.stdout is not None and sweep.stderr is not None
     with sweep:

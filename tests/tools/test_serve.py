@@ -199,17 +199,7 @@ def test_a_foreign_frame_closes_its_socket_only(cluster: ServedCluster, frame: b
     assert other.ask(Metadata(topics=()), 5).message.brokers
 
 
-@pytest.fixture
-def _as_in_a_terminal() -> Iterator[None]:
-    """A background job of a shell ignores SIGINT, and so do its processes."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    yield
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("_as_in_a_terminal")
+@pytest.mark.usefixtures("in_a_terminal")
 def test_a_signal_completes_the_trace_and_the_run_replays(tmp_path: Path, connect: Connect) -> None:
     """After SIGINT the exit code is 130, as for every interrupted command."""
     with serving(SCENARIO, tmp_path) as cluster:

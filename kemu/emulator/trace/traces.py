@@ -430,7 +430,7 @@ class Trace:
         if self.index is not None:
             index = self.index
             read = (record for number in index.findings for record in self._extent(index, number))
-            return Survey(index.steps_of, _findings(read))
+            return Survey(index.steps_of, tuple(each for each in read if isinstance(each, Violation | Broken)))
         made = IndexBuilder(0)
         found: list[Violation | Broken] = []
         for record in self.records():
@@ -438,8 +438,8 @@ class Trace:
                 made.steps_of[record.actor] += 1
             elif isinstance(record, WorldFact):
                 made.fact(record.fact)
-            else:
-                found += _findings((record,))
+            elif isinstance(record, Violation | Broken):
+                found.append(record)
         return Survey(made.steps_of, tuple(found))
 
     def has_step(self, step: int) -> bool:
@@ -587,10 +587,6 @@ def footer_payload(footer: Footer, index: bytes, index_at: int, footer_at: int) 
     return packed[:-TAIL_BYTES] + tail.packed()
 
 
-def _findings(records: Iterable[Record]) -> tuple[Violation | Broken, ...]:
-    return tuple(record for record in records if isinstance(record, Violation | Broken))
-
-
 class _Tally:
     """Counts the records of a run, to compare them with its footer, and makes the run's index."""
 
@@ -601,8 +597,7 @@ class _Tally:
         self._steps = self._messages = self._last_packet = 0
         self._ended_us: int | None = None
         self._violations: list[Violation] = []
-        self._broke = False
-        self._is_begun = False
+        self._broke = self._is_begun = False
 
     def block(self, offset: int, payload: bytes, first: Record) -> None:
         """Begin a block. Every block that begins with a step, but the first of the run, begins an extent."""
@@ -618,8 +613,7 @@ class _Tally:
             self.index.steps_of[record.actor] += 1
         elif isinstance(record, WorldFact):
             self.index.fact(record.fact)
-            if isinstance(record.fact, RunEnded):
-                self._ended_us = record.at_us
+            self._ended_us = record.at_us if isinstance(record.fact, RunEnded) else self._ended_us
         elif isinstance(record, PacketRecord):
             if record.packet_id > self._last_packet:
                 self._last_packet = record.packet_id
@@ -636,10 +630,8 @@ class _Tally:
 
     def contradiction(self, footer: Footer) -> str:
         """Return the first difference between the footer and the records; "" if there is none."""
-        for what, said, found in (
-            ("steps", footer.steps, self._steps),
-            ("messages", footer.messages, self._messages),
-        ):
+        counts = (("steps", footer.steps, self._steps), ("messages", footer.messages, self._messages))
+        for what, said, found in counts:
             if said != found:
                 return f"the footer has {said} {what}, the records have {found}"
         if self._ended_us not in (None, footer.virtual_us):

@@ -447,7 +447,7 @@ class WatchedProgress:
         held = progress.held[seen.actor] = HeldPosition(seen.life, fact.offset, seen.at_us)
         if fact.offset > log.end:
             held.before_us = NEVER_US
-        elif fact.why == COMMITTED:  # the committed offset may be about lost records
+        elif fact.why in (COMMITTED, JUMPED):  # the offset was read earlier, and may be about lost records
             held.before_us = NEVER_US + 1
 
     def _not_the_end(self, progress: GroupProgress, seen: Seen, at: TopicPartition, offset: int) -> str:

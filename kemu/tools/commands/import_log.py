@@ -24,7 +24,7 @@ from kemu.tools.logs.account import account_lines
 from kemu.tools.logs.clocks import Clocks
 from kemu.tools.logs.dialects import DIALECTS
 from kemu.tools.logs.events import Event
-from kemu.tools.logs.facts import LogFacts, facts_of_events
+from kemu.tools.logs.facts import UNCERTAIN_US, LogFacts, facts_of_events
 from kemu.tools.logs.folders import log_files, skipped_lines
 from kemu.tools.logs.parts import ReadLogs, parts_of
 from kemu.tools.logs.reading import LogSummary
@@ -152,6 +152,11 @@ def _write(out: Path, facts: LogFacts, summaries: Sequence[LogSummary], form: st
     lines = [f"{host} is {client}" for host, client in facts.clients.items()]
     judged = f"{', '.join(recorded.judged)} ({recorded.judgement.verdict})" if recorded.judged else "nothing"
     lines.append(f"judged: {judged}")
+    if facts.uncertain_calls:
+        lines.append(
+            f"{facts.uncertain_calls} of {len(facts.calls_within_us)} calls of rebalance listeners may be more than"
+            f" {UNCERTAIN_US // 1000} ms after their records, before the client's next record"
+        )
     lines.append("unjudged, because logs do not state their facts:")
     lines += textwrap.wrap(", ".join(recorded.unjudged), 100, initial_indent="  ", subsequent_indent="  ")
     lines.append(f"trace: {out}")

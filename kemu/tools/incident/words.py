@@ -20,20 +20,24 @@ NOT_ALLOWED = "GROUP_AUTHORIZATION_FAILED"
 
 _WORDS: Mapping[str, tuple[str, ...]] = {
     ID_REQUIRED: ("memberidrequired", "valid member id before", "given member-id", "member id required"),
-    FENCED: ("fencedinstance", "instance id has been fenced", "gets fenced", "fenced by", "fenced instance"),
+    FENCED: ("fencedinstance", "instance id has been fenced", "gets fenced", "fenced by", "fenced instance",
+             "another consumer with the same group.instance.id"),
     NO_COMMON_PROTOCOL: ("inconsistentgroupprotocol", "inconsistent group protocol", "protocol type is incompatible"),
     FULL: ("groupmaxsize", "reached its max size", "group max size", "already has the configured maximum"),
-    NOT_ALLOWED: ("groupauthorization", "not authorized to access group", "group authorization"),
+    NOT_ALLOWED: ("groupauthorization", "not authorized to access group", "group authorization",
+                  "not authorized to access this group"),
     LOADING: ("coordinator is loading", "load in progress", "coordinatorload", "loading and hence", "still loading"),
     NOT_COORDINATOR: ("not the correct coordinator", "notcoordinator", "not coordinator", "not a valid coordinator",
+                      "not coordinated by this broker",
                       "not started or not valid"),
     NOT_AVAILABLE: ("coordinatornotavailable", "coordinator is not available", "coordinator not available"),
     OLD_GENERATION: ("illegalgeneration", "generation id is not valid", "generation id is not  current",
-                     "illegal generation"),
+                     "illegal generation", "generation id is not the current"),
     UNKNOWN_MEMBER: ("unknownmember", "unknown member", "not aware of this member", "member_id was not recognized",
-                     "member id is not valid", "not part of an active group"),
+                     "member id is not valid", "not part of an active group",
+                     "member is not known in the current generation"),
     REBALANCING: ("rebalance in progress", "is rebalancing", "already rebalancing", "rebalanceinprogress",
-                  "undergoing a rebalance"),
+                  "undergoing a rebalance", "rebalance for the group is in progress"),
 }  # fmt: skip
 """Code -> its texts in lower case; a code's own name counts, too."""
 

@@ -39,6 +39,8 @@ from kemu.tools.logs.wordings.values import Names, broker_id, expanded, split
 _HALF_DAY_US = 43_200_000_000
 _DAY_US = 86_400_000_000
 _SILENT = (Removal.SESSION_EXPIRED, Removal.NOT_REJOINED)
+_CALLS = ("partitions-assigned", "partitions-revoked", "partitions-lost")
+_OF_THE_HEARTBEAT_THREAD = ("heartbeat-sent", "heartbeat-ok", "heartbeat-refused", "rejoin-requested")
 _OF_THE_SPEAKER = ("join-sent", "member-id-issued", "join-answered", "assignment-synced", "partitions-assigned")
 """Kinds in which ``Event.member`` is the process that logs the record."""
 
@@ -66,11 +68,17 @@ class _Member:
     owned: tuple[TopicPartition, ...] = ()
 
 
+UNCERTAIN_US = 50_000
+"""A call of a rebalance listener within this time of its record has the time of the record."""
+
+
 @attrs.define
 class LogFacts:
     """The facts of several logs, by time.
 
     ``clients`` maps a host of the trace to the client and its file. ``steps`` are in the order of time.
+    ``calls_within_us``: (file, line) of a record about partitions -> the time until the next record of the client. A
+    client writes the record before it calls the rebalance listener, so the call begins within this time.
     """
 
     steps: list[LogStep] = attrs.field(factory=list)
@@ -79,6 +87,12 @@ class LogFacts:
     brokers: list[str] = attrs.field(factory=list)
     topics: dict[str, int] = attrs.field(factory=dict)
     first_us: int = 0
+    calls_within_us: dict[tuple[str, int], int] = attrs.field(factory=dict)
+
+    @property
+    def uncertain_calls(self) -> int:
+        """The number of calls of rebalance listeners whose time is uncertain by more than ``UNCERTAIN_US``."""
+        return sum(within_us > UNCERTAIN_US for within_us in self.calls_within_us.values())
 
     @property
     def ended_us(self) -> int:
@@ -179,7 +193,9 @@ class _Reading:
         self._named = frozenset(event.client for event in events if event.client)
         timed = in_order_of_time(events, self._offsets_us)
         self._facts.first_us = timed[0][0] if timed else 0
+        calls: dict[tuple[str, int | None, str], tuple[int, Event]] = {}
         for at_us, event in timed:
+            self._bound_call(at_us, event, calls)
             told = event.category != "group-detail" or event.assignors is not None
             if not told or event.same_event_as is not None:
                 continue
@@ -208,6 +224,19 @@ class _Reading:
                 self._topic(partition)
         self._end_silent_members()
         return self._facts
+
+    def _bound_call(
+        self, at_us: int, event: Event, calls: dict[tuple[str, int | None, str], tuple[int, Event]]
+    ) -> None:
+        """Let a record end the wait for a call of the same process. Heartbeats have a thread of their own."""
+        process = (event.file, event.process, event.client or "")
+        if event.of_broker or event.kind in _OF_THE_HEARTBEAT_THREAD:
+            return
+        if process in calls:
+            called_us, call = calls.pop(process)
+            self._facts.calls_within_us[call.file, call.line] = at_us - called_us
+        if event.kind in _CALLS:
+            calls[process] = (at_us, event)
 
     def _of_new_id(self, event: Event) -> Iterator[Any]:
         """A process with a new member id has no partition of its old id, even if it logged no callback."""

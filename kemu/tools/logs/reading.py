@@ -101,6 +101,7 @@ class LogSummary:
 
 _PREFIX = re.compile(r"^\s*\[(?:Consumer|Producer|AdminClient|Worker)[^\]]*\]\s*")
 _TRACE = re.compile(r"\s*(?:at |Caused by|\.\.\. \d+ more|(?:[a-z]\w*\.){2,}\w+|Traceback|  File )")
+_HEAD = re.compile(r"(?:\w+\.)+[A-Z][\w$]*(?: [\w<>$]+)?")
 _VERSION = re.compile(r"Kafka version\s*:\s*(\d[\w.-]*)")
 _SHAPE = re.compile(
     r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|\"[^\"]*\"|'[^']*'|\b[\w.-]*\d[\w.:-]*"
@@ -232,7 +233,7 @@ class LogLayout:
             started[_begin_of(record)] += record.starts_record
             closed[_begin_of(record)] += record.closed is True and "logger-last" in record.wrappers
             if _is_about_groups(record.text):
-                known = _candidates(record.text, None, kinds).rows
+                known = _candidates(record.text, record.logger or "", kinds).rows
                 rows = [(name, row) for name, row in known if row.pattern.search(record.text)]
                 if len({name for name, _ in rows}) == 1:
                     name, row = rows[0]
@@ -276,6 +277,14 @@ class _Record:
     continued: list[str] = attrs.field(factory=list)
     characters: int = 0
     """Length of the lines after the first."""
+    heads: int = 0
+    """Lines before the message that state the time and the method, as of ``java.util.logging``."""
+
+    @property
+    def is_head(self) -> bool:
+        """Whether the line has a time and a class with a method, and the next line has the level and the message."""
+        now = self.opened
+        return now.time is not None and now.level is None and _HEAD.fullmatch(now.text.strip()) is not None
 
     @property
     def is_full(self) -> bool:
@@ -345,6 +354,11 @@ class LogReader:
                     record.continued.append(text)
                     record.raw.append(text)
                     record.characters += len(text)
+                    continue
+                if now.time is None and now.level is not None and record.is_head:
+                    logger = record.opened.text.partition(" ")[0]
+                    now = now._replace(time=record.opened.time, logger=logger, wrappers=("jul", *now.wrappers))
+                    record = _Record(record.line, now, [text], heads=1)
                     continue
                 yield from self._finish(record)
             record = _Record(number, now, [text])
@@ -442,6 +456,7 @@ class LogReader:
         rest = now.text[found.end :].partition("\n")[0]
         if now.closed is False or rest.count("(") > rest.count(")"):
             fields["truncated"] = True
+        used += record.heads
         lines = tuple(range(record.line, record.line + used)) if used > 1 else ()
         return Event(
             file=self.summary.file,

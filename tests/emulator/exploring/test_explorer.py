@@ -114,14 +114,11 @@ def test_what_no_seed_shows_is_found_in_another_order_and_shrunk() -> None:
 
 
 def test_a_past_bug_of_order_is_found_where_the_same_seeds_do_not_show_it() -> None:
-    """KAFKA-8104 without the line that holds the leader's assignment back: a late join has the same effect.
-
-    The drawn ids decide who leads and so which join must be late: with seed 2 the fourth that is tried.
-    """
+    """KAFKA-8104 without the line that holds the leader's assignment back: the explorer finds a late assignment."""
     keep, exhibit = "liveness:member-failed", load_scenario("KAFKA-8104")
     planted = attrs.evolve(exhibit, plan=tuple(entry for entry in exhibit.plan if kind_of(entry.action) != "hold"))
     plain = kemu.explore(planted, strategy="plain", seeds=(2, 3), runs=2, keep=keep)
-    options = StrategyOptions(messages=("JoinGroup",), spans_us=(10 * S,), bound=1)
+    options = StrategyOptions(messages=("SyncGroup",), spans_us=(10 * S,), bound=1)
     result = kemu.explore(planted, strategy="delays", seeds=(2,), runs=40, keep=keep, options=options)
 
     assert (plain.found, plain.runs) == (None, 2)

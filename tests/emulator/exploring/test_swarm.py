@@ -626,6 +626,7 @@ def test_every_profile_has_the_assignors_that_are_drawn_for_it(name: str) -> Non
         "opened-without-a-word",  # the coordinator's office ended before it could tell: the next one finds the token
         "worked-on-when-the-interval-ends",  # c3 works on its only record for 2 s, and commits that all the same
         "reset-after-a-range",  # its position lies behind a power cut's end of the log: it begins at 0, and says so
+        "jumped-to-an-end-that-was-cut",  # c2's commit of the range is acknowledged 17 s after it asked for the end
         "void-where-its-partition-was-cut",  # c2's first consumer goes back to 0, and does what the range was for
         "worked-off-and-then-lost",  # c1 worked a range off and said so; the groups' log lost that, not the range
         "works-on-when-its-range-is-lost",  # the groups' log is lost whole, and c5 has yet to hear of it

@@ -27,14 +27,33 @@ from kemu.tools.diagnosis.reproduce import reproduce
 from kemu.tools.incident.incident import Incident
 from kemu.tools.incident.sources import read_incident
 from kemu.tools.logs.clocks import clock_offsets
-from kemu.tools.logs.facts import LogFacts, facts_of_events
+from kemu.tools.logs.facts import UNCERTAIN_US, LogFacts, facts_of_events
 from kemu.tools.logs.reading import read_events
 
 FOLDER = Path(__file__).parents[2] / "data" / "kafka-3.4.1" / "logs"
 PLANS = tuple(sorted(path.name for path in FOLDER.iterdir()))
 """All plans. The folders have no request log, except b and d, so that the files stay small."""
-LATE = {"d-sticky-kill": 1, "q-paused-in-rebalance": 2}
-"""Callbacks that a machine with other work wrote 50 to 81 ms after the client's record."""
+LATE = {
+    ("d-sticky-kill", "consumers-c2.log.gz", 211),
+    ("q-paused-in-rebalance", "consumers-c2.log.gz", 211),
+    ("q-paused-in-rebalance", "consumers-c4.log.gz", 211),
+}
+"""Records 50 to 81 ms before their callbacks: the first call of a process, which loads its classes first.
+
+The client writes "Adding newly assigned partitions" before the call, and its next record 126 to 225 ms later. So the
+logs do not tell the time of the call, and the facts say so.
+"""
+UNCERTAIN = {
+    "c-coop-scale": 4,
+    "d-sticky-kill": 2,
+    "f-topic-grows": 2,
+    "h-twenty-at-once": 6,
+    "j-assignor-upgrade": 4,
+    "n-three-brokers": 2,
+    "p-coop-several-topics": 7,
+    "q-paused-in-rebalance": 4,
+}
+"""Calls of each plan that may be more than 50 ms after their records."""
 _KINDS = {
     PartitionsAssigned: ("assigned", "added"),
     PartitionsRevoked: ("revoked", "revoked"),
@@ -61,7 +80,16 @@ def _facts(plan: str) -> LogFacts:
     return facts_of_events(events, clock_offsets(events))
 
 
-def _imported(facts: LogFacts) -> Iterator[tuple[int, Callback]]:
+class Fact(NamedTuple):
+    """A callback of the facts: the latest possible time of the call, and the place of the record."""
+
+    callback: Callback
+    at_us: int
+    until_us: int
+    place: tuple[str, int]
+
+
+def _imported(facts: LogFacts) -> Iterator[Fact]:
     for step in facts.steps:
         for note in step.notes:
             if type(note) in _KINDS:
@@ -69,7 +97,9 @@ def _imported(facts: LogFacts) -> Iterator[tuple[int, Callback]]:
                 names = tuple(sorted(f"{topic}-{number}" for topic, number in getattr(note, field)))
                 client = facts.clients[step.actor].partition(" in ")[0]
                 generation = getattr(note, "generation", -1)
-                yield facts.first_us + step.at_us, Callback(client, event, names, generation, note.member_id)
+                at_us, place = facts.first_us + step.at_us, (step.record.file, step.record.line)
+                callback = Callback(client, event, names, generation, note.member_id)
+                yield Fact(callback, at_us, at_us + facts.calls_within_us[place], place)
 
 
 def _called(plan: str) -> Iterator[tuple[int, Callback]]:
@@ -87,15 +117,19 @@ def _called(plan: str) -> Iterator[tuple[int, Callback]]:
 def test_owners_and_generations_equal_the_callbacks(plan: str) -> None:
     """Each call is a fact with the same partitions, generation and member; none is missing, none is invented.
 
-    Times agree within 50 ms, except those of ``LATE``.
+    Times agree within 50 ms, except those of ``LATE``, which are uncertain. Each call is before the next record.
     """
-    imported = sorted(_imported(_facts(plan)), key=lambda pair: (pair[1], pair[0]))
+    facts = _facts(plan)
+    imported = sorted(_imported(facts))
     called = sorted(_called(plan), key=lambda pair: (pair[1], pair[0]))
 
-    assert [callback for _, callback in imported] == [callback for _, callback in called]
-    late_us = [abs(one - other) for (one, _), (other, _) in zip(imported, called, strict=True)]
-    assert sum(late > 50_000 for late in late_us) == LATE.get(plan, 0)
-    assert max(late_us) <= 81_000
+    assert [fact.callback for fact in imported] == [callback for _, callback in called]
+    for fact, (called_us, _) in zip(imported, called, strict=True):
+        late = (plan, *fact.place) in LATE
+        assert (abs(called_us - fact.at_us) > UNCERTAIN_US) is late
+        assert fact.at_us - 1_000 <= called_us <= fact.until_us + 1_000
+        assert not late or fact.until_us - fact.at_us > UNCERTAIN_US
+    assert facts.uncertain_calls == UNCERTAIN.get(plan, 0)
 
 
 def test_each_fact_of_a_trace_names_its_record(tmp_path: Path) -> None:
@@ -104,6 +138,7 @@ def test_each_fact_of_a_trace_names_its_record(tmp_path: Path) -> None:
     result = CliRunner().invoke(import_log, [*map(str, _logs("d-sticky-kill")), "--out", str(out)])
     assert result.exit_code == 0
     assert "judged: one-owner (holds)" in result.stdout
+    assert "2 of 15 calls of rebalance listeners may be more than 50 ms after their records" in result.stdout
     assert "unjudged, because logs do not state their facts:" in result.stdout
 
     trace = read_trace(out)

@@ -28,7 +28,7 @@ def test_a_record_gives_its_kind_and_fields(case: str) -> None:
     """One event with the stated kind and fields."""
     head, _, record = case.partition(" | ")
     kind, *fields = head.split()
-    (event,) = (event.as_json() for event in LogReader("x").events([record + "\n"]))
+    (event,) = (event.as_json() for event in LogReader("x").events(record.split("⏎")))
 
     assert event["kind"] == kind
     for field in fields:

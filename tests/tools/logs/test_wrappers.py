@@ -71,6 +71,22 @@ LINES = {
     "a python logger": (
         "2024-05-06 07:08:09,123 INFO kafka.coordinator Successfully joined group g with generation 14", AT,
     ),
+    "spark": (f"24/05/06 07:08:09 INFO AbstractCoordinator: {CLIENT}", AT[:-4]),
+    "celery": (f"[2024-05-06 07:08:09,123: INFO/ForkPoolWorker-1] {CLIENT}", AT),
+    "faust": (f"[2024-05-06 07:08:09,123: INFO]: {CLIENT}", AT),
+    "a month in letters first": (f"2024 May 06 07:08:09.123  | {CLIENT}", AT),
+    "go's level and time": (f"--- INFO --- [2024-05-06T07:08:09.123Z] {CLIENT}", AT + "Z"),
+    "time and level without a space": (f"May 06 07:08:09.123[INFO] {CLIENT}", AT[5:]),
+    "ruby": (f"I, [2024-05-06T07:08:09.123456 #41]  INFO -- : {CLIENT}", AT),
+    "json without its brace": (json.dumps({"timestamp": f"{AT}Z", "message": CLIENT})[1:], f"{AT}Z"),
+    "json in an array": (json.dumps({"timestamp": f"{AT}Z", "message": CLIENT}) + "] ", f"{AT}Z"),
+    "json with no-break spaces": (
+        json.dumps({"timestamp": f"{AT}Z", "message": CLIENT}, separators=(",\xa0", ":\xa0")), f"{AT}Z",
+    ),
+    "json with narrow and zero-width spaces": (
+        "\ufeff{\u202f" + json.dumps({"timestamp": f"{AT}Z", "message": CLIENT})[1:-1] + "\u200b}\xa0", f"{AT}Z",
+    ),
+    "no-break spaces": (KAFKA.replace(" ", "\xa0"), AT),
     "grep, compose and ANSI": (f"3:kafka | \x1b[0m{KAFKA}", AT),
 }  # fmt: skip
 
@@ -83,6 +99,28 @@ def test_a_message_is_read_in_any_layout(layout: str) -> None:
 
     assert event.kind in ("rebalance-completes", "assignment-synced")
     assert (event.group, event.generation, event.time) == ("g", 14, time)
+
+
+@pytest.mark.parametrize(
+    ("clock", "time"), [("1:05:09 PM", "13:05:09"), ("12:05:09 AM", "00:05:09"), ("12:05:09 PM", "12:05:09")]
+)
+def test_records_of_java_util_logging_have_two_lines(clock: str, time: str) -> None:
+    """The first line has the time and the method, the second one the level and the message."""
+    head = f"May 6, 2024 {clock} org.apache.kafka.clients.consumer.internals.AbstractCoordinator onSuccess"
+    first, second = LogReader("x").events([head, f"INFO: {CLIENT}", head, f"INFO: {CLIENT}"])
+
+    assert (first.lines, first.group, first.generation, first.time) == ((1, 2), "g", 14, f"2024-05-06T{time}")
+    assert (second.line, second.lines) == (3, (3, 4))
+
+
+def test_fields_behind_a_message_are_read() -> None:
+    """zap's console and custom loggers of KafkaJS write an object behind the message."""
+    zap = '2024-05-06T07:08:09.123Z\tINFO\tkzap.go:114\tsynced\t{"group": "g", "assigned": {"t": [0, 1]}}'
+    kafkajs = 'ERROR [Runner] The group is rebalancing, re-joining {"groupId":"g","memberId":"m","error":"x"}'
+    first, second = LogReader("x").events([zap, json.dumps({"msg": kafkajs, "level": "error"})])
+
+    assert (first.kind, first.group, first.partitions) == ("assignment-synced", "g", ("t-0", "t-1"))
+    assert (second.kind, second.group, second.member) == ("rejoin-requested", "g", "m")
 
 
 def test_parts_of_a_layout_are_told() -> None:

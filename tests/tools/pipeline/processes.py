@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kemu.tools.pipeline.session import java_home
+from tests.terminal import terminal_signals
 
 ROOT = Path(__file__).resolve().parents[3]
 KEMU = [sys.executable, "-m", "kemu"]
@@ -35,16 +36,9 @@ def end_started() -> None:
         process.wait()
 
 
-def as_in_a_terminal() -> None:
-    """Let Ctrl-C and a hangup end a process, also if the tests run in the background or under ``nohup``."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
 def started(*arguments: str, log: Path, **more: Any) -> subprocess.Popen[bytes]:
     """A process of its own group, its output in a file."""
-    more.setdefault("preexec_fn", as_in_a_terminal)
-    with log.open("wb") as file:
+    with log.open("wb") as file, terminal_signals():
         process = subprocess.Popen(
             arguments, stdout=file, stderr=subprocess.STDOUT, start_new_session=True, env=environment(), **more
         )

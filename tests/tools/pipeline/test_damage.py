@@ -353,18 +353,9 @@ def test_a_campaign_refuses_code_that_is_not_installed(custom: dict[str, Any], t
 # --- interrupts (with Spark: test_soak) ----------------------------------------------------------------------------
 
 
-@pytest.fixture
-def interrupts_raise(hangup_ends: None) -> Iterator[None]:
-    """As in a terminal, also if the tests run in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    signal.signal(signal.SIGINT, before)
-
-
+@pytest.mark.usefixtures("in_a_terminal")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_names_what_is_kept_and_how_to_go_on(
-    interrupts_raise: None,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     number: int,
@@ -387,7 +378,8 @@ def test_finished_chunks_and_the_command_are_named(finished: Campaign, tmp_path:
         assert kept(tmp_path) == "no run is finished; repeat with: kemu campaign"
 
 
-def test_an_interrupt_while_spark_starts_waits_for_java(interrupts_raise: None) -> None:
+@pytest.mark.usefixtures("in_a_terminal")
+def test_an_interrupt_while_spark_starts_waits_for_java() -> None:
     """Java could not be stopped earlier, and would stay."""
     with pytest.raises(KeyboardInterrupt), _Interrupts() as interrupts:
         os.kill(os.getpid(), signal.SIGINT)

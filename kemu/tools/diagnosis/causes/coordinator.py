@@ -22,6 +22,8 @@ def refused(incident: Incident) -> list[Event]:
 def node_of(event: Event) -> str:
     """The id or address of the coordinator that the event names."""
     node = event.node or ""
+    if node.startswith("-") or node.endswith(("/bootstrap", "/internal")):
+        return ""
     number = broker_id(node)
     return node.strip() if number is None else str(number)
 

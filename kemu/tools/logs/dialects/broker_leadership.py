@@ -65,6 +65,8 @@ follower-starts 2.4.. read=partition | Added fetcher to broker {BrokerEndPoint({
     partitions Map(<partition:\S+> -> {\(|}<_>
 fetch-refused 0.11.. read=fetch_error | Error for partition <partition> at offset
     <_:-?\d+>{⏎<error:[\w.]+(?:Exception|Error)>}
+fetch-refused 0.9..0.10.2 read=fetch_error | Error for partition [<partition:[^\]]+>] to broker
+    <_:\d+>:<error:[\w.]+(?:Exception|Error)>
 fetch-refused 2.1.. | Received <error:[A-Z_]+> from the leader for partition <partition>
 append-refused read=append_error | Error processing append operation on partition
     <partition>{⏎<error:[\w.]+(?:Exception|Error)>}

@@ -86,6 +86,8 @@ coordinator-stops logger=GroupCoordinator | Shutdown complete
 client-internal | Received notification of heartbeat expiration for member <member> after group <group> had already
     been unloaded or deleted
 - | Loaded member MemberMetadata(
+client-internal 2.3.. | Static member <_>groupInstanceId of group <group:\S+> loaded with member id <member> at
+    generation <generation>
 client-internal | Loaded group metadata GroupMetadata(groupId=<group>, generation=<_:\d+>
 client-internal | Loaded member <member> in group <group> with generation <generation>
 client-internal | Group leader [member.id: <member>, group.instance.id: <instance>] failed to join before rebalance

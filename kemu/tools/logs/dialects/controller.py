@@ -49,6 +49,11 @@ controller-elected 3.0.. | Becoming {the |}active controller at {epoch |next epo
 controller-elected | Broker <broker> starting become controller state transition
 controller-resigned | Broker <broker> resigned as the controller
 controller-resigned logger=KafkaController | Resigned
+controller-resigned | Controller resigning, broker id <broker>
+controller-resigned | ZK expired; shut down all controller components
+leader-elected 3.0..3.4 | {UNCLEAN |}partition change for <partition:\S+> with topic ID <_:\S+>: <_:[^\n]*?>leader:
+    <_:-?\d+> -> <leader:-?\d+>, leaderEpoch: <_:-?\d+> -> <epoch:-?\d+>
+- | handleBrokerFenced: changing
 controller-resigned 3.0.. | {Renouncing the leadership|Becoming inactive|Renouncing leadership}
 controlled-shutdown 3.0.. | Unfenced broker <broker> has requested and been granted a controlled shutdown
 controlled-shutdown 3.0.. | The request from broker <broker> to shut down {has been granted|can not yet be granted}

@@ -126,7 +126,7 @@ assignment-notified | heartbeat saw a change in group status<_>
 partitions-revoked _list=revoking | eager consumer revoking prior assigned partitions
 partitions-revoked _list=revoking | cooperative consumer revoking prior assigned partitions<_>
 partitions-revoked ..1.18 _list=lost | cooperative consumer calling onRevoke
-partitions-revoked 1.19.. _list=lost | {consumer |}calling onRevoke at the end of a session<_>
+partitions-revoked 1.19.. _list=lost | {cooperative |}{consumer |}calling onRevoke at the end of a session<_>
 session-ends 1.2.. | forced rejoin quitting heartbeat loop
 error-to-application ..1.18 | join and sync loop errored
 error-to-application 1.19.. | group manage loop errored
@@ -147,6 +147,8 @@ client-internal | blocking commits from join&sync
 client-internal | updated {un|}committed
 client-internal | entering OnPartitions<_>
 client-internal | injecting fake fetch with an error
+client-internal | {wrote|read}
+    {JoinGroup|SyncGroup|Heartbeat|LeaveGroup|OffsetCommit|OffsetFetch|FindCoordinator|ConsumerGroupHeartbeat} v<_:\d+>
 """,
         read=_reason_is_error,
         whole=True,

@@ -16,7 +16,7 @@ DIALECT = Dialect(
     rows=table(
         r"""
 join-sent 1.0.. 'logger=kafka|^$' | (Re-)joining group <group>
-join-answered 1.0..1.3 | Joined group '<group>' (generation <generation>) with member_id <member>
+join-answered 1.0..1.3 | Joined group '<group>' (generation <generation>) with member_id <member:[^,\n]+>
 assignment-synced 2.2.. | Successfully joined group <group:\S+> \<Generation <generation> (member_id: <member>,
     protocol: <assignor:[^)]*>)
 assignment-synced 1.1..2.1 logger=kafka | Successfully joined group <group:\S+> with generation <generation>
@@ -30,13 +30,13 @@ heartbeat-refused 3.0.. error=REBALANCE_IN_PROGRESS | Group <group> is rebalanci
 heartbeat-refused 1.0.. error=UNKNOWN_MEMBER_ID | Heartbeat: local member_id was not recognized
 heartbeat-refused 1.0.. error=UNKNOWN_MEMBER_ID | Heartbeat failed: local member_id was not recognized
 heartbeat-refused 1.0.. error=ILLEGAL_GENERATION | Heartbeat failed for group <group>: generation id is not current
-heartbeat-refused 1.0.. error=NOT_COORDINATOR | Heartbeat failed for group <group>: coordinator (node <node:\w+>) is
+heartbeat-refused 1.0.. error=NOT_COORDINATOR | Heartbeat failed for group <group>: coordinator (node <node:[\w-]+>) is
     either not started or not valid
 heartbeat-refused 2.3.. error=FENCED_INSTANCE_ID | Heartbeat failed for group <group> due to fenced id error:
     <instance>
 session-timeout 1.4.. | Heartbeat session expired{,| -} marking coordinator dead
-coordinator-lost 1.0.. | Marking the coordinator dead (<node:node \w+>){ |}for group <group:\S+?>: <reason>
-coordinator-lost | Marking the coordinator dead (<node:node \w+>){ |}for group <group>{.}
+coordinator-lost 1.0.. | Marking the coordinator dead (<node:node [\w-]+>){ |}for group <group:\S+?>: <reason>
+coordinator-lost | Marking the coordinator dead (<node:node [\w-]+>){ |}for group <group>{.}
 coordinator-found 1.0..2.1 | Group coordinator for <group:\S+> is BrokerMetadata(nodeId={'|}<node:[\w-]+>
 coordinator-found 2.2.. | Coordinator for group/<group:\S+> is BrokerMetadata(nodeId={'|}<node:[\w-]+>
 coordinator-found 2.2.. | Coordinator for <_:\w+>/<group:\S+> is <node>
@@ -106,6 +106,14 @@ client-internal 3.0.. | Rebalance listener <_> for group <group:\S+> took
 client-internal | LeaveGroup request <_>{succeeded|successfully|failed}
 client-internal logger=kafka | {Updating subscribed topics to|Subscribing to pattern|Subscribed to topic(s)}: <_>
 heartbeat-ok logger=kafka | Heartbeat success
+heartbeat-ok logger=kafka | Received successful heartbeat response for group <group>
+heartbeat-sent | Heartbeat: <group>[<generation>] <member:\S+>
+heartbeat-ok 1.0..1.3 | Heartbeat successful
+client-internal 1.0..1.3 | Heartbeat failed; retrying
+client-internal 1.0..1.3 | Skipping heartbeat: <_>
+client-internal 1.0..1.3 | Coordinator unknown during heartbeat -- will retry
+client-internal 'logger=kafka\.(?:conn|protocol)' |
+    {JoinGroup|SyncGroup|Heartbeat|LeaveGroup|OffsetCommit|OffsetFetch|GroupCoordinator}{Request|Response}{_v<_:\d+>}(
 heartbeat-sent logger=kafka | Sending heartbeat for group <group:\S+> <_>
 """
     ),

@@ -50,7 +50,7 @@ heartbeat-sent | Heartbeat for group "<group>" generation id <generation>
 heartbeat-refused read=broker_error | Group "<group>" heartbeat error response in state <_:[\w-]+> (join{-| }state
     <state:[\w-]+>, <n> partition(s) assigned): <error>
 heartbeat-refused read=broker_error | HeartbeatRequest failed: <error>
-heartbeat-refused 1.0..1.3 read=broker_error | Heartbeat failed: <error>
+heartbeat-refused 1.0..1.3 read=broker_error | Heartbeat failed: <error:_*[A-Z][A-Z_]+:[^\n]*>
 coordinator-lost 1.6.. | Heartbeat failed due to coordinator (<node>) no longer available: <reason>
 rebalance-seen 1.6.. | Group "<group>" {initiating rebalance|is rebalancing} (<protocol>) in state <_:[\w-]+> (join{-|
     }state <state:[\w-]+>) with <n> assigned partition(s){ (lost)}: <reason>
@@ -111,6 +111,10 @@ commit-failed read=broker_error | Offset commit (<reason>) failed for <n>/<_:\d+
 commit-failed read=broker_error | OffsetCommit failed for <_>: <error:(?:Broker|Local): [^\n]*>
 commit-sent | Committing offsets for <n> partition(s)
 commit-ok | OffsetCommit for <n> partition(s){ in join-state <state:[\w-]+>}: <reason>: returned: Success
+- | OffsetCommit internal error: Local: No offset stored
+commit-failed read=broker_error | OffsetCommit internal error: <error>
+client-internal | OffsetCommit for <n> partition(s){ in join-state <state:[\w-]+>}: <reason>: returned: Local: No offset
+    stored
 commit-failed read=broker_error | OffsetCommit for <n> partition(s){ in join-state <state:[\w-]+>}: <reason>: returned:
     <error>
 heartbeat-sent 2.4.. | ConsumerGroupHeartbeat of member id "<member:[^"]*>", group id "<group:[^"]*>", generation id
@@ -136,6 +140,7 @@ coordinator-lost 2.4.. | ConsumerGroupHeartbeat failed due to coordinator (<node
     progress}
 client-internal | consumer join: metadata for {wildcard |}subscription
 client-internal | Group "<group>"
+- logger=STATE|CONNECT|NODENAME|NODEID | GroupCoordinator{/<_:-?\d+>|}: <_>
 client-internal | Library {pausing|resuming} <n> partition(s)
 client-internal | {Pause|Resume} <_:\S+> [<_:\d+>]
 client-internal | metadata for {wildcard |}subscription {is|only available}
@@ -167,7 +172,7 @@ client-internal | Partition <_:\S+> [<_:\d+>] changed fetch state
 client-internal | partitions awaiting stop are now stopped
 client-internal | Assignment dump
 client-internal logger=DUMP | List with <n> partition(s)
-client-internal 'logger=SEND|RECV' | {Sent|Received}
+client-internal 'logger=SEND|RECV|RETRY' | {Sent|Received|Retrying}
     {JoinGroup|SyncGroup|LeaveGroup|FindCoordinator|GroupCoordinator}{Request|Response}
 - | Received HeartbeatResponse
 client-internal 'logger=ASSIGN|DUMP' | {Assigned|Current assignment}: <_>

@@ -44,6 +44,10 @@ error-to-application | consumer{group|}/<_:\S+>: error: <error>
 rebalance-seen | cluster/consumer <_> rebalance
 join-failed | rebalance error: <error>
 heartbeat-refused | heartbeat error: <error>
+error-to-application | kafka: error while consuming <_:\S+/\d+>: <error>
+error-to-application | <error:kafka server: (?:The provided (?:member|generation|group)|A rebalance for the
+    group|Request was for a consumer group|The broker is still loading|The client is not authorized to access this
+    group|The broker rejected this static consumer|Offset's topic has not)[^\n]*>
 """,
         as_written=_as_written,
     ),

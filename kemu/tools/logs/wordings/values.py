@@ -112,11 +112,11 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, _ID.findall(text)))
 
 
-_NODE = re.compile(r"(?:\bid:? ?|\bnode |^)(\d{1,10})(?: rack|\)|$)")
+_NODE = re.compile(r"(?:\bid:? ?|\bnode (?:coordinator-)?|:\d{1,5}/|^)(\d{1,10})(?: rack|\)|$)")
 
 
 def broker_id(node: str) -> int | None:
-    """The id of ``x:9092 (id: 2147483646 rack: null)``, ``node 1``, ``1`` or ``x:9092 id 1``; None without an id.
+    """The id of ``x:9092 (id: 2147483646 rack: null)``, ``node 1``, ``1``, ``x:9092/1`` or ``x:9092 id 1``; else None.
 
     A Java client gives the connection to a coordinator the id 2147483647 minus the broker's id.
     Source: Kafka 3.9 ``AbstractCoordinator``.

@@ -237,6 +237,8 @@ def stated(match: re.Match[str], torn_at: int | None = None, free: Sequence[str]
             continue
         if name != "assignment" or value.count("{") == value.count("}") > 0:
             fields[name] = _CONVERTERS.get(name, str.strip)(value)
+    if isinstance(group := fields.get("group"), str):
+        fields["group"] = re.sub(r"\.?[,;'\"`\]]+$", "", group)
     return fields
 
 

@@ -13,11 +13,17 @@ _MONTHS = {
     )
 }
 _CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,:](?P<fraction>\d{1,9}))?"
+_HALF_DAY = r"(?P<hour>\d{1,2}):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?\s(?P<half>[AP]M)(?!\w)"
+"""A clock of twelve hours, as of ``java.util.logging``."""
 _ZONE = r"(?:\s?(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d))?(?![\w:])"
 _MONTH = r"(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 
 _FORMS = (
     r"(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)(?:T|\s+)" + _CLOCK + _ZONE,
+    r"(?P<year>\d{4})[-/ ]" + _MONTH + r"[-/ ](?P<day>\d{1,2})[ :T]" + _CLOCK + _ZONE,
+    r"(?P<century_year>\d\d)/(?P<month>\d\d)/(?P<day>\d\d) " + _CLOCK + r"(?![\w:/])",
+    _MONTH + r"\s(?P<day>\d{1,2}),\s(?P<year>\d{4}),?\s" + _HALF_DAY,
+    r"(?P<month>\d{1,2})/(?P<day>\d{1,2})/(?P<year>\d{4}),?\s" + _HALF_DAY,
     r"(?P<day>\d{1,2})[-/ ]" + _MONTH + r"[-/ ](?P<year>\d{4})[ :T]" + _CLOCK + _ZONE,
     r"(?P<day>\d{1,2})[-/.](?P<month>\d\d)[-/.](?P<year>\d{4})[ T]" + _CLOCK + _ZONE,
     r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),?\s)?"
@@ -112,12 +118,16 @@ def _time(parts: dict[str, str | None], zone: ZoneOffset) -> Time | None:
         return of_epoch(f"{epoch}.{parts.get('fraction')}" if parts.get("fraction") else epoch)
     hour, minute, second = (int(parts[key] or 0) for key in ("hour", "minute", "second"))
     fraction = parts.get("fraction") or ""
+    if half := parts.get("half"):
+        hour = hour % 12 + (12 if half.upper() == "PM" else 0)
     if hour > 23 or minute > 59 or second > 60:
         return None
     clock = f"{hour:02d}:{minute:02d}:{second:02d}" + (f".{fraction[:3]}" if fraction else "")
     of_day_us = (hour * 3600 + minute * 60 + second) * 1_000_000 + int(fraction[:6].ljust(6, "0"))
     if not parts.get("day"):
         return Time(clock, of_day_us, dated=False)
+    if two_digits := parts.get("century_year"):
+        parts["year"] = f"20{two_digits}"
     month = parts.get("month") or _MONTHS[(parts.get("name") or "").lower()[:3]]
     try:
         date = datetime.datetime(int(parts.get("year") or 1970), int(month), int(parts["day"] or 0), hour, minute)

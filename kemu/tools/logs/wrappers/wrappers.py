@@ -96,7 +96,7 @@ def _last(name: str, pattern: str) -> Wrapper:
 
 _TIME = rf"(?P<time>{TIME})"
 _DOTTED = r"\w+(?:[.$]+\w+)+\$?"
-_DATE_SPACE = r"\d{4}[-/]\d\d[-/]\d\d "
+_DATE_SPACE = r"\d{2,4}[-/]\d\d[-/]\d\d "
 """The begin of a time that syslog does not write: two words and a colon after such a time are the message."""
 _AFTER_GREP = r"(?=[\[\s(>{%#*]|[A-Z]|\d{4}-\d\d-|\d\d:\d\d:)"
 
@@ -121,12 +121,19 @@ _BEFORE = (
     _wrapper(
         "glog", r"(?P<level>[IWEF])\d{4}\s(?P<time>\d\d:\d\d:\d\d\.\d{1,9})\s+(?P<process>\d{1,10})\s[\w.]+:\d+\]\s"
     ),
-    _wrapper("librdkafka", rf"%?\d\|{_TIME}\|(?P<logger>[A-Z_0-9]+)\|\s?(?P<thread>[^|]*)\|\s"),
+    _wrapper("librdkafka", rf"(?:%?\d|{TIME})\|{_TIME}\|(?P<logger>[A-Z_0-9]+)\|\s?(?P<thread>[^|]*)\|\s"),
     _wrapper("librdkafka", rf"%?\d\|{_TIME}\|(?P<thread>[^|]*)\|(?P<logger>[A-Z_0-9]+)\|\s"),
     _wrapper("librdkafka", rf"{_TIME}\sRDKAFKA-\d-(?P<logger>[A-Z_0-9]+):\s(?P<thread>[^:]*):\s"),
+    _wrapper("librdkafka", r"LOG-\d-(?P<logger>[A-Z_0-9]+):\s(?=\[thrd:)"),
     _wrapper("librdkafka", r"(?P<logger>[A-Z_0-9]{3,})\s\[(?P<thread>[^\]]*)\]\s(?=\[thrd:)"),
     _wrapper("librdkafka-thread", r"\[thrd:[^\]]*\]:\s"),
-    _wrapper("time", rf"\s*[\[(]?{_TIME}[\])]?[,:;|]?(?:\s+|$)(?:[-|:]\s+)?"),
+    _wrapper("time", rf"\s*[\[(]?{_TIME}[\])]?[,:;|]?(?:\s+|$|(?=\[{_LEVELS}\]))(?:[-|:]\s+)?"),
+    _wrapper(
+        "time",
+        rf"\[(?P<time>{_DATE_SPACE}\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?):\s(?P<level>{_LEVELS})"
+        r"(?:/(?P<thread>[^\]]*))?\]:?\s",
+    ),
+    _wrapper("ruby", rf"[DIWEF],\s\[{_TIME}\s#(?P<process>\d{{1,10}})\]\s+(?P<level>{_LEVELS})\s--\s[^:]*:\s"),
     _wrapper(
         "spring",
         rf"(?P<level>{_LEVELS})\s+(?P<process>\d{{1,10}})\s+---\s+(?:\[[^\]]*\]\s+)?\[(?P<thread>[^\]]*)\]"
@@ -134,10 +141,10 @@ _BEFORE = (
     ),
     _wrapper("spring", r"(?P<process>\d{1,10})\s+---\s+\[(?P<thread>[^\]]*)\]\s+(?P<logger>\S+)\s*:\s"),
     _wrapper("python", rf"(?P<level>{_LEVELS}):(?P<logger>[\w.]+):(?=\S)"),
-    _wrapper("python", rf"(?P<logger>{_DOTTED})\s+(?P<level>{_LEVELS})\s+(?:[-|:]\s+)?"),
+    _wrapper("python", rf"(?P<logger>{_DOTTED})\s+(?:-\s)?(?P<level>{_LEVELS})\s+(?:[-|:]\s+)?"),
     _wrapper("python", r"(?P<logger>[\w.]+):\w+\.py:\d+\s+"),
     _wrapper("python", r"(?P<logger>(?:aio)?kafka(?:\.[a-z_]+)+)\s+(?=\S)"),
-    _wrapper("level", rf"[\[<(|]?(?P<level>{_LEVELS})[\]>)|]?(?:\s*[:|-]+\s|\s+|$)"),
+    _wrapper("level", rf"(?:-{{2,}}\s)?[\[<(|]?(?P<level>{_LEVELS})[\]>)|]?(?:\s*[:|-]+\s|\s+|$)"),
     _wrapper("name", r"\[[A-Za-z][\w .-]*\]:?\s+(?=\d{4}[/-]\d\d[/-]\d\d)"),
     _wrapper("process", r"\[(?P<process>\d{1,7})\]\s+(?=\[)"),
     _wrapper(
@@ -147,6 +154,7 @@ _BEFORE = (
     _wrapper(
         "logger", rf"(?P<logger>{_DOTTED}|[A-Z]\w+(?::\d+))(?:\s\([\w$]+\.\w+:\d+\))?(?:\s+[-:|]\s+|:\s+|\[\d+\]\s*)"
     ),
+    _wrapper("logger", r"(?P<logger>[\w./@-]+\.go:\d+):?\s+"),
     _wrapper("logger", r"(?P<logger>[\w$.]+)\s\([\w$]+\.java:\d+\)\s-\s"),
     _wrapper("connect-task", r"\[(?P<thread>[\w.-]+\|(?:task-\d+|worker)[\w|-]*)\]\s"),
 )
@@ -168,7 +176,7 @@ _BEGIN = re.compile(
 """The group ``w<index>`` names the wrapper at the begin of a text."""
 _PLACES = {f"w{place}": place for place in range(len(_BEFORE))}
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\(B|\ufeff|\r$")
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\(B|\r$")
 _ORDINARY_ENDS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789."
 _ANSI_WITHOUT_ESCAPE = re.compile(r"\[(?:\d{1,3};)*\d{1,3}m")
 
@@ -214,6 +222,14 @@ _LOGGER_KEYS = (
 _THREAD_KEYS = ("thread", "thread_name", "threadName", "process.thread.name")
 _DEEPEST = 8
 """Number of messages within a message that are read."""
+_AFTER_JSON = re.compile(r"\}[\s\]).,;*`']+$")
+"""The end of a JSON record that somebody copied with a part of its surroundings."""
+_HEADLESS_JSON = re.compile(r'"(?:level|timestamp|@timestamp|time|ts|severity)":')
+"""The begin of a JSON record whose brace was not copied."""
+_TAIL = re.compile(r"(?<=\s)\{\s?\".*\}$", re.DOTALL)
+"""Fields behind a message, as of zap's console and of custom loggers of KafkaJS."""
+_SPACES = str.maketrans("\xa0\u2007\u202f", "   ", "\u200b\ufeff")
+"""Spaces that a web page adds: JSON allows none of them between its values."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _NESTED_KEYS = ("_source", "jsonPayload", "result", "fields", "log")
 
@@ -223,9 +239,9 @@ def opened(line: str, zone: ZoneOffset = utc, depth: int = 0) -> Opened:
 
     ``depth``: number of messages around this one.
     """
-    text = line
+    text = line if line.isascii() else line.translate(_SPACES)
     names: tuple[str, ...] = ()
-    if "\x1b" in text or "\r" in text or "\ufeff" in text:
+    if "\x1b" in text or "\r" in text:
         text = _ANSI.sub("", text)
     plain = _ANSI_WITHOUT_ESCAPE.sub("", text)
     if plain != text or "\x1b" in line:
@@ -239,6 +255,8 @@ def opened(line: str, zone: ZoneOffset = utc, depth: int = 0) -> Opened:
             result = wrapper(result, zone) or result
     for _ in range(12):
         stripped = result.text.lstrip()
+        if stripped[:1] == '"' and _HEADLESS_JSON.match(stripped):
+            stripped = "{" + stripped
         if stripped[:1] == "{":
             inner = _open_json(result._replace(text=stripped), zone, depth)
             if inner is not None:
@@ -262,6 +280,8 @@ def opened(line: str, zone: ZoneOffset = utc, depth: int = 0) -> Opened:
         inner = _open_logfmt(result, zone, depth)
         if inner is not None:
             return inner
+    if result.text.endswith("}") and (tail := _TAIL.search(result.text)) and not result.fields:
+        result = result._replace(fields=json_object(tail[0]) or _NO_FIELDS)
     if not result.starts_record and depth < _DEEPEST and (inside := _INSIDE.match(result.text)):
         result = opened(inside["rest"], zone, depth + 1)
         return result._replace(wrappers=("glued", *result.wrappers))
@@ -292,20 +312,20 @@ def json_object(text: str) -> dict[str, object] | None:
 
 
 def _open_csv(outer: Opened, zone: ZoneOffset, depth: int) -> Opened | None:
-    """A row of a table that a web console exported: its longest cell is the record."""
+    """A row of a table that a web console exported: its longest cell with a space is the record."""
     if not outer.text.rstrip().endswith('"'):
         return None
     try:
         cells = next(csv.reader([outer.text.strip()]))
     except csv.Error:
         return None
-    times = (read_time(cell, zone) for cell in cells)
-    message = max(cells, key=len)
-    return _open_row(outer, {"message": message, "time": next(filter(None, times), None)}, "csv", zone, depth)
+    times = {cell: time for cell in cells if (time := read_time(cell, zone)) is not None}
+    message = max((cell for cell in cells if cell not in times), key=lambda cell: (" " in cell, len(cell)), default="")
+    return _open_row(outer, {"message": message, "time": next(iter(times.values()), None)}, "csv", zone, depth)
 
 
 def _open_json(outer: Opened, zone: ZoneOffset, depth: int) -> Opened | None:
-    row = json_object(outer.text)
+    row = json_object(_AFTER_JSON.sub("}", outer.text))
     return None if row is None else _open_row(outer, row, "json", zone, depth)
 
 
