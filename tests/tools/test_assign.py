@@ -261,7 +261,7 @@ def test_the_comparison_has_a_row_for_every_assignor_and_its_distance_from_the_f
 
 
 def test_a_scenarios_groups_are_compared_at_their_start_after_a_leave_and_after_a_join() -> None:
-    """Each assignor starts from what it gave out itself."""
+    """Each assignor starts from its own former assignment."""
     result = _kemu("compare-assignors", "steady-group", "--assignor", "sticky", "--assignor", "range")
 
     assert result.exit_code == 0
