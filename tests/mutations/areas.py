@@ -113,8 +113,8 @@ GROUPS = [
     ),
     Mutation(  # the first record of a group counts, not the last
         "kemu/actors/coordinator/replay.py",
-        "                    self.metadata[group] = metadata\n",
-        "                    self.metadata.setdefault(group, metadata)\n",
+        "                self.metadata[group] = metadata\n",
+        "                self.metadata.setdefault(group, metadata)\n",
         "membership/loaded",
         ("coordinator-failover-stable:1",),
     ),
