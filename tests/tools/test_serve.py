@@ -189,8 +189,9 @@ def test_a_member_id_begins_with_the_client_id(cluster: ServedCluster, connect: 
         struct.pack(">i", 4) + b"\\0\\1\\0\\2",
         struct.pack(">ihhih", 10, 71, 0, 1, -1),
         struct.pack(">ihhih", 10, 19, 0, 1, -1),
+        write_request(WireRequest(1, 4, 1, "test", Fetch(replica_id=1, max_wait_ms=0, min_bytes=0, partitions=()))),
     ],
-    ids=["too long", "negative", "short", "unknown API", "not offered"],
+    ids=["too long", "negative", "short", "unknown API", "not offered", "fetch of a broker"],
 )
 def test_a_foreign_frame_closes_its_socket_only(cluster: ServedCluster, frame: bytes, connect: Connect) -> None:
     client, other = connect(cluster.bootstrap_servers), connect(cluster.bootstrap_servers)

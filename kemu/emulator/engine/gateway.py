@@ -343,6 +343,8 @@ class Gateway:
             request = read_back(read_request(frame))
             if request.api_key not in self._offered:
                 raise WireError(f"API {request.api_key} is not offered")
+            if getattr(request.message, "replica_id", -1) >= 0:  # Kafka: only with the permission CLUSTER_ACTION
+                raise WireError(f"replica_id {request.message.replica_id} is a broker's; a consumer has -1")
         except UnsupportedWireVersion as error:
             if error.api_key != 18:
                 self._refuse(connection, str(error))
