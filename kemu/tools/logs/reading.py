@@ -234,7 +234,7 @@ class LogLayout:
             closed[_begin_of(record)] += record.closed is True and "logger-last" in record.wrappers
             if _is_about_groups(record.text):
                 known = _candidates(record.text, record.logger or "", kinds).rows
-                rows = [(name, row) for name, row in known if row.pattern.search(record.text)]
+                rows = [(name, row) for name, row in known if match_of(row, record.text)]
                 if len({name for name, _ in rows}) == 1:
                     name, row = rows[0]
                     votes[name] += 1

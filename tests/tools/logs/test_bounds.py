@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from kemu.tools.commands.import_log import import_log
 from kemu.tools.logs import lines as reader
 from kemu.tools.logs.events import Event
 from kemu.tools.logs.parts import ReadLogs, parts_of
-from kemu.tools.logs.reading import LogReader, read_events
+from kemu.tools.logs.reading import LogLayout, LogReader, read_events
 from tests.tools.logs.excerpts import FOLDER
 
 TIME = "[2024-05-06 07:08:09,123] INFO"
@@ -74,6 +75,14 @@ def test_a_long_line_costs_no_other_line(line: str) -> None:
         (1, 14),
         (3, 14),
     ]
+
+
+def test_the_layout_of_a_log_is_learned_from_the_begin_of_a_long_line() -> None:
+    """A fuzzer found this line: the time of a pattern grew with the square of its length."""
+    began_s = time.process_time()
+    LogLayout.of([f"{TIME} [GroupCoordinator 1]: the consumer group is left by {'Member c-1 ' * 60_000}"])
+
+    assert time.process_time() - began_s < 5
 
 
 @pytest.mark.parametrize(
