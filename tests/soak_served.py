@@ -13,16 +13,16 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import count
+from itertools import count, groupby
 from pathlib import Path
 from typing import Any
 
 import click
 from attrs import frozen
 
-from kemu.emulator.facts import Seen
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import RunResult, run
+from kemu.emulator.serving.payloads import with_values
 from kemu.emulator.trace.traces import facts_of, read_trace
 from kemu.protocol.notes.groups import (
     GroupBecame,
@@ -173,10 +173,17 @@ def _departures(trace: Path) -> list[str]:
 
 
 def _story(trace: Path) -> Iterator[Any]:
-    def told(seen: Seen) -> tuple[int, str, Any]:
-        return seen.at_us, seen.actor, seen.fact
-
-    return (told(each) for each in facts_of(read_trace(trace), lambda kind: kind in STORY) if type(each.fact) in STORY)
+    """Facts about the group. The order of simultaneous expiries is drawn anew in the scripted run, so these are sorted,
+    and the group's reason, which names the first of them, is left out.
+    """
+    seen = (each for each in facts_of(read_trace(trace), lambda kind: kind in STORY) if type(each.fact) in STORY)
+    for at_us, facts in groupby(seen, lambda each: each.at_us):
+        several = list(facts)
+        told = [(at_us, each.actor, each.fact) for each in several]
+        if sum(type(each.fact) is MemberRemoved for each in several) > 1:
+            told = [(*place, with_values(fact, why="") if type(fact) is GroupBecame else fact) for *place, fact in told]
+            told.sort(key=repr)
+        yield from told
 
 
 @click.command()

@@ -200,8 +200,8 @@ MEMBERS = [
         ("steady-group:1",),
     ),
     Mutation(  # what is lost is still owned
-        "kemu/actors/consumer/rebalancing.py",
-        "        positions.drop(lost)\n",
+        "kemu/actors/consumer/positions.py",
+        "        self.drop(lost)\n",
         "",
         "lifecycle",
         ("gc-pause-zombie:1",),

@@ -85,8 +85,8 @@ MUTATIONS = [
         ("overload.toml:1",),
     ),
     Mutation(
-        "kemu/actors/consumer/rebalancing.py",
-        "        positions.drop(revoked)\n",
+        "kemu/actors/consumer/positions.py",
+        "        self.drop(revoked)\n",
         "",
         "lifecycle",  # revoked partitions are still owned
     ),

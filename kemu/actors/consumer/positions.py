@@ -15,6 +15,8 @@ as here.
 Source: Kafka's ``SubscriptionState``, ``OffsetFetcher``, ``ConsumerCoordinator.refreshCommittedOffsetsIfNeeded``.
 """
 
+from collections.abc import Callable
+
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.fetching import Fetching
 from kemu.actors.consumer.machine import ConsumerMachine
@@ -31,7 +33,7 @@ from kemu.protocol.messages.data import (
 from kemu.protocol.messages.group import OffsetFetch, OffsetFetchReply, OffsetToCommit, TopicPartitions
 from kemu.protocol.messages.ranges import RANGES_VERSION, RangeFetch, RangeFetchReply
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicPartition
-from kemu.protocol.notes.groups import COMMITTED, SEEK, TRUNCATED, PositionSet
+from kemu.protocol.notes.groups import COMMITTED, SEEK, TRUNCATED, PartitionsLost, PartitionsRevoked, PositionSet
 from kemu.protocol.wire.compile import maker
 
 _FETCHING = Seeking.FETCHING
@@ -108,6 +110,38 @@ class Positions:
         self.fetching.redistribute(self.partitions)
         if self._machine.catch_up is not None:
             self._machine.catch_up.partitions_dropped(partitions)
+
+    def lose(self, lost: tuple[TopicPartition, ...]) -> None:
+        """Drop partitions that onPartitionsLost has given up."""
+        member_id = self.member_id
+        self.drop(lost)
+        self._machine.note(PartitionsLost(group=self._group, member_id=member_id, lost=lost))
+
+    def revoke(self, revoked: tuple[TopicPartition, ...]) -> None:
+        """Drop partitions that onPartitionsRevoked has given up."""
+        self.drop(revoked)
+        self._machine.note(
+            PartitionsRevoked(
+                group=self._group,
+                member_id=self.member_id,
+                generation=self.generation,
+                revoked=revoked,
+                owned=self._owned,
+            )
+        )
+
+    def give_up_everything(self, is_lost: bool, then: Callable[[], None]) -> None:
+        """Give up all partitions as lost or revoked; ``then`` follows the callback."""
+        give_up, callback = (self.lose, "onPartitionsLost") if is_lost else (self.revoke, "onPartitionsRevoked")
+
+        def given_up(partitions: tuple[TopicPartition, ...], raised: bool) -> None:
+            give_up(partitions)
+            then()
+
+        if self._owned:
+            self._machine.call_listener(callback, self._owned, given_up)
+        else:
+            then()
 
     def stop_serving(self, partitions: tuple[TopicPartition, ...] | None = None) -> None:
         """Return no more records of partitions that may be revoked: all partitions, or these owned partitions.

@@ -27,8 +27,6 @@ from kemu.protocol.notes.groups import (
     AssignmentRefused,
     IncompatibleRebalance,
     PartitionsAssigned,
-    PartitionsLost,
-    PartitionsRevoked,
     Rejoin,
 )
 from kemu.protocol.rebalancing.client_rules import ClientRules
@@ -168,11 +166,11 @@ class Rebalancing:
         return True
 
     def _lost_before_join(self, lost: tuple[TopicPartition, ...], raised: bool) -> None:
-        self._report_lost(lost)
+        self._positions.lose(lost)
         self._prepared(raised)
 
     def _revoked_before_join(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
-        self._report_revoked(revoked)
+        self._positions.revoke(revoked)
         self._prepared(raised)
 
     def _prepared(self, raised: bool = False) -> None:
@@ -180,25 +178,6 @@ class Rebalancing:
         self._machine.metadata.want(self._machine.subscription.topics)
         if raised:
             self._machine.raise_to_application("a callback of the rebalance listener raised")
-
-    def _report_lost(self, lost: tuple[TopicPartition, ...]) -> None:
-        positions = self._positions
-        member_id = positions.member_id
-        positions.drop(lost)
-        self._machine.note(PartitionsLost(group=self._group, member_id=member_id, lost=lost))
-
-    def _report_revoked(self, revoked: tuple[TopicPartition, ...]) -> None:
-        positions = self._positions
-        positions.drop(revoked)
-        self._machine.note(
-            PartitionsRevoked(
-                group=self._group,
-                member_id=positions.member_id,
-                generation=positions.generation,
-                revoked=revoked,
-                owned=positions.owned(),
-            )
-        )
 
     # --- subscriptions -----------------------------------------------------------------------------------------
 
@@ -421,7 +400,7 @@ class Rebalancing:
         self._revoked_after_join(revoked, raised)
 
     def _revoked_after_join(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
-        self._report_revoked(revoked)
+        self._positions.revoke(revoked)
         self._raised = raised
         self._take()
 
@@ -458,26 +437,12 @@ class Rebalancing:
 
     def give_up_everything(self, then: Callable[[], None]) -> None:
         """Revoke all partitions, or give them up as lost (onLeavePrepare); ``then`` follows the callback."""
-        machine = self._machine
         self._positions.stop_serving()
-        owned, membership = self._positions.owned(), self._membership
+        membership = self._membership
         self.is_leader = False
         rebalancing = membership.state in (MemberState.PREPARING, MemberState.COMPLETING)
-
-        def lost(partitions: tuple[TopicPartition, ...], raised: bool) -> None:
-            self._report_lost(partitions)
-            then()
-
-        def revoked(partitions: tuple[TopicPartition, ...], raised: bool) -> None:
-            self._report_revoked(partitions)
-            then()
-
-        if not owned:
-            then()
-        elif membership.generation.id == NO_GENERATION or not membership.generation.member_id or rebalancing:
-            machine.call_listener("onPartitionsLost", owned, lost)
-        else:
-            machine.call_listener("onPartitionsRevoked", owned, revoked)
+        is_lost = membership.generation.id == NO_GENERATION or not membership.generation.member_id or rebalancing
+        self._positions.give_up_everything(is_lost, then)
 
 
 def _subscriber(member: MemberSubscription, instance_id: str | None) -> Subscriber:

@@ -19,7 +19,7 @@ from kemu.protocol.consumer_group.shares import TopicId
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol
 from kemu.protocol.names import CONSUMER, TopicPartition
-from kemu.protocol.notes.groups import AssignmentReceived, PartitionsAssigned, PartitionsLost, PartitionsRevoked
+from kemu.protocol.notes.groups import AssignmentReceived, PartitionsAssigned
 from kemu.protocol.rebalancing.client_rules import CLIENT_3_9, ClientRules
 from kemu.protocol.rebalancing.rules import minus
 
@@ -178,7 +178,7 @@ class Reconciler:
             self._running = None
             self._machine.raise_to_application(_RAISED)
             return
-        self._report_revoked(revoked)
+        self._positions.revoke(revoked)
         if not self._is_outdated():
             self._assign()
 
@@ -222,7 +222,7 @@ class Reconciler:
             self._membership.join("rejoin")
 
     def _lost(self, lost: tuple[TopicPartition, ...], raised: bool) -> None:
-        self._report_lost(lost)
+        self._positions.lose(lost)
         if self._membership.modern in (_S.FENCED, _S.STALE):
             self._membership.join("rejoin")
         if raised:
@@ -235,38 +235,8 @@ class Reconciler:
         membership.prepare_leaving("leaves the group")
         self._stop()
         self._positions.stop_serving(owned)
-
-        def lost(partitions: tuple[TopicPartition, ...], raised: bool) -> None:
-            self._report_lost(partitions)
-            then()
-
-        def revoked(partitions: tuple[TopicPartition, ...], raised: bool) -> None:
-            self._report_revoked(partitions)
-            then()
-
-        if not owned:
-            then()
-        elif is_member:
-            self._machine.call_listener("onPartitionsRevoked", owned, revoked)
-        else:
-            self._machine.call_listener("onPartitionsLost", owned, lost)
+        self._positions.give_up_everything(not is_member, then)
 
     def _stop(self) -> None:
         self._running = self._commit = None
         self._commit_until_us = self._commit_retry_us = 0
-
-    def _report_lost(self, lost: tuple[TopicPartition, ...]) -> None:
-        self._positions.drop(lost)
-        self._machine.note(PartitionsLost(group=self._group, member_id=self._membership.member_id, lost=lost))
-
-    def _report_revoked(self, revoked: tuple[TopicPartition, ...]) -> None:
-        self._positions.drop(revoked)
-        self._machine.note(
-            PartitionsRevoked(
-                group=self._group,
-                member_id=self._membership.member_id,
-                generation=self._membership.epoch,
-                revoked=revoked,
-                owned=self._positions.owned(),
-            )
-        )

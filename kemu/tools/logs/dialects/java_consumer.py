@@ -158,9 +158,9 @@ client-internal | Heartbeat thread {for group <group> |}{started|has closed|fail
 client-internal | {Enabling|Disabling} heartbeat thread
 client-internal | {Unexpected interrupt received in|Interrupted while waiting for consumer} heartbeat thread
 member-leaves 2.4.. read=leave | Member <member> sending LeaveGroup request to coordinator <node> due to <reason>
-member-leaves 2.2..2.3 | Member <member> sending LeaveGroup request to coordinator <node>
+member-leaves 2.2..2.3 | Member <member> sending LeaveGroup request to coordinator <node:\S+(?: \([^)]*\))?>
 member-leaves 0.9..0.11 | Sending LeaveGroup request to coordinator <node> for group <group>
-member-leaves 1.0..2.1 | Sending LeaveGroup request to coordinator <node>
+member-leaves 1.0..2.1 | Sending LeaveGroup request to coordinator <node:\S+(?: \([^)]*\))?>
 poll-timeout 2.1..2.3 | This member will leave the group because consumer poll timeout has expired
 poll-timeout 3.0.. | consumer poll timeout has expired.
 client-internal | LeaveGroup {re|}{quest|sponse}<_> {returned successfully|failed}
