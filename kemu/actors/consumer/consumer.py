@@ -132,12 +132,12 @@ class Consumer(HostingMachine):
         self.catch_up = CatchUp(self, self.positions) if config.enable_parallel_rebalance else None
         """KIP-333's mode; None if the mode is off."""
         self.commits: Commits = Commits(self, self.positions)
+        rules = rules_of(config, used)
         if config.uses_consumer_protocol:
-            modern = self.membership = ModernMembership(self, draws.identity(f"{name}.{life}"))
-            self.rebalancing = Reconciler(self, modern, self.positions, self.commits)
+            modern = self.membership = ModernMembership(self, draws.identity(f"{name}.{life}"), rules.client)
+            self.rebalancing = Reconciler(self, modern, self.positions, self.commits, rules.client)
         else:
             classic = self.membership = Membership(self)
-            rules = rules_of(config, used)
             self.rebalancing = Rebalancing(self, classic, self.positions, self.commits, used, rules)
         self._closing = CloseCall(self, self.commits, self.membership, self.rebalancing, self._closed, tasks_first)
         self.thread: PollingThread = PollingThread(

@@ -20,7 +20,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol
 from kemu.protocol.names import CONSUMER, TopicPartition
 from kemu.protocol.notes.groups import AssignmentReceived, PartitionsAssigned
-from kemu.protocol.rebalancing.client_rules import CLIENT_3_9, ClientRules
+from kemu.protocol.rebalancing.client_rules import ClientRules
 from kemu.protocol.rebalancing.rules import minus
 
 _S = ModernState
@@ -36,12 +36,17 @@ class Reconciler:
     prepares_after_reset = False
     heeds_resets = False
     protocol_type = CONSUMER
-    client: ClientRules = CLIENT_3_9
 
     def __init__(
-        self, machine: ConsumerMachine, membership: ModernMembership, positions: Positions, commits: Commits
+        self,
+        machine: ConsumerMachine,
+        membership: ModernMembership,
+        positions: Positions,
+        commits: Commits,
+        client: ClientRules,
     ) -> None:
         config = machine.config
+        self.client = client
         self._machine = machine
         self._membership = membership
         self._positions = positions
