@@ -116,7 +116,8 @@ class TimelineTable:
 
     def ordered(self, members: Iterable[MemberId]) -> list[MemberId]:
         """The members, which are given in order of insertion, in the order of the table."""
-        return sorted(reversed([*members]), key=self._slot)
+        newest_first = [*members][::-1]
+        return sorted(newest_first, key=self._slot)
 
     def _slot(self, member_id: MemberId) -> int:
         code = java_string_hash(member_id)

@@ -35,9 +35,8 @@ class TargetedGroup:
         many = random.random() < 0.25
         names = random.sample(NAMES, random.randint(1, len(NAMES) if self._mixed or many else 3))
         most = 100 if random.random() < 0.1 else 24
-        self._topics = {
-            name: [str(UUID(int=random.getrandbits(128), version=4)), random.randint(1, most)] for name in names
-        }
+        self._ids = {name: str(UUID(int=random.getrandbits(128), version=4)) for name in names}
+        self._sizes = {name: random.randint(1, most) for name in names}
         self._members: dict[str, Json] = {}
         self._came = 0
         for _ in range(random.randint(10, MOST_MEMBERS) if many else random.randint(0, 4)):
@@ -58,7 +57,7 @@ class TargetedGroup:
                 left = self._random.choice(list(self._members))
                 del self._members[left]
             case "grow":
-                self._topics[self._random.choice(list(self._topics))][1] += self._random.randint(1, 12)
+                self._sizes[self._random.choice(list(self._sizes))] += self._random.randint(1, 12)
             case "subscribe":
                 updated = self._random.choice(list(self._members))
                 self._members[updated]["topics"] = self._subscription()
@@ -66,7 +65,7 @@ class TargetedGroup:
             "change": change,
             "left": left,
             "updated": updated or self._random.choice(list(self._members)),
-            "topics": {name: list(topic) for name, topic in self._topics.items()},
+            "topics": {name: [self._ids[name], count] for name, count in self._sizes.items()},
             "members": {name: dict(member) for name, member in self._members.items()},
         }
 
@@ -93,7 +92,7 @@ class TargetedGroup:
         return name
 
     def _subscription(self) -> list[str]:
-        names = sorted(self._topics)
+        names = sorted(self._sizes)
         return sorted(self._random.sample(names, self._random.randint(1, len(names)))) if self._mixed else names
 
 
