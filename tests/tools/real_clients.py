@@ -217,7 +217,7 @@ CLIENTS: dict[str, Any] = {"kafka-python": _KafkaPython, "librdkafka": _Librdkaf
 FILTERS = [  # kafka-python and aiokafka use deprecated functions, and leave sockets to the garbage collection
     pytest.mark.filterwarnings(f"ignore::{name}")
     for name in ("DeprecationWarning", "ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
-]
+] + [pytest.mark.usefixtures("sockets_of_kafka_python")]
 by_client = pytest.mark.parametrize("client", CLIENTS)
 
 
