@@ -128,9 +128,9 @@ def with_values(
             continue
         changed = True
         if key.strip() == GROUP_PROTOCOL and data["groups"] and (protocol := _value(text.strip())) in GROUP_PROTOCOLS:
-            said = switched(data["groups"], protocol)
+            dropped = switched(data["groups"], protocol)
             if left_out is not None:
-                left_out += said
+                left_out += dropped
             continue
         key, unit = _KAFKAS_NAME.get(key.strip(), (key.strip(), ""))
         text = text.strip() + unit

@@ -152,22 +152,16 @@ def compare(
     report: Path | None,
 ) -> None:
     """Run the comparison, as ``kemu compare --help`` says."""
-    from kemu.emulator.runner import Run
     from kemu.tools.jobs import in_order
 
     if report is not None:
         check_out(report, [scenario])
-    left_out: list[str] = []
-    loaded = with_values(load_scenario(scenario), settings, left_out=left_out)
+    notes: list[str] = []
+    loaded = with_values(load_scenario(scenario), settings, left_out=notes)
     loaded = with_actions(loaded, actions) if actions else loaded
     variants = variants_of(profiles, assignors, loaded.profile, protocols)
     chosen, changes = seed_range(seeds), (settings, actions, random_faults)
-    if not loaded.groups and any(variant.assignors for variant in variants):
-        raise BadInput(f"{scenario} has no group, and the variants have assignors: give --profiles alone")
-    scenarios = [variant.of(loaded, left_out) for variant in variants]
-    for variant, mine in zip(variants, scenarios, strict=True):
-        if variant.protocol:
-            Run(mine, seed=mine.seed, profile=variant.profile, loop="bare")  # refuses what the protocol cannot have
+    scenarios = _scenarios_of(scenario, loaded, variants, notes)
     tasks = [
         (variant, mine, seed, random_faults)
         for seed in chosen  # an interrupt then leaves runs of every variant
@@ -202,7 +196,6 @@ def compare(
             for each in row["failing"]:
                 each["command"] = _command_of_run(scenario, loaded, variant, each["seed"], *changes)
         with_differences(rows)
-        notes = list(dict.fromkeys(left_out))
         if report is not None:
             compared = ComparisonReport(
                 kind="compare",
@@ -223,6 +216,29 @@ def compare(
                 click.echo(f"report: {report}")
         interrupt.exit(done, len(chosen), "seeds", form)
     sys.exit(worst(verdict for row in rows for verdict in row["verdicts"]))
+
+
+def _scenarios_of(source: str, loaded: Scenario, variants: Sequence[Variant], notes: list[str]) -> list[Scenario]:
+    """The scenarios of the variants of ``loaded``, which ``source`` names.
+
+    ``notes`` receives a sentence for each setting that a variant leaves out.
+
+    Raises:
+        BadInput: the scenario has no group.
+        ScenarioError: the protocol of a variant cannot have the scenario.
+    """
+    from kemu.emulator.runner import Run
+
+    if not loaded.groups and any(variant.assignors or variant.protocol for variant in variants):
+        raise BadInput(f"{source} has no group, and the variants have assignors: give --profiles alone")
+    scenarios = []
+    for variant in variants:
+        left_out: list[str] = []
+        scenarios.append(variant.of(loaded, left_out))
+        notes += [each for each in left_out if each not in notes]
+        if variant.protocol:  # a prepared run has passed the checks of the release, too
+            Run(scenarios[-1], seed=loaded.seed, profile=variant.profile, loop="bare")
+    return scenarios
 
 
 def _words(
