@@ -187,8 +187,12 @@ class ModernGroup:
             self._start_revocation(member_id)
         elif heard.revokes is False:
             self._stop_revocation(member_id)
-        why = f"{member_id} left" if heard.removed is not None else f"heartbeat of {member_id}"
-        self._note(heard.records, heard.undo, why, Removal.LEFT, heard.assignor)
+        did = "left" if heard.removed is not None else "sent a heartbeat"
+        if MemberRecord(member_id, None) in heard.undo:
+            did = "joined"
+        self._note(
+            heard.records, heard.undo, f"{self._member(member_id, heard.undo)} {did}", Removal.LEFT, heard.assignor
+        )
 
     def session_timer_fired(self, member_id: MemberId) -> None:
         """Remove a member whose session has expired."""
@@ -205,7 +209,7 @@ class ModernGroup:
         if member_id not in self.working.members:
             return
         records, undo = expired(self.working, member_id)
-        self._note(records, undo, f"{member_id}: {why}", why)
+        self._note(records, undo, f"{self._member(member_id, undo)}: {why}", why)
         self._stop_timers(member_id)
 
         def written(error: ErrorCode) -> None:
@@ -293,6 +297,14 @@ class ModernGroup:
                         )
                     )
         self._become(why)
+
+    def _member(self, member_id: MemberId, undo: Iterable[GroupRecord]) -> str:
+        """The member in a reason, by its client id and its own id. ``undo``: has a member that is removed."""
+        member = self.working.members.get(member_id) or next(
+            each.member for each in undo if isinstance(each, MemberRecord) and each.member_id == member_id
+        )
+        assert member is not None
+        return f"{member.client_id} with member id {member_id}"
 
     def _named(self, partitions: Iterable[Partition]) -> tuple[TopicPartition, ...]:
         for topic in self.working.topics:
