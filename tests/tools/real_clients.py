@@ -78,7 +78,7 @@ class _KafkaPython:
         """Produce records, and wait for their acknowledgement."""
         from kafka import KafkaProducer
 
-        producer: Any = KafkaProducer(bootstrap_servers=servers, request_timeout_ms=10_000)
+        producer: Any = KafkaProducer(bootstrap_servers=servers, acks="all", request_timeout_ms=10_000)
         sent = [producer.send(TOPIC, value, key=value) for value in values]
         producer.flush(WITHIN_S)
         assert all(each.succeeded() for each in sent)
@@ -198,7 +198,7 @@ class _Aiokafka:
         async def send() -> None:
             late_s = time.monotonic() + WITHIN_S
             while True:  # start() asks each server once; lossy links may reset each of these connections
-                producer = AIOKafkaProducer(bootstrap_servers=servers)  # a record fails after request.timeout.ms
+                producer = AIOKafkaProducer(bootstrap_servers=servers, acks="all")  # records fail at request_timeout_ms
                 try:
                     await producer.start()
                     break
