@@ -211,7 +211,7 @@ def _story(trace: Path) -> Iterator[Any]:
 @click.option("--for", "for_s", type=float, default=300.0, show_default=True, help="Seconds of the live run.")
 @click.option("--place", type=click.Path(path_type=Path, file_okay=False), help="Keep the traces in this folder.")
 def main(for_s: float, place: Path | None) -> None:
-    """Print the figures; exit with 1 if a record is lost, a trace does not replay, or two runs have different digests."""
+    """Print the figures; exit with 1 if a record is not read, the trace does not replay, or the digests differ."""
     with tempfile.TemporaryDirectory() as other:
         folder = place or Path(other)
         folder.mkdir(exist_ok=True)

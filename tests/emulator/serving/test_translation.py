@@ -3,7 +3,7 @@
 import pytest
 
 from kemu.emulator.serving.payloads import Payloads
-from kemu.emulator.serving.translation import OFFERED, RealRequest, frame_of
+from kemu.emulator.serving.translation import OFFERED, frame_of, requests_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.kafka_wire.frames import WireReply, WireRequest, read_reply
 from kemu.protocol.messages.negotiation import ApiVersions, versions_reply
@@ -12,8 +12,9 @@ from kemu.protocol.messages.versions import KAFKA_2_3, KAFKA_2_4, SpokenVersions
 
 def api_versions_of(release: SpokenVersions, version: int, read_as: int) -> WireReply:
     """The answer of a broker of this release to ApiVersions."""
-    asked = RealRequest("b0", WireRequest(18, version, 7, "test", ApiVersions()))
-    frame = frame_of(asked, versions_reply(release), str, Payloads(), {}, OFFERED)
+    (asked,) = requests_of("b0", WireRequest(18, version, 7, "test", ApiVersions()))
+    asked.answers.append(versions_reply(release))
+    frame = frame_of(asked, str, Payloads(), {}, OFFERED)
     assert frame is not None
     return read_reply(frame[4:], 18, read_as)
 
