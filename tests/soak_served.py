@@ -160,7 +160,7 @@ def repeated(place: Path, for_s: float) -> Repeated:
     again = place / "again.kemu"
     results = [run(scripted.scenario, seed=scripted.scenario.seed, loop="bare", trace=again) for _ in range(2)]
     footer = trace.footer()
-    first, second = list(_story(cluster.trace)), list(_story(again))
+    first, second = list(story_of(cluster.trace)), list(story_of(again))
     equal = next((index for index, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]), None)
     if equal is not None:
         print(f"recorded {first[equal]}\nscripted {second[equal]}", file=sys.stderr)
@@ -193,7 +193,7 @@ def _departures(trace: Path) -> list[str]:
     return lines
 
 
-def _story(trace: Path) -> Iterator[Any]:
+def story_of(trace: Path) -> Iterator[Any]:
     """Facts about the group. The order of simultaneous expiries is drawn anew in the scripted run, so these are sorted,
     and the group's reason, which names the first of them, is left out.
     """
