@@ -123,25 +123,10 @@ def test_a_member_shares_its_group_with_emulated_members(tmp_path: Path) -> None
             member = group.join()
             group.until(lambda: len(member.assigned()) == 1)
             cluster.wait(f"group {GROUP} Stable members=3")
-            cluster.do("scale", group=GROUP, members=0)
+            for host in ("c1", "c2"):
+                cluster.do("close-host", host=host)
             group.until(lambda: len(member.assigned()) == 4)
         check_clients(cluster)
-
-
-def test_a_broker_of_3_9_offers_no_consumer_protocol(tmp_path: Path) -> None:
-    """The consumer protocol is on by default since 4.0."""
-    from confluent_kafka import Consumer, KafkaError
-
-    with serving(PLAIN, tmp_path, ("--profile", "kafka-3.9")) as cluster:
-        consumer: Any = Consumer(
-            {"bootstrap.servers": cluster.bootstrap_servers, "group.id": GROUP, "group.protocol": "consumer"}
-        )
-        consumer.subscribe(["orders"])
-        found = consumer.poll(20)
-        assert found is not None
-        assert found.error().code() == KafkaError._UNSUPPORTED_FEATURE
-        consumer.close()
-        cluster.close()
 
 
 def test_a_tool_lists_groups_by_type(tmp_path: Path) -> None:
