@@ -16,6 +16,7 @@ from kemu.actors.coordinator.consumer_group.heartbeats import Heard, expired
 from kemu.actors.coordinator.consumer_group.state import (
     ConsumerGroup,
     ConsumerGroupState,
+    ConsumerMember,
     CurrentRecord,
     GroupEpochRecord,
     GroupRecord,
@@ -38,7 +39,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import DescribedConsumer, DescribedConsumerGroup, NamedTopicNumbers
 from kemu.protocol.messages.group import DescribedGroup
 from kemu.protocol.messages.refusals import described_error
-from kemu.protocol.names import CONSUMER, GroupId, MemberId, TopicPartition
+from kemu.protocol.names import CONSUMER, ActorName, GroupId, MemberId, TopicPartition
 from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
     GroupBecame,
@@ -256,7 +257,7 @@ class ModernGroup:
                         replaced = f"{Removal.REPLACED} {heir[0]}" if heir and former.instance_id else removal
                         machine.note(
                             MemberRemoved(
-                                group=self.name, member_id=member_id, client_id=former.client_id, why=replaced
+                                group=self.name, member_id=member_id, client_id=_actor_of(former), why=replaced
                             )
                         )
                 case MemberRecord(member_id=member_id, member=member) if before.get(member_id) is None:
@@ -265,7 +266,7 @@ class ModernGroup:
                         MemberAdded(
                             group=self.name,
                             member_id=member_id,
-                            client_id=member.client_id,
+                            client_id=_actor_of(member),
                             instance_id=member.instance_id,
                         )
                     )
@@ -484,6 +485,11 @@ class ModernGroup:
         group.working, group.committed = self.working, self.committed
         group.offsets, group.second, group.names = self.offsets, self.second, self.names
         return group
+
+
+def _actor_of(member: ConsumerMember) -> ActorName:
+    """The actor of a member, which is its client id unless the member is a real client's."""
+    return member.client_host.removeprefix("/")
 
 
 def _epochs_before(group: ConsumerGroup, undo: Iterable[GroupRecord]) -> tuple[int, int]:
