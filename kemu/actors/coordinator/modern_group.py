@@ -16,6 +16,7 @@ from kemu.actors.coordinator.consumer_group.heartbeats import Heard, expired
 from kemu.actors.coordinator.consumer_group.state import (
     ConsumerGroup,
     ConsumerGroupState,
+    ConsumerMember,
     CurrentRecord,
     GroupEpochRecord,
     GroupRecord,
@@ -38,7 +39,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import DescribedConsumer, DescribedConsumerGroup, NamedTopicNumbers
 from kemu.protocol.messages.group import DescribedGroup
 from kemu.protocol.messages.refusals import described_error
-from kemu.protocol.names import CONSUMER, GroupId, MemberId, TopicPartition
+from kemu.protocol.names import CONSUMER, ActorName, GroupId, MemberId, TopicPartition
 from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
     GroupBecame,
@@ -188,8 +189,12 @@ class ModernGroup:
             self._start_revocation(member_id)
         elif heard.revokes is False:
             self._stop_revocation(member_id)
-        why = f"{member_id} left" if heard.removed is not None else f"heartbeat of {member_id}"
-        self._note(heard.records, heard.undo, why, Removal.LEFT, heard.assignor)
+        did = "left" if heard.removed is not None else "sent a heartbeat"
+        if MemberRecord(member_id, None) in heard.undo:
+            did = "joined"
+        self._note(
+            heard.records, heard.undo, f"{self._member(member_id, heard.undo)} {did}", Removal.LEFT, heard.assignor
+        )
 
     def session_timer_fired(self, member_id: MemberId) -> None:
         """Remove a member whose session has expired."""
@@ -206,7 +211,7 @@ class ModernGroup:
         if member_id not in self.working.members:
             return
         records, undo = expired(self.working, member_id)
-        self._note(records, undo, f"{member_id}: {why}", why)
+        self._note(records, undo, f"{self._member(member_id, undo)}: {why}", why)
         self._stop_timers(member_id)
 
         def written(error: ErrorCode) -> None:
@@ -252,7 +257,7 @@ class ModernGroup:
                         replaced = f"{Removal.REPLACED} {heir[0]}" if heir and former.instance_id else removal
                         machine.note(
                             MemberRemoved(
-                                group=self.name, member_id=member_id, client_id=former.client_id, why=replaced
+                                group=self.name, member_id=member_id, client_id=_actor_of(former), why=replaced
                             )
                         )
                 case MemberRecord(member_id=member_id, member=member) if before.get(member_id) is None:
@@ -261,7 +266,7 @@ class ModernGroup:
                         MemberAdded(
                             group=self.name,
                             member_id=member_id,
-                            client_id=member.client_id,
+                            client_id=_actor_of(member),
                             instance_id=member.instance_id,
                         )
                     )
@@ -294,6 +299,14 @@ class ModernGroup:
                         )
                     )
         self._become(why)
+
+    def _member(self, member_id: MemberId, undo: Iterable[GroupRecord]) -> str:
+        """The member in a reason, by its client id and its own id. ``undo``: has a member that is removed."""
+        member = self.working.members.get(member_id) or next(
+            each.member for each in undo if isinstance(each, MemberRecord) and each.member_id == member_id
+        )
+        assert member is not None
+        return f"{member.client_id} with member id {member_id}"
 
     def _named(self, partitions: Iterable[Partition]) -> tuple[TopicPartition, ...]:
         self.names.update({topic.topic_id: topic.name for topic in self.working.topics})
@@ -472,6 +485,11 @@ class ModernGroup:
         group.working, group.committed = self.working, self.committed
         group.offsets, group.second, group.names = self.offsets, self.second, self.names
         return group
+
+
+def _actor_of(member: ConsumerMember) -> ActorName:
+    """The actor of a member, which is its client id unless the member is a real client's."""
+    return member.client_host.removeprefix("/")
 
 
 def _epochs_before(group: ConsumerGroup, undo: Iterable[GroupRecord]) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from kemu.emulator.facts import DiskTailLost, Seen, received
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import OffsetCommit
-from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition
+from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition, is_real_client
 from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
@@ -195,6 +195,8 @@ class ConsumerProtocol(Checker):
             self._reach(seen, fact.group, fact.generation)
 
     def _reach(self, seen: Seen, group: GroupId, epoch: int, *, rests: bool = False) -> None:
+        if is_real_client(seen.actor):  # it reports neither its states nor its rejoins
+            return
         life = seen.actor, seen.life
         before = self._reached.get(life, 0)
         if epoch < before and not rests:
