@@ -15,7 +15,6 @@ from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import click
@@ -218,9 +217,7 @@ def _aiokafka(address: str) -> None:
     asyncio.run(use())
 
 
-def _confluent_kafka(
-    address: str, protocol: Mapping[str, Any] = MappingProxyType({"heartbeat.interval.ms": 200})
-) -> None:
+def _confluent_kafka(protocol: Mapping[str, Any], address: str) -> None:
     from confluent_kafka import Consumer, Producer
 
     producer = Producer({"bootstrap.servers": address, "enable.idempotence": True})
@@ -239,8 +236,8 @@ def _confluent_kafka(
 
 CLIENTS: Mapping[str, Callable[[str], None]] = {
     "aiokafka": _aiokafka,
-    "confluent-kafka": _confluent_kafka,
-    KIP_848: partial(_confluent_kafka, protocol={"group.protocol": "consumer"}),
+    "confluent-kafka": partial(_confluent_kafka, {"heartbeat.interval.ms": 200}),
+    KIP_848: partial(_confluent_kafka, {"group.protocol": "consumer"}),
     "kafka-python": _kafka_python,
 }
 
