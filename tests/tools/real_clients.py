@@ -240,7 +240,7 @@ KINDS: dict[str, Any] = {**CLIENTS, CONSUMER_PROTOCOL: _LibrdkafkaConsumerProtoc
 FILTERS = [  # kafka-python and aiokafka use deprecated functions, and leave sockets to the garbage collection
     pytest.mark.filterwarnings(f"ignore::{name}")
     for name in ("DeprecationWarning", "ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
-]
+] + [pytest.mark.usefixtures("sockets_of_kafka_python")]
 by_client = pytest.mark.parametrize("client", KINDS)
 
 

@@ -110,7 +110,7 @@ class Coordinator(Machine):
         self.config = config
         self.rules = rules or rules_of_kind(config.coordinator_kind)
         self._log = log_of(self)
-        linger_us = config.group_coordinator_append_linger_ms * US_PER_MS
+        linger_us = max(0, config.group_coordinator_append_linger_ms) * US_PER_MS
         self.writes = Writes(self, self._log, self.rules, most_bytes=config.message_max_bytes, linger_us=linger_us)
         self._table = Groups(self)
         self.groups: Mapping[GroupId, AnyGroup] = self._table.by_name
