@@ -100,6 +100,8 @@ TIMING = ("do", "at", "when", "jitter", "after")
 ORDERS_PER_RUN, MOST_ORDERED = 50, 200
 FRAMES_PER_CLUSTER = 500
 """Number of frames that one cluster of the surface "served" gets."""
+PROFILES_OF_FRAMES = ("kafka-3.4", "kafka-4.0")
+"""The releases of these clusters: with and without the consumer protocol."""
 ORDER_EVERY_US = 100_000
 ODD_ROWS: tuple[Any, ...] = (
     *(each for each in ODD if each != 1 << 64), (1 << 64) - 1, b"", b"\xc1", (), (0,), ("x", 1),
@@ -500,7 +502,9 @@ class Fuzzer:
         is_reply = draws.random() < 0.2
         if is_reply:
             reply = drawn_reply(draws, api, version)
-            frame = write_reply(request, reply.message, beside=reply.beside, records=reply.records)[4:]
+            frame = write_reply(
+                request, reply.message, beside=reply.beside, records=reply.records, further=reply.further
+            )[4:]
         else:
             frame = write_request(request)[4:]
         frame = damaged_frame(frame, draws, draws.randrange(8))
@@ -516,7 +520,10 @@ class Fuzzer:
         """A frame of a real client for the machines of a served cluster; some frames are damaged."""
         if self._frames_left == 0:
             self.close()
-            self._frames_left, self._cluster = FRAMES_PER_CLUSTER, FuzzedCluster()
+            self._frames_left, self._cluster = (
+                FRAMES_PER_CLUSTER,
+                FuzzedCluster(profile=draws.choice(PROFILES_OF_FRAMES)),
+            )
         self._frames_left -= 1
         api = draws.choice(APIS_OF_FRAMES)
         request = drawn_request(draws, api, draws.randrange(api.lowest, api.highest + 1))

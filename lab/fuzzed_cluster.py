@@ -56,11 +56,12 @@ class FuzzedCluster:
     Args:
         is_checked: whether checkers see the run.
         rate: records per second of an emulated producer.
+        profile: the release of the brokers.
     """
 
-    def __init__(self, *, is_checked: bool = False, rate: int = 10) -> None:
+    def __init__(self, *, is_checked: bool = False, rate: int = 10, profile: str = "kafka-3.4") -> None:
         scenario = for_serving(scenario_from_toml(SCENARIO % rate, name="fuzzed"))
-        self._run = Run(scenario, seed=1, driven=True, checkers=None if is_checked else ())
+        self._run = Run(scenario, seed=1, profile=profile, driven=True, checkers=None if is_checked else ())
         self.said: list[str] = []
         """Lines for the user: refused frames and limits."""
         payloads = Payloads(PAYLOAD_BYTES)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,23 +29,28 @@ from kemu.protocol.kafka_wire.frames import (
     unsupported_reply,
     write_reply,
 )
-from kemu.protocol.messages import data, group
+from kemu.protocol.messages import consumer_group, data, group
 from kemu.protocol.messages.negotiation import ApiVersions, versions_reply
-from kemu.protocol.messages.versions import KAFKA_3_4
+from kemu.protocol.messages.versions import KAFKA_3_4, LATEST, SpokenVersions
 
 FILE = Path(__file__).parent.parent / "tests" / "data" / "frames.json"
 TOPIC, GROUP, RECORDS = "orders", "readers", 5
 MOST = 2
 """Recorded requests of one client, API and version."""
 OK = ErrorCode.NONE
+TOPIC_ID = "00000000-0000-4000-8000-000000000001"
+KIP_848 = "confluent-kafka (KIP-848)"
+"""The client with the consumer protocol, at a broker of 4.0."""
+OF_4_0 = LATEST.but(ConsumerGroupHeartbeat=1, OffsetFetch=9)
 FETCH_WAIT_S = 0.05
 
 
 class RecordingBroker:
     """Answers of a broker with one partition."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, versions: SpokenVersions) -> None:
         self._address = f"127.0.0.1:{port}"
+        self._offered = versions_reply(versions)
         self._batches: list[bytes] = []
         self._end = 0
         self.frames: list[bytes] = []
@@ -52,22 +58,22 @@ class RecordingBroker:
     def answer(self, frame: bytes) -> bytes | None:
         """The reply to a frame; None to close the connection."""
         self.frames.append(frame)
-        offered = versions_reply(KAFKA_3_4)
         try:
             request = read_request(frame)
         except UnsupportedWireVersion as error:
-            return unsupported_reply(error, offered)
+            return unsupported_reply(error, self._offered)
         if isinstance(request.message, ApiVersions):
-            return write_reply(request, api_versions(offered))
+            return write_reply(request, api_versions(self._offered))
         reply, records = self._reply(request)
-        return write_reply(request, reply, records=records)
+        beside = {"group": (GROUP,)} if isinstance(reply, group.OffsetFetchReply) else {}
+        return write_reply(request, reply, records=records, beside=beside)
 
     def _reply(self, request: WireRequest) -> tuple[Any, dict[Any, bytes]]:
         records: dict[Any, bytes] = {}
         match request.message:
             case data.Metadata():
                 row = data.PartitionMetadata(error=OK, partition=0, leader=0, leader_epoch=0, replicas=(0,), isr=(0,))
-                topic = data.TopicMetadata(error=OK, topic=TOPIC, partitions=(row,))
+                topic = data.TopicMetadata(error=OK, topic=TOPIC, topic_id=TOPIC_ID, partitions=(row,))
                 node = data.BrokerMetadata(node_id=0, host=self._address)
                 return data.MetadataReply(brokers=(node,), controller_id=0, topics=(topic,)), records
             case group.FindCoordinator():
@@ -109,6 +115,12 @@ class RecordingBroker:
 def _member_reply(asked: Any) -> Any:
     """The reply to the only member of a group."""
     match asked:
+        case consumer_group.ConsumerGroupHeartbeat(member_epoch=epoch):
+            rows = (consumer_group.TopicNumbers(topic_id=TOPIC_ID, partitions=(0,)),)
+            return consumer_group.ConsumerGroupHeartbeatReply(
+                error=OK, member_id=asked.member_id, member_epoch=epoch or 1, heartbeat_interval_ms=200,
+                assignment=None if epoch else rows,
+            )  # fmt: skip
         case group.JoinGroup(member_id="", protocols=_):
             return group.JoinGroupReply(error=ErrorCode.MEMBER_ID_REQUIRED, protocol_name="", member_id="member-1")
         case group.JoinGroup(member_id=member, protocols=(first, *_)):
@@ -126,10 +138,10 @@ def _member_reply(asked: Any) -> Any:
             return group.HeartbeatReply(error=OK)
         case group.OffsetFetch(topics=topics):
             named = [(each.topic, number) for each in topics or () for number in each.partitions]
-            rows = [
+            found = [
                 group.FetchedOffset(topic=topic, partition=number, metadata="", error=OK) for topic, number in named
             ]
-            return group.OffsetFetchReply(offsets=tuple(rows))
+            return group.OffsetFetchReply(offsets=tuple(found))
         case group.OffsetCommit(offsets=offsets):
             done = [group.OffsetOutcome(topic=each.topic, partition=each.partition, error=OK) for each in offsets]
             return group.OffsetCommitReply(outcomes=tuple(done))
@@ -205,15 +217,14 @@ def _aiokafka(address: str) -> None:
     asyncio.run(use())
 
 
-def _confluent_kafka(address: str) -> None:
+def _confluent_kafka(protocol: Mapping[str, Any], address: str) -> None:
     from confluent_kafka import Consumer, Producer
 
     producer = Producer({"bootstrap.servers": address, "enable.idempotence": True})
     for number in range(RECORDS):
         producer.produce(TOPIC, b"record-%d" % number)
     producer.flush(10)
-    consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, "auto.offset.reset": "earliest",
-                         "heartbeat.interval.ms": 200})  # fmt: skip
+    consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, "auto.offset.reset": "earliest", **protocol})
     consumer.subscribe([TOPIC])
     left, until = RECORDS, time.monotonic() + 20
     while left and time.monotonic() < until:
@@ -225,7 +236,8 @@ def _confluent_kafka(address: str) -> None:
 
 CLIENTS: Mapping[str, Callable[[str], None]] = {
     "aiokafka": _aiokafka,
-    "confluent-kafka": _confluent_kafka,
+    "confluent-kafka": partial(_confluent_kafka, {"heartbeat.interval.ms": 200}),
+    KIP_848: partial(_confluent_kafka, {"group.protocol": "consumer"}),
     "kafka-python": _kafka_python,
 }
 
@@ -234,7 +246,7 @@ def recorded(client: str) -> list[bytes]:
     """The frames of a client, in the order of their arrival."""
     with _Server(("127.0.0.1", 0), _Connection) as server:
         port = server.server_address[1]
-        broker = RecordingBroker(port)
+        broker = RecordingBroker(port, OF_4_0 if client == KIP_848 else KAFKA_3_4)
         server.broker = broker  # type: ignore[attr-defined]
         threading.Thread(target=server.serve_forever, daemon=True).start()
         CLIENTS[client](f"127.0.0.1:{port}")
@@ -259,7 +271,7 @@ def main(clients: tuple[str, ...]) -> None:
     for client in clients or CLIENTS:
         frames = list(_few(recorded(client)))
         known = {name: kept for name, kept in known.items() if name.rpartition(" ")[0] != client}
-        known[f"{client} {version(client)}"] = [frame.hex() for frame in frames]
+        known[f"{client} {version(client.partition(' ')[0])}"] = [frame.hex() for frame in frames]
         click.echo(f"{client}: {len(frames)} frames")
     FILE.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n", encoding="utf-8")
 

@@ -4,7 +4,7 @@ The clients run on the wall clock. Waits are bounds, not sleeps.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -139,6 +139,20 @@ class _LibrdkafkaConsumerProtocol(_Librdkafka):
 
     protocol = {"group.protocol": "consumer"}
 
+    def commit(self) -> None:
+        """Commit, again while the coordinator is being replaced: librdkafka reports its errors at once."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        late_s = time.monotonic() + WITHIN_S
+        while True:
+            try:
+                return super().commit()
+            except KafkaException as error:
+                passing = (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR)
+                if error.args[0].code() not in passing or time.monotonic() > late_s:
+                    raise
+            time.sleep(0.2)
+
 
 class _Aiokafka:
     """aiokafka, whose event loop runs in calls of this class and in a thread between them."""
@@ -222,19 +236,24 @@ class _Aiokafka:
 
 CLIENTS: dict[str, Any] = {"kafka-python": _KafkaPython, "librdkafka": _Librdkafka, "aiokafka": _Aiokafka}
 CONSUMER_PROTOCOL = "librdkafka with the consumer protocol"
-_KINDS = {**CLIENTS, CONSUMER_PROTOCOL: _LibrdkafkaConsumerProtocol}
+KINDS: dict[str, Any] = {**CLIENTS, CONSUMER_PROTOCOL: _LibrdkafkaConsumerProtocol}
 FILTERS = [  # kafka-python and aiokafka use deprecated functions, and leave sockets to the garbage collection
     pytest.mark.filterwarnings(f"ignore::{name}")
     for name in ("DeprecationWarning", "ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
 ] + [pytest.mark.usefixtures("sockets_of_kafka_python")]
-by_client = pytest.mark.parametrize("client", CLIENTS)
+by_client = pytest.mark.parametrize("client", KINDS)
+
+
+def release_for(client: str) -> Sequence[str]:
+    """Options of ``kemu serve``: brokers whose release the client needs."""
+    return ("--profile", "kafka-4.0") if client == CONSUMER_PROTOCOL else ()
 
 
 class RealGroup:
     """Consumers of one test; the block's end closes them. ``read``: the values that each consumer has read."""
 
     def __init__(self, client: str, servers: str) -> None:
-        self._client, self._servers = _KINDS[client], servers
+        self._client, self._servers = KINDS[client], servers
         self.consumers: list[Consumer] = []
         self.read: list[bytes] = []
 

@@ -1,5 +1,7 @@
 """Real clients with the consumer protocol (KIP-848) at a served cluster: librdkafka with ``group.protocol=consumer``.
 
+``test_serve_clients.py`` and ``test_serve_faults.py`` run the same scenarios with both protocols.
+
 The clients run on the wall clock. Waits are bounds, not sleeps.
 """
 
@@ -19,7 +21,6 @@ from tests.tools.real_clients import (
     GROUP,
     PLAIN,
     RECORDS,
-    REPLICATED,
     RealGroup,
     check_clients,
     values,
@@ -46,7 +47,7 @@ def produce(servers: str, records: Sequence[bytes]) -> None:
     CLIENTS["librdkafka"].produce(servers, records)
 
 
-def test_members_join_and_leave_and_go_on_from_their_commits(tmp_path: Path) -> None:
+def test_a_run_with_members_that_join_and_leave_repeats_as_a_script(tmp_path: Path) -> None:
     """The coordinator assigns; a member gives its partitions up before another member gets them. The run repeats as a
     script, with the same epochs and commits.
     """
@@ -81,39 +82,6 @@ def test_members_join_and_leave_and_go_on_from_their_commits(tmp_path: Path) -> 
     recorded = list(story_of(cluster.trace))
     assert len(recorded) > 10
     assert list(story_of(again)) == recorded
-
-
-def test_a_static_member_that_returns_gets_its_partitions_again(tmp_path: Path) -> None:
-    """The member leaves with the epoch -2, and its partitions wait for the instance."""
-    with serving(PLAIN, tmp_path, OF_4_0) as cluster:
-        with RealGroup(CONSUMER_PROTOCOL, cluster.clients["app"]) as group:
-            first, _ = group.join("one"), group.join("two")
-            group.until_shared()
-            owned = first.assigned()
-            group.leave(first)
-            group.join("one")
-            group.until_shared()
-            assert group.consumers[-1].assigned() == owned
-        check_clients(cluster)
-
-
-def test_members_survive_a_coordinator_failover_and_read_every_record(tmp_path: Path) -> None:
-    with serving(REPLICATED, tmp_path, (*OF_4_0, "--warm", "4s")) as cluster:
-        servers = cluster.clients["app"]
-        with RealGroup(CONSUMER_PROTOCOL, servers) as group:
-            group.join()
-            group.join()
-            produce(servers, values())
-            group.until(lambda: len(group.read) >= RECORDS)
-            group.until_shared()
-            cluster.do("kill-coordinator", group=GROUP, for_="6s")
-            produce(servers, values(RECORDS))
-            group.until(lambda: set(group.read) == set(values(0, 2 * RECORDS)))
-            cluster.wait(f"group {GROUP} Stable members=2 coordinator!=none")
-            group.until_shared()
-            for each in group.consumers:
-                each.commit()
-        check_clients(cluster)
 
 
 def test_a_member_shares_its_group_with_emulated_members(tmp_path: Path) -> None:

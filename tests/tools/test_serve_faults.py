@@ -8,14 +8,16 @@ import pytest
 
 from kemu.tools.testkit.served import ServedCluster, serving
 from tests.tools.real_clients import (
-    CLIENTS,
+    CONSUMER_PROTOCOL,
     FILTERS,
     GROUP,
+    KINDS,
     RECORDS,
     REPLICATED,
     RealGroup,
     by_client,
     check_clients,
+    release_for,
     values,
 )
 from tests.tools.served_scenarios import served_scenario
@@ -33,10 +35,10 @@ RETENTION = served_scenario(
 @contextmanager
 def working(client: str, scenario: str, place: Path) -> Iterator[tuple[ServedCluster, RealGroup]]:
     """A cluster and a consumer of the client "app" that has read and committed ``RECORDS`` records."""
-    with serving(scenario, place, ["--warm", "4s", "--client", "app"]) as cluster:
+    with serving(scenario, place, ["--warm", "4s", "--client", "app", *release_for(client)]) as cluster:
         with RealGroup(client, cluster.clients["app"]) as group:
             consumer = group.join()
-            CLIENTS[client].produce(cluster.clients["app"], values())
+            KINDS[client].produce(cluster.clients["app"], values())
             group.until(lambda: len(group.read) >= RECORDS)
             consumer.commit()
             yield cluster, group
@@ -45,7 +47,7 @@ def working(client: str, scenario: str, place: Path) -> Iterator[tuple[ServedClu
 
 def goes_on(client: str, cluster: ServedCluster, group: RealGroup) -> None:
     """The consumer reads further records and commits them."""
-    CLIENTS[client].produce(cluster.clients["app"], values(RECORDS))
+    KINDS[client].produce(cluster.clients["app"], values(RECORDS))
     group.until(lambda: set(group.read) == set(values(0, 2 * RECORDS)))
     group.consumers[0].commit()
     assert "lag 0" in cluster.wait(f"lag {GROUP} 0", within="20s")
@@ -70,13 +72,18 @@ ERRORS = {
 @pytest.mark.parametrize("api", ERRORS)
 def test_a_consumer_goes_on_after_an_answer_with_an_error(client: str, api: str, tmp_path: Path) -> None:
     """The member rejoins, refreshes its metadata, or finds its coordinator again."""
+    error, is_heartbeat = ERRORS[api], api == "Heartbeat"
+    if is_heartbeat and client == CONSUMER_PROTOCOL:
+        api, error = "ConsumerGroupHeartbeat", "FENCED_MEMBER_EPOCH"
     with working(client, REPLICATED, tmp_path) as (cluster, group):
         injected = cluster.events("AnswerInjected")
-        cluster.do("error-reply", api=api, sender="x-app", error=ERRORS[api])
-        if api == "Heartbeat":
+        cluster.do("error-reply", api=api, sender="x-app", error=error)
+        if is_heartbeat and client != CONSUMER_PROTOCOL:
             group.until(lambda: cluster.state()["groups"][GROUP]["generation"] >= 2)  # a poll rejoins
+        elif is_heartbeat:
+            cluster.wait(f"noted PartitionsLost group={GROUP}")
         goes_on(client, cluster, group)
-        assert next(injected)["fact"]["error"] == ERRORS[api]
+        assert next(injected)["fact"]["error"] == error
 
 
 @by_client
@@ -94,12 +101,12 @@ def test_a_consumer_whose_records_were_deleted_begins_at_the_start_of_the_log(cl
     """The committed offset is out of range, and auto.offset.reset is earliest."""
     with working(client, RETENTION, tmp_path) as (cluster, group):
         group.leave(group.consumers[0])
-        CLIENTS[client].produce(cluster.clients["app"], values(RECORDS))
+        KINDS[client].produce(cluster.clients["app"], values(RECORDS))
         cluster.wait(f"partition orders-0 start={2 * RECORDS}", within="60s")
         group.read = []
         consumer = group.join()
         group.until_shared(partitions=1)
-        CLIENTS[client].produce(cluster.clients["app"], values(2 * RECORDS))
+        KINDS[client].produce(cluster.clients["app"], values(2 * RECORDS))
         group.until(lambda: len(group.read) >= RECORDS)
         assert group.read == values(2 * RECORDS)
         consumer.commit()

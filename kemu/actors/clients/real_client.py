@@ -10,8 +10,8 @@ Derived reports:
 - A member owns its assignment from the answer to SyncGroup on. It gives partitions up with its next JoinGroup: all
   partitions, or with ``owned_partitions`` in its subscription (KIP-429) the other partitions; and with an assignment
   without these partitions.
-- A member of the consumer protocol (KIP-848) owns the partitions of an answer to a heartbeat once the client knows
-  the names of their topics. It gives partitions up with a heartbeat that names the other partitions, or that leaves.
+- A member of the consumer protocol (KIP-848) owns the partitions of an answer to a heartbeat once the client knows the
+  names of their topics. If the member must give partitions up, it does so with the heartbeat that names the others.
 - A member loses its partitions with an answer that ends its membership.
 - The records below a committed offset are processed, from the member's position on. The first position is the committed
   offset that the client read, or the lowest offset that it fetched. A lower commit is a new position. Positions are
@@ -253,12 +253,16 @@ class RealClient(HostingMachine):
         elif at in self._members:
             self._owns_again(*at)
             if request.owned is not None:
-                rows = [
-                    (self._topics.get(row.topic_id, ""), number) for row in request.owned for number in row.partitions
-                ]
-                owned = tuple([row for row in rows if row[0]])
-                self._keeps_only(*at, owned)
-                self._takes(*at, owned)
+                known = [row for row in request.owned if row.topic_id in self._topics]
+                owned = [(self._topics[row.topic_id], number) for row in known for number in row.partitions]
+                self._acknowledges(*at, tuple(owned))
+
+    def _acknowledges(self, group: GroupId, member_id: MemberId, owned: tuple[TopicPartition, ...]) -> None:
+        """Report the changes up to the partitions that a heartbeat names."""
+        before = self._members[group, member_id].owned
+        if frozenset(owned) != frozenset(before):
+            self._keeps_only(group, member_id, owned)
+            self._takes(group, member_id, owned)
 
     def _beaten(self, connection: str, request: ConsumerGroupHeartbeat, answer: ConsumerGroupHeartbeatReply) -> None:
         """Report the partitions that an answer to a heartbeat gives a member."""
@@ -277,22 +281,24 @@ class RealClient(HostingMachine):
         """Report a target, as far as the client knows its topics."""
         member = self._members[group, member_id]
         named = tuple([(self._topics[topic], number) for topic, number in member.target if topic in self._topics])
+        if member.target and not named:
+            return
         if len(named) == len(member.target):
             member.target = ()
         self.note_of(
             member.connection,
             AssignmentReceived(group=group, member_id=member_id, generation=member.generation, partitions=named),
         )
-        self._takes(group, member_id, named)
+        if frozenset(member.owned) <= frozenset(named):  # else the member gives partitions up first
+            self._takes(group, member_id, named)
 
     def _takes(self, group: GroupId, member_id: MemberId, partitions: Iterable[TopicPartition]) -> None:
-        """Report partitions that a member has in addition."""
+        """Report the partitions that a member has, with the additional ones."""
         member = self._members[group, member_id]
         added = tuple([each for each in partitions if each not in member.owned])
-        if added:
-            member.owned += added
-            about: dict[str, Any] = {"group": group, "member_id": member_id, "generation": member.generation}
-            self.note_of(member.connection, PartitionsAssigned(**about, added=added, owned=member.owned))
+        member.owned += added
+        about: dict[str, Any] = {"group": group, "member_id": member_id, "generation": member.generation}
+        self.note_of(member.connection, PartitionsAssigned(**about, added=added, owned=member.owned))
 
     def _owns_again(self, group: GroupId, member_id: MemberId) -> None:
         """Report the partitions of a member from an earlier life of the host."""

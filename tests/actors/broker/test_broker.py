@@ -21,7 +21,7 @@ from kemu.actors.machine import (
     TimerFired,
     Told,
 )
-from kemu.protocol.commands import AnswerNext, ClusterView, HostPartition, Start
+from kemu.protocol.commands import AnswerNext, ClusterView, HostPartition, KnowTopics, Start
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import EpochQuestion, OffsetForLeaderEpoch
@@ -45,6 +45,12 @@ RECORD_BYTES = 100
 LEADER_EPOCH = 5
 NONE = ErrorCode.NONE
 
+VIEW = ClusterView(
+    brokers=((0, "rack-a"), (1, "")),
+    topics=(("t", (0, 0, 1, -1), (LEADER_EPOCH,) * 4), ("u", (1,), (0,))),
+    offsets_leaders=(0, 1, -1),
+)
+
 
 class Bench:
     """A started broker b0 that leads t-0 and t-1; b1 leads t-2, and t-3 has no leader."""
@@ -56,15 +62,7 @@ class Bench:
         for event in loaded:
             self.step(event)
         self.step(Told(Start()))
-        self.step(
-            Told(
-                ClusterView(
-                    brokers=((0, "rack-a"), (1, "")),
-                    topics=(("t", (0, 0, 1, -1), (LEADER_EPOCH,) * 4), ("u", (1,), (0,))),
-                    offsets_leaders=(0, 1, -1),
-                )
-            )
-        )
+        self.step(Told(VIEW))
         self.hosted = [self.host(0), self.host(1)]
 
     def step(self, event: Any, *, after_us: int = 0) -> Sequence[Effect]:
@@ -155,6 +153,20 @@ def test_metadata_tells_leaders_of_all_the_named_or_no_topics():
         ("nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     assert nothing.topics == ()
+
+
+def test_metadata_tells_topics_by_id():
+    """MetadataRequest v12: an id that no topic has is answered with UNKNOWN_TOPIC_ID and without a name."""
+    bench = Bench()
+    bench.step(Told(KnowTopics(topics=(("t", "t-id", 4), ("u", "u-id", 1)))))
+    bench.step(Told(VIEW))
+
+    found = bench.answer(Metadata(topics=(), topic_ids=("u-id", "no-id")), version=13)
+
+    assert [(topic.topic, topic.topic_id, topic.error) for topic in found.topics] == [
+        ("u", "u-id", NONE),
+        ("", "no-id", ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
 
 
 def test_a_groups_coordinator_lives_with_the_leader_of_its_offsets_partition():

@@ -6,7 +6,8 @@ from kemu.actors.clients.real_client import ClientMemory, RealClient
 from kemu.actors.machine import Hangup, LinkDown, Note, Received, Send, Told
 from kemu.protocol.commands import AskOn, CloseConnection, OpenConnection
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import Fetch, FetchPartition, Produce
+from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply, TopicNumbers
+from kemu.protocol.messages.data import Fetch, FetchPartition, Metadata, MetadataReply, Produce, TopicMetadata
 from kemu.protocol.messages.group import (
     FetchedOffset,
     Heartbeat,
@@ -76,12 +77,36 @@ class _Driver:
         )
         return self.ask(request, 5)
 
+    def beat(
+        self,
+        epoch: int,
+        answered: int,
+        assigned: tuple[int, ...] | None = None,
+        *,
+        error: ErrorCode = ErrorCode.NONE,
+        **more: Any,
+    ) -> list[Any]:
+        """Send a heartbeat of the consumer protocol; its answer has an epoch, an assignment or an error."""
+        request = ConsumerGroupHeartbeat(group=GROUP, member_id=MEMBER, member_epoch=epoch, **more)
+        rows = None if assigned is None else _numbers(*assigned)
+        answer = ConsumerGroupHeartbeatReply(error=error, member_id=MEMBER, member_epoch=answered, assignment=rows)
+        return self.ask(request, 1, answer)
+
+    def knows_topic(self) -> list[Any]:
+        """Receive the metadata of the topic."""
+        topic = TopicMetadata(error=ErrorCode.NONE, topic="t", topic_id="t-id", partitions=())
+        return self.ask(Metadata(topics=("t",)), 12, MetadataReply(brokers=(), topics=(topic,)), "b0")
+
     def commit(self, offset: int, error: ErrorCode = ErrorCode.NONE) -> list[Any]:
         """Commit an offset of the first partition."""
         offsets = (OffsetToCommit(topic="t", partition=0, offset=offset),)
         outcomes = (OffsetOutcome(topic="t", partition=0, error=error),)
         request = OffsetCommit(group=GROUP, generation=1, member_id=MEMBER, offsets=offsets)
         return self.ask(request, 2, OffsetCommitReply(outcomes=outcomes))
+
+
+def _numbers(*partitions: int) -> tuple[TopicNumbers, ...]:
+    return (TopicNumbers(topic_id="t-id", partitions=partitions),)
 
 
 def _about(**more: Any) -> dict[str, Any]:
@@ -114,6 +139,37 @@ def test_a_member_that_is_unknown_or_joins_anew_loses_its_partitions() -> None:
     assert driver.ask(heartbeat, 1, HeartbeatReply(error=ErrorCode.UNKNOWN_MEMBER_ID)) == lost
     driver.sync(1, T0)
     assert driver.join(member_id="") == lost
+
+
+def test_a_member_of_the_consumer_protocol_owns_what_its_coordinator_and_its_heartbeats_agree_on() -> None:
+    """KIP-848: topics have ids, whose names the client learns from metadata; a heartbeat acknowledges an assignment."""
+    driver = _Driver()
+    joins = {"rebalance_timeout_ms": 5_000, "topics": ("t",), "owned": ()}
+    assert driver.beat(0, 1, (0, 1), **joins) == []
+    assert driver.knows_topic() == [
+        AssignmentReceived(**_about(generation=1, partitions=(T0, T1))),
+        PartitionsAssigned(**_about(generation=1, added=(T0, T1), owned=(T0, T1))),
+    ]
+    assert driver.beat(1, 1, owned=_numbers(0, 1)) == []
+    assert driver.beat(1, 1, (1,)) == [AssignmentReceived(**_about(generation=1, partitions=(T1,)))]
+    assert driver.beat(1, 2, owned=_numbers(1)) == [
+        PartitionsRevoked(**_about(generation=1, revoked=(T0,), owned=(T1,))),
+        PartitionsAssigned(**_about(generation=1, added=(), owned=(T1,))),
+    ]
+    assert driver.beat(-1, -1) == [PartitionsRevoked(**_about(generation=2, revoked=(T1,), owned=()))]
+
+
+def test_a_fenced_member_of_the_consumer_protocol_loses_its_partitions() -> None:
+    """So does a member that joins again, with the epoch 0."""
+    driver = _Driver()
+    driver.knows_topic()
+    lost = [PartitionsLost(**_about(lost=(T0,)))]
+    for error in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+        driver.beat(0, 1, (0,))
+        assert driver.beat(1, 0, error=error) == lost
+    driver.beat(0, 1, (0,))
+    assert driver.beat(1, 0, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) == []
+    assert driver.beat(0, 0, error=ErrorCode.UNRELEASED_INSTANCE_ID) == lost
 
 
 def test_committed_records_are_reported_as_processed_from_the_clients_position_on() -> None:

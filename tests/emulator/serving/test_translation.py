@@ -8,6 +8,7 @@ from kemu.emulator.serving.payloads import Payloads
 from kemu.emulator.serving.translation import OFFERED, frame_of, requests_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.kafka_wire.frames import WireReply, WireRequest, read_reply
+from kemu.protocol.messages.group import OffsetFetch, OffsetFetchReply
 from kemu.protocol.messages.negotiation import ApiVersions, versions_reply
 from kemu.protocol.messages.versions import KAFKA_2_3, KAFKA_2_4, SpokenVersions
 from kemu.protocol.profiles import PROFILES
@@ -38,6 +39,24 @@ def test_a_broker_of_2_3_refuses_the_version_that_2_4_brought() -> None:
     assert reply.correlation_id == 7
     assert reply.message.error is ErrorCode.UNSUPPORTED_VERSION
     assert reply.message.api_keys == ()
+
+
+def test_offsets_of_several_groups_are_asked_one_after_the_other_and_answered_in_one_frame() -> None:
+    """OffsetFetch since v8 (KIP-709); a broker's machines answer about one group."""
+    groups = [OffsetFetch(group=name, topics=None) for name in ("g", "h")]
+    asked = requests_of("b0", WireRequest(9, 9, 7, "test", groups[0], further=(groups[1],)))
+    assert [each.message for each in asked] == groups
+    assert [each.to for each in asked] == ["b0/coordinator"] * 2
+    answers = [OffsetFetchReply(offsets=()), OffsetFetchReply(offsets=(), error=ErrorCode.NOT_COORDINATOR)]
+    for each, answer in zip(asked, answers, strict=True):
+        each.answers.append(answer)
+
+    frame = frame_of(asked[-1], str, Payloads(), {}, OFFERED)
+
+    assert frame is not None
+    reply = read_reply(frame[4:], 9, 9)
+    assert [reply.message, *reply.further] == answers
+    assert reply.beside["group"] == ("g", "h")
 
 
 @pytest.mark.parametrize("profile", ["kafka-3.9", "kafka-4.0"])

@@ -17,29 +17,34 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.Future;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.GroupType;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * Tests of Kafka's Java clients against an emulated cluster.
  *
  * <p>The environment variable KEMU names the program, such as ../../../.venv/bin/kemu; the default is kemu on the PATH.
+ * The system property group.protocol=consumer tests members of the consumer protocol (KIP-848) at brokers of Kafka 4.0.
  */
 class ServeTest {
     static final String TOPIC = "orders";
     static final String GROUP = "payments";
     static final int RECORDS = 100;
     static final Duration LIMIT = Duration.ofSeconds(120);
+    static final boolean NEW_PROTOCOL = System.getProperty("group.protocol", "classic").equals("consumer");
 
     private Process served;
     private BufferedReader lines;
@@ -50,7 +55,8 @@ class ServeTest {
     @BeforeEach
     void cluster() throws IOException {
         List<String> command = List.of(System.getenv().getOrDefault("KEMU", "kemu"), "serve", "../orders.toml",
-                "--client", "app", "--control", "0", "--for", "300s");
+                "--client", "app", "--control", "0", "--for", "300s",
+                "--profile", NEW_PROTOCOL ? "kafka-4.0" : "kafka-3.4");
         served = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
         lines = new BufferedReader(new InputStreamReader(served.getInputStream()));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -108,10 +114,15 @@ class ServeTest {
                 "bootstrap.servers", servers,
                 "group.id", GROUP,
                 "auto.offset.reset", "earliest",
-                "enable.auto.commit", false,
-                "session.timeout.ms", 6_000,
-                "heartbeat.interval.ms", 500));
+                "enable.auto.commit", false));
         settings.putAll(more);
+        if (NEW_PROTOCOL) { // the broker chooses the timeouts of the session
+            settings.put("group.protocol", "consumer");
+            settings.remove("session.timeout.ms");
+        } else {
+            settings.putIfAbsent("session.timeout.ms", 6_000);
+            settings.put("heartbeat.interval.ms", 500);
+        }
         var made = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
         made.subscribe(List.of(TOPIC));
         return made;
@@ -159,6 +170,23 @@ class ServeTest {
     }
 
     @Test
+    void anAdminDescribesTheGroup() throws Exception {
+        produce(servers, 0, RECORDS);
+
+        try (var only = member(servers); var admin = Admin.create(Map.of("bootstrap.servers", servers))) {
+            read(RECORDS, only);
+            only.commitSync();
+            var group = admin.describeConsumerGroups(List.of(GROUP)).describedGroups().get(GROUP).get();
+            assertEquals(NEW_PROTOCOL ? GroupType.CONSUMER : GroupType.CLASSIC, group.type());
+            assertEquals(4, group.members().iterator().next().assignment().topicPartitions().size());
+            var committed = admin.listConsumerGroupOffsets(GROUP).partitionsToOffsetAndMetadata().get();
+            assertEquals(RECORDS, committed.values().stream().mapToLong(each -> each.offset()).sum());
+            var all = Map.of(GROUP, new ListConsumerGroupOffsetsSpec(), "unknown", new ListConsumerGroupOffsetsSpec());
+            assertEquals(committed, admin.listConsumerGroupOffsets(all).all().get().get(GROUP));
+        }
+    }
+
+    @Test
     void aStaticMemberReturnsWithoutARebalance() throws Exception {
         produce(servers, 0, RECORDS);
         Map<String, Object> instance = Map.of("group.instance.id", "till", "session.timeout.ms", 30_000);
@@ -198,19 +226,26 @@ class ServeTest {
         ask("wait", "lag payments 0 within 60s");
     }
 
+    static List<String> faults() {
+        List<String> faults = new ArrayList<>(List.of(
+                "kill-coordinator group=payments for=6s",
+                "crash host=b1 mode=process for=5s",
+                "crash host=b2 mode=power for=5s",
+                "pause host=\"coordinator of payments\" for=4s",
+                "slow sender=x-app add=150ms jitter=50ms for=10s",
+                "lossy sender=x-app per_mille=100 for=6s",
+                "crash host=x-app mode=process for=3s",
+                "error-reply sender=x-app api=Fetch error=NOT_LEADER_OR_FOLLOWER",
+                "error-reply sender=x-app api=OffsetCommit error=NOT_COORDINATOR"));
+        faults.addAll(NEW_PROTOCOL
+                ? List.of("error-reply sender=x-app api=ConsumerGroupHeartbeat error=FENCED_MEMBER_EPOCH",
+                        "error-reply sender=x-app api=ConsumerGroupHeartbeat error=NOT_COORDINATOR")
+                : List.of("error-reply sender=x-app api=Heartbeat error=REBALANCE_IN_PROGRESS"));
+        return faults;
+    }
+
     @ParameterizedTest
-    @ValueSource(strings = {
-        "kill-coordinator group=payments for=6s",
-        "crash host=b1 mode=process for=5s",
-        "crash host=b2 mode=power for=5s",
-        "pause host=\"coordinator of payments\" for=4s",
-        "slow sender=x-app add=150ms jitter=50ms for=10s",
-        "lossy sender=x-app per_mille=100 for=6s",
-        "crash host=x-app mode=process for=3s",
-        "error-reply sender=x-app api=Heartbeat error=REBALANCE_IN_PROGRESS",
-        "error-reply sender=x-app api=Fetch error=NOT_LEADER_OR_FOLLOWER",
-        "error-reply sender=x-app api=OffsetCommit error=NOT_COORDINATOR",
-    })
+    @MethodSource("faults")
     void aMemberSurvivesAFault(String fault) throws Exception {
         produce(servers, 0, RECORDS);
 
