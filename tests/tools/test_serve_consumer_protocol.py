@@ -85,7 +85,7 @@ def test_a_run_with_members_that_join_and_leave_repeats_as_a_script(tmp_path: Pa
 
 
 def test_a_member_shares_its_group_with_emulated_members(tmp_path: Path) -> None:
-    with serving(EMULATED, tmp_path, OF_4_0) as cluster:
+    with serving(EMULATED, tmp_path, ("--profile", "kafka-4.3", "--client", "app")) as cluster:
         cluster.wait(f"group {GROUP} Stable members=2")
         with RealGroup(CONSUMER_PROTOCOL, cluster.clients["app"]) as group:
             member = group.join()

@@ -4,8 +4,10 @@ import pytest
 
 from kemu.emulator.cluster.releases import Releases
 from kemu.emulator.scenario.files import scenario_from_toml
+from kemu.emulator.server import for_serving
 from kemu.emulator.serving.payloads import Payloads
 from kemu.emulator.serving.translation import OFFERED, frame_of, requests_of
+from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.kafka_wire.frames import WireReply, WireRequest, read_reply
 from kemu.protocol.messages.group import OffsetFetch, OffsetFetchReply
@@ -69,3 +71,15 @@ def test_a_broker_offers_the_consumer_protocol_since_4_0(profile: str) -> None:
     found = {key: offered.get(key) for key in (8, 9, 16, 68, 69)}
 
     assert found == {8: 9, 9: 9, 16: 5, **({68: 1, 69: 1} if profile == "kafka-4.0" else {68: None, 69: None})}
+
+
+def test_the_ids_of_a_served_cluster_are_uuids() -> None:
+    """A topic id has 16 bytes on the wire, also in a scenario without other draws."""
+    scenario = scenario_from_toml(
+        'draws = "calm"\n[topics.orders]\npartitions = 1\n[groups.g]\ntopics = ["orders"]', name="any"
+    )
+    served = for_serving(scenario)
+
+    assert not scenario.draws.identities
+    assert served.draws.identities
+    assert served.draws.of(DrawName.HEARTBEAT_WAIT) is None
