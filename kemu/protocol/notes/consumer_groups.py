@@ -18,6 +18,18 @@ class GroupEpochsChanged:
 
 
 @value
+class GroupConverted:
+    """A coordinator converted a group with members: ``protocol`` is the present protocol, classic or consumer.
+
+    A conversion that could not be written is followed by the note of the former protocol.
+    """
+
+    group: str
+    protocol: str
+    generation: int
+
+
+@value
 class MemberReconciled:
     """A coordinator changed what a member may own: ``assigned``, and ``revoking`` until the member has given it up.
 

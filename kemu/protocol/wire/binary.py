@@ -16,7 +16,7 @@ A reader gets the name of each field, for the error about bytes that end too ear
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from kemu.protocol.names import TopicPartition
@@ -154,6 +154,14 @@ class Reader:
             size = self.unsigned_varint(f"{field} tag size")
             self._take(size, f"{field} tag", len(self.data))
 
+    def tagged(self, field: str) -> Mapping[int, bytes]:
+        """Read the tagged fields that end a struct in a flexible schema."""
+        found = {}
+        for _ in range(self.unsigned_varint(f"{field} tags")):
+            tag, size = self.unsigned_varint(f"{field} tag"), self.unsigned_varint(f"{field} tag size")
+            found[tag] = self.raw(size, f"{field} tag")
+        return found
+
     def _number(self, form: struct.Struct, field: str) -> int:
         end = self.at + form.size
         if end > len(self.data):
@@ -280,6 +288,12 @@ class Writer:
         """Write the end of a struct in a flexible schema, without tagged fields."""
         if self.flexible:
             self._out.append(0)
+
+    def tagged(self, tag: int, value: bytes) -> None:
+        """Write the end of a struct in a flexible schema, with one tagged field."""
+        for number in (1, tag, len(value)):
+            self.unsigned_varint(number)
+        self._out += value
 
     def _length(self, form: struct.Struct, value: int) -> None:
         if self.flexible:

@@ -12,7 +12,10 @@ Source: ``ConsumerGroupMetadataKey/Value``, ``ConsumerGroupPartitionMetadataKey/
 
 from collections.abc import Callable, Iterable
 
+from attrs import evolve
+
 from kemu.actors.coordinator.consumer_group.state import (
+    ClassicMetadata,
     ConsumerMember,
     CurrentRecord,
     GroupEpochRecord,
@@ -28,6 +31,7 @@ from kemu.actors.coordinator.consumer_group.state import (
 from kemu.actors.machine import Record
 from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Held, ReconcilingState
 from kemu.protocol.consumer_group.shares import Share
+from kemu.protocol.messages.group import JoinProtocol
 from kemu.protocol.names import GroupId
 from kemu.protocol.wire.binary import Reader, Writer
 from kemu.protocol.wire.codec import UnsupportedVersion
@@ -35,6 +39,9 @@ from kemu.protocol.wire.codec import UnsupportedVersion
 GROUP_EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
 """The key versions."""
 KEY_VERSIONS = (GROUP_EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX)
+_CLASSIC_TAG = 0
+"""The tag of ``ClassicMemberMetadata`` in a member's value. Kafka 4.0 writes this tag for every member."""
+_NULL = b"\0"
 
 
 def encoded(group: GroupId, record: GroupRecord) -> Record:
@@ -144,6 +151,20 @@ def _member(member: ConsumerMember) -> bytes:
     out.string(member.regex)
     out.int32(member.rebalance_timeout_ms)
     out.string(member.assignor or None)
+    out.tagged(_CLASSIC_TAG, _NULL if member.classic is None else _classic(member.classic))
+    return out.data()
+
+
+def _classic(classic: ClassicMetadata) -> bytes:
+    out = Writer("ClassicMemberMetadata")
+    out.flexible = True
+    out.unsigned_varint(1)  # a nullable struct that is present
+    out.int32(classic.session_timeout_ms)
+    out.count(len(classic.protocols))
+    for protocol in classic.protocols:
+        out.string(protocol.name)
+        out.blob(protocol.metadata)
+        out.end_struct()
     return _ended(out)
 
 
@@ -207,7 +228,7 @@ def _read_topic(source: Reader) -> Topic:
 
 
 def _read_member(member_id: str, source: Reader) -> ConsumerMember:
-    return ConsumerMember(
+    member = ConsumerMember(
         member_id=member_id,
         instance_id=source.nullable_string("instance_id"),
         rack=source.nullable_string("rack"),
@@ -218,6 +239,20 @@ def _read_member(member_id: str, source: Reader) -> ConsumerMember:
         rebalance_timeout_ms=source.int32("rebalance_timeout"),
         assignor=source.nullable_string("assignor") or "",
     )
+    classic = source.tagged("member").get(_CLASSIC_TAG)
+    return member if classic is None else evolve(member, classic=_read_classic(classic))
+
+
+def _read_classic(data: bytes) -> ClassicMetadata | None:
+    source = Reader(data, "ClassicMemberMetadata")
+    source.flexible = True
+    if not source.unsigned_varint("is present"):
+        return None
+    timeout_ms, protocols = source.int32("session_timeout"), []
+    for _ in range(source.count("protocols")):
+        protocols.append(JoinProtocol(name=source.string("name"), metadata=source.blob("metadata")))
+        source.end_struct("protocol")
+    return ClassicMetadata(timeout_ms, tuple(protocols))
 
 
 def _read_strings(source: Reader) -> tuple[str, ...]:
