@@ -242,7 +242,7 @@ class ArrangedCluster(Cluster):
         )
         view = ClusterView(brokers=brokers, topics=topics, offsets_leaders=offsets_leaders)
         nothing = ClusterView(brokers=brokers, topics=(), offsets_leaders=())
-        if self.scenario.has_consumer_protocol:
+        if self.scenario.consumer_protocol_groups:
             self._tell_topics()
         for node, name in enumerate(self.brokers):
             self.world.tell(name, nothing if self._knows_nothing[node] else view)

@@ -440,7 +440,7 @@ class Cluster(ABC):
             self._append_draws[host] = self.group_draws(host, self.members.busy(host))
 
     def ask_admin(self, command: object) -> str | None:
-        if isinstance(command, DescribeGroup) and self.scenario.groups[command.group].uses_consumer_protocol:
+        if isinstance(command, DescribeGroup) and command.group in self.scenario.consumer_protocol_groups:
             command = DescribeConsumers(group=command.group)
         return None if self.world.tell(ADMIN, command) else f"{ADMIN} does not run"
 

@@ -204,7 +204,7 @@ class ReplicatedCluster(Cluster):
                 log_dirs=self.scenario.brokers.log_dirs_of(name),
                 versions=self.releases.of_broker(name).versions,
                 makes_offsets_topic=spec.new_cluster,
-                tells_topics=self.scenario.has_consumer_protocol,
+                tells_topics=bool(self.scenario.consumer_protocol_groups),
                 life=life,
             )
 

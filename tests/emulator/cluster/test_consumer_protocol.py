@@ -25,9 +25,9 @@ REPLICATED = (
     " config.'offsets.topic.num.partitions' = 5 }"
 )
 TWO_BROKERS = "brokers = { count = 2 }"
-UPGRADE = (
-    "{ at = '9s', do = 'rolling-upgrade', group = 'g', every = '5s', down = '1s', settings = ['max.poll.records=9'] }"
-)
+UPGRADE = "{ at = '9s', do = 'rolling-upgrade', group = 'g', every = '5s', down = '1s', profile = 'kafka-3.9' }"
+TO_CONSUMER = UPGRADE.replace("profile = 'kafka-3.9'", "settings = ['group.protocol=consumer']")
+PATTERN = "groups.g = { pattern = 'ord.*', members = 3 }"
 PLAIN = "groups.g = { topics = ['orders'], members = 3, config.'group.protocol' = 'consumer' }"
 
 
@@ -140,7 +140,7 @@ def test_an_old_epoch_commits_nothing() -> None:
 WRONG = {
     "config.'session.timeout.ms' = 9000": r"session\.timeout\.ms: cannot be set with group\.protocol = consumer",
     "assignors = ['range']": r"assignors: cannot be set with group\.protocol = consumer",
-    "overrides.c2.config.'group.protocol' = 'classic'": r"members of both protocols in a group are not emulated",
+    "overrides.c2.config.'session.timeout.ms' = 9000": r"overrides\.c2.*session\.timeout\.ms: cannot be set with",
     "overrides.c2.profile = 'kafka-4.0'": r"profile: is not emulated with group\.protocol = consumer",
     "config.'group.remote.assignor' = 'sticky'": r"group\.remote\.assignor: \"sticky\" is not allowed",
 }
@@ -174,7 +174,8 @@ def test_a_broker_refuses_times_outside_its_bounds(key: str) -> None:
         (scenario(), "kafka-3.9", r'needs profile = "kafka-4.0"'),
         (scenario("brokers.config.'coordinator.kind' = 'scala'"), "kafka-4.0", r'needs profile = "kafka-4.0"'),
         (scenario(plan="{ at = '9s', do = 'expel-members', group = 'g' }"), "kafka-4.0", "is not emulated"),
-        (scenario(plan=UPGRADE), "kafka-4.0", "neither upgrades nor migrations are"),
+        (scenario(plan=UPGRADE), "kafka-4.0", "to another release is not emulated"),
+        (scenario(group=PATTERN, plan=TO_CONSUMER), "kafka-4.0", "pattern: is not emulated"),
     ],
 )
 def test_what_is_not_emulated_is_refused_before_the_run(made: Scenario, profile: str, said: str) -> None:
