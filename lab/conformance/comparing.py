@@ -30,7 +30,7 @@ from enum import StrEnum
 
 import attrs
 from attrs import frozen
-from scipy.stats import t as student
+from scipy.special import stdtr
 
 from kemu.protocol.names import number_of
 from lab.conformance.course import Course, Exchange, is_periodic, totals_by_member
@@ -425,7 +425,7 @@ def _chance_of(kind: RowKind, theirs: float, ours: Sequence[float]) -> float:
     if kind is RowKind.HAND_OVERS:
         logs = [math.log(value) for value in ours]
         error = statistics.stdev(logs) * math.sqrt(1 + 1 / len(logs))
-        return float(2 * student.sf(abs(math.log(theirs) - statistics.fmean(logs)) / error, len(logs) - 1))
+        return float(2 * stdtr(len(logs) - 1, -abs(math.log(theirs) - statistics.fmean(logs)) / error))
     return 2 / (len(ours) + 1)
 
 

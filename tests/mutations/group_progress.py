@@ -19,8 +19,8 @@ MUTATIONS = [
     ),
     Mutation(  # a member that lost its membership does not join again
         "kemu/actors/consumer/membership.py",
-        "        self._machine.rebalancing.membership_reset()\n        self.request_rejoin(rejoins or why)\n",
-        "        self._machine.rebalancing.membership_reset()\n",
+        "        self.around_join.membership_reset()\n        self.request_rejoin(rejoins or why)\n",
+        "        self.around_join.membership_reset()\n",
         "group-progress/not-rejoined",
         ("gc-pause-zombie:1",),
     ),

@@ -301,7 +301,7 @@ class Commits:
         membership = machine.membership
         why = f"{api}: {error.name}"
         unchanged = sent == membership.generation
-        client = machine.rebalancing.client
+        client = machine.client_rules
         overtaken = not unchanged and membership.state is MemberState.PREPARING and client.passes_over_late_errors
         match error:
             case ErrorCode.COORDINATOR_LOAD_IN_PROGRESS | ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -336,7 +336,7 @@ class Commits:
         Releases that ignore late errors raise the error only for the present generation.
         """
         machine = self._machine
-        return sent == machine.membership.generation or not machine.rebalancing.client.passes_over_late_errors
+        return sent == machine.membership.generation or not machine.client_rules.passes_over_late_errors
 
     # --- commitSync --------------------------------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
 from kemu.protocol.names import ActorName, TopicPartition, is_coordinator
 from kemu.protocol.notes.groups import MemberFailed
 from kemu.protocol.notes.ranges import ParallelRebalance
+from kemu.protocol.rebalancing.client_rules import ClientRules
 from kemu.protocol.rebalancing.rules import RulesOf, by_assignors
 
 
@@ -134,11 +135,13 @@ class Consumer(HostingMachine):
         self.commits: Commits = Commits(self, self.positions)
         if config.uses_consumer_protocol:
             modern = self.membership = ModernMembership(self, draws.identity(f"{name}.{life}"))
-            self.rebalancing = Reconciler(self, modern, self.positions, self.commits)
+            self.rebalancing = modern.reconciler = Reconciler(self, modern, self.positions, self.commits)
         else:
             classic = self.membership = Membership(self)
             rules = rules_of(config, used)
-            self.rebalancing = Rebalancing(self, classic, self.positions, self.commits, used, rules)
+            self.rebalancing = classic.around_join = Rebalancing(
+                self, classic, self.positions, self.commits, used, rules
+            )
         self._closing = CloseCall(self, self.commits, self.membership, self.rebalancing, self._closed, tasks_first)
         self.thread: PollingThread = PollingThread(
             self,
@@ -229,6 +232,10 @@ class Consumer(HostingMachine):
     @property
     def poll_span_us(self) -> tuple[int, int]:
         return self.thread.poll_span_us
+
+    @property
+    def client_rules(self) -> ClientRules:
+        return self.rebalancing.client
 
     @property
     def polls_too_late(self) -> bool:

@@ -16,7 +16,7 @@ from kemu.actors.consumer.subscription import TopicSubscription
 from kemu.actors.machine import Chance, Draws, TimerKey
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol, OffsetToCommit
+from kemu.protocol.messages.group import OffsetToCommit
 from kemu.protocol.messages.ranges import FetchedLogs
 from kemu.protocol.messages.versions import SpokenVersions
 from kemu.protocol.names import ActorName, MemberId, TopicPartition
@@ -143,64 +143,13 @@ class PolledMembership(MembershipView, Protocol):
         ...
 
 
-class AroundJoin(Protocol):
-    """The steps before and after a join that Kafka's ``AbstractCoordinator`` leaves to its subclass."""
+class PolledRebalancing(Protocol):
+    """The interface of the rebalancing for the machine and its polling thread, of either protocol."""
 
     @property
     def client(self) -> ClientRules:
         """The rules of the release's consumers."""
         ...
-
-    @property
-    def prepares_after_reset(self) -> bool:
-        """Whether a reset member revokes its partitions before it rejoins, even in the middle of a join."""
-        ...
-
-    @property
-    def heeds_resets(self) -> bool:
-        """Whether a member ignores an assignment that arrived before its membership was reset."""
-        ...
-
-    @property
-    def protocol_type(self) -> str:
-        """The protocol type that all members of the group share: "consumer", or another framework's type."""
-        ...
-
-    def prepare(self) -> bool:
-        """Run onJoinPrepare. False: poll again (a commit is in progress, or a callback runs or raised an error)."""
-        ...
-
-    def subscriptions(self) -> tuple[JoinProtocol, ...]:
-        """The protocols of JoinGroup, each with its subscription."""
-        ...
-
-    def lead(self, reply: JoinGroupReply) -> None:
-        """Run onLeaderElected: compute the assignment."""
-        ...
-
-    def complete(self, data: bytes) -> bool:
-        """Run onJoinComplete; called again with the same bytes after a callback raised an error. False: poll again."""
-        ...
-
-    def membership_reset(self) -> None:
-        """React to a reset of the membership."""
-        ...
-
-    def reconcile(self) -> None:
-        """Begin or continue the way to a new target (consumer protocol)."""
-        ...
-
-    def lose_everything(self) -> None:
-        """Give up all partitions as lost, and rejoin (consumer protocol)."""
-        ...
-
-    def epoch_changed(self, epoch: int) -> None:
-        """React to a new member epoch (consumer protocol)."""
-        ...
-
-
-class PolledRebalancing(AroundJoin, Protocol):
-    """The interface of the rebalancing for the machine and its polling thread: of either protocol."""
 
     @property
     def is_leader(self) -> bool:
@@ -392,8 +341,8 @@ class ConsumerMachine(FetchingMachine, Protocol):
         ...
 
     @property
-    def rebalancing(self) -> AroundJoin:
-        """The steps before and after a join."""
+    def client_rules(self) -> ClientRules:
+        """The rules of the release's consumers."""
         ...
 
     @property

@@ -11,6 +11,8 @@ An error takes effect only if its request contained the present generation (``un
 Source: Kafka's ``AbstractCoordinator``.
 """
 
+from typing import Protocol
+
 from kemu.actors.consumer.heartbeats import Heartbeats
 from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.actors.consumer.reasons import (
@@ -42,6 +44,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import (
     JoinGroup,
     JoinGroupReply,
+    JoinProtocol,
     LeaveGroup,
     LeavingMember,
     MemberAssignment,
@@ -56,8 +59,52 @@ JOIN_GRACE_US = 5_000_000
 """The time that a join may take beyond the rebalance timeout. Source: Kafka's ``JOIN_GROUP_TIMEOUT_LAPSE``."""
 
 
+class AroundJoin(Protocol):
+    """The steps before and after a join that Kafka's ``AbstractCoordinator`` leaves to its subclass."""
+
+    @property
+    def prepares_after_reset(self) -> bool:
+        """Whether a reset member revokes its partitions before it rejoins, even in the middle of a join."""
+        ...
+
+    @property
+    def heeds_resets(self) -> bool:
+        """Whether a member ignores an assignment that arrived before its membership was reset."""
+        ...
+
+    @property
+    def protocol_type(self) -> str:
+        """The protocol type that all members of the group share: "consumer", or another framework's type."""
+        ...
+
+    def prepare(self) -> bool:
+        """Run onJoinPrepare. False: poll again (a commit is in progress, or a callback runs or raised an error)."""
+        ...
+
+    def subscriptions(self) -> tuple[JoinProtocol, ...]:
+        """The protocols of JoinGroup, each with its subscription."""
+        ...
+
+    def lead(self, reply: JoinGroupReply) -> None:
+        """Run onLeaderElected: compute the assignment."""
+        ...
+
+    def complete(self, data: bytes) -> bool:
+        """Run onJoinComplete; called again with the same bytes after a callback raised an error. False: poll again."""
+        ...
+
+    def membership_reset(self) -> None:
+        """React to a reset of the membership."""
+        ...
+
+
 class Membership:
-    """The membership of one consumer."""
+    """The membership of one consumer.
+
+    ``around_join`` is set when the rebalancing is made, which needs the membership.
+    """
+
+    around_join: AroundJoin
 
     def __init__(self, machine: ConsumerMachine) -> None:
         config = machine.config
@@ -99,7 +146,7 @@ class Membership:
 
     @property
     def _client(self) -> ClientRules:
-        return self._machine.rebalancing.client
+        return self._machine.client_rules
 
     @property
     def fetches_offsets_as(self) -> tuple[MemberId | None, int]:
@@ -143,7 +190,7 @@ class Membership:
             elif not self._is_fresh():
                 return False
             elif self.needs_prepare:
-                if not machine.rebalancing.prepare():
+                if not self.around_join.prepare():
                     return False
                 self._schedule_resume()
             else:
@@ -167,8 +214,8 @@ class Membership:
     def _take(self, outcome: Outcome) -> bool:
         """Adopt the outcome of the join. False: poll() must return now."""
         if isinstance(outcome, Joined):
-            if self.state is MemberState.STABLE or not self._machine.rebalancing.heeds_resets:
-                return self._machine.rebalancing.complete(outcome.assignment)
+            if self.state is MemberState.STABLE or not self.around_join.heeds_resets:
+                return self.around_join.complete(outcome.assignment)
             # The heartbeat thread reset the membership between the answer and this poll.
             self.outcome = None
             self.reset(overtaken_by_reset(self.generation, self.state), forget_member_id=True)
@@ -222,8 +269,8 @@ class Membership:
             rebalance_timeout_ms=config.max_poll_interval_ms,
             member_id=self.generation.member_id,
             instance_id=self._instance_id,
-            protocol_type=machine.rebalancing.protocol_type,
-            protocols=machine.rebalancing.subscriptions(),
+            protocol_type=self.around_join.protocol_type,
+            protocols=self.around_join.subscriptions(),
             reason=on_the_wire(self._rejoin_reason),
         )
         machine.client.call(
@@ -280,7 +327,7 @@ class Membership:
                 self._refuse(Retry.NEVER, error, why)
 
     def _joined(self, reply: JoinGroupReply) -> None:
-        if reply.protocol_type not in (None, self._machine.rebalancing.protocol_type):
+        if reply.protocol_type not in (None, self.around_join.protocol_type):
             why = f"JoinGroup answered for protocol type {reply.protocol_type}"
             self._refuse(Retry.NEVER, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why)
         elif self.state is not MemberState.PREPARING:
@@ -294,7 +341,7 @@ class Membership:
                 # classes of assignments. Estimated: after half of the draw first.join.
                 self.heartbeats.start(self._machine.now_us - self._loading_us // 2)
             if reply.leader == reply.member_id:
-                self._machine.rebalancing.lead(reply)
+                self.around_join.lead(reply)
             else:
                 self.send_sync(())
 
@@ -312,7 +359,7 @@ class Membership:
             generation=generation.id,
             member_id=generation.member_id,
             instance_id=self._instance_id,
-            protocol_type=machine.rebalancing.protocol_type,
+            protocol_type=self.around_join.protocol_type,
             protocol_name=generation.protocol,
             assignments=assignments,
         )
@@ -346,7 +393,7 @@ class Membership:
 
     def _synced(self, reply: SyncGroupReply) -> None:
         inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if reply.protocol_type not in (None, self._machine.rebalancing.protocol_type):
+        if reply.protocol_type not in (None, self.around_join.protocol_type):
             self._refuse(Retry.NEVER, inconsistent, f"SyncGroup answered for protocol type {reply.protocol_type}")
         elif self.state is not MemberState.COMPLETING:
             self._refuse(Retry.NOW, ErrorCode.ILLEGAL_GENERATION, "the group was left while syncing")
@@ -426,9 +473,9 @@ class Membership:
             self._become(MemberState.UNJOINED, why)
         member_id = UNKNOWN_MEMBER if forget_member_id else self.generation.member_id
         self.generation = Generation(NO_GENERATION, member_id, None)
-        if not self.needs_prepare and self._machine.rebalancing.prepares_after_reset:
+        if not self.needs_prepare and self.around_join.prepares_after_reset:
             self.needs_prepare = True
-        self._machine.rebalancing.membership_reset()
+        self.around_join.membership_reset()
         self.request_rejoin(rejoins or why)
 
     # --- state -------------------------------------------------------------------------------------------------

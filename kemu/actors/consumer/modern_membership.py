@@ -13,6 +13,8 @@ Source: Kafka 4.0 ``AbstractMembershipManager``, ``ConsumerMembershipManager``, 
 ``ConsumerHeartbeatRequestManager``.
 """
 
+from typing import Protocol
+
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
 from kemu.actors.consumer.modern_state import (
@@ -187,8 +189,29 @@ class ModernHeartbeats:
         self._machine.stop_timer((ConsumerTimer.BEAT,))
 
 
+class Reconciles(Protocol):
+    """The way of a member to its target, and the end of its membership."""
+
+    def reconcile(self) -> None:
+        """Begin or continue the way to a new target."""
+        ...
+
+    def lose_everything(self) -> None:
+        """Give up all partitions as lost, and rejoin."""
+        ...
+
+    def epoch_changed(self, epoch: int) -> None:
+        """React to a new member epoch."""
+        ...
+
+
 class ModernMembership:
-    """The membership of one consumer in a group with the consumer protocol."""
+    """The membership of one consumer in a group with the consumer protocol.
+
+    ``reconciler`` is set when the reconciler is made, which needs the membership.
+    """
+
+    reconciler: Reconciles
 
     def __init__(self, machine: ConsumerMachine, member_id: MemberId) -> None:
         config = machine.config
@@ -244,9 +267,9 @@ class ModernMembership:
         if self.modern is _S.UNSUBSCRIBED:
             self.join("subscribed")
         elif self.modern in (_S.FENCED, _S.STALE):
-            machine.rebalancing.lose_everything()
+            self.reconciler.lose_everything()
         elif self.modern is _S.RECONCILING:
-            machine.rebalancing.reconcile()
+            self.reconciler.reconcile()
         return machine.polling
 
     def join(self, why: str) -> None:
@@ -311,7 +334,7 @@ class ModernMembership:
 
     def _set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
-        self._machine.rebalancing.epoch_changed(epoch)
+        self.reconciler.epoch_changed(epoch)
 
     # --- leaving -----------------------------------------------------------------------------------------------
 

@@ -377,7 +377,7 @@ class Positions:
     def _committed_failed(self, error: ErrorCode) -> None:
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             self._machine.discovery.lose_coordinator(f"OffsetFetch: {error.name}")
-        if self._machine.rebalancing.client.retries_offset_fetch(error) or error in _OF_THE_EPOCH:
+        if self._machine.client_rules.retries_offset_fetch(error) or error in _OF_THE_EPOCH:
             self._refetch_later()
         else:
             self._machine.fail_later(error, "OffsetFetch")

@@ -142,7 +142,7 @@ class Questions:
         machine = self._machine
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             machine.discovery.lose_coordinator(f"{api}: {error.name}")
-        if error is not ErrorCode.NONE and not machine.rebalancing.client.retries_offset_fetch(error):
+        if error is not ErrorCode.NONE and not machine.client_rules.retries_offset_fetch(error):
             self._raise(api, error, question)
 
     def _raise(self, about: str, error: ErrorCode, question: _Question) -> None:

@@ -17,8 +17,7 @@ from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.state import Result
 from kemu.protocol.consumer_group.shares import TopicId
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol
-from kemu.protocol.names import CONSUMER, TopicPartition
+from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import AssignmentReceived, PartitionsAssigned
 from kemu.protocol.rebalancing.client_rules import CLIENT_3_9, ClientRules
 from kemu.protocol.rebalancing.rules import minus
@@ -28,14 +27,11 @@ _RAISED = "a callback of the rebalance listener raised"
 
 
 class Reconciler:
-    """The reconciliations of one member. The first part of its interface belongs to classic members, and is empty."""
+    """The reconciliations of one member. No member of this protocol leads its group."""
 
     is_leader = False
     is_leading = False
     holds_poll = False
-    prepares_after_reset = False
-    heeds_resets = False
-    protocol_type = CONSUMER
     client: ClientRules = CLIENT_3_9
 
     def __init__(
@@ -58,25 +54,10 @@ class Reconciler:
         """The end of the commit in progress; 0 without a commit."""
         self._commit_retry_us = 0
 
-    # --- ports for classic members -----------------------------------------------------------------------------
-
-    def prepare(self) -> bool:
-        raise AssertionError("a member of the consumer protocol sends no JoinGroup")
-
-    def subscriptions(self) -> tuple[JoinProtocol, ...]:
-        raise AssertionError("a member of the consumer protocol sends no JoinGroup")
-
-    def lead(self, reply: JoinGroupReply) -> None:
-        raise AssertionError("a member of the consumer protocol computes no assignment")
-
-    def complete(self, data: bytes) -> bool:
-        raise AssertionError("a member of the consumer protocol sends no SyncGroup")
+    # --- events --------------------------------------------------------------------------------------------------
 
     def resume_leading(self) -> None:
         """Do nothing: the coordinator computes the assignment."""
-
-    def membership_reset(self) -> None:
-        """Do nothing: ``ModernMembership.fence`` makes the next poll() give up the partitions."""
 
     def coordinator_found(self) -> None:
         """Continue a commit that waits for a coordinator."""
@@ -85,11 +66,11 @@ class Reconciler:
     def coordinator_lost(self) -> None:
         """Do nothing: a commit in progress fails by itself."""
 
-    # --- reconciliation ----------------------------------------------------------------------------------------
-
     def metadata_refreshed(self, changed: bool) -> None:
         """Continue a reconciliation that waits for the name of a topic."""
         self._machine.wake()
+
+    # --- reconciliation ----------------------------------------------------------------------------------------
 
     def epoch_changed(self, epoch: int) -> None:
         """Let the positions' notes have the member's present epoch."""
