@@ -26,9 +26,23 @@ MUTATIONS = [
     ),
     Mutation(  # a commit with the member's epoch is refused
         "kemu/actors/coordinator/modern_group.py",
-        "        return _NONE if epoch == self.working.current_of(member_id).epoch else ErrorCode.STALE_MEMBER_EPOCH\n",
-        "        return _NONE if epoch != self.working.current_of(member_id).epoch else ErrorCode.STALE_MEMBER_EPOCH\n",
+        "    if epoch == group.current_of(member.member_id).epoch:\n",
+        "    if epoch != group.current_of(member.member_id).epoch:\n",
         "consumer-protocol/stale-commit",
         ("consumer-protocol-rolling-restart:1",),
+    ),
+    Mutation(  # the members of a converted classic group hold nothing
+        "kemu/actors/coordinator/migration.py",
+        "        held = dict.fromkeys(sorted(assigned), generation)\n",
+        "        held = dict.fromkeys(sorted(assigned)[:0], generation)\n",
+        "consumer-protocol/assigned-too-soon",
+        ("consumer-protocol-migration:1",),
+    ),
+    Mutation(  # a classic member in a group of the consumer protocol commits with any generation
+        "kemu/actors/coordinator/modern_group.py",
+        "    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION\n",
+        "    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.NONE\n",
+        "consumer-protocol/stale-commit",
+        ("consumer-protocol-migration:1",),
     ),
 ]
