@@ -38,11 +38,4 @@ MUTATIONS = [
         "consumer-protocol/assigned-too-soon",
         ("consumer-protocol-migration:1",),
     ),
-    Mutation(  # a classic member in a group of the consumer protocol commits with any generation
-        "kemu/actors/coordinator/modern_group.py",
-        "    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION\n",
-        "    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.NONE\n",
-        "consumer-protocol/stale-commit",
-        ("consumer-protocol-migration:1",),
-    ),
 ]
