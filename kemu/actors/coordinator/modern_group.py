@@ -12,7 +12,7 @@ Source: Kafka 4.0 ``GroupMetadataManager``, ``CoordinatorRuntime``, ``ConsumerGr
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from kemu.actors.coordinator.consumer_group.heartbeats import Heard, Joined, removed
+from kemu.actors.coordinator.consumer_group.heartbeats import ClassicJoined, Heard, removed
 from kemu.actors.coordinator.consumer_group.state import (
     ConsumerGroup,
     ConsumerGroupState,
@@ -264,7 +264,7 @@ class ModernGroup:
 
     # --- classic members ---------------------------------------------------------------------------------------
 
-    def joined(self, joined: Joined, answer: Callable[[ErrorCode], None]) -> None:
+    def joined(self, joined: ClassicJoined, answer: Callable[[ErrorCode], None]) -> None:
         """React to the JoinGroup of a classic member; the member's timers start when its records are written."""
         member, replaced = joined.member, joined.replaced
         member_id = member.member_id
@@ -356,7 +356,7 @@ class ModernGroup:
         leaving: tuple[MemberId, ...],
         why: Removal,
         answer: Callable[[ErrorCode], None],
-        joined: Joined | None = None,
+        joined: ClassicJoined | None = None,
     ) -> None:
         """Become a classic group: without the members that leave, or with the classic member that replaces the last
         member of the consumer protocol.

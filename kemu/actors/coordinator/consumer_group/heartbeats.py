@@ -112,7 +112,7 @@ class Heard:
 
 
 @frozen
-class Joined:
+class ClassicJoined:
     """The outcome of a JoinGroup of a classic member that is not refused: ``records`` and ``undo`` as in ``Heard``.
 
     ``replaced``: the static member whose place the member takes.
@@ -230,7 +230,7 @@ class HeartbeatAnswers:
         is_stale: bool,
         client: tuple[str, str] = ("", ""),
         new_member_id: Callable[[], MemberId] = str,
-    ) -> Joined:
+    ) -> ClassicJoined:
         """Answer the JoinGroup of a classic member to a group with members. The arguments are those of ``heartbeat``.
 
         Raises:
@@ -271,7 +271,7 @@ class HeartbeatAnswers:
             protocol_name=preferred_protocol.name,
             member_id=name,
         )
-        return Joined(reply, member, replaced, tuple(change.records), tuple(change.undo), assignor)
+        return ClassicJoined(reply, member, replaced, tuple(change.records), tuple(change.undo), assignor)
 
     def _advance(
         self,
@@ -413,8 +413,8 @@ def removed(group: ConsumerGroup, *names: MemberId) -> tuple[tuple[GroupRecord, 
     for regex in dict.fromkeys(member.regex for member in members):
         if regex and regex not in others and regex in group.regexes:
             change.add(RegexRecord(regex, None))
-    names = {name for member in group.members.values() for name in _names_of(group, member)}
-    subscribed = tuple(topic for topic in group.topics if topic.name in names)
+    wanted = {name for member in group.members.values() for name in _names_of(group, member)}
+    subscribed = tuple(topic for topic in group.topics if topic.name in wanted)
     if subscribed != group.topics:
         change.add(TopicsRecord(subscribed))
     change.add(GroupEpochRecord(group.epoch + 1))

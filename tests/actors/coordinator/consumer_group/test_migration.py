@@ -205,7 +205,8 @@ def test_joins_and_syncs_that_wait_are_told_to_rejoin() -> None:
 
     assert beat(bench, "m3").error is E.NONE
 
-    assert (parked.error, parked.reply.member_id) == (E.REBALANCE_IN_PROGRESS, ids["c1"])
+    answer: Any = parked.reply
+    assert (answer.error, answer.member_id) == (E.REBALANCE_IN_PROGRESS, ids["c1"])
     bench.advance(2 * REBALANCE_MS)  # no timer of the classic group is left
 
 
