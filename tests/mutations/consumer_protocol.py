@@ -38,4 +38,11 @@ MUTATIONS = [
         "consumer-protocol/assigned-too-soon",
         ("consumer-protocol-migration:1",),
     ),
+    Mutation(  # a classic member in a group of the consumer protocol is not told to rejoin at a new epoch
+        "kemu/actors/coordinator/classic_member_requests.py",
+        "    if state.epoch > current.epoch or current.state is _STATE.UNREVOKED_PARTITIONS:\n",
+        "    if current.state is _STATE.UNREVOKED_PARTITIONS:\n",
+        "liveness/not-at-rest",
+        ("mixed_group.toml:1",),
+    ),
 ]
