@@ -144,10 +144,10 @@ class Coordinator(Machine):
             ApiVersions: lambda event, _: self.reply(event, versions_reply(self._versions)),
         }
         self._timers: Mapping[str, Callable[..., None]] = {
-            GroupTimer.SESSION: lambda group, member_id: self.groups[group].session_timer_fired(member_id),
+            GroupTimer.SESSION: self._session_timer_fired,
             GroupTimer.JOIN: lambda group: self._classic(group).phase.timer_fired(),
             GroupTimer.SYNC: lambda group: self._classic(group).sync_timer_fired(),
-            GroupTimer.REVOCATION: lambda group, member_id: self._modern(group).revocation_timer_fired(member_id),
+            GroupTimer.REVOCATION: self._revocation_timer_fired,
             GroupTimer.MEMBER_JOIN: partial(self._classic_member_timer_fired, GroupTimer.MEMBER_JOIN),
             GroupTimer.MEMBER_SYNC: partial(self._classic_member_timer_fired, GroupTimer.MEMBER_SYNC),
             GroupTimer.LOAD: lambda number: self._table.load_timer_fired(int(number)),
@@ -171,13 +171,22 @@ class Coordinator(Machine):
         assert group is not None, f"{name} is no classic group"
         return group
 
-    def _modern(self, name: GroupId) -> ModernGroup:
+    # The timers of a replaced static member run on, as in Kafka; the group may have ended or changed its protocol.
+
+    def _session_timer_fired(self, name: GroupId, member_id: MemberId) -> None:
+        group = self.groups.get(name)
+        if group is not None:
+            group.session_timer_fired(member_id)
+
+    def _revocation_timer_fired(self, name: GroupId, member_id: MemberId) -> None:
         group = self._table.of_consumers(name)
-        assert group is not None, f"{name} is no group of the consumer protocol"
-        return group
+        if group is not None:
+            group.revocation_timer_fired(member_id)
 
     def _classic_member_timer_fired(self, timer: GroupTimer, name: GroupId, member_id: MemberId) -> None:
-        self._modern(name).classic_timer_fired(timer, member_id)
+        group = self._table.of_consumers(name)
+        if group is not None:
+            group.classic_timer_fired(timer, member_id)
 
     def _happened(self, event: Event) -> None:
         match event:

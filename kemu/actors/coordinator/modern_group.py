@@ -333,9 +333,9 @@ class ModernGroup:
         """Replace a classic group, by the records of its conversion, which are applied already."""
         self.offsets, self.second = group.offsets, group.second
         self._told = group.state.value
-        epoch = group.shared.generation
+        epoch, members = group.shared.generation, tuple(group.members.by_id)
         group.converted()
-        self._note_converted(CONSUMER_PROTOCOL, epoch)
+        self._note_converted(CONSUMER_PROTOCOL, ConsumerGroupState.STABLE.value, epoch, members)
         self._machine.note(GroupEpochsChanged(group=self.name, epoch=epoch, target_epoch=epoch))
         for record in records:
             if isinstance(record, CurrentRecord) and record.current is not None:
@@ -348,8 +348,8 @@ class ModernGroup:
         self._end()
         group.not_converted()
         self._keep(group)
-        self._note_converted(CLASSIC_PROTOCOL, group.shared.generation)
         self._tell(group.state.value, group.shared.generation, "the conversion could not be written")
+        self._note_classic(group)
 
     def _downgrade(
         self,
@@ -381,14 +381,15 @@ class ModernGroup:
             rest = [each for each in rest if each[1] != replaced]
             rest.append((joined.member, replaced))
             self._note_removed(joined.replaced, f"{Removal.REPLACED} {joined.member.member_id}")
-            self._note_added(joined.member)
         for member_id in leaving:
             self._note_removed(working.members[member_id], why)
         protocol = downgraded(working, rest, self.named, group.members)
         self._tell(ConsumerGroupState.STABLE.value, working.epoch, "converted to a classic group")
         self._end()
         group.take_over(working.epoch, protocol)
-        self._note_converted(CLASSIC_PROTOCOL, working.epoch)
+        self._note_classic(group)
+        if joined is not None:
+            self._note_added(joined.member)
         group.shared.note_leader()
         self._keep(group)
         records.append(group_record(group.shared.metadata()))
@@ -398,6 +399,7 @@ class ModernGroup:
         def written(error: ErrorCode, _base_offset: int) -> None:
             if error is not _NONE and group.state is not GroupState.DEAD:
                 group.refuse_all_parked()
+                self._told = group.state.value
                 group.converted()
                 self._continue(group)
             answer(error)
@@ -411,9 +413,9 @@ class ModernGroup:
 
     def _continue(self, group: Group) -> None:
         """Continue as a group of the consumer protocol: the conversion could not be written."""
-        self._is_dead, self._told = False, group.state.value
+        self._is_dead = False
         self._keep(self)
-        self._note_converted(CONSUMER_PROTOCOL, self.working.epoch)
+        self._note_converted(CONSUMER_PROTOCOL, self.state.value, self.working.epoch, tuple(self.working.members))
         for member in self.working.members.values():
             if member.member_id not in group.members.by_id:
                 self._note_added(member)
@@ -435,8 +437,14 @@ class ModernGroup:
         self.die("replaced by a classic group")
         return tombstones
 
-    def _note_converted(self, protocol: str, generation: int) -> None:
-        self._machine.note(GroupConverted(group=self.name, protocol=protocol, generation=generation))
+    def _note_classic(self, group: Group) -> None:
+        members = tuple(each for each in group.members.by_id if each in self.working.members)
+        self._note_converted(CLASSIC_PROTOCOL, group.state.value, group.shared.generation, members)
+
+    def _note_converted(self, protocol: str, state: str, generation: int, members: tuple[MemberId, ...]) -> None:
+        self._machine.note(
+            GroupConverted(group=self.name, protocol=protocol, state=state, generation=generation, members=members)
+        )
 
     # --- notes -------------------------------------------------------------------------------------------------
 
@@ -642,6 +650,8 @@ class ModernGroup:
     def loaded(self) -> None:
         """Restart all timers after the partition became active."""
         working = self.working
+        epochs = GroupEpochsChanged(group=self.name, epoch=working.epoch, target_epoch=working.target_epoch)
+        self._machine.note(epochs)
         self._machine.note(
             GroupLoaded(
                 group=self.name,

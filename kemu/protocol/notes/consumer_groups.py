@@ -21,12 +21,15 @@ class GroupEpochsChanged:
 class GroupConverted:
     """A coordinator converted a group with members: ``protocol`` is the present protocol, classic or consumer.
 
-    A conversion that could not be written is followed by the note of the former protocol.
+    ``state``: the group's state after the conversion. ``members``: the former members that remain. A conversion that
+    could not be written is followed by the note of the former protocol.
     """
 
     group: str
     protocol: str
+    state: str
     generation: int
+    members: tuple[str, ...]
 
 
 @value

@@ -463,6 +463,19 @@ def test_the_last_static_consumer_member_returns_as_a_classic_member() -> None:
     assert bench.heartbeat("c2", ids["c2"], generation, instance="i-c2") is E.NONE
 
 
+def test_the_session_of_a_replaced_static_member_ends_without_effect() -> None:
+    """``replaceMember`` cancels no timer; here another coordinator has the group at that time."""
+    bench = bench_with_topics()
+    beat(bench, "m1", instance="i")
+    beat(bench, "m1", -2, instance="i")
+    beat(bench, "m2", instance="i")
+    bench.resign()
+
+    bench.advance(60_000)
+
+    assert not bench.noted(MemberRemoved)[1:]
+
+
 # --- downgrade -------------------------------------------------------------------------------------------------------
 
 
