@@ -82,8 +82,9 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
 COMMANDS: Mapping[str, Row] = {name: row for rows in SECTIONS.values() for name, row in rows.items()}
 
 
-YOUNG_OBJECTS = 20_000
-"""Number of new objects after which Python collects garbage; with the default of 700, imports take a tenth longer."""
+YOUNG_OBJECTS = 200_000
+"""Number of new objects after which Python collects garbage: more than the imports make, else they take a tenth
+longer."""
 
 
 _LOADING = {

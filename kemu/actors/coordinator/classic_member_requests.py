@@ -60,6 +60,7 @@ class ClassicMemberRequests:
                 request,
                 event.version,
                 is_stale=group.is_stale,
+                now_ms=self._machine.now_ms,
                 client=consumers.client_of(event),
                 new_member_id=partial(self._machine.new_member_id, request.instance_id or event.peer, group.partition),
             )
@@ -169,7 +170,7 @@ class ClassicMemberRequests:
         answer = partial(self._answer_leave, caller, request, leave_reply(event.version, tuple(outcomes)))
         if left:
             unique = tuple(dict.fromkeys(left))
-            group.remove(unique, Removal.LEFT, f"{', '.join(unique)} left", answer)
+            group.remove(unique, Removal.LEFT, " left", answer)
         else:
             self._machine.writes.behind(group.partition, answer)
 

@@ -58,6 +58,7 @@ class ConsumerGroupRequests:
         self._config = ConsumerGroupConfig(
             session_timeout_ms=config.group_consumer_session_timeout_ms,
             heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+            assignment_interval_ms=config.group_consumer_assignment_interval_ms,
             max_size=config.group_consumer_max_size,
             assignors=config.group_consumer_assignors,
         )
@@ -114,7 +115,7 @@ class ConsumerGroupRequests:
             self._change(event, request, group, heard, ())
         else:
             answer = partial(self._answer, caller_of(event), request, heard.reply)
-            group.remove((heard.removed,), Removal.LEFT, f"{heard.removed} left", answer)
+            group.remove((heard.removed,), Removal.LEFT, " left", answer)
 
     def _join_new(self, event: Received, request: ConsumerGroupHeartbeat, known: Group | None) -> None:
         """Join a new group, which may replace a classic group: an empty group, or (KIP-848's upgrade) its members."""
@@ -149,6 +150,7 @@ class ConsumerGroupRequests:
             group.working,
             request,
             is_stale=group.is_stale,
+            now_ms=self._machine.now_ms,
             client=self.client_of(event),
             new_member_id=partial(self._machine.new_member_id, event.peer, group.partition),
         )
@@ -174,7 +176,7 @@ class ConsumerGroupRequests:
         Raises:
             HeartbeatRefused: the broker has not told the cluster's topics yet.
         """
-        return HeartbeatAnswers(self._known_topics(), self._config, self._machine.rules.reconciling)
+        return HeartbeatAnswers(self._known_topics(), self._config, self._machine.rules.consumer_groups)
 
     def _known_topics(self) -> Mapping[str, Topic]:
         if self._topics is None:

@@ -45,7 +45,7 @@ from kemu.protocol.messages.consumer_group import DescribedConsumer, DescribedCo
 from kemu.protocol.messages.group import DescribedGroup
 from kemu.protocol.messages.records import group_record
 from kemu.protocol.messages.refusals import described_error
-from kemu.protocol.names import CONSUMER, GroupId, MemberId, TopicPartition
+from kemu.protocol.names import CONSUMER, ActorName, GroupId, MemberId, TopicPartition
 from kemu.protocol.notes.consumer_groups import GroupConverted, GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
     GroupBecame,
@@ -148,7 +148,8 @@ class ModernGroup:
             return
         change = _Change(records, undo)
         self._writing.append(change)
-        data = (*first, *(encoded(self.name, record) for record in records))
+        epochs = self._machine.rules.consumer_groups.keeps_partition_epochs
+        data = (*first, *(encoded(self.name, record, epochs=epochs) for record in records))
         write = Write(
             partial(self._written, change, answer, failed),
             partial(answer, ErrorCode.NOT_COORDINATOR),
@@ -210,7 +211,9 @@ class ModernGroup:
             self._start_revocation(member_id)
         elif heard.revokes is False:
             self._stop_revocation(member_id)
-        self._note(heard.records, heard.undo, f"heartbeat of {member_id}", Removal.LEFT, heard.assignor)
+        did = "joined" if MemberRecord(member_id, None) in heard.undo else "sent a heartbeat"
+        who = self._member(member_id)
+        self._note(heard.records, heard.undo, f"{who} {did}", Removal.LEFT, heard.assignor)
 
     def session_timer_fired(self, member_id: MemberId) -> None:
         """Remove a member whose session has expired."""
@@ -231,18 +234,22 @@ class ModernGroup:
             if error is not _NONE and not self._is_dead and member_id in self.working.members:
                 self._machine.start_timer(timer, _TIMER_RETRY_US)
 
-        self.remove((member_id,), why, f"{member_id}: {why}", written)
+        self.remove((member_id,), why, f": {why}", written)
 
     def remove(
         self, member_ids: tuple[MemberId, ...], why: Removal, text: str, answer: Callable[[ErrorCode], None]
     ) -> None:
-        """Remove members; if only classic members remain, the group becomes a classic group."""
+        """Remove members; if only classic members remain, the group becomes a classic group.
+
+        ``text``: follows the names of the members in the reason.
+        """
         rest = len(self.working.members) - len(member_ids)
         if may_downgrade(self.working, member_ids, rest, self._machine.config):
             self._downgrade(member_ids, why, answer)
             return
+        who = ", ".join(map(self._member, member_ids))
         records, undo = removed(self.working, *member_ids)
-        self._note(records, undo, text, why)
+        self._note(records, undo, f"{who}{text}", why)
         for member_id in member_ids:
             self._stop_timers(member_id)
         self.write(records, undo, answer)
@@ -285,7 +292,7 @@ class ModernGroup:
                 self._start(GroupTimer.MEMBER_SYNC, member_id)
             answer(error)
 
-        why = f"{member_id} joined with the classic protocol"
+        why = f"{self._member(member_id)} joined with the classic protocol"
         self._note(joined.records, joined.undo, why, Removal.LEFT, joined.assignor)
         self.write(joined.records, joined.undo, written)
 
@@ -368,7 +375,8 @@ class ModernGroup:
         group.offsets, group.second = self.offsets, self.second
         records: list[Record] = []
         if joined is not None:
-            records += [encoded(self.name, record) for record in joined.records]
+            epochs = machine.rules.consumer_groups.keeps_partition_epochs
+            records += [encoded(self.name, record, epochs=epochs) for record in joined.records]
             for record in joined.records:
                 working.apply(record)
         records += self.tombstones()
@@ -493,19 +501,23 @@ class ModernGroup:
                     self._note_reconciled(member_id, current)
         self._become(why)
 
+    def _member(self, member_id: MemberId) -> str:
+        """The member in a reason, by its client id and its own id."""
+        return f"{self.working.members[member_id].client_id} with member id {member_id}"
+
     def _note_added(self, member: ConsumerMember) -> None:
         self._machine.note(
             MemberAdded(
                 group=self.name,
                 member_id=member.member_id,
-                client_id=member.client_id,
+                client_id=_actor_of(member),
                 instance_id=member.instance_id,
             )
         )
 
     def _note_removed(self, member: ConsumerMember, why: str) -> None:
         self._machine.note(
-            MemberRemoved(group=self.name, member_id=member.member_id, client_id=member.client_id, why=why)
+            MemberRemoved(group=self.name, member_id=member.member_id, client_id=_actor_of(member), why=why)
         )
 
     def _note_reconciled(self, member_id: MemberId, current: CurrentAssignment) -> None:
@@ -522,8 +534,7 @@ class ModernGroup:
 
     def named(self, partitions: Iterable[Partition]) -> tuple[TopicPartition, ...]:
         """Partitions with the names of their topics, sorted."""
-        for topic in self.working.topics:
-            self.names[topic.topic_id] = topic.name
+        self.names.update({topic.topic_id: topic.name for topic in self.working.topics})
         return tuple(sorted((self.names.get(topic, topic), number) for topic, number in partitions))
 
     def _become(self, why: str) -> None:
@@ -537,9 +548,14 @@ class ModernGroup:
     # --- offsets -----------------------------------------------------------------------------------------------
 
     def why_no_commit(
-        self, epoch: int, member_id: MemberId, instance_id: str | None, version: int = _EPOCH_SINCE
+        self,
+        epoch: int,
+        member_id: MemberId,
+        instance_id: str | None,
+        version: int = _EPOCH_SINCE,
+        partitions: Iterable[TopicPartition] = (),
     ) -> ErrorCode:
-        """NONE, or the reason to refuse a commit. The instance id is not checked."""
+        """NONE, or the reason to refuse a commit of these partitions. The instance id is not checked."""
         if self._is_dead:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if epoch < 0 and not self.working.members:
@@ -549,14 +565,27 @@ class ModernGroup:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if member.classic is None and version < _EPOCH_SINCE:
             return ErrorCode.UNSUPPORTED_VERSION
-        return _why_not_epoch(self.working, member, epoch)
+        current = self.working.current_of(member_id)
+        if epoch == current.epoch:
+            return _NONE
+        if member.classic is not None:
+            return ErrorCode.ILLEGAL_GENERATION
+        if epoch > current.epoch or not self._machine.rules.consumer_groups.keeps_partition_epochs:
+            return ErrorCode.STALE_MEMBER_EPOCH
+        held = {**current.revoking, **current.assigned}
+        got = self.named([partition for partition, since in held.items() if since <= epoch])
+        return _NONE if all(partition in got for partition in partitions) else ErrorCode.STALE_MEMBER_EPOCH
 
     def why_no_fetch(self, member_id: MemberId | None, epoch: int) -> ErrorCode:
         """NONE, or the reason to refuse a fetch of offsets. Tools give neither an id nor an epoch."""
         if member_id is None and epoch < 0:
             return _NONE
         member = None if member_id is None else self.committed.members.get(member_id)
-        return ErrorCode.UNKNOWN_MEMBER_ID if member is None else _why_not_epoch(self.committed, member, epoch)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if epoch == self.committed.current_of(member.member_id).epoch:
+            return _NONE
+        return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
 
     def committed_by(self, member_id: MemberId) -> None:
         """Do nothing: only heartbeats restart a session."""
@@ -616,7 +645,7 @@ class ModernGroup:
                 client_host=each.client_host,
                 topics=each.topics,
                 regex=each.regex or None,
-                assigned=self._rows(share_of(state.current_of(each.member_id).assigned)),
+                assigned=self._rows(share_of(self._described(state.current_of(each.member_id)))),
                 target=self._rows(state.target_of(each.member_id)),
                 member_type=-1 if not version else _CONSUMER_MEMBER if each.classic is None else _CLASSIC_MEMBER,
             )
@@ -631,6 +660,11 @@ class ModernGroup:
             assignor=assignor,
             members=tuple(members),
         )
+
+    def _described(self, current: CurrentAssignment) -> Iterable[Partition]:
+        if not self._machine.rules.consumer_groups.describes_revoking:
+            return current.assigned
+        return (*current.assigned, *current.revoking)
 
     def _rows(self, share: Share) -> tuple[NamedTopicNumbers, ...]:
         self.named(partitions_of(share))
@@ -692,11 +726,9 @@ class ModernGroup:
         return group
 
 
-def _why_not_epoch(group: ConsumerGroup, member: ConsumerMember, epoch: int) -> ErrorCode:
-    """NONE for the member's epoch; otherwise the error of the member's protocol."""
-    if epoch == group.current_of(member.member_id).epoch:
-        return _NONE
-    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
+def _actor_of(member: ConsumerMember) -> ActorName:
+    """The actor of a member, which is its client id unless the member is a real client's."""
+    return member.client_host.removeprefix("/")
 
 
 def _epochs_before(group: ConsumerGroup, undo: Iterable[GroupRecord]) -> tuple[int, int]:

@@ -33,14 +33,16 @@ class Checker:
     unknown_of_real_clients: str = ""
     """The unknown facts of real clients (``kemu serve``), for which the checker skips all their facts. "" for a
     checker that judges them by derived facts (``actors.clients.real_client``), or judges no client."""
-    consumer_protocol_groups: frozenset[str] = frozenset()
-    """The groups of the run that have the consumer protocol (KIP-848) at some time."""
     skips_real_clients = False
     """Whether real clients may join the run, so that their facts are skipped."""
     panel: Panel
     """The shared state that the checker reads. The panel takes each fact before the checker."""
 
     def __init__(self) -> None:
+        self.consumer_protocol_groups: set[str] = set()
+        """The groups of the run that have the consumer protocol (KIP-848) at some time. Groups that real clients join
+        are added.
+        """
         self.violations: list[Violation] = []
         self.losses: list[Loss] = []
         """Allowed losses that happened."""

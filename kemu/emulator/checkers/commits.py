@@ -21,6 +21,7 @@ log.
 Source: Kafka 3.4.1 ``ConsumerCoordinator``, ``GroupMetadata``.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from typing import Self
 
@@ -167,7 +168,7 @@ class CommitsChecker(Checker):
         """Host -> group."""
         self._starts: dict[TopicPartition, int] = {}
         """The highest start offset of any replica of the log."""
-        self._work: dict[TopicPartition, dict[tuple[GroupId, ActorName, int], _Work]] = {}
+        self._work: dict[TopicPartition, dict[tuple[GroupId, ActorName, int], _Work]] = defaultdict(dict)
         """Partition -> (group, actor, life) -> work of the life on the partition."""
         self._committed_us: dict[tuple[GroupId, TopicPartition], int] = {}
         """(group, partition) -> time of the last reported commit, in us; no entry after a possible loss of commits."""
@@ -265,7 +266,7 @@ class CommitsChecker(Checker):
     # --- the members' work -------------------------------------------------------------------------------------
 
     def _work_of(self, seen: Seen, at: TopicPartition) -> _Work:
-        lives, life = self._work.setdefault(at, {}), (seen.fact.group, seen.actor, seen.life)
+        lives, life = self._work[at], (seen.fact.group, seen.actor, seen.life)
         work = lives.get(life)
         if work is None:
             work = lives[life] = _Work()
@@ -285,8 +286,11 @@ class CommitsChecker(Checker):
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
         work = self._work_of(seen, (fact.topic, fact.partition))
-        work.worked = True
-        work.reached, work.reached_since = max(work.reached, fact.last), max(work.reached_since, fact.last)
+        last, work.worked = fact.last, True
+        if last > work.reached:
+            work.reached = last
+        if last > work.reached_since:
+            work.reached_since = last
 
     def _validates(self, seen: Seen, fact: Send) -> None:
         for each in fact.message.questions:

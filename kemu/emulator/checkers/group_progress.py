@@ -213,15 +213,14 @@ class GroupDuties(Checker):
         self._reached[fact.group, at] = fact.offset, seen.at_us
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
-        at = (fact.topic, fact.partition)
-        self._reached[fact.group, at] = fact.last, seen.at_us
-        self._idle.pop((fact.group, at), None)
-        self._worked_us[seen.actor] = seen.at_us
+        at, last, actor, at_us = (fact.topic, fact.partition), fact.last, seen.actor, seen.at_us
+        self._reached[fact.group, at] = last, at_us
+        if self._idle:
+            self._idle.pop((fact.group, at), None)
+        self._worked_us[actor] = at_us
         members = self._uncommitted[at]
-        uncommitted = members.get(seen.actor)
-        members[seen.actor] = (
-            (seen.at_us, fact.last, fact.last) if uncommitted is None else (*uncommitted[:2], fact.last)
-        )
+        before = members.get(actor)
+        members[actor] = (at_us, last, last) if before is None else (before[0], before[1], last)
 
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
         members = self._uncommitted[fact.topic, fact.partition]

@@ -27,19 +27,18 @@ class Idempotence(Checker):
 
     def __init__(self) -> None:
         super().__init__()
-        self._batches: dict[TopicPartition, dict[tuple[int, int], dict[int, Run]]] = {}
-        """Partition -> (producer id, epoch) -> sequence number of the first record -> batch."""
+        self._batches: dict[tuple[TopicPartition, int, int], dict[int, Run]] = {}
+        """(partition, producer id, epoch) -> sequence number of the first record -> batch."""
         self.on = {RecordsAppended: self._appended, NodeWritten: self._written}
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         if fact.producer_id < 0 or not self.panel.logs.appended_to_log:
             return  # The leader does not know that it is deposed, or that the topic is deleted.
         at, log, end = (fact.topic, fact.partition), self.panel.logs.appended_to.records, fact.base_offset + fact.count
-        producer = (fact.producer_id, fact.producer_epoch)
-        producers = self._batches.get(at)
-        batches = None if producers is None else producers.get(producer)
+        producer = (at, fact.producer_id, fact.producer_epoch)
+        batches = self._batches.get(producer)
         if batches is None:
-            batches = self._batches.setdefault(at, {})[producer] = {}
+            batches = self._batches[producer] = {}
         before = batches.pop(fact.sequence, None)
         if before is not None and before[0] != fact.base_offset and not lacking([before], log):
             name = f"{fact.topic}-{fact.partition}"
@@ -54,4 +53,5 @@ class Idempotence(Checker):
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         if fact.what == "deleted" and self.panel.written is not None:
-            self._batches.pop(self.panel.written, None)
+            for producer in [each for each in self._batches if each[0] == self.panel.written]:
+                del self._batches[producer]

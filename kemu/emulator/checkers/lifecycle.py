@@ -231,7 +231,9 @@ class Lifecycle(Checker):
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
         work, holding, at = self._work_of(seen), self.panel.holding(seen), (fact.topic, fact.partition)
-        work.polled_us = max(work.polled_us, work.done_us.get(at, -1))
+        done_us = work.done_us.get(at, -1)
+        if done_us > work.polled_us:
+            work.polled_us = done_us
         work.done_us[at] = seen.at_us
         position = work.positions.get(at)
         kind, why = "out-of-order", ""

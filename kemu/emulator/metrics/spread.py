@@ -26,7 +26,8 @@ class WeightedSpread:
         assert value >= 0 and times > 0, (value, times)
         shift = value.bit_length() - _BITS
         kept = value >> shift << shift if shift > 0 else value
-        self._counts[kept] = self._counts.get(kept, 0) + times
+        counts = self._counts
+        counts[kept] = counts.get(kept, 0) + times
         self.total += times
         if value > self.largest:
             self.largest = value

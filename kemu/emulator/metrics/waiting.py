@@ -69,11 +69,13 @@ class _Log:
 class Queue:
     """The waiting records of one group on one partition."""
 
-    __slots__ = ("behind", "fresh", "frontier", "group", "index", "largest_us", "last_us", "log", "since_us")
+    __slots__ = ("behind", "delays", "fresh", "frontier", "group", "index", "largest_us", "last_us", "log", "since_us")
 
-    def __init__(self, group: GroupId, log: _Log) -> None:
+    def __init__(self, group: GroupId, log: _Log, delays: WeightedSpread) -> None:
         self.group = group
         self.log = log
+        self.delays = delays
+        """The delays of the group on all partitions."""
         self.frontier = 0
         self.index = 0
         """Batches before this index end below the frontier."""
@@ -155,7 +157,8 @@ class Waiting:
         queue = self._queues.get((group, partition))
         if queue is None:
             log = self._log(partition)
-            queue = self._queues[group, partition] = Queue(group, log)
+            delays = self.delays.setdefault(group, WeightedSpread())
+            queue = self._queues[group, partition] = Queue(group, log, delays)
             log.queues.append(queue)
         return queue
 
@@ -250,7 +253,7 @@ class Waiting:
             queue.since_us = now_us
         for first, last in self._panel.progress.in_log:
             if last > queue.frontier:
-                self._first_processed(group, queue, max(first, queue.frontier), last, now_us)
+                self._first_processed(queue, first if first > queue.frontier else queue.frontier, last, now_us)
 
     def _range_processed(self, seen: Seen, fact: RangeProcessed) -> None:
         """Count the processed records that a jump left behind, without reprocessed records."""
@@ -261,7 +264,7 @@ class Waiting:
         highest = queue.fresh.highest
         for first, last in self._panel.progress.in_log:
             for piece in behind.remove(first, last):
-                self._delayed(fact.group, queue, *piece, seen.at_us)
+                self._delayed(queue, *piece, seen.at_us)
                 if piece[0] < highest:
                     queue.fresh.reordered(highest - 1 - piece[0], piece[1] - piece[0])
                 else:
@@ -277,26 +280,21 @@ class Waiting:
             queue.behind.remove(fact.first, fact.last)
             self._freshened(queue, seen.at_us)
 
-    def _delayed(self, group: GroupId, queue: Queue, first: int, last: int, now_us: int) -> None:
+    @staticmethod
+    def _delayed(queue: Queue, first: int, last: int, now_us: int) -> None:
         """Count the delay of records that a jump had left behind."""
-        delays = self.delays.get(group)
-        if delays is None:
-            delays = self.delays[group] = WeightedSpread()
         log = queue.log
         index = bisect_left(log.ends, first + 1)
         while index < len(log.ends) and log.firsts[index] < last:
             count = min(log.ends[index], last) - max(log.firsts[index], first)
             if count > 0 and log.times[index] >= queue.since_us:
                 delay_us = now_us - log.times[index]
-                delays.add(delay_us, count)
+                queue.delays.add(delay_us, count)
                 queue.largest_us = max(queue.largest_us, delay_us)
             index += 1
 
-    def _first_processed(self, group: GroupId, queue: Queue, first: int, last: int, now_us: int) -> None:
+    def _first_processed(self, queue: Queue, first: int, last: int, now_us: int) -> None:
         """Count the delay of records processed for the first time."""
-        delays = self.delays.get(group)
-        if delays is None:
-            delays = self.delays[group] = WeightedSpread()
         log, index, since_us = queue.log, queue.index, queue.since_us
         firsts, ends, times = log.firsts, log.ends, log.times
         newest_us = -1
@@ -314,7 +312,7 @@ class Waiting:
                 newest_us = appended_us
                 if appended_us >= since_us:
                     delay_us = now_us - appended_us
-                    delays.add(delay_us, count)
+                    queue.delays.add(delay_us, count)
                     if delay_us > queue.largest_us:
                         queue.largest_us = delay_us
             if end > last:

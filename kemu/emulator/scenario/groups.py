@@ -23,13 +23,13 @@ Under "latest", a member that starts after the producers skips records that were
 commit. No checker could distinguish skipped from lost records. A scenario about skipped records sets "latest"
 itself."""
 
-_NOT_OF_CONSUMER_PROTOCOL: Mapping[str, str] = {
+SETTINGS_OF_CLASSIC: Mapping[str, str] = {
     "session.timeout.ms": "the brokers have group.consumer.session.timeout.ms",
     "heartbeat.interval.ms": "the brokers have group.consumer.heartbeat.interval.ms",
     "enable.parallel.rebalance": "KIP-333 is about classic groups",
 }
 """Consumer's key -> why a member of the consumer protocol lacks it."""
-_OF_CLASSIC_PROTOCOL = tuple(name.replace(".", "_") for name in _NOT_OF_CONSUMER_PROTOCOL)
+_OF_CLASSIC_PROTOCOL = tuple(name.replace(".", "_") for name in SETTINGS_OF_CLASSIC)
 _REMOTE_ASSIGNOR = "group_remote_assignor"
 MOST_MEMBERS = 10_000
 LONGEST_LABEL = 60
@@ -225,7 +225,7 @@ def _wrong_of_member(
     text = "cannot be set with group.protocol = consumer"
     if assignors:
         yield Problem((*path, "assignors"), f"{text}: the coordinator assigns (group.remote.assignor)")
-    for key_name, why in _NOT_OF_CONSUMER_PROTOCOL.items():
+    for key_name, why in SETTINGS_OF_CLASSIC.items():
         if key_name.replace(".", "_") in given:
             yield Problem((*path, "config", key_name), f"{text}: {why}")
 

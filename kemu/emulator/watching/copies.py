@@ -149,7 +149,10 @@ class Copies:
     # --- what brokers do ---------------------------------------------------------------------------------------
 
     def _copy(self, seen: Seen, fact: Any) -> Copy:
-        return self.on_host(host_of(seen.actor), (fact.topic, fact.partition))
+        at = (fact.topic, fact.partition)
+        copies = self._copies.get(at)
+        known = None if copies is None else copies.get(seen.actor)  # the name of a broker is the name of its host
+        return self.on_host(host_of(seen.actor), at) if known is None else known
 
     def _led(self, seen: Seen, fact: BecameLeader | PartitionHosted) -> None:
         copy = self._copy(seen, fact)

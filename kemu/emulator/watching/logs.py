@@ -136,7 +136,7 @@ class WatchedLogs:
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         at = (fact.topic, fact.partition)
         log = self.appended_to = self.of(at)
-        self.appended_to_log = log.is_led_by(seen.actor) and not self._former.has(seen.actor, at)
+        self.appended_to_log = log.leader in ("", seen.actor) and not self._former.has(seen.actor, at)
         if self.appended_to_log:
             log.records = self._copies.appended_to.log
 

@@ -360,11 +360,13 @@ class WatchedProgress:
 
     def _processed(self, seen: Seen, fact: Processed | RangeProcessed) -> None:
         at = (fact.topic, fact.partition)
-        first, last, log, progress = fact.first, fact.last, self._logs.of(at).records, self.of(fact.group, at)
-        term = self._logs.reads.term(reader_of(seen), at, first)
+        first, last, logs = fact.first, fact.last, self._logs
+        log, progress = logs.of(at).records, self.of(fact.group, at)
+        is_whole = type(fact) is Processed
+        term = logs.reads.term(seen.actor if is_whole else reader_of(seen), at, first)
         if term != NO_TERM and log.term_of(first, last) == term:  # the usual case
             self.reprocessed, self.in_log = progress.done.add(first, last, term), [(first, last)]
-            if type(fact) is Processed:
+            if is_whole:
                 self._holds(progress, seen, last, term)
             return
         pieces = self._identified(seen, fact, at, log)

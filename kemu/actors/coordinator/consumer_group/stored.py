@@ -7,10 +7,11 @@ topic id is a string, because an id that is not drawn is readable text. The layo
 Source: ``ConsumerGroupMetadataKey/Value``, ``ConsumerGroupPartitionMetadataKey/Value``,
 ``ConsumerGroupMemberMetadataKey/Value``, ``ConsumerGroupTargetAssignmentMetadataKey/Value``,
 ``ConsumerGroupTargetAssignmentMemberKey/Value``, ``ConsumerGroupCurrentMemberAssignmentKey/Value``,
-``ConsumerGroupRegularExpressionKey/Value`` of Kafka 4.0.
+``ConsumerGroupRegularExpressionKey/Value`` of Kafka 4.0 and 4.3.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from attrs import evolve
 
@@ -29,7 +30,7 @@ from kemu.actors.coordinator.consumer_group.state import (
     share_of,
 )
 from kemu.actors.machine import Record
-from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Held, ReconcilingState
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Held, Partition, ReconcilingState
 from kemu.protocol.consumer_group.shares import Share
 from kemu.protocol.messages.group import JoinProtocol
 from kemu.protocol.names import GroupId
@@ -38,14 +39,15 @@ from kemu.protocol.wire.codec import UnsupportedVersion
 
 GROUP_EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
 """The key versions."""
+_TIMESTAMP = _EPOCHS = 0
+"""The tags of AssignmentTimestamp and of AssignmentEpochs (since 4.3)."""
 KEY_VERSIONS = (GROUP_EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX)
 _CLASSIC_TAG = 0
 """The tag of ``ClassicMemberMetadata`` in a member's value. Kafka 4.0 writes this tag for every member."""
-_NULL = b"\0"
 
 
-def encoded(group: GroupId, record: GroupRecord) -> Record:
-    """The key and value of a record."""
+def encoded(group: GroupId, record: GroupRecord, *, epochs: bool = False) -> Record:
+    """The key and value of a record. ``epochs``: whether partitions have their epochs in the log (since 4.3)."""
     match record:
         case GroupEpochRecord(epoch=epoch):
             return _key(GROUP_EPOCH, group), _epoch(epoch)
@@ -53,12 +55,12 @@ def encoded(group: GroupId, record: GroupRecord) -> Record:
             return _key(TOPICS, group), _topics(topics) if topics else None
         case MemberRecord(member_id=member_id, member=member):
             return _key(MEMBER, group, member_id), None if member is None else _member(member)
-        case TargetEpochRecord(epoch=epoch):
-            return _key(TARGET_EPOCH, group), _epoch(epoch)
+        case TargetEpochRecord(epoch=epoch, at_ms=at_ms):
+            return _key(TARGET_EPOCH, group), _epoch(epoch, at_ms)
         case TargetRecord(member_id=member_id, share=share):
             return _key(TARGET, group, member_id), None if share is None else _target(share)
         case CurrentRecord(member_id=member_id, current=current):
-            return _key(CURRENT, group, member_id), None if current is None else _current(current)
+            return _key(CURRENT, group, member_id), None if current is None else _current(current, epochs)
         case RegexRecord(regex=regex, topics=names):
             return _key(REGEX, group, regex), None if names is None else _names(names)
 
@@ -86,7 +88,7 @@ def decoded(key: bytes, value: bytes | None) -> tuple[GroupId, GroupRecord] | No
         case 5:
             record = MemberRecord(about, None if row is None else _read_member(about, row))
         case 6:
-            record = TargetEpochRecord(0 if row is None else row.int32("epoch"))
+            record = TargetEpochRecord(0) if row is None else _read_target_epoch(row)
         case 7:
             record = TargetRecord(about, None if row is None else _read_share(row))
         case 8:
@@ -120,12 +122,21 @@ def _ended(out: Writer) -> bytes:
     return out.data()
 
 
-def _epoch(epoch: int) -> bytes | None:
+def _epoch(epoch: int, at_ms: int = 0) -> bytes | None:
     if not epoch:
         return None
     out = _begun("epoch")
     out.int32(epoch)
-    return _ended(out)
+    out.end_struct({} if not at_ms else {_TIMESTAMP: _field(lambda field: field.int64(at_ms))})
+    return out.data()
+
+
+def _field(write: Callable[[Writer], None]) -> Writer:
+    """A tagged field."""
+    out = Writer("tagged field")
+    out.flexible = True
+    write(out)
+    return out
 
 
 def _topics(topics: Iterable[Topic]) -> bytes:
@@ -151,21 +162,24 @@ def _member(member: ConsumerMember) -> bytes:
     out.string(member.regex)
     out.int32(member.rebalance_timeout_ms)
     out.string(member.assignor or None)
-    out.tagged(_CLASSIC_TAG, _NULL if member.classic is None else _classic(member.classic))
+    out.end_struct({_CLASSIC_TAG: _classic(member.classic)})
     return out.data()
 
 
-def _classic(classic: ClassicMetadata) -> bytes:
+def _classic(classic: ClassicMetadata | None) -> Writer:
     out = Writer("ClassicMemberMetadata")
     out.flexible = True
-    out.unsigned_varint(1)  # a nullable struct that is present
+    out.unsigned_varint(classic is not None)  # a nullable struct
+    if classic is None:
+        return out
     out.int32(classic.session_timeout_ms)
     out.count(len(classic.protocols))
     for protocol in classic.protocols:
         out.string(protocol.name)
         out.blob(protocol.metadata)
         out.end_struct()
-    return _ended(out)
+    out.end_struct()
+    return out
 
 
 def _target(share: Share) -> bytes:
@@ -174,13 +188,13 @@ def _target(share: Share) -> bytes:
     return _ended(out)
 
 
-def _current(current: CurrentAssignment) -> bytes:
+def _current(current: CurrentAssignment, epochs: bool) -> bytes:
     out = _begun("ConsumerGroupCurrentMemberAssignmentValue")
     out.int32(current.epoch)
     out.int32(current.previous_epoch)
     out.int8(current.state)
-    _write_share(out, share_of(current.assigned))
-    _write_share(out, share_of(current.revoking))
+    for held in (current.assigned, current.revoking):
+        _write_share(out, share_of(held), held if epochs else None)
     return _ended(out)
 
 
@@ -196,12 +210,14 @@ def _write_strings(out: Writer, texts: tuple[str, ...]) -> None:
         out.string(text)
 
 
-def _write_share(out: Writer, share: Share) -> None:
+def _write_share(out: Writer, share: Share, held: Held | None = None) -> None:
+    """Write partitions, with the epochs of ``held``."""
     out.count(len(share))
     for topic, numbers in share.items():
         out.string(topic)
         out.int32_array(numbers)
-        out.end_struct()
+        epochs = () if held is None else tuple([held[topic, number] for number in numbers])
+        out.end_struct({_EPOCHS: _field(partial(Writer.int32_array, values=epochs))} if epochs else {})
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
@@ -239,13 +255,11 @@ def _read_member(member_id: str, source: Reader) -> ConsumerMember:
         rebalance_timeout_ms=source.int32("rebalance_timeout"),
         assignor=source.nullable_string("assignor") or "",
     )
-    classic = source.tagged("member").get(_CLASSIC_TAG)
+    classic = source.end_struct("member").get(_CLASSIC_TAG)
     return member if classic is None else evolve(member, classic=_read_classic(classic))
 
 
-def _read_classic(data: bytes) -> ClassicMetadata | None:
-    source = Reader(data, "ClassicMemberMetadata")
-    source.flexible = True
+def _read_classic(source: Reader) -> ClassicMetadata | None:
     if not source.unsigned_varint("is present"):
         return None
     timeout_ms, protocols = source.int32("session_timeout"), []
@@ -259,13 +273,28 @@ def _read_strings(source: Reader) -> tuple[str, ...]:
     return tuple([source.string("name") for _ in range(source.count("names"))])
 
 
+def _read_target_epoch(source: Reader) -> TargetEpochRecord:
+    epoch = source.int32("epoch")
+    at = source.end_struct("epoch").get(_TIMESTAMP)
+    return TargetEpochRecord(epoch, 0 if at is None else at.int64("timestamp"))
+
+
 def _read_share(source: Reader) -> Share:
-    share: dict[str, tuple[int, ...]] = {}
+    return share_of(_read_held(source, 0))
+
+
+def _read_held(source: Reader, epoch: int) -> Held:
+    """The partitions with their epochs; up to 4.2 the log has no such epochs, and ``epoch`` is the member's."""
+    held: dict[Partition, int] = {}
     for _ in range(source.count("topics")):
         topic = source.string("topic_id")
-        share[topic] = source.int32_array("partitions")
-        source.end_struct("topic")
-    return share
+        numbers = source.int32_array("partitions")
+        stored = source.end_struct("topic").get(_EPOCHS)
+        epochs = () if stored is None else stored.int32_array("epochs")
+        if len(epochs) != len(numbers):
+            epochs = (epoch,) * len(numbers)
+        held.update(zip([(topic, number) for number in numbers], epochs, strict=True))
+    return held
 
 
 def _read_current(source: Reader) -> CurrentAssignment:
@@ -275,11 +304,6 @@ def _read_current(source: Reader) -> CurrentAssignment:
         ReconcilingState(state) if known else ReconcilingState.UNKNOWN,
         epoch,
         previous,
-        _held(_read_share(source), epoch),
-        _held(_read_share(source), epoch),
+        _read_held(source, max(epoch, 0)),
+        _read_held(source, max(epoch, 0)),
     )
-
-
-def _held(share: Share, epoch: int) -> Held:
-    """The partitions; up to 4.2 the log does not tell the epoch at which the member got a partition."""
-    return {(topic, number): epoch for topic, numbers in share.items() for number in numbers}
