@@ -40,8 +40,8 @@ MUTATIONS = [
     ),
     Mutation(  # a classic member in a group of the consumer protocol is not told to rejoin at a new epoch
         "kemu/actors/coordinator/classic_member_requests.py",
-        "    if state.epoch > current.epoch or current.state is _STATE.UNREVOKED_PARTITIONS:\n",
-        "    if current.state is _STATE.UNREVOKED_PARTITIONS:\n",
+        "        if is_behind or _waits(group, member.member_id):\n",
+        "        if _waits(group, member.member_id):\n",
         "liveness/not-at-rest",
         ("mixed_group.toml:1",),
     ),

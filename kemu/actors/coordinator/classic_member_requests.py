@@ -97,7 +97,7 @@ class ClassicMemberRequests:
             ):
                 raise HeartbeatRefused(_E.INCONSISTENT_GROUP_PROTOCOL)
             current = group.working.current_of(member.member_id)
-            if group.working.epoch > current.epoch and current.state is not _STATE.UNREVOKED_PARTITIONS:
+            if self._epoch_of(group) > current.epoch and current.state is not _STATE.UNREVOKED_PARTITIONS:
                 group.must_join(member.member_id)
                 raise HeartbeatRefused(_E.REBALANCE_IN_PROGRESS)
         except HeartbeatRefused as refused:
@@ -138,7 +138,8 @@ class ClassicMemberRequests:
             return
         group.start_session(member.member_id)
         found = _NONE
-        if _must_rejoin(group, member.member_id):
+        is_behind = self._epoch_of(group) > request.generation
+        if is_behind or _waits(group, member.member_id):
             group.must_join(member.member_id)
             found = _E.REBALANCE_IN_PROGRESS
         self._machine.writes.behind(group.partition, partial(self._answer_heartbeat, caller, request, found))
@@ -203,18 +204,23 @@ class ClassicMemberRequests:
             raise HeartbeatRefused(_E.ILLEGAL_GENERATION)
         return member, member.classic
 
+    def _epoch_of(self, group: ModernGroup) -> int:
+        """The epoch that a member must have reached, in the rules of the release."""
+        state = group.working
+        return state.target_epoch if self._machine.rules.consumer_groups.classic_members_follow_target else state.epoch
+
     def _as_answer(self, error: ErrorCode) -> ErrorCode:
         return self._machine.rules.group_append_errors.get(error, error)
 
 
-def _must_rejoin(group: ModernGroup, member_id: MemberId) -> bool:
-    """Whether a classic member must rejoin.
+def _waits(group: ModernGroup, member_id: MemberId) -> bool:
+    """Whether a classic member must rejoin to give up partitions, or to get partitions that are free now.
 
     Source: ``classicGroupHeartbeatToConsumerGroup``, ``ConsumerGroup.waitingOnUnreleasedPartition``.
     """
     state = group.working
     current = state.current_of(member_id)
-    if state.epoch > current.epoch or current.state is _STATE.UNREVOKED_PARTITIONS:
+    if current.state is _STATE.UNREVOKED_PARTITIONS:
         return True
     missing = [each for each in partitions_of(state.target_of(member_id)) if each not in current.assigned]
     return current.state is _STATE.UNRELEASED_PARTITIONS and all(map(state.is_free, missing))

@@ -401,7 +401,8 @@ class ModernGroup:
         group.shared.note_leader()
         self._keep(group)
         records.append(group_record(group.shared.metadata()))
-        if joined is None:
+        changed = joined is not None and any(isinstance(each, GroupEpochRecord) for each in joined.records)
+        if joined is None or (changed and machine.rules.consumer_groups.new_subscription_rebalances_downgraded):
             group.phase.prepare(group.shared.reasons.downgraded(self.name))
 
         def written(error: ErrorCode, _base_offset: int) -> None:
@@ -568,13 +569,12 @@ class ModernGroup:
         current = self.working.current_of(member_id)
         if epoch == current.epoch:
             return _NONE
-        if member.classic is not None:
-            return ErrorCode.ILLEGAL_GENERATION
+        wrong = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
         if epoch > current.epoch or not self._machine.rules.consumer_groups.keeps_partition_epochs:
-            return ErrorCode.STALE_MEMBER_EPOCH
+            return wrong
         held = {**current.revoking, **current.assigned}
         got = self.named([partition for partition, since in held.items() if since <= epoch])
-        return _NONE if all(partition in got for partition in partitions) else ErrorCode.STALE_MEMBER_EPOCH
+        return _NONE if all(partition in got for partition in partitions) else wrong
 
     def why_no_fetch(self, member_id: MemberId | None, epoch: int) -> ErrorCode:
         """NONE, or the reason to refuse a fetch of offsets. Tools give neither an id nor an epoch."""

@@ -84,9 +84,8 @@ class ConsumerProtocol(Checker):
         """Member's life -> its highest epoch since the last rejoin."""
         self._arrived: dict[tuple[ActorName, Request], tuple[TopicPartition, ...]] = {}
         """(coordinator, request) of a commit that the coordinator has not read yet -> its partitions."""
-        self._commits: dict[tuple[ActorName, Request], tuple[GroupId, MemberId, bool, bool]] = {}
-        """(coordinator, request) of an unanswered commit -> (group, member, whether a member of the consumer protocol
-        must be accepted, whether its epoch is the member's)."""
+        self._commits: dict[tuple[ActorName, Request], tuple[GroupId, MemberId, bool]] = {}
+        """(coordinator, request) of an unanswered commit -> (group, member, whether it must be accepted)."""
         self.on = {
             received(OffsetCommit): self._commit_arrived,
             GroupEpochsChanged: self._epochs_changed,
@@ -174,13 +173,13 @@ class ConsumerProtocol(Checker):
         epoch = group.member_epoch.get(member_id)
         if epoch is None:
             return
-        is_valid = is_current = epoch == fact.generation
+        is_valid = epoch == fact.generation
         if 0 <= fact.generation < epoch and self._keeps_partition_epochs(seen.actor):
             if group.is_loaded:
                 return
             since = group.since[member_id]
             is_valid = all(at in since and since[at] <= fact.generation for at in partitions)
-        self._commits[request] = fact.group, member_id, is_valid, is_current
+        self._commits[request] = fact.group, member_id, is_valid
 
     def _keeps_partition_epochs(self, coordinator: ActorName) -> bool:
         if self._settings is None:
@@ -191,9 +190,7 @@ class ConsumerProtocol(Checker):
 
     def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
         request = seen.actor, (fact.client, fact.connection, fact.request_id)
-        group, member_id, is_valid, is_current = self._commits.pop(request, ("", "", False, False))
-        if fact.error is _E.ILLEGAL_GENERATION:  # the error of a classic member, whose older epochs are never valid
-            is_valid = is_current
+        group, member_id, is_valid = self._commits.pop(request, ("", "", False))
         if group and fact.error in (_E.NONE, *_NOT_CURRENT) and is_valid is not (fact.error is _E.NONE):
             which = "a valid epoch" if is_valid else "an epoch that is not valid"
             text = f"a commit of {member_id} with {which} is answered with {fact.error.name}"

@@ -9,7 +9,7 @@ import pytest
 
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.modern_group import ModernGroup
-from kemu.actors.coordinator.state import EMPTY, PREPARING, STABLE
+from kemu.actors.coordinator.state import EMPTY, PREPARING, STABLE, GroupState
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import Told
 from kemu.protocol.commands import KnowTopics
@@ -574,3 +574,32 @@ def test_a_leave_names_each_unknown_member() -> None:
 
     assert [row.error for row in left.reply.members] == [E.UNKNOWN_MEMBER_ID, E.NONE]
     assert list(modern(bench).working.members) == ["m1", "m3"]
+
+
+# --- releases --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "state"), [("java", STABLE), ("java-4.1", PREPARING), ("java-4.3", PREPARING)])
+def test_a_replacement_with_another_subscription_rebalances_since_4_1(kind: str, state: GroupState) -> None:
+    """``GroupMetadataManager.convertToClassicGroup`` 4.0.1, 4.1.1: ``hasSubscriptionChanged``."""
+    bench = bench_with_topics(coordinator_kind=kind)
+    form(bench, {"c1": (0, 1, 2), "c2": (3, 4, 5)}, static=True)
+    beat(bench, "m1", instance="i-c1")
+
+    bench.join("c1", instance="i-c1", data=subscription(topic="u"))
+
+    assert bench.group.state is state
+
+
+@pytest.mark.parametrize(("kind", "answer"), [("java-4.2", E.REBALANCE_IN_PROGRESS), ("java-4.3", E.NONE)])
+def test_a_heartbeat_compares_with_the_target_since_4_3(kind: str, answer: E) -> None:
+    """``classicGroupHeartbeatToConsumerGroup`` 4.2.1, 4.3.0; a leave computes no target."""
+    bench = bench_with_topics(coordinator_kind=kind)
+    beat(bench, "m1")
+    beat(bench, "m3")
+    bench.advance(STEP_MS)
+    join = bench.join_twice("c2", data=subscription())
+
+    beat(bench, "m3", -1)
+
+    assert bench.heartbeat("c2", join.reply.member_id, join.reply.generation) is answer
