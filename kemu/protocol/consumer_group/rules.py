@@ -47,8 +47,8 @@ class ConsumerGroupRules:
     Source: ``ConsumerGroup.validateOffsetCommit`` 4.2.1, 4.3.0; ``OffsetMetadataManager.commitOffset`` 4.3.0.
     """
     new_subscription_rebalances_downgraded: bool = False
-    """A group that becomes classic, because a classic member replaces its last member of the consumer protocol,
-    rebalances if its target is older than its epoch, as after another subscription (since 4.1).
+    """A group becomes classic when a static classic member replaces its last member of the consumer protocol. It
+    rebalances if the subscription of that member has changed (since 4.1).
 
     Source: ``GroupMetadataManager.classicGroupJoinToConsumerGroup`` 4.0.1, 4.1.1, 4.3.0.
     """
