@@ -17,6 +17,8 @@ EXACTLY_ONCE = "exactly_once"
 """
 GROUP_PROTOCOLS = ("classic", "consumer")
 """The values of ``group.protocol``."""
+MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
+"""The values of ``group.consumer.migration.policy``."""
 NEVER = (1 << 63) - 1
 """Kafka's ``Long.MaxValue``, the limit that is never reached."""
 _SOURCE = "kemu.source"
@@ -113,6 +115,9 @@ class BrokerConfig:
     group_consumer_max_assignment_interval_ms: int = key(15_000, "KIP-1263, Kafka 4.3")
     group_consumer_max_size: int = key(2_147_483_647, "KIP-848, Kafka 4.0")
     group_consumer_assignors: tuple[str, ...] = key(("uniform", "range"), "KIP-848, Kafka 4.0; the first: the default")
+    group_consumer_migration_policy: str = key(
+        MIGRATION_POLICIES[0], "KIP-848, Kafka 4.0; conversions of groups with members: bidirectional, upgrade, ..."
+    )
     group_coordinator_append_linger_ms: int = key(
         5, "Kafka 4.0; -1 (adaptive) since 4.2; only the Java coordinator gathers writes; 0, -1 = never"
     )

@@ -31,4 +31,18 @@ MUTATIONS = [
         "consumer-protocol/stale-commit",
         ("consumer-protocol-rolling-restart:1",),
     ),
+    Mutation(  # the members of a converted classic group hold nothing
+        "kemu/actors/coordinator/migration.py",
+        "        held = dict.fromkeys(sorted(assigned), generation)\n",
+        "        held = dict.fromkeys(sorted(assigned)[:0], generation)\n",
+        "consumer-protocol/assigned-too-soon",
+        ("consumer-protocol-migration:1",),
+    ),
+    Mutation(  # a classic member in a group of the consumer protocol is not told to rejoin at a new epoch
+        "kemu/actors/coordinator/classic_member_requests.py",
+        "        if is_behind or _waits(group, member.member_id):\n",
+        "        if _waits(group, member.member_id):\n",
+        "liveness/not-at-rest",
+        ("mixed_group.toml:1",),
+    ),
 ]

@@ -3,7 +3,7 @@
 The coordinator knows the topics of the cluster from its broker. Before it knows them, it answers
 COORDINATOR_LOAD_IN_PROGRESS, as a broker of Kafka leads no partition before it knows the cluster.
 
-Not emulated: patterns (SubscribedTopicRegex), and members of the classic protocol in a group of the consumer protocol.
+Not emulated: patterns (SubscribedTopicRegex).
 
 Source: Kafka 4.0 ``GroupCoordinatorService.consumerGroupHeartbeat``, ``GroupMetadataManager``.
 """
@@ -23,6 +23,7 @@ from kemu.actors.coordinator.consumer_group.heartbeats import (
 from kemu.actors.coordinator.consumer_group.state import Topic
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
+from kemu.actors.coordinator.migration import check_upgrade, upgraded
 from kemu.actors.coordinator.modern_group import ModernGroup
 from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.machine import Caller, Received, Record, caller_of
@@ -37,7 +38,7 @@ from kemu.protocol.messages.consumer_group import (
 )
 from kemu.protocol.messages.offsets_log import KnownTopic
 from kemu.protocol.names import ActorName
-from kemu.protocol.notes.groups import RequestRefused
+from kemu.protocol.notes.groups import Removal, RequestRefused
 
 _E = ErrorCode
 _NONE = ErrorCode.NONE
@@ -94,44 +95,67 @@ class ConsumerGroupRequests:
         check_request(request, event.version, self._config)
         if error is not _NONE:
             raise HeartbeatRefused(error)
-        if self._topics is None:
-            raise HeartbeatRefused(_E.COORDINATOR_LOAD_IN_PROGRESS)
+        self._known_topics()
         if request.regex:
             raise HeartbeatRefused(_E.UNSUPPORTED_VERSION)  # kemu resolves no patterns
         known = self._groups.by_name.get(request.group)
-        heartbeats = HeartbeatAnswers(self._topics, self._config, self._machine.rules.consumer_groups)
-        if request.member_epoch < JOINS:
-            if not isinstance(known, ModernGroup):
-                raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND)
-            self._change(event, request, known, heartbeats.leave(known.working, request), ())
+        if isinstance(known, ModernGroup):
+            if request.member_epoch < JOINS:
+                self._leave(event, request, known)
+            else:
+                self._change(event, request, known, self._heard(event, request, known), ())
+        elif request.member_epoch != JOINS:
+            raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND)
+        else:
+            self._join_new(event, request, known)
+
+    def _leave(self, event: Received, request: ConsumerGroupHeartbeat, group: ModernGroup) -> None:
+        heard = self.answers.leave(group.working, request)
+        if heard.removed is None:
+            self._change(event, request, group, heard, ())
+        else:
+            answer = partial(self._answer, caller_of(event), request, heard.reply)
+            group.remove((heard.removed,), Removal.LEFT, " left", answer)
+
+    def _join_new(self, event: Received, request: ConsumerGroupHeartbeat, known: Group | None) -> None:
+        """Join a new group, which may replace a classic group: an empty group, or (KIP-848's upgrade) its members."""
+        partition = self._groups.partition_of(request.group)
+        group = ModernGroup(self._machine, partition, request.group, self._groups.keep)
+        if known is None or known.is_empty:
+            heard = self._heard(event, request, group)
+            tombstones: tuple[Record, ...] = ()
+            if known is not None:
+                group.offsets, group.second = known.offsets, known.second
+                tombstones = tuple(known.tombstones())
+                known.die("replaced by a group of the consumer protocol")
+            self._groups.keep(group)
+            self._change(event, request, group, heard, tombstones)
             return
-        if not isinstance(known, ModernGroup) and (request.member_epoch or (known is not None and not known.is_empty)):
-            raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND)  # an upgrade of a group with classic members is not emulated
-        group = known
-        if not isinstance(group, ModernGroup):
-            group = ModernGroup(self._machine, self._groups.partition_of(request.group), request.group)
-        heard = heartbeats.heartbeat(
+        shared, config = known.shared, self._machine.config
+        check_upgrade(shared.protocol_type, len(known.members), config)
+        known.refuse_all_parked()
+        members = [known.members.by_id[each] for each in known.members.hashed()]
+        converted = upgraded(shared.protocol, shared.generation, members, self._known_topics())
+        group.begin_with(converted)
+        heard = self._heard(event, request, group)
+        group.take_over(known, converted)
+        self._groups.keep(group)
+        group.heard(heard, self._config.session_timeout_ms)
+        answer = partial(self._answer, caller_of(event), request, heard.reply)
+        records = (*converted, *heard.records)
+        group.write(records, heard.undo, answer, known.tombstones(), partial(group.give_back, known))
+
+    def _heard(self, event: Received, request: ConsumerGroupHeartbeat, group: ModernGroup) -> Heard:
+        heard = self.answers.heartbeat(
             group.working,
             request,
             is_stale=group.is_stale,
             now_ms=self._machine.now_ms,
-            client=(self._client_id_of(event.peer), f"/{event.peer}"),
+            client=self.client_of(event),
             new_member_id=partial(self._machine.new_member_id, event.peer, group.partition),
         )
         group.is_stale = False
-        self._change(event, request, group, heard, self._kept(group, known))
-
-    def _kept(self, group: ModernGroup, known: Group | ModernGroup | None) -> tuple[Record, ...]:
-        """Keep a new group; return the tombstones of the empty classic group that it replaces."""
-        if group is known:
-            return ()
-        tombstones: tuple[Record, ...] = ()
-        if isinstance(known, Group):
-            group.offsets, group.second = known.offsets, known.second
-            tombstones = tuple(known.tombstones())
-            known.die("replaced by a group of the consumer protocol")
-        self._groups.keep(group)
-        return tombstones
+        return heard
 
     def _change(
         self,
@@ -144,6 +168,24 @@ class ConsumerGroupRequests:
         group.heard(heard, self._config.session_timeout_ms)
         answer = partial(self._answer, caller_of(event), request, heard.reply)
         group.write(heard.records, heard.undo, answer, first)
+
+    @property
+    def answers(self) -> HeartbeatAnswers:
+        """The answers of this moment.
+
+        Raises:
+            HeartbeatRefused: the broker has not told the cluster's topics yet.
+        """
+        return HeartbeatAnswers(self._known_topics(), self._config, self._machine.rules.consumer_groups)
+
+    def _known_topics(self) -> Mapping[str, Topic]:
+        if self._topics is None:
+            raise HeartbeatRefused(_E.COORDINATOR_LOAD_IN_PROGRESS)
+        return self._topics
+
+    def client_of(self, event: Received) -> tuple[str, str]:
+        """The id and the host of the client of a request."""
+        return self._client_id_of(event.peer), f"/{event.peer}"
 
     def _answer(
         self, caller: Caller, request: ConsumerGroupHeartbeat, reply: ConsumerGroupHeartbeatReply, error: ErrorCode

@@ -10,14 +10,17 @@ gets a request. ``config.coordinator_kind`` selects one of the two coordinators 
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from kemu.actors.connections import Connections
+from kemu.actors.coordinator.classic_member_requests import ClassicMemberRequests
 from kemu.actors.coordinator.consumer_requests import ConsumerGroupRequests
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import AnyGroup, Groups
 from kemu.actors.coordinator.log import GroupLog, OffsetsPartition, OwnDisk, Writes
 from kemu.actors.coordinator.members import NoCommonProtocol
+from kemu.actors.coordinator.modern_group import ModernGroup
 from kemu.actors.coordinator.offset_requests import OffsetRequests
 from kemu.actors.coordinator.replies import leave_reply, leaving
 from kemu.actors.coordinator.request_notes import request_answered, request_read
@@ -117,6 +120,7 @@ class Coordinator(Machine):
         """The groups of all active partitions."""
         self._offsets = OffsetRequests(self, self._table)
         self._consumers = ConsumerGroupRequests(self, self._table, lambda client: self._client_ids.get(client, client))
+        self._classic_members = ClassicMemberRequests(self, self._consumers)
         self._injections = Injections(self)
         self._connections = Connections(self, self._receive)
         self._member_count = 0
@@ -140,10 +144,12 @@ class Coordinator(Machine):
             ApiVersions: lambda event, _: self.reply(event, versions_reply(self._versions)),
         }
         self._timers: Mapping[str, Callable[..., None]] = {
-            GroupTimer.SESSION: lambda group, member_id: self.groups[group].session_timer_fired(member_id),
+            GroupTimer.SESSION: self._session_timer_fired,
             GroupTimer.JOIN: lambda group: self._classic(group).phase.timer_fired(),
             GroupTimer.SYNC: lambda group: self._classic(group).sync_timer_fired(),
             GroupTimer.REVOCATION: self._revocation_timer_fired,
+            GroupTimer.MEMBER_JOIN: partial(self._classic_member_timer_fired, GroupTimer.MEMBER_JOIN),
+            GroupTimer.MEMBER_SYNC: partial(self._classic_member_timer_fired, GroupTimer.MEMBER_SYNC),
             GroupTimer.LOAD: lambda number: self._table.load_timer_fired(int(number)),
             GroupTimer.WRITE: lambda number: self.writes.time_is_over(int(number)),
             GroupTimer.LINGER: lambda number: self.writes.flush(self._table.partitions[int(number)]),
@@ -165,10 +171,22 @@ class Coordinator(Machine):
         assert group is not None, f"{name} is no classic group"
         return group
 
+    # The timers of a replaced static member run on, as in Kafka; the group may have ended or changed its protocol.
+
+    def _session_timer_fired(self, name: GroupId, member_id: MemberId) -> None:
+        group = self.groups.get(name)
+        if group is not None:
+            group.session_timer_fired(member_id)
+
     def _revocation_timer_fired(self, name: GroupId, member_id: MemberId) -> None:
         group = self._table.of_consumers(name)
-        assert group is not None, f"{name} is no group of the consumer protocol"
-        group.revocation_timer_fired(member_id)
+        if group is not None:
+            group.revocation_timer_fired(member_id)
+
+    def _classic_member_timer_fired(self, timer: GroupTimer, name: GroupId, member_id: MemberId) -> None:
+        group = self._table.of_consumers(name)
+        if group is not None:
+            group.classic_timer_fired(timer, member_id)
 
     def _happened(self, event: Event) -> None:
         match event:
@@ -288,9 +306,12 @@ class Coordinator(Machine):
         self.refuse(event, answer, group=name, api="JoinGroup", member_id=request.member_id, error=error)
 
     def _heartbeat(self, event: Received, request: Heartbeat) -> None:
-        group = self._table.classic(request.group) if request.group else None
-        if group is not None:
+        group = self.groups.get(request.group) if request.group else None
+        if isinstance(group, Group):
             group.heartbeat(event, request)
+            return
+        if group is not None:
+            self._classic_members.heartbeat(event, request, group)
             return
         error = self._table.why_not(request.group, needs_name=True)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -306,17 +327,18 @@ class Coordinator(Machine):
         if not config.group_min_session_timeout_ms <= timeout_ms <= config.group_max_session_timeout_ms:
             self._refuse(event, request, ErrorCode.INVALID_SESSION_TIMEOUT)
             return
-        group = self._table.classic(request.group)
-        if group is None and request.group in self.groups:  # a mixed group, or a downgrade: not emulated
-            self._refuse(event, request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        group = self.groups.get(request.group)
+        if isinstance(group, ModernGroup) and not group.is_empty:
+            self._classic_members.join(event, request, group)
             return
-        if group is None and request.member_id != UNKNOWN_MEMBER:
-            self._refuse(event, request, ErrorCode.UNKNOWN_MEMBER_ID)
-            return
-        if group is None:
-            group = self._table.open(request.group)
+        if not isinstance(group, Group):
+            if request.member_id != UNKNOWN_MEMBER:
+                self._refuse(event, request, ErrorCode.UNKNOWN_MEMBER_ID)
+                return
+            tombstones = () if group is None else group.ended_for_classic()
+            group = self._table.open(request.group, group)
             if self.rules.new_group_record:
-                group.joining.write_new_group(event)
+                group.joining.write_new_group(event, tombstones)
         group.joining.serve(event, request)
 
     def _sync(self, event: Received, request: SyncGroup) -> None:
@@ -324,9 +346,12 @@ class Coordinator(Machine):
         if event.version >= _SYNC_NAMES_PROTOCOL_SINCE and unnamed:
             self._refuse(event, request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
             return
-        group = self._table.classic(request.group) if request.group else None
-        if group is not None:
+        group = self.groups.get(request.group) if request.group else None
+        if isinstance(group, Group):
             group.sync(event, request)
+            return
+        if group is not None:
+            self._classic_members.sync(event, request, group)
             return
         error = self._table.why_not(request.group, needs_name=True)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -336,9 +361,12 @@ class Coordinator(Machine):
     def _leave(self, event: Received, request: LeaveGroup) -> None:
         if not self._reaches(event, request, request.group, needs_name=True):
             return
-        group = self._table.classic(request.group)
-        if group is not None:
+        group = self.groups.get(request.group)
+        if isinstance(group, Group):
             group.leave(event, request)
+            return
+        if group is not None:
+            self._classic_members.leave(event, request, group)
             return
         error = ErrorCode.UNKNOWN_MEMBER_ID
         rows = []

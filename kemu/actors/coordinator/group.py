@@ -71,6 +71,8 @@ class Group:
         self.joining = Joining(machine, shared, self.phase, StaticInstances(machine, shared, self.phase, self.syncing))
         self.offsets = GroupOffsets()
         self.second = SecondLogs()
+        self._converted_in: GroupState | None = None
+        """The state in which the group was converted to a group of the consumer protocol."""
 
     @property
     def state(self) -> GroupState:
@@ -441,13 +443,54 @@ class Group:
     def die(self, why: str) -> None:
         """Enter DEAD and stop all timers."""
         self.shared.change(GroupChange.END, why)
+        self._stop_timers()
+        self.members.pending.clear()
+
+    def _stop_timers(self) -> None:
         self.phase.stop()
         self.syncing.stop()
         for member in self.members:
             self._machine.stop_timer(member.timer)
         for member_id in self.members.pending:
             self._machine.stop_timer(session_key(self.name, member_id))
+
+    # --- conversion (KIP-848) ----------------------------------------------------------------------------------
+
+    def refuse_all_parked(self) -> None:
+        """Answer all parked joins and syncs with REBALANCE_IN_PROGRESS.
+
+        Source: ``ClassicGroup.completeAllJoinFutures``, ``completeAllSyncFutures`` 4.0.
+        """
+        for member_id in self.members.by_id:
+            self.phase.refuse_parked(member_id, ErrorCode.REBALANCE_IN_PROGRESS, member_id)
+            self.syncing.refuse_parked(member_id, ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def converted(self) -> None:
+        """Stop all timers: a group of the consumer protocol replaces this group, unless its write fails."""
+        assert self._converted_in is None and self.state is not DEAD
+        self._stop_timers()
         self.members.pending.clear()
+        self._converted_in, self.shared.state = self.shared.state, DEAD
+
+    def not_converted(self) -> None:
+        """Continue after the failed write of the conversion, with new timers."""
+        assert self._converted_in is not None
+        self.shared.state, self._converted_in = self._converted_in, None
+        for member in self.members:
+            self.shared.start_session(member)
+        if self.state is PREPARING:
+            self.phase.restart()
+        elif self.state is COMPLETING:
+            self.syncing.expect()
+
+    def take_over(self, generation: int, protocol: str) -> None:
+        """Begin as Stable with the members of a group of the consumer protocol, which are added already."""
+        shared = self.shared
+        shared.protocol_type, shared.protocol, shared.generation = CONSUMER, protocol, generation
+        shared.know_subscriptions(tuple([member.metadata(protocol) for member in self.members]))
+        shared.state = STABLE
+        for member in self.members:
+            shared.start_session(member)
 
     def unload(self) -> None:
         """Answer all parked requests with NOT_COORDINATOR: another broker coordinates the group now."""

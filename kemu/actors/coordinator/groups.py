@@ -81,9 +81,14 @@ class Groups:
         """The groups of a partition."""
         return tuple(self._by_partition.get(partition.number, {}).values())
 
-    def open(self, name: GroupId) -> Group:
-        """Create an empty group in a partition that is active here."""
+    def open(self, name: GroupId, former: ModernGroup | None = None) -> Group:
+        """Create an empty group in a partition that is active here.
+
+        ``former``: the empty group of the consumer protocol that the new group replaces.
+        """
         group = Group(self._machine, self.partition_of(name), name)
+        if former is not None:
+            group.offsets, group.second = former.offsets, former.second
         self.keep(group)
         return group
 
@@ -178,7 +183,7 @@ class Groups:
         offsets, second = found.offsets_of(name), found.second_of(name)
         states = found.consumer_group(name)
         if states is not None:
-            modern = ModernGroup(self._machine, partition, name)
+            modern = ModernGroup(self._machine, partition, name, self.keep)
             modern.take(states, offsets, second)
             return modern
         group = Group(self._machine, partition, name)

@@ -112,6 +112,10 @@ class JoinPhase:
         else:
             self._complete()
 
+    def restart(self) -> None:
+        """Restart the timer of a join phase whose parked joins were answered with an error."""
+        self._start_timer(self._shared.members.rebalance_timeout_ms())
+
     def stop(self) -> None:
         """Stop the timer of a group that ends."""
         self._machine.stop_timer(self._timer)

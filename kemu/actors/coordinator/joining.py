@@ -12,7 +12,7 @@ from kemu.actors.coordinator.shared_state import GroupMachine, SharedState
 from kemu.actors.coordinator.state import COMPLETING, DEAD, EMPTY, PREPARING, STABLE
 from kemu.actors.coordinator.static import StaticInstances
 from kemu.actors.coordinator.timers import session_key
-from kemu.actors.machine import US_PER_MS, Caller, Received, caller_of
+from kemu.actors.machine import US_PER_MS, Caller, Received, Record, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinGroup
 from kemu.protocol.messages.records import GroupMetadata, group_record
@@ -46,8 +46,11 @@ class Joining:
         else:
             self._join_known(caller, request)
 
-    def write_new_group(self, event: Received) -> None:
-        """Write the empty record of the group that this join creates. If the write fails, the join gets the error."""
+    def write_new_group(self, event: Received, tombstones: tuple[Record, ...] = ()) -> None:
+        """Write the empty record of the group that this join creates. If the write fails, the join gets the error.
+
+        ``tombstones``: of the group that the new group replaces.
+        """
         shared = self._shared
         record = group_record(
             GroupMetadata(
@@ -61,7 +64,7 @@ class Joining:
             )
         )
         write = Write(partial(self._new_group_written, caller_of(event)))
-        self._machine.writes.begin(shared.partition, (record,), write)
+        self._machine.writes.begin(shared.partition, (*tombstones, record), write)
 
     def _new_group_written(self, caller: Caller, error: ErrorCode, _base_offset: int) -> None:
         if error is _NONE or self._shared.state is DEAD:

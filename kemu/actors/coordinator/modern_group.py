@@ -12,7 +12,7 @@ Source: Kafka 4.0 ``GroupMetadataManager``, ``CoordinatorRuntime``, ``ConsumerGr
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from kemu.actors.coordinator.consumer_group.heartbeats import Heard, expired
+from kemu.actors.coordinator.consumer_group.heartbeats import ClassicJoined, Heard, removed
 from kemu.actors.coordinator.consumer_group.state import (
     ConsumerGroup,
     ConsumerGroupState,
@@ -21,26 +21,32 @@ from kemu.actors.coordinator.consumer_group.state import (
     GroupEpochRecord,
     GroupRecord,
     MemberRecord,
+    RegexRecord,
     TargetEpochRecord,
     TargetRecord,
     TopicsRecord,
     share_of,
 )
 from kemu.actors.coordinator.consumer_group.stored import encoded
+from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.log import OffsetsPartition, Write
+from kemu.actors.coordinator.migration import downgraded, may_downgrade
 from kemu.actors.coordinator.offsets import MS_PER_MINUTE, GroupOffsets
 from kemu.actors.coordinator.second_log import SecondLogs
 from kemu.actors.coordinator.shared_state import GroupMachine
+from kemu.actors.coordinator.state import GroupState
 from kemu.actors.coordinator.timers import GroupTimer, session_key
 from kemu.actors.machine import US_PER_MS, Record, TimerKey
+from kemu.protocol.config import GROUP_PROTOCOLS
 from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Partition, ReconcilingState
 from kemu.protocol.consumer_group.shares import Share, TopicId, partitions_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import DescribedConsumer, DescribedConsumerGroup, NamedTopicNumbers
 from kemu.protocol.messages.group import DescribedGroup
+from kemu.protocol.messages.records import group_record
 from kemu.protocol.messages.refusals import described_error
 from kemu.protocol.names import CONSUMER, ActorName, GroupId, MemberId, TopicPartition
-from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
+from kemu.protocol.notes.consumer_groups import GroupConverted, GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
@@ -51,14 +57,15 @@ from kemu.protocol.notes.groups import (
     Removal,
 )
 
+CLASSIC_PROTOCOL, CONSUMER_PROTOCOL = GROUP_PROTOCOLS
 _NONE = ErrorCode.NONE
 _DEAD = "Dead"
 _EPOCH_SINCE = 9
 """The first version of OffsetCommit and OffsetFetch with a member epoch."""
 _TIMER_RETRY_US = 500_000
 """Source: ``CoordinatorRuntime.EventBasedCoordinatorTimer``: the backoff after a failed write of a timer."""
-_CONSUMER_MEMBER = 1
-"""``MemberType`` of a member that does not use the classic protocol."""
+_CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
+"""``MemberType`` of a member of each protocol."""
 
 
 class _Change:
@@ -73,10 +80,17 @@ class _Change:
 
 
 class ModernGroup:
-    """One group with the consumer protocol at its coordinator."""
+    """One group with the consumer protocol at its coordinator. ``keep`` makes another group the group of this name."""
 
-    def __init__(self, machine: GroupMachine, partition: OffsetsPartition, name: GroupId) -> None:
+    def __init__(
+        self,
+        machine: GroupMachine,
+        partition: OffsetsPartition,
+        name: GroupId,
+        keep: "Callable[[Group | ModernGroup], None]",
+    ) -> None:
         self._machine = machine
+        self._keep = keep
         self.name = name
         self.partition = partition
         self.working = ConsumerGroup(name)
@@ -94,6 +108,8 @@ class ModernGroup:
         """The changes that are being written, in order."""
         self._revoking: dict[MemberId, int] = {}
         """Member with a running rebalance timeout -> its epoch at the start of the timeout."""
+        self._running: dict[tuple[GroupTimer, MemberId], None] = {}
+        """The running timers of classic members: the time to join, and the time to sync."""
         self.names: dict[TopicId, str] = {}
         """Topic id -> name, of all topics that the group ever used."""
 
@@ -120,11 +136,12 @@ class ModernGroup:
         undo: tuple[GroupRecord, ...],
         answer: Callable[[ErrorCode], None],
         first: Iterable[Record] = (),
+        failed: Callable[[], None] | None = None,
     ) -> None:
         """Write a change that the working state has already; ``answer`` gets the outcome.
 
         Without records the answer waits for the earlier writes. ``first``: records of another kind of group, which the
-        batch begins with.
+        batch begins with. ``failed``: called instead of undoing the change after a failed append.
         """
         if not records:
             self._machine.writes.behind(self.partition, answer)
@@ -134,19 +151,26 @@ class ModernGroup:
         epochs = self._machine.rules.consumer_groups.keeps_partition_epochs
         data = (*first, *(encoded(self.name, record, epochs=epochs) for record in records))
         write = Write(
-            partial(self._written, change, answer),
+            partial(self._written, change, answer, failed),
             partial(answer, ErrorCode.NOT_COORDINATOR),
             partial(self._written_late, change, answer),
         )
         self._machine.writes.begin(self.partition, data, write)
 
     def _written(
-        self, change: _Change, answer: Callable[[ErrorCode], None], error: ErrorCode, _base_offset: int
+        self,
+        change: _Change,
+        answer: Callable[[ErrorCode], None],
+        failed: Callable[[], None] | None,
+        error: ErrorCode,
+        _base_offset: int,
     ) -> None:
         if error is _NONE:
             self._commit(change)
-        else:
+        elif failed is None:
             self._revert(change)
+        else:
+            failed()
         answer(error)
 
     def _written_late(
@@ -180,21 +204,16 @@ class ModernGroup:
 
     def heard(self, heard: Heard, session_ms: int) -> None:
         """React to a heartbeat that changed the working state: timers, and notes."""
-        machine, member_id = self._machine, heard.member_id
-        if heard.removed is not None:
-            self._stop_timers(member_id)
-        elif heard.reply.member_epoch >= 0:
-            machine.start_timer(session_key(self.name, member_id), session_ms * US_PER_MS)
+        member_id = heard.member_id
+        if heard.reply.member_epoch >= 0:
+            self._machine.start_timer(session_key(self.name, member_id), session_ms * US_PER_MS)
         if heard.revokes:
             self._start_revocation(member_id)
         elif heard.revokes is False:
             self._stop_revocation(member_id)
-        did = "left" if heard.removed is not None else "sent a heartbeat"
-        if MemberRecord(member_id, None) in heard.undo:
-            did = "joined"
-        self._note(
-            heard.records, heard.undo, f"{self._member(member_id, heard.undo)} {did}", Removal.LEFT, heard.assignor
-        )
+        did = "joined" if MemberRecord(member_id, None) in heard.undo else "sent a heartbeat"
+        who = self._member(member_id)
+        self._note(heard.records, heard.undo, f"{who} {did}", Removal.LEFT, heard.assignor)
 
     def session_timer_fired(self, member_id: MemberId) -> None:
         """Remove a member whose session has expired."""
@@ -210,15 +229,30 @@ class ModernGroup:
     def _expel(self, member_id: MemberId, why: Removal, timer: TimerKey) -> None:
         if member_id not in self.working.members:
             return
-        records, undo = expired(self.working, member_id)
-        self._note(records, undo, f"{self._member(member_id, undo)}: {why}", why)
-        self._stop_timers(member_id)
 
         def written(error: ErrorCode) -> None:
             if error is not _NONE and not self._is_dead and member_id in self.working.members:
                 self._machine.start_timer(timer, _TIMER_RETRY_US)
 
-        self.write(records, undo, written)
+        self.remove((member_id,), why, f": {why}", written)
+
+    def remove(
+        self, member_ids: tuple[MemberId, ...], why: Removal, text: str, answer: Callable[[ErrorCode], None]
+    ) -> None:
+        """Remove members; if only classic members remain, the group becomes a classic group.
+
+        ``text``: follows the names of the members in the reason.
+        """
+        rest = len(self.working.members) - len(member_ids)
+        if may_downgrade(self.working, member_ids, rest, self._machine.config):
+            self._downgrade(member_ids, why, answer)
+            return
+        who = ", ".join(map(self._member, member_ids))
+        records, undo = removed(self.working, *member_ids)
+        self._note(records, undo, f"{who}{text}", why)
+        for member_id in member_ids:
+            self._stop_timers(member_id)
+        self.write(records, undo, answer)
 
     def _start_revocation(self, member_id: MemberId) -> None:
         self._revoking[member_id] = self.working.current_of(member_id).epoch
@@ -232,6 +266,194 @@ class ModernGroup:
     def _stop_timers(self, member_id: MemberId) -> None:
         self._machine.stop_timer(session_key(self.name, member_id))
         self._stop_revocation(member_id)
+        for timer in (GroupTimer.MEMBER_JOIN, GroupTimer.MEMBER_SYNC):
+            self._stop(timer, member_id)
+
+    # --- classic members ---------------------------------------------------------------------------------------
+
+    def joined(self, joined: ClassicJoined, answer: Callable[[ErrorCode], None]) -> None:
+        """React to the JoinGroup of a classic member; the member's timers start when its records are written."""
+        member, replaced = joined.member, joined.replaced
+        member_id = member.member_id
+        if replaced is not None and replaced.classic is None:
+            for record in joined.undo:
+                self.working.apply(record)
+            rest = len(self.working.members)
+            if may_downgrade(self.working, (replaced.member_id,), rest, self._machine.config):
+                self._downgrade((), Removal.REPLACED, answer, joined)
+                return
+            for record in joined.records:
+                self.working.apply(record)
+
+        def written(error: ErrorCode) -> None:
+            if error is _NONE and not self._is_dead and member_id in self.working.members:
+                self._stop(GroupTimer.MEMBER_JOIN, member_id)
+                self.start_session(member_id)
+                self._start(GroupTimer.MEMBER_SYNC, member_id)
+            answer(error)
+
+        why = f"{self._member(member_id)} joined with the classic protocol"
+        self._note(joined.records, joined.undo, why, Removal.LEFT, joined.assignor)
+        self.write(joined.records, joined.undo, written)
+
+    def synced(self, member_id: MemberId) -> None:
+        """React to the answered SyncGroup of a classic member."""
+        if not self._is_dead and member_id in self.working.members:
+            self._stop(GroupTimer.MEMBER_SYNC, member_id)
+            self.start_session(member_id)
+
+    def start_session(self, member_id: MemberId) -> None:
+        """Restart the session of a classic member."""
+        classic = self.working.members[member_id].classic
+        if classic is not None:
+            self._machine.start_timer(session_key(self.name, member_id), classic.session_timeout_ms * US_PER_MS)
+
+    def must_join(self, member_id: MemberId) -> None:
+        """Start the time to join of a classic member that was told to rejoin, unless the time runs already."""
+        if (GroupTimer.MEMBER_JOIN, member_id) not in self._running:
+            self._start(GroupTimer.MEMBER_JOIN, member_id)
+
+    def classic_timer_fired(self, timer: GroupTimer, member_id: MemberId) -> None:
+        """Remove a classic member that did not join or sync in time."""
+        self._running.pop((timer, member_id), None)
+        why = Removal.NOT_REJOINED if timer is GroupTimer.MEMBER_JOIN else Removal.NOT_SYNCED
+        self._expel(member_id, why, (timer, self.name, member_id))
+
+    def _start(self, timer: GroupTimer, member_id: MemberId) -> None:
+        self._running[timer, member_id] = None
+        timeout_ms = self.working.members[member_id].rebalance_timeout_ms
+        self._machine.start_timer((timer, self.name, member_id), timeout_ms * US_PER_MS)
+
+    def _stop(self, timer: GroupTimer, member_id: MemberId) -> None:
+        if (timer, member_id) in self._running:
+            del self._running[timer, member_id]
+            self._machine.stop_timer((timer, self.name, member_id))
+
+    # --- conversion --------------------------------------------------------------------------------------------
+
+    def begin_with(self, records: tuple[GroupRecord, ...]) -> None:
+        """Apply the records of a classic group's conversion."""
+        for record in records:
+            self.working.apply(record)
+
+    def take_over(self, group: Group, records: tuple[GroupRecord, ...]) -> None:
+        """Replace a classic group, by the records of its conversion, which are applied already."""
+        self.offsets, self.second = group.offsets, group.second
+        self._told = group.state.value
+        epoch, members = group.shared.generation, tuple(group.members.by_id)
+        group.converted()
+        self._note_converted(CONSUMER_PROTOCOL, ConsumerGroupState.STABLE.value, epoch, members)
+        self._machine.note(GroupEpochsChanged(group=self.name, epoch=epoch, target_epoch=epoch))
+        for record in records:
+            if isinstance(record, CurrentRecord) and record.current is not None:
+                self._note_reconciled(record.member_id, record.current)
+        for member_id in self.working.members:
+            self.start_session(member_id)
+
+    def give_back(self, group: Group) -> None:
+        """End after the failed write of the conversion of a classic group, which continues."""
+        self._end()
+        group.not_converted()
+        self._keep(group)
+        self._tell(group.state.value, group.shared.generation, "the conversion could not be written")
+        self._note_classic(group)
+
+    def _downgrade(
+        self,
+        leaving: tuple[MemberId, ...],
+        why: Removal,
+        answer: Callable[[ErrorCode], None],
+        joined: ClassicJoined | None = None,
+    ) -> None:
+        """Become a classic group: without the members that leave, or with the classic member that replaces the last
+        member of the consumer protocol.
+
+        Source: ``GroupMetadataManager.convertToClassicGroup`` 4.0, which rebalances only after a leave.
+        """
+        machine, working = self._machine, self.working
+        group = Group(machine, self.partition, self.name)
+        group.offsets, group.second = self.offsets, self.second
+        records: list[Record] = []
+        if joined is not None:
+            epochs = machine.rules.consumer_groups.keeps_partition_epochs
+            records += [encoded(self.name, record, epochs=epochs) for record in joined.records]
+            for record in joined.records:
+                working.apply(record)
+        records += self.tombstones()
+        if joined is not None:
+            for record in joined.undo:
+                working.apply(record)
+        rest = [(working.members[each], each) for each in working.listed() if each not in leaving]
+        if joined is not None and joined.replaced is not None:
+            replaced = joined.replaced.member_id
+            rest = [each for each in rest if each[1] != replaced]
+            rest.append((joined.member, replaced))
+            self._note_removed(joined.replaced, f"{Removal.REPLACED} {joined.member.member_id}")
+        for member_id in leaving:
+            self._note_removed(working.members[member_id], why)
+        protocol = downgraded(working, rest, self.named, group.members)
+        self._tell(ConsumerGroupState.STABLE.value, working.epoch, "converted to a classic group")
+        self._end()
+        group.take_over(working.epoch, protocol)
+        self._note_classic(group)
+        if joined is not None:
+            self._note_added(joined.member)
+        group.shared.note_leader()
+        self._keep(group)
+        records.append(group_record(group.shared.metadata()))
+        changed = joined is not None and any(isinstance(each, GroupEpochRecord) for each in joined.records)
+        if joined is None or (changed and machine.rules.consumer_groups.new_subscription_rebalances_downgraded):
+            group.phase.prepare(group.shared.reasons.downgraded(self.name))
+
+        def written(error: ErrorCode, _base_offset: int) -> None:
+            if error is not _NONE and group.state is not GroupState.DEAD:
+                group.refuse_all_parked()
+                self._told = group.state.value
+                group.converted()
+                self._continue(group)
+            answer(error)
+
+        def late(error: ErrorCode, _base_offset: int) -> None:
+            if error is not _NONE:
+                answer(error)
+
+        abandoned = partial(answer, ErrorCode.NOT_COORDINATOR)
+        machine.writes.begin(self.partition, tuple(records), Write(written, abandoned, late))
+
+    def _continue(self, group: Group) -> None:
+        """Continue as a group of the consumer protocol: the conversion could not be written."""
+        self._is_dead = False
+        self._keep(self)
+        self._note_converted(CONSUMER_PROTOCOL, self.state.value, self.working.epoch, tuple(self.working.members))
+        for member in self.working.members.values():
+            if member.member_id not in group.members.by_id:
+                self._note_added(member)
+        self._become("the conversion could not be written")
+        self._start_timers()
+
+    def _end(self) -> None:
+        """End without a change of state: another group takes over the members."""
+        self._is_dead = True
+        for member_id in self.working.members:
+            self._stop_timers(member_id)
+
+    def ended_for_classic(self) -> tuple[Record, ...]:
+        """End an empty group that a classic group replaces; return its tombstones.
+
+        Source: ``GroupMetadataManager.maybeDeleteEmptyConsumerGroup`` 4.0.
+        """
+        tombstones = tuple(self.tombstones())
+        self.die("replaced by a classic group")
+        return tombstones
+
+    def _note_classic(self, group: Group) -> None:
+        members = tuple(each for each in group.members.by_id if each in self.working.members)
+        self._note_converted(CLASSIC_PROTOCOL, group.state.value, group.shared.generation, members)
+
+    def _note_converted(self, protocol: str, state: str, generation: int, members: tuple[MemberId, ...]) -> None:
+        self._machine.note(
+            GroupConverted(group=self.name, protocol=protocol, state=state, generation=generation, members=members)
+        )
 
     # --- notes -------------------------------------------------------------------------------------------------
 
@@ -255,21 +477,10 @@ class ModernGroup:
                     if former is not None:
                         heir = [each.member_id for each in added if each.instance_id == former.instance_id]
                         replaced = f"{Removal.REPLACED} {heir[0]}" if heir and former.instance_id else removal
-                        machine.note(
-                            MemberRemoved(
-                                group=self.name, member_id=member_id, client_id=_actor_of(former), why=replaced
-                            )
-                        )
+                        self._note_removed(former, replaced)
                 case MemberRecord(member_id=member_id, member=member) if before.get(member_id) is None:
                     assert member is not None
-                    machine.note(
-                        MemberAdded(
-                            group=self.name,
-                            member_id=member_id,
-                            client_id=_actor_of(member),
-                            instance_id=member.instance_id,
-                        )
-                    )
+                    self._note_added(member)
                 case GroupEpochRecord(epoch=new):
                     epoch = new
                     machine.note(GroupEpochsChanged(group=self.name, epoch=epoch, target_epoch=target_epoch))
@@ -288,27 +499,42 @@ class ModernGroup:
                         )
                     )
                 case CurrentRecord(member_id=member_id, current=current) if current is not None:
-                    machine.note(
-                        MemberReconciled(
-                            group=self.name,
-                            member_id=member_id,
-                            epoch=current.epoch,
-                            state=current.state.name,
-                            assigned=self._named(current.assigned),
-                            revoking=self._named(current.revoking),
-                        )
-                    )
+                    self._note_reconciled(member_id, current)
         self._become(why)
 
-    def _member(self, member_id: MemberId, undo: Iterable[GroupRecord]) -> str:
-        """The member in a reason, by its client id and its own id. ``undo``: has a member that is removed."""
-        member = self.working.members.get(member_id) or next(
-            each.member for each in undo if isinstance(each, MemberRecord) and each.member_id == member_id
-        )
-        assert member is not None
-        return f"{member.client_id} with member id {member_id}"
+    def _member(self, member_id: MemberId) -> str:
+        """The member in a reason, by its client id and its own id."""
+        return f"{self.working.members[member_id].client_id} with member id {member_id}"
 
-    def _named(self, partitions: Iterable[Partition]) -> tuple[TopicPartition, ...]:
+    def _note_added(self, member: ConsumerMember) -> None:
+        self._machine.note(
+            MemberAdded(
+                group=self.name,
+                member_id=member.member_id,
+                client_id=_actor_of(member),
+                instance_id=member.instance_id,
+            )
+        )
+
+    def _note_removed(self, member: ConsumerMember, why: str) -> None:
+        self._machine.note(
+            MemberRemoved(group=self.name, member_id=member.member_id, client_id=_actor_of(member), why=why)
+        )
+
+    def _note_reconciled(self, member_id: MemberId, current: CurrentAssignment) -> None:
+        self._machine.note(
+            MemberReconciled(
+                group=self.name,
+                member_id=member_id,
+                epoch=current.epoch,
+                state=current.state.name,
+                assigned=self.named(current.assigned),
+                revoking=self.named(current.revoking),
+            )
+        )
+
+    def named(self, partitions: Iterable[Partition]) -> tuple[TopicPartition, ...]:
+        """Partitions with the names of their topics, sorted."""
         self.names.update({topic.topic_id: topic.name for topic in self.working.topics})
         return tuple(sorted((self.names.get(topic, topic), number) for topic, number in partitions))
 
@@ -335,26 +561,31 @@ class ModernGroup:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if epoch < 0 and not self.working.members:
             return _NONE
-        if member_id not in self.working.members:
+        member = self.working.members.get(member_id)
+        if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if version < _EPOCH_SINCE:
+        if member.classic is None and version < _EPOCH_SINCE:
             return ErrorCode.UNSUPPORTED_VERSION
         current = self.working.current_of(member_id)
         if epoch == current.epoch:
             return _NONE
+        wrong = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
         if epoch > current.epoch or not self._machine.rules.consumer_groups.keeps_partition_epochs:
-            return ErrorCode.STALE_MEMBER_EPOCH
+            return wrong
         held = {**current.revoking, **current.assigned}
-        got = self._named([partition for partition, since in held.items() if since <= epoch])
-        return _NONE if all(partition in got for partition in partitions) else ErrorCode.STALE_MEMBER_EPOCH
+        got = self.named([partition for partition, since in held.items() if since <= epoch])
+        return _NONE if all(partition in got for partition in partitions) else wrong
 
     def why_no_fetch(self, member_id: MemberId | None, epoch: int) -> ErrorCode:
         """NONE, or the reason to refuse a fetch of offsets. Tools give neither an id nor an epoch."""
         if member_id is None:  # Kafka looks up the id None, which fails (TimelineHashMap.get)
             return _NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR
-        if member_id not in self.committed.members:
+        member = self.committed.members.get(member_id)
+        if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return _NONE if epoch == self.committed.current_of(member_id).epoch else ErrorCode.STALE_MEMBER_EPOCH
+        if epoch == self.committed.current_of(member.member_id).epoch:
+            return _NONE
+        return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
 
     def committed_by(self, member_id: MemberId) -> None:
         """Do nothing: only heartbeats restart a session."""
@@ -391,6 +622,7 @@ class ModernGroup:
         records += [TargetRecord(each, None) for each in state.targets]
         records.append(TargetEpochRecord(0))
         records += [MemberRecord(each, None) for each in state.members]
+        records += [RegexRecord(each, None) for each in state.regexes]
         records += [TopicsRecord(()), GroupEpochRecord(0)]
         return [encoded(self.name, record) for record in records] if state.epoch else []
 
@@ -415,7 +647,7 @@ class ModernGroup:
                 regex=each.regex,
                 assigned=self._rows(share_of(self._described(state.current_of(each.member_id)))),
                 target=self._rows(state.target_of(each.member_id)),
-                member_type=_CONSUMER_MEMBER if version else -1,
+                member_type=-1 if not version else _CONSUMER_MEMBER if each.classic is None else _CLASSIC_MEMBER,
             )
             for each in map(state.members.__getitem__, state.listed())
         ]
@@ -435,7 +667,7 @@ class ModernGroup:
         return (*current.assigned, *current.revoking)
 
     def _rows(self, share: Share) -> tuple[NamedTopicNumbers, ...]:
-        self._named(partitions_of(share))
+        self.named(partitions_of(share))
         return tuple(
             NamedTopicNumbers(topic_id=topic, topic=self.names.get(topic, ""), partitions=numbers)
             for topic, numbers in share.items()
@@ -452,6 +684,8 @@ class ModernGroup:
     def loaded(self) -> None:
         """Restart all timers after the partition became active."""
         working = self.working
+        epochs = GroupEpochsChanged(group=self.name, epoch=working.epoch, target_epoch=working.target_epoch)
+        self._machine.note(epochs)
         self._machine.note(
             GroupLoaded(
                 group=self.name,
@@ -460,6 +694,11 @@ class ModernGroup:
                 members=tuple(working.members),
             )
         )
+        self._start_timers()
+
+    def _start_timers(self) -> None:
+        """Start the timers of all members, as after a load: also classic members get the group's session timeout."""
+        working = self.working
         session_us = self._machine.config.group_consumer_session_timeout_ms * US_PER_MS
         for member_id in working.members:
             self._machine.start_timer(session_key(self.name, member_id), session_us)
@@ -481,7 +720,7 @@ class ModernGroup:
     def revived(self) -> "ModernGroup":
         """A copy of the group from before its deletion, whose write failed. Only empty groups are deleted."""
         assert self._is_dead and self.is_empty
-        group = ModernGroup(self._machine, self.partition, self.name)
+        group = ModernGroup(self._machine, self.partition, self.name, self._keep)
         group.working, group.committed = self.working, self.committed
         group.offsets, group.second, group.names = self.offsets, self.second, self.names
         return group

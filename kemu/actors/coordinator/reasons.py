@@ -68,6 +68,10 @@ class Reasons:
         """The reason after the assignment could not be written."""
         return f"Error {error.name} when storing group assignment during SyncGroup (member: {leader}){self._stop}"
 
+    def downgraded(self, group: str) -> str:
+        """The reason after the last member of the consumer protocol left the group (KIP-848)."""
+        return f"Downgrade group {group} from consumer to classic."
+
     def over_capacity(self, group: str, members: int, most: int) -> str:
         """The reason after ``group.max.size`` was lowered while another coordinator led (KIP-389)."""
         why = "Rebalancing in order to give a chance for consumers to commit offsets"

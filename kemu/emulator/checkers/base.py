@@ -33,8 +33,6 @@ class Checker:
     unknown_of_real_clients: str = ""
     """The unknown facts of real clients (``kemu serve``), for which the checker skips all their facts. "" for a
     checker that judges them by derived facts (``actors.clients.real_client``), or judges no client."""
-    judges_classic_groups_only = False
-    """Whether the rules are those of the classic protocol: facts of ``consumer_protocol_groups`` are skipped."""
     skips_real_clients = False
     """Whether real clients may join the run, so that their facts are skipped."""
     panel: Panel
@@ -42,7 +40,9 @@ class Checker:
 
     def __init__(self) -> None:
         self.consumer_protocol_groups: set[str] = set()
-        """The groups of the run with the consumer protocol (KIP-848). Groups that real clients join are added."""
+        """The groups of the run that have the consumer protocol (KIP-848) at some time. Groups that real clients join
+        are added.
+        """
         self.violations: list[Violation] = []
         self.losses: list[Loss] = []
         """Allowed losses that happened."""
@@ -107,8 +107,6 @@ class Checker:
         own, every = self.on.get(kind), self.every
         if self.skips_real_clients and self.unknown_of_real_clients:
             own, every = _but_of_real_clients(own), _but_of_real_clients(every)
-        if self.judges_classic_groups_only and (self.consumer_protocol_groups or self.skips_real_clients):
-            own = _but_of_groups(own, self.consumer_protocol_groups)
         if is_of_the_wire(kind):
             return () if own is None else (own,)
         looks = self._time_passes if self.clock is None and self.looks else None
@@ -189,17 +187,6 @@ def _but_of_real_clients(handler: Handler | None) -> Handler | None:
     def take(seen: Seen, fact: Any) -> None:
         is_of_the_real = is_real_client(seen.actor) or (isinstance(fact, _WIRE) and is_real_client(fact[0]))
         if not is_of_the_real:
-            handler(seen, fact)
-
-    return take
-
-
-def _but_of_groups(handler: Handler | None, groups: set[str]) -> Handler | None:
-    if handler is None:
-        return None
-
-    def take(seen: Seen, fact: Any) -> None:
-        if getattr(fact, "group", "") not in groups:
             handler(seen, fact)
 
     return take

@@ -1,5 +1,8 @@
 """Groups with the consumer protocol (KIP-848): epochs, owners and fencing.
 
+In a group that is converted from or to the classic protocol, a classic member's epoch is its generation. Facts of the
+time as a classic group count for the members only.
+
 - epoch-fell: at one coordinator the epochs of a group and of its target rise, and the target is not ahead of the group.
   The epoch of a member rises until the member rejoins, leaves, or restarts.
 - held-twice: the coordinator lets one member at a time hold a partition: assigned, or not given up yet.
@@ -23,9 +26,10 @@ from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import OffsetCommit
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition, is_real_client
-from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
+from kemu.protocol.notes.consumer_groups import GroupConverted, GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
+    GroupBecame,
     GroupLoaded,
     GroupRequestAnswered,
     GroupRequestRead,
@@ -35,8 +39,10 @@ from kemu.protocol.notes.groups import (
 )
 
 _E = ErrorCode
-RESTS = ("JOINING", "LEAVING", "UNSUBSCRIBED", "FENCED", "STALE")
-"""States of a member in which its next epoch may be lower."""
+RESTS = ("JOINING", "LEAVING", "UNSUBSCRIBED", "FENCED", "STALE", "UNJOINED", "PREPARING_REBALANCE")
+"""States of a member in which its next epoch may be lower, in both protocols."""
+_NOT_CURRENT = (_E.STALE_MEMBER_EPOCH, _E.ILLEGAL_GENERATION)
+"""The errors of a commit with another epoch than the member's, in each protocol."""
 Speaker = tuple[ActorName, int, GroupId]
 Request = tuple[ActorName, int, int]
 
@@ -83,7 +89,9 @@ class ConsumerProtocol(Checker):
         self.on = {
             received(OffsetCommit): self._commit_arrived,
             GroupEpochsChanged: self._epochs_changed,
-            GroupLoaded: self._loaded,
+            GroupLoaded: self._begins,
+            GroupConverted: self._begins,
+            GroupBecame: self._group_became,
             MemberReconciled: self._reconciled,
             MemberRemoved: self._removed,
             MemberBecame: self._became,
@@ -115,10 +123,14 @@ class ConsumerProtocol(Checker):
 
     # --- the coordinator ---------------------------------------------------------------------------------------
 
-    def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
+    def _begins(self, seen: Seen, fact: GroupLoaded | GroupConverted | GroupBecame) -> None:
         if self._is_judged(fact.group):
             group = self._groups[seen.actor, seen.life, fact.group] = _Group()
             group.is_loaded = True
+
+    def _group_became(self, seen: Seen, fact: GroupBecame) -> None:
+        if fact.new == "Dead":
+            self._begins(seen, fact)
 
     def _epochs_changed(self, seen: Seen, fact: GroupEpochsChanged) -> None:
         group, now = self._group(seen, fact.group), (fact.epoch, fact.target_epoch)
@@ -179,7 +191,7 @@ class ConsumerProtocol(Checker):
     def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
         request = seen.actor, (fact.client, fact.connection, fact.request_id)
         group, member_id, is_valid = self._commits.pop(request, ("", "", False))
-        if group and fact.error in (_E.NONE, _E.STALE_MEMBER_EPOCH) and is_valid is not (fact.error is _E.NONE):
+        if group and fact.error in (_E.NONE, *_NOT_CURRENT) and is_valid is not (fact.error is _E.NONE):
             which = "a valid epoch" if is_valid else "an epoch that is not valid"
             text = f"a commit of {member_id} with {which} is answered with {fact.error.name}"
             self._say(seen, "stale-commit", group, text)
@@ -188,7 +200,8 @@ class ConsumerProtocol(Checker):
 
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
         if self._is_judged(fact.group):
-            self._reach(seen, fact.group, 0 if fact.new in RESTS else fact.generation, rests=fact.new in RESTS)
+            rests = fact.new in RESTS or fact.generation < 0
+            self._reach(seen, fact.group, 0 if rests else fact.generation, rests=rests)
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         if self._is_judged(fact.group):

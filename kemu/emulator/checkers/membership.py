@@ -24,7 +24,7 @@ Source: Kafka 3.4 ``GroupCoordinator``, ``GroupMetadata``; answers recorded
 in tests/data/raw-requests.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from kemu.actors.machine import Received, Send
@@ -44,10 +44,12 @@ from kemu.emulator.watching.shadow_groups import (
     ShadowGroups,
     ShadowMember,
 )
+from kemu.protocol.config import GROUP_PROTOCOLS
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import MetadataReply
 from kemu.protocol.messages.group import SyncGroup
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, host_of, is_real_client
+from kemu.protocol.notes.consumer_groups import GroupConverted, GroupEpochsChanged
 from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
@@ -75,6 +77,8 @@ LATE = 1.01
 """Factor for bounds: a host's clock may be wrong by less than one per cent."""
 SLACK_US = 1_000_000
 """Longest delay of a coordinator's due action, in us."""
+
+CLASSIC_PROTOCOL, _ = GROUP_PROTOCOLS
 
 MAY_FOLLOW: Mapping[str, tuple[str, ...]] = {
     PREPARING: (EMPTY, COMPLETING, STABLE),
@@ -109,7 +113,6 @@ class MembershipRules(Checker):
     """Judges the answers and rebalances of coordinators."""
 
     name = "membership"
-    judges_classic_groups_only = True
     kinds = (
         "accepted",
         "assignment",
@@ -151,11 +154,9 @@ class MembershipRules(Checker):
         """Member -> last Metadata answer of the member."""
         self._led_with: dict[ActorName, MetadataReply] = {}
         """Leader -> last Metadata answer before its assignment."""
-        own = {
+        of_classic_groups: dict[type, Any] = {
             GroupRequestRead: self._read,
-            GroupRequestAnswered: self._answered,
             GroupRecordWritten: self._written,
-            GroupLoaded: self._loaded,
             JoinPhaseCompleted: self._completed,
             MemberAdded: self._added,
             MemberRemoved: self._removed,
@@ -163,7 +164,11 @@ class MembershipRules(Checker):
         }
         self.on: dict[type, Any] = {
             **self._shadows.on,
-            **own,
+            **{kind: self._if_classic(take) for kind, take in of_classic_groups.items()},
+            GroupRequestAnswered: self._answered,
+            GroupLoaded: self._loaded,
+            GroupConverted: self._converted,
+            GroupEpochsChanged: self._epochs_changed,
             HostDown: self._down,
             FaultApplied: self._fault,
             DiskTailLost: self._lost_tail,
@@ -178,6 +183,41 @@ class MembershipRules(Checker):
     def for_run(cls, settings: Settings) -> Self:
         """Create the checker of a run with these settings."""
         return cls(settings.broker.group_initial_rebalance_delay_ms * 1_000, settings)
+
+    # --- the consumer protocol ---------------------------------------------------------------------------------
+
+    def _if_classic(self, take: Callable[[Seen, Any], None]) -> Callable[[Seen, Any], None]:
+        """Take facts of classic groups; of other groups only the data of joins and the end."""
+
+        def taken(seen: Seen, fact: Any) -> None:
+            if not self._shadows.is_of_consumers(seen, fact.group):
+                take(seen, fact)
+            elif isinstance(fact, GroupRequestRead):
+                self._shadows.read(seen, fact)
+            elif isinstance(fact, GroupBecame) and fact.new == DEAD:
+                self._shadows.became(seen, fact)
+
+        return taken
+
+    def _of_consumers(self, seen: Seen, name: GroupId) -> None:
+        """Judge the group no more: it is a group of the consumer protocol (KIP-848)."""
+        self._at(seen)
+        self._shadows.became_of_consumers(seen, name)
+        self._durable.pop(name, None)
+        self._completed_last.pop(name, None)
+
+    def _converted(self, seen: Seen, fact: GroupConverted) -> None:
+        if fact.protocol != CLASSIC_PROTOCOL:
+            self._of_consumers(seen, fact.group)
+        elif fact.state == STABLE:  # otherwise the conversion of a rebalancing group was taken back
+            self._at(seen).causes.add(fact.group)
+            self._shadows.became_classic(seen, fact)
+
+    def _epochs_changed(self, seen: Seen, fact: GroupEpochsChanged) -> None:
+        if not self._shadows.is_of_consumers(seen, fact.group):
+            self._of_consumers(seen, fact.group)
+
+    # --- steps -------------------------------------------------------------------------------------------------
 
     def _at(self, seen: Seen) -> _Step:
         step = self._step
@@ -278,6 +318,8 @@ class MembershipRules(Checker):
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         self._at(seen).causes.add(fact.group)
+        if self._shadows.is_of_consumers(seen, fact.group):
+            return
         self._judge_loaded(seen, fact)
         self._shadows.loaded(seen, fact)
 

@@ -440,7 +440,7 @@ class Cluster(ABC):
             self._append_draws[host] = self.group_draws(host, self.members.busy(host))
 
     def ask_admin(self, command: object) -> str | None:
-        if isinstance(command, DescribeGroup) and self.scenario.groups[command.group].uses_consumer_protocol:
+        if isinstance(command, DescribeGroup) and command.group in self.scenario.consumer_protocol_groups:
             command = DescribeConsumers(group=command.group)
         return None if self.world.tell(ADMIN, command) else f"{ADMIN} does not run"
 
@@ -457,7 +457,7 @@ class Cluster(ABC):
     def tells_topics(self, broker: str) -> bool:
         """Whether a broker tells its coordinator the topics, which groups of the consumer protocol need."""
         may_join = bool(self.scenario.clients.hosts()) and self.releases.coordinator_rules_of(broker).consumer_protocol
-        return self.scenario.has_consumer_protocol or may_join
+        return bool(self.scenario.consumer_protocol_groups) or may_join
 
     # --- differences between the kinds --------------------------------------------------------------------
 

@@ -227,27 +227,27 @@ class MemberHosts:
 
     def _check_consumer_protocol(self) -> None:
         """Check that brokers and members of groups with the consumer protocol have a release with this protocol."""
-        names = [name for name, spec in self._scenario.groups.items() if spec.uses_consumer_protocol]
+        names = self._scenario.consumer_protocol_groups
         if not names:
             return
-        problems = []
+        problems = [
+            Problem(("groups", name, *problem.path), problem.text)
+            for name in names
+            for problem in self._scenario.groups[name].obstacles()
+        ]
         lacking = [each for each in self._brokers() if not self._releases.coordinator_rules_of(each).consumer_protocol]
         if self._releases.own.release < _CONSUMER_PROTOCOL_SINCE or lacking or self._scenario.mixes_releases:
             text = '"consumer" needs one profile for all brokers and members, kafka-4.0 or later'
             problems += [Problem(("groups", name, "config", "group.protocol"), text) for name in names]
         for entry in self._scenario.plan:
             action = entry.action
-            if isinstance(action, RollingUpgrade) and (action.group in names or _switches_protocol(action)):
-                text = "is not emulated for groups with group.protocol = consumer: neither upgrades nor migrations are"
+            if isinstance(action, RollingUpgrade) and action.group in names and action.profile:
+                text = "to another release is not emulated for groups with group.protocol = consumer"
                 problems.append(Problem(("plan", "rolling-upgrade"), text))
             if isinstance(action, MembersExpulsion) and action.group in names:
                 problems.append(Problem(("plan", "expel-members"), "is not emulated with group.protocol = consumer"))
         if problems:
             raise ScenarioError(problems)
-
-
-def _switches_protocol(upgrade: RollingUpgrade) -> bool:
-    return any(text.partition("=")[0].strip() == "group.protocol" for text in upgrade.settings)
 
 
 def _assignors_named(scenario: Scenario) -> Iterator[str]:

@@ -29,6 +29,8 @@ SETTINGS_OF_CLASSIC: Mapping[str, str] = {
     "enable.parallel.rebalance": "KIP-333 is about classic groups",
 }
 """Consumer's key -> why a member of the consumer protocol lacks it."""
+_OF_CLASSIC_PROTOCOL = tuple(name.replace(".", "_") for name in SETTINGS_OF_CLASSIC)
+_REMOTE_ASSIGNOR = "group_remote_assignor"
 MOST_MEMBERS = 10_000
 LONGEST_LABEL = 60
 """Maximum length of a member's label, in characters."""
@@ -130,35 +132,36 @@ class GroupSpec:
 
         Source: ``ConsumerConfig.checkUnsupportedConfigsPostProcess`` 4.0.
         """
-        given = {name for name, _ in self.config}
-        own = {host: {name for name, _ in member.config} for host, member in self.overrides.items()}
-        for host, names in own.items():
-            if "group_protocol" in names:
-                text = "cannot be set for one member: members of both protocols in a group are not emulated"
-                yield Problem(("overrides", host, "config", "group.protocol"), text)
-        if not self.uses_consumer_protocol:
-            if "group_remote_assignor" in given:
-                yield Problem(("config", "group.remote.assignor"), "needs group.protocol = consumer")
-            return
-        text = "cannot be set with group.protocol = consumer"
-        if self.assignors:
-            yield Problem(("assignors",), f"{text}: the coordinator assigns (group.remote.assignor)")
-        for key_name, why in SETTINGS_OF_CLASSIC.items():
-            if key_name.replace(".", "_") in given:
-                yield Problem(("config", key_name), f"{text}: {why}")
+        consumer = self.uses_consumer_protocol
+        yield from _wrong_of_member((), self.assignors, self.config, consumer=consumer)
         for host, member in self.overrides.items():
-            if member.assignors or own[host] & {each.replace(".", "_") for each in SETTINGS_OF_CLASSIC}:
-                yield Problem(("overrides", host), f"has settings that {text.removeprefix('cannot ')}")
-            if member.profile:
+            own = self.member_uses_consumer_protocol(member)
+            yield from _wrong_of_member(("overrides", host), member.assignors, member.config, consumer=own)
+            consumer = consumer or own
+            if member.profile and consumer:
                 yield Problem(("overrides", host, "profile"), "is not emulated with group.protocol = consumer")
+        if consumer:
+            yield from self.obstacles()
+
+    def obstacles(self) -> Iterator[Problem]:
+        """Yield the settings that kemu does not emulate in a group whose members use the consumer protocol at times."""
+        text = "is not emulated with group.protocol = consumer"
         for name in ("pattern", "streams"):
             if getattr(self, name):
-                yield Problem((name,), "is not emulated with group.protocol = consumer")
+                yield Problem((name,), text)
+        if dict(self.config).get("enable_parallel_rebalance"):
+            yield Problem(("config", "enable.parallel.rebalance"), text)
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Whether the members use the consumer protocol of KIP-848."""
-        return isinstance(self.config, tuple) and dict(self.config).get("group_protocol") == GROUP_PROTOCOLS[1]
+        """Whether the members use the consumer protocol of KIP-848, unless ``overrides`` or the plan change it."""
+        return self.member_uses_consumer_protocol(AS_ITS_GROUP)
+
+    def member_uses_consumer_protocol(self, member: MemberSpec) -> bool:
+        """Whether a member with these settings uses the consumer protocol of KIP-848."""
+        given = [dict(each.config) for each in (self, member) if isinstance(each.config, tuple)]
+        named = [each["group_protocol"] for each in given if "group_protocol" in each]
+        return named[-1:] == [GROUP_PROTOCOLS[1]]
 
     @property
     def subscription(self) -> tuple[str, ...] | TopicPattern:
@@ -192,16 +195,39 @@ class GroupSpec:
             host: host of the member.
             number: number of the member within its group, from 0.
             defaults: the configuration of the member's release.
-            member: settings of the member that differ from the group's settings.
+            member: settings of the member that differ from the group's settings. A member with another
+            ``group.protocol`` than its group leaves out the group's settings that its protocol refuses.
         """
+        consumer = self.member_uses_consumer_protocol(member)
+        settings = self.config
+        if consumer is not self.uses_consumer_protocol:
+            left_out = _OF_CLASSIC_PROTOCOL if consumer else (_REMOTE_ASSIGNOR,)
+            settings = tuple(each for each in settings if each[0] not in left_out)
         named: dict[str, Any] = {"group_id": group, "client_id": host}
-        if assignors := member.assignors or self.assignors:
+        if (assignors := member.assignors or self.assignors) and not consumer:
             named["partition_assignment_strategy"] = assignors
         if self.static or member.instance:
             named["group_instance_id"] = member.instance or host
         if self.racks:
             named["client_rack"] = self.racks[number % len(self.racks)]
-        return configured(defaults, (*self.config, *member.config, *named.items()))
+        return configured(defaults, (*settings, *member.config, *named.items()))
+
+
+def _wrong_of_member(
+    path: tuple[str, ...], assignors: tuple[str, ...], config: Settings, *, consumer: bool
+) -> Iterator[Problem]:
+    """Yield the settings of a group or a member that its ``group.protocol`` refuses."""
+    given = {name for name, _ in config}
+    if not consumer:
+        if _REMOTE_ASSIGNOR in given:
+            yield Problem((*path, "config", "group.remote.assignor"), "needs group.protocol = consumer")
+        return
+    text = "cannot be set with group.protocol = consumer"
+    if assignors:
+        yield Problem((*path, "assignors"), f"{text}: the coordinator assigns (group.remote.assignor)")
+    for key_name, why in SETTINGS_OF_CLASSIC.items():
+        if key_name.replace(".", "_") in given:
+            yield Problem((*path, "config", key_name), f"{text}: {why}")
 
 
 fill_in(GroupSpec, topics_of_streams)

@@ -33,7 +33,7 @@ from kemu.emulator.scenario.forms import plain_form
 from kemu.emulator.scenario.groups import EARLIEST, GroupSpec
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.scenario.kinds import DrawsKey
-from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec
+from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.scenario.network import NetworkSpec
 from kemu.emulator.scenario.plan_reading import plan_from_tables
 from kemu.emulator.scenario.streams import StreamsSpec, wrong_settings
@@ -270,9 +270,15 @@ class Scenario:
         return tuple(broker_host(self.brokers.count + number) for number in range(count))
 
     @property
-    def has_consumer_protocol(self) -> bool:
-        """Whether a group uses the consumer protocol of KIP-848."""
-        return any(group.uses_consumer_protocol for group in self.groups.values())
+    def consumer_protocol_groups(self) -> tuple[str, ...]:
+        """Return the groups in which some member uses the consumer protocol of KIP-848 at some time."""
+        specs = {name: list(_members_of(group)) for name, group in self.groups.items()}
+        for entry in self.plan:
+            match entry.action:
+                case RollingUpgrade(group=name) as upgrade if name in specs:
+                    specs[name].append(upgraded_to(upgrade.profile, upgrade.assignors, upgrade.settings))
+        groups = self.groups
+        return tuple(name for name in groups if any(map(groups[name].member_uses_consumer_protocol, specs[name])))
 
     @property
     def mixes_releases(self) -> bool:

@@ -21,6 +21,7 @@ from kemu.protocol.assign.checked import NotAnAssignor
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.config import (
     GROUP_PROTOCOLS,
+    MIGRATION_POLICIES,
     BrokerConfig,
     ConsumerConfig,
     ControllerConfig,
@@ -52,6 +53,7 @@ JAVA_ASSIGNORS: Mapping[str, str] = {
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "group.protocol": GROUP_PROTOCOLS,
     "group.remote.assignor": ("", *SERVER_ASSIGNORS),
+    "group.consumer.migration.policy": MIGRATION_POLICIES,
     "auto.offset.reset": ("earliest", "latest", "none"),
     "coordinator.kind": tuple(GROUP_RULES),
     "rebalance.protocol": kip_429.PROTOCOLS,

@@ -11,6 +11,7 @@ from typing import Any
 from kemu.emulator.facts import HostDown, Seen
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import ActorName, GroupId, MemberId, host_of
+from kemu.protocol.notes.consumer_groups import GroupConverted
 from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
@@ -111,6 +112,8 @@ class GroupRequest:
         """The permitted errors of an answer when the coordinator read the request."""
         self.before: tuple[_JoinData, bool] | None = None
         """Before this JoinGroup: (the member's data, whether another JoinGroup of the member waited)."""
+        self.of_consumers = False
+        """Whether the group had the consumer protocol when the coordinator read the request (KIP-848)."""
         self.leaves: tuple[MemberId, ...] = ()
         """Members that a LeaveGroup removes if the answer has no error."""
 
@@ -230,6 +233,8 @@ class ShadowGroups:
         self._leaders: dict[tuple[GroupId, int], MemberId] = {}
         """(group, generation) -> last leader of the generation."""
         self._last: dict[ActorName, GroupRequest] = {}
+        self._of_consumers: dict[tuple[ActorName, GroupId], None] = {}
+        """Copies that are groups of the consumer protocol now (KIP-848), whose facts are no facts of these models."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             LeaderElected: self._elected,
             GroupUnloaded: self._unloaded,
@@ -239,12 +244,31 @@ class ShadowGroups:
         """The coordinator's copy of a group; None without a copy."""
         return self._groups.get((coordinator, name))
 
+    # --- the consumer protocol ---------------------------------------------------------------------------------
+
+    def is_of_consumers(self, seen: Seen, name: GroupId) -> bool:
+        """Whether the copy of the coordinator of this fact is a group of the consumer protocol (KIP-848)."""
+        return (seen.actor, name) in self._of_consumers
+
+    def became_of_consumers(self, seen: Seen, name: GroupId) -> None:
+        """Note that the copy is a group of the consumer protocol from now on."""
+        group = self.group(seen.actor, name)
+        if group is not None:
+            group.prepared_seq = seen.seq  # members that waited are told to rejoin, as at the begin of a join phase
+        self._forget(seen.actor, name)
+        self._of_consumers[seen.actor, name] = None
+
+    def became_classic(self, seen: Seen, fact: GroupConverted) -> None:
+        """Note that the copy is a Stable classic group with these members from now on."""
+        self.loaded(seen, GroupLoaded(group=fact.group, state=STABLE, generation=fact.generation, members=fact.members))
+
     # --- requests ----------------------------------------------------------------------------------------------
 
     def read(self, seen: Seen, fact: GroupRequestRead) -> None:
         """Note a request that the coordinator read."""
         request = self._last[seen.actor] = GroupRequest(seen, fact)
         self._requests[seen.actor, fact.client, fact.connection, fact.request_id] = request
+        request.of_consumers = self.is_of_consumers(seen, fact.group)
         group = self.group(seen.actor, fact.group)
         if group is None:
             return
@@ -276,6 +300,13 @@ class ShadowGroups:
         """Note an answer. Return the answered request, with the permitted answers at the read and now."""
         request = self._requests.pop((seen.actor, fact.client, fact.connection, fact.request_id), None)
         if request is None:
+            return None
+        if request.of_consumers or self.is_of_consumers(seen, request.group):
+            if request.api == "JoinGroup" and fact.error is _E.NONE:
+                self._joined_with[fact.member_id] = request.join_data
+                converted = self.group(seen.actor, request.group)
+                if converted is not None and fact.member_id in converted.members:
+                    converted.members[fact.member_id].joining = False
             return None
         if fact.error is _E.MEMBER_ID_REQUIRED:
             empty = self.of(seen, request.group)
@@ -425,6 +456,7 @@ class ShadowGroups:
 
     def loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         """Note that a copy was loaded from the log; all sessions restart."""
+        self._forget(seen.actor, fact.group)
         group = self._groups[seen.actor, fact.group] = ShadowGroup(fact.group)
         group.state, group.generation, group.stored = fact.state, fact.generation, True
         group.began_us = seen.at_us
@@ -445,7 +477,7 @@ class ShadowGroups:
 
     def down(self, _: Seen, fact: HostDown) -> None:
         """Forget all copies of a host that is down."""
-        for coordinator, name in list(self._groups):
+        for coordinator, name in [*self._groups, *self._of_consumers]:
             if host_of(coordinator) == fact.host:
                 self._forget(coordinator, name)
         for key in [key for key in self._requests if host_of(key[0]) == fact.host]:
@@ -454,3 +486,4 @@ class ShadowGroups:
     def _forget(self, coordinator: ActorName, name: GroupId) -> None:
         self._groups.pop((coordinator, name), None)
         self._ended.pop((coordinator, name), None)
+        self._of_consumers.pop((coordinator, name), None)

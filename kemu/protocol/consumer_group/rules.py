@@ -47,6 +47,17 @@ class ConsumerGroupRules:
 
     Source: ``ConsumerGroup.validateOffsetCommit`` 4.2.1, 4.3.0; ``OffsetMetadataManager.commitOffset`` 4.3.0.
     """
+    new_subscription_rebalances_downgraded: bool = False
+    """A group becomes classic when a static classic member replaces its last member of the consumer protocol. It
+    rebalances if the subscription of that member has changed (since 4.1).
+
+    Source: ``GroupMetadataManager.classicGroupJoinToConsumerGroup`` 4.0.1, 4.1.1, 4.3.0.
+    """
+    classic_members_follow_target: bool = False
+    """A classic member is told to rejoin when the target's epoch is above its epoch (since 4.3), not the group's epoch.
+
+    Source: ``GroupMetadataManager.throwIfRebalanceInProgress``, ``classicGroupHeartbeatToConsumerGroup`` 4.2.1, 4.3.0.
+    """
     describes_revoking: bool = False
     """ConsumerGroupDescribe lists partitions that a member must give up among its assigned partitions (since 4.3).
 
@@ -55,7 +66,7 @@ class ConsumerGroupRules:
 
 
 RULES_4_0 = ConsumerGroupRules()
-RULES_4_1 = RULES_4_0
+RULES_4_1 = evolve(RULES_4_0, new_subscription_rebalances_downgraded=True)
 """Kafka 4.1 stores a hash of the topics instead of the topics, and compares racks. kemu stores topics without racks."""
 RULES_4_2 = evolve(
     RULES_4_1,
@@ -71,5 +82,6 @@ RULES_4_3 = evolve(
     first_epoch=1,
     spaces_targets=True,
     keeps_partition_epochs=True,
+    classic_members_follow_target=True,
     describes_revoking=True,
 )

@@ -18,6 +18,21 @@ class GroupEpochsChanged:
 
 
 @value
+class GroupConverted:
+    """A coordinator converted a group with members: ``protocol`` is the present protocol, classic or consumer.
+
+    ``state``: the group's state after the conversion. ``members``: the former members that remain. A conversion that
+    could not be written is followed by the note of the former protocol.
+    """
+
+    group: str
+    protocol: str
+    state: str
+    generation: int
+    members: tuple[str, ...]
+
+
+@value
 class MemberReconciled:
     """A coordinator changed what a member may own: ``assigned``, and ``revoking`` until the member has given it up.
 

@@ -15,6 +15,7 @@ from kemu.emulator.facts import Seen
 from kemu.emulator.watching.waiting_at_end import StillWaiting
 from kemu.protocol.names import host_of
 from kemu.protocol.notes import groups as notes
+from kemu.protocol.notes.consumer_groups import GroupConverted
 from kemu.tools.report import control_story, streams_story
 from kemu.tools.report.control_story import PARTITIONS, ControlStory
 from kemu.tools.report.reasons import short_members, short_reason
@@ -176,6 +177,11 @@ class Story:
             self.add(seen.at_us, "group", f"{fact.group} is {fact.new}: generation {fact.generation}{of}, after {took}")
         elif fact.new in SETTLED and fact.why != UNLOADED:
             self.add(seen.at_us, "group", f"{fact.group} is {fact.new}: {fact.why}")
+
+    def group_converted(self, seen: Seen, fact: GroupConverted) -> None:
+        """Tell that a group with members changed its protocol."""
+        text = f"{fact.group} is converted to the {fact.protocol} protocol: generation {fact.generation}"
+        self.add(seen.at_us, "member", text)  # more important than its rebalance
 
     def join_phase_completed(self, seen: Seen, fact: notes.JoinPhaseCompleted) -> None:
         """Store the number of members for the line about the end of the rebalance."""
@@ -349,6 +355,7 @@ def _counted(members: int) -> str:
 
 _TELLERS: dict[type, Callable[[Story, Seen, Any], None]] = {
     notes.GroupBecame: Story.group_became,
+    GroupConverted: Story.group_converted,
     notes.JoinPhaseCompleted: Story.join_phase_completed,
     notes.GroupLoaded: Story.group_loaded,
     notes.GroupUnloaded: Story.group_unloaded,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from kemu.actors.coordinator.consumer_group.heartbeats import ConsumerGroupConfig, HeartbeatAnswers
+from kemu.actors.coordinator.consumer_group.heartbeats import ConsumerGroupConfig, HeartbeatAnswers, removed
 from kemu.actors.coordinator.consumer_group.state import (
     ConsumerGroup,
     ConsumerMember,
@@ -14,7 +14,7 @@ from kemu.actors.coordinator.consumer_group.state import (
     Topic,
 )
 from kemu.protocol.consumer_group.shares import Share, replayed
-from kemu.protocol.messages.consumer_group import LEAVES, ConsumerGroupHeartbeat
+from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
 from lab.conformance.oracles import Json, OtherAnswer, recording_text
 from lab.conformance.target_assignors.cases import share_of, stored_targets
 
@@ -65,7 +65,7 @@ def emulated(group: Json) -> Iterator[dict[str, Share]]:
         topics = {name: Topic(name, topic_id, count) for name, (topic_id, count) in step["topics"].items()}
         answers = HeartbeatAnswers(topics, _NO_MEMBERS)
         if step["left"]:
-            answers.leave(state, ConsumerGroupHeartbeat(group="g", member_id=step["left"], member_epoch=LEAVES))
+            removed(state, step["left"])
         name, member = step["updated"], step["members"][step["updated"]]
         joins = step["change"] == "join"
         request = ConsumerGroupHeartbeat(

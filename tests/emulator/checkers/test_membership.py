@@ -6,6 +6,7 @@ from kemu.emulator.checkers.assignments import broken_promises
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import Assignment, Subscription, encode_assignment, encode_subscription
 from kemu.protocol.notes import groups as notes
+from kemu.protocol.notes.consumer_groups import GroupConverted, GroupEpochsChanged
 from tests.emulator.checkers.story import GROUP, TOPIC, partitions
 from tests.emulator.checkers.wire_story import REBALANCE_S, SESSION_S, WireStory, subscribed
 
@@ -452,3 +453,51 @@ def test_a_member_keeps_any_of_its_partitions_where_a_member_of_an_older_generat
     given = {member: encode_assignment(Assignment(partitions(names))) for member, (_, _, names) in claims.items()}
 
     assert list(broken_promises("cooperative-sticky", subscriptions, given, {TOPIC: 6})) == []
+
+
+# --- the consumer protocol (KIP-848) ---------------------------------------------------------------------------------
+
+
+def converted(story: WireStory, protocol: str, generation: int) -> GroupConverted:
+    """The note of the conversion of the group with c1 and c2."""
+    story.state, story.generation = "Stable", generation
+    members = (story.ids["c1"], story.ids["c2"])
+    return GroupConverted(group=GROUP, protocol=protocol, state="Stable", generation=generation, members=members)
+
+
+def test_a_group_of_the_consumer_protocol_is_not_judged(story):
+    story.by(story.coordinator, converted(story, "consumer", 1), story.state_of("Assigning", 2))
+    story.ask("Heartbeat", "c2", generation=1, error=ErrorCode.REBALANCE_IN_PROGRESS)
+    story.ask("JoinGroup", "c2", rows=subscribed())
+    story.by(story.coordinator, story.removal("c1"))
+
+    assert story.found() == []
+
+
+@pytest.mark.parametrize(
+    ("new", "kinds"), [("PreparingRebalance", []), ("CompletingRebalance", ["transition", "generation"])]
+)
+def test_a_group_that_is_classic_again_is_judged_as_stable(story, new, kinds):
+    story.by(story.coordinator, converted(story, "consumer", 1), story.state_of("Assigning", 2))
+    story.by(story.coordinator, story.state_of("Stable", 4), converted(story, "classic", 4), story.state_of(new))
+
+    assert story.found() == kinds
+
+
+def test_a_member_of_a_group_that_is_classic_again_is_not_refused(story):
+    story.by(story.coordinator, converted(story, "consumer", 1))
+    story.ask("JoinGroup", "c2", rows=subscribed())
+    story.by(story.coordinator, converted(story, "classic", 4))
+    story.ask("Heartbeat", "c2", generation=4, error=ErrorCode.ILLEGAL_GENERATION)
+
+    assert story.found() == ["refused"]
+
+
+def test_a_group_that_a_consumer_member_begins_is_not_judged():
+    """The member's heartbeat is no request of a classic member."""
+    told = WireStory("c1")
+    added = notes.MemberAdded(group=GROUP, member_id=told.ids["c1"], client_id="c1", instance_id=None)
+    changed = GroupEpochsChanged(group=GROUP, epoch=1, target_epoch=0)
+    told.by(told.coordinator, added, changed, told.state_of("Assigning", 1), told.state_of("Stable", 1))
+
+    assert told.found() == []

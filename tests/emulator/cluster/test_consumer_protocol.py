@@ -7,7 +7,7 @@ from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
+from kemu.protocol.notes.consumer_groups import GroupConverted, GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
     GroupDescribed,
     GroupLoaded,
@@ -25,9 +25,9 @@ REPLICATED = (
     " config.'offsets.topic.num.partitions' = 5 }"
 )
 TWO_BROKERS = "brokers = { count = 2 }"
-UPGRADE = (
-    "{ at = '9s', do = 'rolling-upgrade', group = 'g', every = '5s', down = '1s', settings = ['max.poll.records=9'] }"
-)
+UPGRADE = "{ at = '9s', do = 'rolling-upgrade', group = 'g', every = '5s', down = '1s', profile = 'kafka-3.9' }"
+TO_CONSUMER = UPGRADE.replace("profile = 'kafka-3.9'", "settings = ['group.protocol=consumer']")
+PATTERN = "groups.g = { pattern = 'ord.*', members = 3 }"
 PLAIN = "groups.g = { topics = ['orders'], members = 3, config.'group.protocol' = 'consumer' }"
 
 
@@ -155,10 +155,74 @@ def test_an_old_epoch_commits_nothing() -> None:
     assert {fact.error for fact in refused} <= {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH}
 
 
+SWITCH = (
+    "{ at = '%s', do = 'rolling-upgrade', group = 'g', every = '20s', down = '5s', settings = ['group.protocol=%s'] }"
+)
+BOTH_WAYS = f"{SWITCH % ('30s', 'consumer')}, {SWITCH % ('2m', 'classic')}"
+CLASSIC = PLAIN.replace(", config.'group.protocol' = 'consumer'", ", %s")
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        "assignors = ['cooperative-sticky']",
+        "assignors = ['range']",
+        "static = true, config.'session.timeout.ms' = 20000",
+    ],
+    ids=["cooperative", "eager", "static"],
+)
+def test_a_rolling_upgrade_moves_a_group_to_the_consumer_protocol_and_back(members: str) -> None:
+    """The settings of the other protocol are left out by members that switch."""
+    played = Played(scenario(group=CLASSIC % members, plan=BOTH_WAYS, duration="4m")).held()
+
+    assert [fact.protocol for fact in played.seen(GroupConverted)] == ["consumer", "classic"]
+    assert not [fact for fact in played.seen(RequestRefused) if fact.error is ErrorCode.GROUP_ID_NOT_FOUND]
+    removals = {fact.removal for fact in played.seen(MemberRemoved)}
+    assert removals == ({Removal.REPLACED} if "static" in members else {Removal.LEFT})
+
+
+def test_a_migration_survives_a_crashed_member_and_a_new_coordinator() -> None:
+    crashes = (
+        "{ at = '54s', do = 'kill-coordinator', group = 'g', for = '20s' },"
+        "{ at = '62s', do = 'crash', host = 'c3', for = '5s' },"
+        "{ at = '144s', do = 'kill-coordinator', group = 'g', for = '20s' }"
+    )
+    plan = f"{BOTH_WAYS}, {crashes}"
+    played = Played(scenario(REPLICATED, group=CLASSIC % "assignors = ['range']", plan=plan, duration="5m")).held()
+
+    assert [fact.protocol for fact in played.seen(GroupConverted)] == ["consumer", "classic"]
+    assert any(fact.state in ("Assigning", "Reconciling", "Stable") for fact in played.seen(GroupLoaded))
+    assert Removal.SESSION_EXPIRED in [fact.removal for fact in played.seen(MemberRemoved)]
+
+
+def test_a_policy_that_refuses_upgrades_ends_the_switched_member() -> None:
+    policy = "brokers.config.'group.consumer.migration.policy' = 'disabled'"
+    played = Played(scenario(policy, group=CLASSIC % "static = false", plan=SWITCH % ("30s", "consumer")))
+
+    assert ErrorCode.GROUP_ID_NOT_FOUND in [fact.error for fact in played.seen(MemberFailed)]
+    assert not played.seen(GroupConverted)
+
+
+def test_a_member_that_joins_before_the_first_generation_of_a_classic_group_fails() -> None:
+    """``ConsumerGroup.fromClassicGroup`` 4.0 fails without a chosen assignor: UNKNOWN_SERVER_ERROR, which is fatal."""
+    own = "overrides.c3.config.'group.protocol' = 'consumer', start_spread = '2s'"
+    played = Played(scenario(group=CLASSIC % own))
+
+    assert [fact.error for fact in played.seen(MemberFailed)] == [ErrorCode.UNKNOWN_SERVER_ERROR]
+
+
+def test_members_of_both_protocols_share_a_group_from_the_start() -> None:
+    own = "start_spread = '9s', overrides.c1.config.'group.protocol' = 'consumer'"
+    played = Played(scenario(group=CLASSIC % own)).held()
+
+    last = {fact.member_id: fact.assigned for fact in played.seen(MemberReconciled)}
+    assert sorted(map(len, last.values())) == [2, 2, 2]
+
+
 WRONG = {
     "config.'session.timeout.ms' = 9000": r"session\.timeout\.ms: cannot be set with group\.protocol = consumer",
     "assignors = ['range']": r"assignors: cannot be set with group\.protocol = consumer",
-    "overrides.c2.config.'group.protocol' = 'classic'": r"members of both protocols in a group are not emulated",
+    "overrides.c2.config.'session.timeout.ms' = 9000": r"overrides\.c2.*session\.timeout\.ms: cannot be set with",
     "overrides.c2.profile = 'kafka-4.0'": r"profile: is not emulated with group\.protocol = consumer",
     "config.'group.remote.assignor' = 'sticky'": r"group\.remote\.assignor: \"sticky\" is not allowed",
 }
@@ -192,7 +256,8 @@ def test_a_broker_refuses_times_outside_its_bounds(key: str) -> None:
         (scenario(), "kafka-3.9", "needs one profile"),
         (scenario("brokers.config.'coordinator.kind' = 'scala'"), "kafka-4.0", "needs one profile"),
         (scenario(plan="{ at = '9s', do = 'expel-members', group = 'g' }"), "kafka-4.0", "is not emulated"),
-        (scenario(plan=UPGRADE), "kafka-4.0", "neither upgrades nor migrations are"),
+        (scenario(plan=UPGRADE), "kafka-4.0", "to another release is not emulated"),
+        (scenario(group=PATTERN, plan=TO_CONSUMER), "kafka-4.0", "pattern: is not emulated"),
     ],
 )
 def test_what_is_not_emulated_is_refused_before_the_run(made: Scenario, profile: str, said: str) -> None:

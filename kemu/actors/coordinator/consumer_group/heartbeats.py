@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from attrs import evolve
 
 from kemu.actors.coordinator.consumer_group.state import (
+    ClassicMetadata,
     ConsumerGroup,
     ConsumerMember,
     CurrentRecord,
@@ -54,20 +55,29 @@ from kemu.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     TopicNumbers,
 )
-from kemu.protocol.names import MemberId, java_string_hash
+from kemu.protocol.messages.group import JoinGroup, JoinGroupReply
+from kemu.protocol.messages.member import decode_subscription
+from kemu.protocol.names import CONSUMER, UNKNOWN_MEMBER, MemberId, java_string_hash
 from kemu.protocol.topic_pattern import wrong_pattern
+from kemu.protocol.wire.codec import CodecError
 
 _E = ErrorCode
 _EMPTY_ID_UP_TO = 0
 """The last version of the request in which the coordinator makes the id of a member that joins."""
+_MEMBER_ID_REQUIRED_SINCE = 4
+"""The first version of JoinGroup in which a dynamic member must join with an id from the coordinator (KIP-394)."""
 
 
 class HeartbeatRefused(Exception):
-    """The heartbeat is refused with this error; the group did not change."""
+    """The heartbeat, or the JoinGroup of a classic member, is refused with this error; the group did not change.
 
-    def __init__(self, error: ErrorCode) -> None:
+    ``member_id``: the id that the member must join with.
+    """
+
+    def __init__(self, error: ErrorCode, member_id: MemberId = UNKNOWN_MEMBER) -> None:
         super().__init__(error.name)
         self.error = error
+        self.member_id = member_id
 
 
 @frozen
@@ -86,7 +96,8 @@ class ConsumerGroupConfig:
 class Heard:
     """The outcome of a heartbeat that is not refused.
 
-    ``records``: applied to the group already; ``undo``: the records that undo them, in their order. ``revokes``:
+    ``records``: applied to the group already; ``undo``: the records that undo them, in their order. ``removed``: the
+    member that leaves, which the caller removes. ``revokes``:
     whether the rebalance timeout of the member starts (True), stops (False) or stays (None). ``resolve``: whether the
     patterns of the group must be resolved now. ``assignor``: the assignor of a target that was computed.
     """
@@ -100,6 +111,21 @@ class Heard:
     rebalance_timeout_ms: int = -1
     resolve: bool = False
     assignor: str = ""
+
+
+@frozen
+class ClassicJoined:
+    """The outcome of a JoinGroup of a classic member that is not refused: ``records`` and ``undo`` as in ``Heard``.
+
+    ``replaced``: the static member whose place the member takes.
+    """
+
+    reply: JoinGroupReply
+    member: ConsumerMember
+    replaced: ConsumerMember | None
+    records: tuple[GroupRecord, ...]
+    undo: tuple[GroupRecord, ...]
+    assignor: str
 
 
 def check_request(request: ConsumerGroupHeartbeat, version: int, config: ConsumerGroupConfig) -> None:
@@ -135,25 +161,22 @@ class HeartbeatAnswers:
     assignors: Mapping[str, ServerAssignor] = ASSIGNORS
 
     def leave(self, group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> Heard:
-        """Remove a member, or note that a static member will return.
+        """Note that a static member will return, or name the member that the caller must remove.
 
         Raises:
             HeartbeatRefused: the group does not know the member.
         """
-        member = _known(group, request)
         name, reply = (
-            member.member_id,
+            known_member(group, request.member_id, request.instance_id).member_id,
             ConsumerGroupHeartbeatReply(error=_E.NONE, member_id=request.member_id, member_epoch=request.member_epoch),
         )
+        if request.member_epoch != LEAVES_FOR_A_WHILE:
+            return Heard(reply, name, removed=name)
         change = _Change(group)
-        if request.instance_id is not None and request.member_epoch == LEAVES_FOR_A_WHILE:
-            current = group.current_of(name)
-            kept = dict.fromkeys(current.assigned, 0)  # the member's next process gets the partitions from epoch 0 on
-            away = evolve(current, epoch=LEAVES_FOR_A_WHILE, assigned=kept, revoking={})
-            change.add(CurrentRecord(name, away))
-            return Heard(reply, name, tuple(change.records), tuple(change.undo))
-        remove(change, member)
-        return Heard(reply, name, tuple(change.records), tuple(change.undo), removed=name)
+        current = group.current_of(name)
+        kept = dict.fromkeys(current.assigned, 0)  # the member's next process gets the partitions from epoch 0 on
+        change.add(CurrentRecord(name, evolve(current, epoch=LEAVES_FOR_A_WHILE, assigned=kept, revoking={})))
+        return Heard(reply, name, tuple(change.records), tuple(change.undo))
 
     def heartbeat(
         self,
@@ -184,24 +207,10 @@ class HeartbeatAnswers:
         former, replaced = self._former(group, request, name)
         member = _told(former, request, client)
         resolve = _must_resolve(group, former, member, is_stale)
-        listed = list(dict.fromkeys((*group.listed(), name)))
-        assignor = preferred(votes_of(group), former.assignor, member.assignor, self.config.assignors)
-        alike = _alike(group)
-        change = _Change(group)
-        if replaced is not None:
-            _replace(change, replaced, former)
-        before = group.current_of(name)
-        if member != former or name not in group.members:
-            change.add(MemberRecord(name, member))
-        changed = (member.topics, member.regex) != (former.topics, former.regex)
-        bump = self._follow_pattern(change, former, member) or member.topics != former.topics
-        if bump or is_stale or group.epoch == 0:
-            self._bump(change, bump)
-            alike = _alike(group)  # otherwise Kafka uses the subscriptions from before the heartbeat
-        if group.epoch > group.target_epoch and self._may_compute(group, now_ms):
-            self._compute(change, listed, assignor, alike, now_ms)
         owned = None if request.owned is None else _partitions(request.owned)
-        current = self._reconcile(change, member, before, owned, changed)
+        change, before, current, assignor = self._advance(
+            group, former, replaced, member, owned, is_stale=is_stale, now_ms=now_ms
+        )
         assignment = None
         full = request.rebalance_timeout_ms != -1 and owned is not None
         full = full and (request.topics is not None or request.regex is not None)
@@ -220,6 +229,94 @@ class HeartbeatAnswers:
             reply, name, tuple(change.records), tuple(change.undo), None, revokes, timeout_ms, resolve, assignor
         )
 
+    def join(
+        self,
+        group: ConsumerGroup,
+        request: JoinGroup,
+        version: int,
+        *,
+        is_stale: bool,
+        now_ms: int,
+        client: tuple[str, str] = ("", ""),
+        new_member_id: Callable[[], MemberId] = str,
+    ) -> ClassicJoined:
+        """Answer the JoinGroup of a classic member to a group with members. The arguments are those of ``heartbeat``.
+
+        Raises:
+            HeartbeatRefused: the group does not accept the member, or the member needs an id.
+
+        Source: ``GroupMetadataManager.classicGroupJoinToConsumerGroup`` 4.0.
+        """
+        if len(group.members) >= self.config.max_size and request.member_id not in group.members:
+            raise HeartbeatRefused(_E.GROUP_MAX_SIZE_REACHED)
+        if not group.supports_classic(request.protocol_type, [each.name for each in request.protocols]):
+            raise HeartbeatRefused(_E.INCONSISTENT_GROUP_PROTOCOL)
+        name = request.member_id or new_member_id()
+        if request.instance_id is None and not request.member_id and version >= _MEMBER_ID_REQUIRED_SINCE:
+            raise HeartbeatRefused(_E.MEMBER_ID_REQUIRED, name)
+        former, replaced = _former_classic(group, request, name)
+        preferred_protocol = request.protocols[0]
+        try:
+            subscription = decode_subscription(preferred_protocol.metadata)
+        except CodecError:
+            raise HeartbeatRefused(_E.UNKNOWN_SERVER_ERROR) from None
+        timeout_ms = request.rebalance_timeout_ms
+        member = evolve(
+            former,
+            instance_id=former.instance_id if request.instance_id is None else request.instance_id,
+            rack=subscription.rack or former.rack,
+            client_id=client[0],
+            client_host=client[1],
+            rebalance_timeout_ms=former.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+            topics=tuple(sorted(set(subscription.topics))),
+            classic=ClassicMetadata(request.session_timeout_ms, request.protocols),
+        )
+        owned = [(self.topics[topic].topic_id, n) for topic, n in subscription.owned if topic in self.topics]
+        change, _, current, assignor = self._advance(
+            group, former, replaced, member, owned, is_stale=is_stale, now_ms=now_ms
+        )
+        reply = JoinGroupReply(
+            error=_E.NONE,
+            generation=current.epoch,
+            protocol_type=CONSUMER,
+            protocol_name=preferred_protocol.name,
+            member_id=name,
+        )
+        return ClassicJoined(reply, member, replaced, tuple(change.records), tuple(change.undo), assignor)
+
+    def _advance(
+        self,
+        group: ConsumerGroup,
+        former: ConsumerMember,
+        replaced: ConsumerMember | None,
+        member: ConsumerMember,
+        owned: Collection[Partition] | None,
+        *,
+        is_stale: bool,
+        now_ms: int,
+    ) -> tuple["_Change", CurrentAssignment, CurrentAssignment, str]:
+        """Change member, epoch, targets, and the member's current assignment. Returns the change, the former and the
+        new assignment, and the assignor of a target that was computed.
+        """
+        name = member.member_id
+        listed = list(dict.fromkeys((*group.listed(), name)))
+        assignor = preferred(votes_of(group), former.assignor, member.assignor, self.config.assignors)
+        alike = _alike(group)
+        change = _Change(group)
+        if replaced is not None:
+            _replace(change, replaced, former)
+        before = group.current_of(name)
+        if member != former or name not in group.members:
+            change.add(MemberRecord(name, member))
+        changed = (member.topics, member.regex) != (former.topics, former.regex)
+        bump = self._follow_pattern(change, former, member) or member.topics != former.topics
+        if bump or is_stale or group.epoch == 0:
+            self._bump(change, bump)
+            alike = _alike(group)  # otherwise Kafka uses the subscriptions from before the heartbeat
+        if group.epoch > group.target_epoch and self._may_compute(group, now_ms):
+            self._compute(change, listed, assignor, alike, now_ms)
+        return change, before, self._reconcile(change, member, before, owned, changed), assignor
+
     # --- the member --------------------------------------------------------------------------------------------
 
     def _former(
@@ -228,16 +325,16 @@ class HeartbeatAnswers:
         """The member as the group knows it, and the static member that it replaces."""
         joins = request.member_epoch == JOINS
         if request.instance_id is None or not joins:
-            known = group.members.get(name) if joins else _known(group, request)
+            known = group.members.get(name) if joins else known_member(group, name, request.instance_id)
             if not (joins and self.rules.readmits_members):
                 _check_epoch(group.current_of(name), request)
             return known or ConsumerMember(name), None
         holder = group.static.get(request.instance_id)
         if holder is None:
             return group.members.get(name) or ConsumerMember(name), None
-        if group.current_of(holder).epoch != LEAVES_FOR_A_WHILE:
-            raise HeartbeatRefused(_E.UNRELEASED_INSTANCE_ID)
         replaced = group.members[holder]
+        if replaced.classic is None and group.current_of(holder).epoch != LEAVES_FOR_A_WHILE:
+            raise HeartbeatRefused(_E.UNRELEASED_INSTANCE_ID)
         return evolve(replaced, member_id=name), replaced
 
     # --- epoch and targets ---------------------------------------------------------------------------------------
@@ -337,20 +434,24 @@ class _Change:
             self.group.apply(record)
 
 
-def remove(change: "_Change", member: ConsumerMember) -> None:
-    """Remove a member, and the patterns that nobody else uses; the group's epoch rises."""
-    group, name = change.group, member.member_id
-    _forget(change, name)
+def removed(group: ConsumerGroup, *names: MemberId) -> tuple[tuple[GroupRecord, ...], tuple[GroupRecord, ...]]:
+    """Remove members, and the patterns that nobody else uses; the group's epoch rises.
+
+    Returns:
+        The records, and the records that undo them.
+    """
+    change, members = _Change(group), [group.members[name] for name in names]
+    for member in members:
+        _forget(change, member.member_id)
     others = [each.regex for each in group.members.values()]
-    if member.regex and member.regex not in others and member.regex in group.regexes:
-        change.add(RegexRecord(member.regex, None))
+    for regex in dict.fromkeys(member.regex for member in members):
+        if regex and regex not in others and regex in group.regexes:
+            change.add(RegexRecord(regex, None))
+    wanted = {name for member in group.members.values() for name in _names_of(group, member)}
+    subscribed = tuple(topic for topic in group.topics if topic.name in wanted)
+    if subscribed != group.topics:
+        change.add(TopicsRecord(subscribed))
     change.add(GroupEpochRecord(group.epoch + 1))
-
-
-def expired(group: ConsumerGroup, name: MemberId) -> tuple[tuple[GroupRecord, ...], tuple[GroupRecord, ...]]:
-    """Remove a member whose session or rebalance timeout ended; return the records and the records that undo them."""
-    change = _Change(group)
-    remove(change, group.members[name])
     return tuple(change.records), tuple(change.undo)
 
 
@@ -373,18 +474,37 @@ def _replace(change: _Change, old: ConsumerMember, new: ConsumerMember) -> None:
 # --- checks --------------------------------------------------------------------------------------------------------
 
 
-def _known(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> ConsumerMember:
-    if request.instance_id is None:
-        member = group.members.get(request.member_id)
-        if member is None:
-            raise HeartbeatRefused(_E.UNKNOWN_MEMBER_ID)
-        return member
-    holder = group.static.get(request.instance_id)
-    if holder is None:
+def known_member(group: ConsumerGroup, member_id: MemberId, instance_id: str | None) -> ConsumerMember:
+    """The member with these ids.
+
+    Raises:
+        HeartbeatRefused: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+    """
+    holder = member_id if instance_id is None else group.static.get(instance_id)
+    member = None if holder is None else group.members.get(holder)
+    if member is None:
         raise HeartbeatRefused(_E.UNKNOWN_MEMBER_ID)
-    if holder != request.member_id:
+    if holder != member_id:
         raise HeartbeatRefused(_E.FENCED_INSTANCE_ID)
-    return group.members[holder]
+    return member
+
+
+def _former_classic(
+    group: ConsumerGroup, request: JoinGroup, name: MemberId
+) -> tuple[ConsumerMember, ConsumerMember | None]:
+    """The classic member that joins, as the group knows it, and the static member that it replaces.
+
+    A static member without a member id replaces its instance. An unknown dynamic member is a new member.
+
+    Source: ``getOrMaybeSubscribeStaticConsumerGroupMember``, ``getOrMaybeSubscribeDynamicConsumerGroupMember``.
+    """
+    if request.instance_id is not None and request.member_id:
+        return known_member(group, request.member_id, request.instance_id), None
+    holder = None if request.instance_id is None else group.static.get(request.instance_id)
+    if holder is None:
+        return group.members.get(name) or ConsumerMember(name), None
+    replaced = group.members[holder]
+    return evolve(replaced, member_id=name), replaced
 
 
 def _check_epoch(current: CurrentAssignment, request: ConsumerGroupHeartbeat) -> None:

@@ -6,14 +6,15 @@ a record, for a write that fails.
 Source: Kafka 4.1 ``ConsumerGroup``, ``ModernGroup``, ``GroupMetadataManager.replay``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import TypeAlias, TypeVar
 
 from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Partition, ReconcilingState
 from kemu.protocol.consumer_group.shares import NOTHING, Share, TimelineTable, TopicId, replayed
 from kemu.protocol.frozen import frozen
-from kemu.protocol.names import GroupId, MemberId
+from kemu.protocol.messages.group import JoinProtocol
+from kemu.protocol.names import CONSUMER, GroupId, MemberId
 
 V = TypeVar("V")
 
@@ -42,8 +43,20 @@ Topics: TypeAlias = Mapping[str, Topic]
 
 
 @frozen
+class ClassicMetadata:
+    """The part of a member that speaks the classic protocol: its last JoinGroup, the preferred protocol first."""
+
+    session_timeout_ms: int
+    protocols: tuple[JoinProtocol, ...]
+
+
+@frozen
 class ConsumerMember:
-    """The subscription and identity of a member. ``topics``: the names, sorted. ``regex``: "" without a pattern."""
+    """The subscription and identity of a member.
+
+    ``topics``: the names, sorted. ``regex``: "" without a pattern. ``classic``: None for a member that speaks the
+    consumer protocol.
+    """
 
     member_id: MemberId
     instance_id: str | None = None
@@ -54,6 +67,7 @@ class ConsumerMember:
     topics: tuple[str, ...] = ()
     regex: str = ""
     assignor: str = ""
+    classic: ClassicMetadata | None = None
 
 
 # --- records -------------------------------------------------------------------------------------------------------
@@ -168,6 +182,23 @@ class ConsumerGroup:
     def target_of(self, member_id: MemberId) -> Share:
         """A member's target."""
         return self.targets.get(member_id, NOTHING)
+
+    def supports_classic(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Whether every classic member supports one of these protocols.
+
+        Source: ``ConsumerGroup.supportsClassicProtocols``.
+        """
+        each_supports = [
+            {own.name for own in member.classic.protocols}
+            for member in self.members.values()
+            if member.classic is not None
+        ]
+        return protocol_type == CONSUMER and any(all(name in own for own in each_supports) for name in names)
+
+    def is_classic_without(self, leaving: Collection[MemberId]) -> bool:
+        """Whether members remain, and all of them speak the classic protocol."""
+        rest = [member for member_id, member in self.members.items() if member_id not in leaving]
+        return bool(rest) and all(member.classic is not None for member in rest)
 
     def _is_stable(self, member_id: MemberId) -> bool:
         current = self.current_of(member_id)

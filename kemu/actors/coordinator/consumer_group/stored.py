@@ -13,7 +13,10 @@ Source: ``ConsumerGroupMetadataKey/Value``, ``ConsumerGroupPartitionMetadataKey/
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from attrs import evolve
+
 from kemu.actors.coordinator.consumer_group.state import (
+    ClassicMetadata,
     ConsumerMember,
     CurrentRecord,
     GroupEpochRecord,
@@ -29,6 +32,7 @@ from kemu.actors.coordinator.consumer_group.state import (
 from kemu.actors.machine import Record
 from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Held, Partition, ReconcilingState
 from kemu.protocol.consumer_group.shares import Share
+from kemu.protocol.messages.group import JoinProtocol
 from kemu.protocol.names import GroupId
 from kemu.protocol.wire.binary import Reader, Writer
 from kemu.protocol.wire.codec import UnsupportedVersion
@@ -38,6 +42,8 @@ GROUP_EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX = 3, 4, 5, 6, 
 _TIMESTAMP = _EPOCHS = 0
 """The tags of AssignmentTimestamp and of AssignmentEpochs (since 4.3)."""
 KEY_VERSIONS = (GROUP_EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX)
+_CLASSIC_TAG = 0
+"""The tag of ``ClassicMemberMetadata`` in a member's value. Kafka 4.0 writes this tag for every member."""
 
 
 def encoded(group: GroupId, record: GroupRecord, *, epochs: bool = False) -> Record:
@@ -156,7 +162,24 @@ def _member(member: ConsumerMember) -> bytes:
     out.string(member.regex)
     out.int32(member.rebalance_timeout_ms)
     out.string(member.assignor or None)
-    return _ended(out)
+    out.end_struct({_CLASSIC_TAG: _classic(member.classic)})
+    return out.data()
+
+
+def _classic(classic: ClassicMetadata | None) -> Writer:
+    out = Writer("ClassicMemberMetadata")
+    out.flexible = True
+    out.unsigned_varint(classic is not None)  # a nullable struct
+    if classic is None:
+        return out
+    out.int32(classic.session_timeout_ms)
+    out.count(len(classic.protocols))
+    for protocol in classic.protocols:
+        out.string(protocol.name)
+        out.blob(protocol.metadata)
+        out.end_struct()
+    out.end_struct()
+    return out
 
 
 def _target(share: Share) -> bytes:
@@ -221,7 +244,7 @@ def _read_topic(source: Reader) -> Topic:
 
 
 def _read_member(member_id: str, source: Reader) -> ConsumerMember:
-    return ConsumerMember(
+    member = ConsumerMember(
         member_id=member_id,
         instance_id=source.nullable_string("instance_id"),
         rack=source.nullable_string("rack"),
@@ -232,6 +255,18 @@ def _read_member(member_id: str, source: Reader) -> ConsumerMember:
         rebalance_timeout_ms=source.int32("rebalance_timeout"),
         assignor=source.nullable_string("assignor") or "",
     )
+    classic = source.end_struct("member").get(_CLASSIC_TAG)
+    return member if classic is None else evolve(member, classic=_read_classic(classic))
+
+
+def _read_classic(source: Reader) -> ClassicMetadata | None:
+    if not source.unsigned_varint("is present"):
+        return None
+    timeout_ms, protocols = source.int32("session_timeout"), []
+    for _ in range(source.count("protocols")):
+        protocols.append(JoinProtocol(name=source.string("name"), metadata=source.blob("metadata")))
+        source.end_struct("protocol")
+    return ClassicMetadata(timeout_ms, tuple(protocols))
 
 
 def _read_strings(source: Reader) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from kemu.actors.coordinator.consumer_group.heartbeats import (
     HeartbeatAnswers,
     HeartbeatRefused,
     check_request,
-    expired,
+    removed,
 )
 from kemu.actors.coordinator.consumer_group.state import ConsumerGroup, GroupEpochRecord, RegexRecord, Topic
 from kemu.protocol.consumer_group.assignors import ASSIGNORS_4_0_0
@@ -58,7 +58,7 @@ class Coordinator:
             at, member = min(due)
             epoch = self.group.current_of(member).epoch
             if self.revocations.get(member, (0.0, 0)) == (at, epoch) or self.sessions.get(member) == at:
-                expired(self.group, member)
+                removed(self.group, member)
                 self.sessions.pop(member, None)
             self.revocations.pop(member, None)
 
@@ -70,6 +70,8 @@ class Coordinator:
                 if self.group is None:
                     raise HeartbeatRefused(ErrorCode.GROUP_ID_NOT_FOUND)
                 heard = self.heartbeats.leave(self.group, request)
+                if heard.removed is not None:
+                    removed(self.group, heard.removed)
             else:
                 heard = self._heartbeat(at, request)
         except HeartbeatRefused as refused:

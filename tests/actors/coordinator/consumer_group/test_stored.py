@@ -1,8 +1,10 @@
 """The records of groups with the consumer protocol keep their content in ``__consumer_offsets``."""
 
 import pytest
+from attrs import evolve
 
 from kemu.actors.coordinator.consumer_group.state import (
+    ClassicMetadata,
     ConsumerMember,
     CurrentRecord,
     GroupEpochRecord,
@@ -17,6 +19,7 @@ from kemu.actors.coordinator.consumer_group.state import (
 from kemu.actors.coordinator.consumer_group.stored import decoded, encoded
 from kemu.actors.coordinator.replay import replay
 from kemu.protocol.consumer_group.reconciling import CurrentAssignment, ReconcilingState
+from kemu.protocol.messages.group import JoinProtocol
 from kemu.protocol.messages.records import StoredOffset, offset_record
 
 MEMBER = ConsumerMember(
@@ -28,6 +31,12 @@ MEMBER = ConsumerMember(
     rebalance_timeout_ms=300_000,
     topics=("t", "u"),
     assignor="range",
+)
+CLASSIC = evolve(
+    MEMBER,
+    member_id="m2",
+    instance_id="i2",
+    classic=ClassicMetadata(9_000, (JoinProtocol(name="range", metadata=b"s"),)),
 )
 CURRENT = CurrentAssignment(ReconcilingState.UNREVOKED_PARTITIONS, 4, 3, {("T", 0): 4, ("T", 2): 4}, {("U", 1): 4})
 RECORDS: tuple[GroupRecord, ...] = (
@@ -50,7 +59,7 @@ TOMBSTONES: tuple[GroupRecord, ...] = (
 )
 
 
-@pytest.mark.parametrize("record", [*RECORDS, *TOMBSTONES], ids=repr)
+@pytest.mark.parametrize("record", [*RECORDS, MemberRecord("m2", CLASSIC), *TOMBSTONES], ids=repr)
 def test_a_record_keeps_its_content(record: GroupRecord) -> None:
     assert decoded(*encoded("g", record)) == ("g", record)
 
@@ -76,6 +85,24 @@ def test_a_tombstone_has_the_key_of_its_record() -> None:
 def test_the_kinds_are_those_of_kafka() -> None:
     """Source: ``CoordinatorRecordType`` of Kafka 4.0."""
     assert [int.from_bytes(encoded("g", record)[0][:2]) for record in RECORDS] == [3, 4, 5, 6, 7, 8, 16]
+
+
+@pytest.mark.parametrize(
+    ("member", "ends"),
+    [
+        (MEMBER, "01 00 01 00"),
+        (CLASSIC, "01 00 10 01 00002328 02 06 72616e6765 02 73 00 00"),
+    ],
+)
+def test_a_member_tells_its_classic_part_in_a_tagged_field(member: ConsumerMember, ends: str) -> None:
+    """Kafka 4.0 writes the field of a member of the consumer protocol as null.
+
+    Source: the generated class ``ConsumerGroupMemberMetadataValue`` 4.0.1.
+    """
+    _, value = encoded("g", MemberRecord(member.member_id, member))
+
+    assert value is not None
+    assert value.endswith(bytes.fromhex(ends))
 
 
 def test_a_replay_rebuilds_the_group_with_its_offsets() -> None:

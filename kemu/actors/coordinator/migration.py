@@ -1,0 +1,174 @@
+"""The conversion of a classic group to a group of the consumer protocol, and back (KIP-848).
+
+The first member of the consumer protocol that joins a classic group converts the group. The group is converted back
+when its last member of the consumer protocol leaves, and classic members remain. Members keep their ids.
+
+Source: Kafka 4.0 ``ConsumerGroup.fromClassicGroup``, ``ClassicGroup.fromConsumerGroup``,
+``GroupMetadataManager.validateOnlineUpgrade``, ``validateOnlineDowngradeWithFencedMembers``,
+``validateOnlineDowngradeWithReplacedMember``.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+
+from kemu.actors.coordinator.consumer_group.heartbeats import HeartbeatRefused
+from kemu.actors.coordinator.consumer_group.state import (
+    ClassicMetadata,
+    ConsumerGroup,
+    ConsumerMember,
+    CurrentRecord,
+    GroupEpochRecord,
+    GroupRecord,
+    MemberRecord,
+    TargetEpochRecord,
+    TargetRecord,
+    Topics,
+    TopicsRecord,
+    share_of,
+)
+from kemu.actors.coordinator.members import Member, Members
+from kemu.protocol.config import BrokerConfig
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Partition, ReconcilingState
+from kemu.protocol.consumer_group.shares import partitions_of
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.member import (
+    HIGHEST_VERSION,
+    Assignment,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    version_of,
+)
+from kemu.protocol.names import CONSUMER, MemberId, TopicPartition
+from kemu.protocol.wire.codec import CodecError
+
+_E = ErrorCode
+UPGRADES, DOWNGRADES = ("bidirectional", "upgrade"), ("bidirectional", "downgrade")
+"""The values of ``group.consumer.migration.policy`` that permit each conversion."""
+
+
+def check_upgrade(protocol_type: str | None, members: int, config: BrokerConfig) -> None:
+    """Check whether a classic group with this number of members may become a group of the consumer protocol.
+
+    Raises:
+        HeartbeatRefused: GROUP_ID_NOT_FOUND.
+    """
+    permitted = config.group_consumer_migration_policy in UPGRADES and members <= config.group_consumer_max_size
+    if not permitted or protocol_type != CONSUMER:
+        raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND)
+
+
+def upgraded(
+    protocol: str | None, generation: int, members: Iterable[Member], topics: Topics
+) -> tuple[GroupRecord, ...]:
+    """The records of the group with the members of a classic group, in the order of the classic group's map.
+
+    Each member keeps its assignment, and is STABLE at the generation.
+
+    Args:
+        protocol: the assignor that the members voted for; None before the first generation.
+        generation: the classic group's generation.
+        members: the members.
+        topics: the cluster's topics by name.
+
+    Raises:
+        HeartbeatRefused: the group cannot be converted: GROUP_ID_NOT_FOUND, or UNKNOWN_SERVER_ERROR before the first
+            generation.
+    """
+    if protocol is None:
+        raise HeartbeatRefused(_E.UNKNOWN_SERVER_ERROR)
+    try:
+        converted = [(_as_consumer(member, protocol), _assigned(member, topics)) for member in members]
+    except CodecError:
+        raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND) from None
+    names = sorted({name for member, _ in converted for name in member.topics})
+    known = tuple(topics[name] for name in names if name in topics)
+    records: list[GroupRecord] = [MemberRecord(member.member_id, member) for member, _ in converted]
+    records += [TopicsRecord(known), GroupEpochRecord(generation)]
+    records += [TargetRecord(member.member_id, share_of(assigned)) for member, assigned in converted]
+    records.append(TargetEpochRecord(generation))
+    for member, assigned in converted:
+        held = dict.fromkeys(sorted(assigned), generation)
+        current = CurrentAssignment(ReconcilingState.STABLE, generation, generation, held)
+        records.append(CurrentRecord(member.member_id, current))
+    return tuple(records)
+
+
+def _as_consumer(member: Member, protocol: str) -> ConsumerMember:
+    subscription = decode_subscription(member.metadata(protocol))
+    return ConsumerMember(
+        member.member_id,
+        instance_id=member.instance_id,
+        rack=subscription.rack,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        topics=tuple(sorted(set(subscription.topics))),
+        classic=ClassicMetadata(member.session_timeout_ms, member.protocols),
+    )
+
+
+def _assigned(member: Member, topics: Topics) -> tuple[Partition, ...]:
+    """The partitions of existing topics in a member's assignment.
+
+    Raises:
+        HeartbeatRefused: the assignment has user data, which would be lost.
+    """
+    if not member.assignment:
+        return ()
+    assignment = decode_assignment(member.assignment)
+    if assignment.user_data:
+        raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND)
+    return tuple((topics[name].topic_id, number) for name, number in assignment.partitions if name in topics)
+
+
+def may_downgrade(group: ConsumerGroup, leaving: Collection[MemberId], members: int, config: BrokerConfig) -> bool:
+    """Whether a group becomes a classic group without these members. ``members``: the number of members afterwards."""
+    permitted = config.group_consumer_migration_policy in DOWNGRADES and members <= config.group_max_size
+    return permitted and group.is_classic_without(leaving)
+
+
+def downgraded(
+    group: ConsumerGroup,
+    members: Iterable[tuple[ConsumerMember, MemberId]],
+    named: Callable[[Iterable[Partition]], tuple[TopicPartition, ...]],
+    into: Members,
+) -> str:
+    """Add the members of a group to a classic group. Their assignments are their targets.
+
+    Args:
+        group: the group.
+        members: each member that remains, and the member whose target it gets: the same member, or the static member
+            that it replaces.
+        named: the names of the topics of partitions, sorted.
+        into: the members of the classic group.
+
+    Returns:
+        The assignor that the members vote for.
+    """
+    targets: dict[MemberId, tuple[TopicPartition, ...]] = {}
+    for member, heir_of in members:
+        classic = member.classic
+        assert classic is not None, f"{member.member_id} speaks the consumer protocol"
+        targets[member.member_id] = named(partitions_of(group.target_of(heir_of)))
+        into.add(
+            Member(
+                group.name,
+                member.member_id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout_ms=member.rebalance_timeout_ms,
+                session_timeout_ms=classic.session_timeout_ms,
+                protocols=classic.protocols,
+            )
+        )
+    protocol = into.vote()
+    for member_id, target in targets.items():
+        one = into.by_id[member_id]
+        one.assignment = assignment_of(target, one.metadata(protocol))
+    return protocol
+
+
+def assignment_of(partitions: tuple[TopicPartition, ...], subscription: bytes) -> bytes:
+    """An assignment as bytes, in the version of the member's subscription."""
+    return encode_assignment(Assignment(partitions), min(version_of(subscription), HIGHEST_VERSION))
