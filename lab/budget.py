@@ -18,7 +18,7 @@ from lab.applications import APPLICATIONS
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 """Folder of scenarios for lines that no preset, past bug or swarm case reaches."""
-TOO_LARGE = ("streams-100-instances", "thundering-herd-100")
+TOO_LARGE = ("consumer-protocol-1000-members", "streams-100-instances", "thundering-herd-100")
 """Presets that take longer than the time limit of a mutant."""
 SWARM: tuple[tuple[str, bool, bool], ...] = (
     ("kafka-2.4", False, False),

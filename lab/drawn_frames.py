@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
+from uuid import UUID
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.kafka_wire.apis import APIS, Api
 from kemu.protocol.kafka_wire.batches import make_batch
-from kemu.protocol.kafka_wire.declare import NUMBERS, WireField, WireMessage
+from kemu.protocol.kafka_wire.declare import EACH, NUMBERS, WireField, WireMessage
 from kemu.protocol.kafka_wire.frames import WireReply, WireRequest
 from kemu.protocol.messages.data import RecordBatch
 from lab.fuzzed_cluster import NAMES
@@ -26,15 +27,15 @@ def every_version() -> Iterator[tuple[Api, int]]:
 
 def drawn_request(draws: Random, api: Api, version: int) -> WireRequest:
     """A request that this version can carry."""
-    message, beside, records = _drawn(draws, api.request, version)
+    (message, *further), beside, records = _drawn(draws, api.request, version)
     client = draws.choice((None, text(draws)))
-    return WireRequest(api.key, version, number(draws, "i"), client, message, beside, records)
+    return WireRequest(api.key, version, number(draws, "i"), client, message, beside, records, tuple(further))
 
 
 def drawn_reply(draws: Random, api: Api, version: int) -> WireReply:
     """A reply that this version can carry."""
-    message, beside, records = _drawn(draws, api.reply, version)
-    return WireReply(number(draws, "i"), message, beside, records)
+    (message, *further), beside, records = _drawn(draws, api.reply, version)
+    return WireReply(number(draws, "i"), message, beside, records, tuple(further))
 
 
 def number(draws: Random, kind: str) -> int:
@@ -55,13 +56,26 @@ def texts(draws: Random, most: int = 3) -> list[str]:
     return list(dict.fromkeys(text(draws) for _ in range(draws.randrange(most + 1))))
 
 
-def _drawn(draws: Random, message: WireMessage, version: int) -> tuple[Any, dict[str, Any], dict[Any, bytes]]:
+def uuid(draws: Random) -> str:
+    """The UUID of a topic, or none."""
+    return "" if draws.random() < 0.1 else str(UUID(int=draws.getrandbits(128)))
+
+
+def _drawn(draws: Random, message: WireMessage, version: int) -> tuple[list[Any], dict[str, Any], dict[Any, bytes]]:
+    """Messages of one frame, the fields beside them, and their records."""
     drawing = _Drawing(draws, version)
     values = drawing.struct(message.fields)
     beside = {
         field.name: drawing.value(field) for field in message.fields if not field.is_ours and field.is_in(version)
     }
-    return message.cls(**values), beside, drawing.records
+    each = [field for field in message.fields if field.type == EACH and field.is_in(version)]
+    if not each:
+        return [message.cls(**values)], beside, drawing.records
+    messages = [message.cls(**values, **drawing.struct(each[0].parts)) for _ in range(draws.randrange(1, 4))]
+    for part in each[0].parts:
+        if not part.is_ours:
+            beside[part.name] = tuple(drawing.value(part) for _ in messages)
+    return messages, beside, drawing.records
 
 
 class _Drawing:
@@ -72,11 +86,15 @@ class _Drawing:
 
     def struct(self, fields: Sequence[WireField]) -> dict[str, Any]:
         carried = [field for field in fields if field.is_ours and field.is_in(self._version)]
-        return {field.name: self.value(field) for field in carried if field.type not in ("batch", "records")}
+        values = {field.name: self.value(field) for field in carried if field.type not in ("batch", "records", EACH)}
+        if any(field.type == "names_or_ids" for field in carried) and values["topics"] is not None:
+            values["topic_ids"] = tuple(uuid(self._draws) for _ in range(self._draws.randrange(3)))
+        return values
 
     def value(self, field: WireField) -> Any:
         draws = self._draws
-        if (field.tag is not None or field.may_be_null(self._version)) and draws.random() < 0.25:
+        is_nullable = field.may_be_null(self._version) and field.type != "optional"
+        if (field.tag is not None or is_nullable) and draws.random() < 0.25:
             return None
         if field.tag is not None:
             return field.cls(**self.struct(field.parts))
@@ -123,6 +141,14 @@ class _Drawing:
         match field.type:
             case "struct":
                 return field.cls(**self.struct(field.parts))
+            case "boxed":
+                return tuple(field.cls(**self.struct(field.parts)) for _ in range(draws.randrange(4)))
+            case "uuid":
+                return uuid(draws)
+            case "optional":
+                return text(draws) or "unnamed"
+            case "names_or_ids":
+                return tuple(texts(draws))
             case "error":
                 return draws.choice(ERRORS)
             case "bool":

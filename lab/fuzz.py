@@ -22,7 +22,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import closing, redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -352,7 +352,7 @@ class _Answers:
 
 
 class Fuzzer:
-    """Makes inputs below a folder, and tries them."""
+    """Makes inputs below a folder, and tries them. ``close`` closes the ports of its cluster."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -515,7 +515,7 @@ class Fuzzer:
     def served(self, draws: Random) -> None:
         """A frame of a real client for the machines of a served cluster; some frames are damaged."""
         if self._frames_left == 0:
-            self._end_cluster()
+            self.close()
             self._frames_left, self._cluster = FRAMES_PER_CLUSTER, FuzzedCluster()
         self._frames_left -= 1
         api = draws.choice(APIS_OF_FRAMES)
@@ -533,7 +533,8 @@ class Fuzzer:
             assert said, f"closed without a reason: {frame!r}"
             raise BadInput(f"frame: {printable(said)}")
 
-    def _end_cluster(self) -> None:
+    def close(self) -> None:
+        """Close the cluster of the surface "served"."""
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None
@@ -835,8 +836,10 @@ def main(surface: str, count: int, first: int | None, file: Path | None) -> None
     all_counts = {name: Counts(**each) for name, each in known.get(code, {}).items()}
     wanted = {name: count * share // 100 for name, share in SHARES.items()} if surface == "all" else {surface: count}
     gc.set_threshold(YOUNG_OBJECTS)
-    with tempfile.TemporaryDirectory(prefix="kemu-fuzz-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as folder:
-        fuzzer = Fuzzer(Path(folder))
+    with (
+        tempfile.TemporaryDirectory(prefix="kemu-fuzz-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as folder,
+        closing(Fuzzer(Path(folder))) as fuzzer,
+    ):
         targets: dict[str, int] = {}
         for name, more in wanted.items():
             counts = all_counts.setdefault(name, Counts(following=_next_number(known, name)))

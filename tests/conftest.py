@@ -40,8 +40,10 @@ DEAR_CPU_S = 3.0
 
 # A test must not fail on a slow machine: benches measure time.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("short", UNTIMED, max_examples=SHORT_EXAMPLES)
-settings.register_profile("full", UNTIMED, max_examples=FULL_EXAMPLES)
+# Two runs of one commit have one verdict. ``pytest --hypothesis-profile random`` draws other examples.
+settings.register_profile("short", UNTIMED, max_examples=SHORT_EXAMPLES, derandomize=True)
+settings.register_profile("full", UNTIMED, max_examples=FULL_EXAMPLES, derandomize=True)
+settings.register_profile("random", UNTIMED, max_examples=FULL_EXAMPLES)
 
 
 def lines_of(path: Path) -> list[str]:
@@ -77,7 +79,7 @@ def cases_beyond(items: list[pytest.Item]) -> Iterator[pytest.Item]:
 def pytest_configure(config: pytest.Config) -> None:
     """In the short set draw fewer Hypothesis examples, and decode messages only where a test asks (``decoded``)."""
     short = config.getoption("markexpr", "") == "short"
-    settings.load_profile("short" if short else "full")
+    settings.load_profile(config.getoption("hypothesis_profile", None) or ("short" if short else "full"))
     Decoding.always = not short
 
 

@@ -11,7 +11,7 @@ from kemu.emulator.scenario.presets import presets
 from tests.soaking import said
 
 PRESETS = tuple(sorted([each.name for each in presets()]))
-LARGE = ("streams-100-instances",)
+LARGE = ("consumer-protocol-1000-members", "streams-100-instances")
 """Presets that take seconds: run once in the ordinary suite, and in the sweeps."""
 _QUICK = tuple(name for name in PRESETS if name not in LARGE)
 PARTS = tuple(_QUICK[first::8] for first in range(8))

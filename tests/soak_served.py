@@ -2,8 +2,9 @@
 
     python -m tests.soak_served --for 300 --place /tmp/served
 
-The trace must replay without a difference. The scriptified scenario must run twice with one digest. The command prints
-the figures of each step, and the first difference between the recorded run and the scripted run.
+Every acknowledged record must be read. The trace must replay without a difference. The scriptified scenario must run
+twice with one digest. The command prints the figures of each step, and the first difference between the recorded run
+and the scripted run.
 """
 
 import sys
@@ -52,6 +53,10 @@ STORY = (
 )  # fmt: skip
 EVERY_S = 3.0
 """Time between two batches of a producer."""
+COMMIT_EVERY = 7
+"""Number of polls between two commits of a consumer."""
+END_WITHIN_S = 120.0
+"""Longest wait for the end of the producers, and then for the last records."""
 
 
 @frozen
@@ -69,8 +74,10 @@ class Repeated:
     """The story's lines about scripted clients that depart from their scripts."""
     told: tuple[int, int]
     """Number of facts about the group in the recorded run, and how many of them are equal in the scripted run."""
-    produced: int
+    acknowledged: int
     read: int
+    unread: tuple[bytes, ...]
+    """Acknowledged records that no consumer has read."""
 
 
 class _Workers:
@@ -78,32 +85,33 @@ class _Workers:
 
     def __init__(self, cluster: ServedCluster) -> None:
         self._cluster = cluster
-        self._ended = threading.Event()
+        self._last_batches, self._ended = threading.Event(), threading.Event()
         self._numbers = count()
-        self.produced: list[bytes] = []
-        self.read: list[bytes] = []
+        self.acknowledged: dict[bytes, None] = {}
+        self.read: dict[bytes, None] = {}
         self.errors: Counter[str] = Counter()
-        self._threads = [
-            threading.Thread(target=work, args=(kind,), daemon=True)
-            for kind in CLIENTS
-            for work in (self._consume, self._produce)
-        ]
-        for each in self._threads:
+        self._producers, self._consumers = (
+            [threading.Thread(target=work, args=(kind,), daemon=True) for kind in CLIENTS]
+            for work in (self._produce, self._consume)
+        )
+        for each in (*self._producers, *self._consumers):
             each.start()
 
     def _consume(self, kind: str) -> None:
         consumer: Any = CLIENTS[kind](self._cluster.clients[kind])
-        while not self._ended.is_set():
-            self.read += consumer.read()
-            if len(self.read) % 7 == 0:
+        for number in count(1):
+            self._tried(kind, lambda: self.read.update(dict.fromkeys(consumer.read())))
+            if number % COMMIT_EVERY == 0:
                 self._tried(kind, consumer.commit)
+            if self._ended.is_set():
+                break
         self._tried(kind, consumer.close)
 
     def _produce(self, kind: str) -> None:
-        while not self._ended.wait(EVERY_S):
+        while not self._last_batches.wait(EVERY_S):
             values = [b"value %d" % next(self._numbers) for _ in range(10)]
             if self._tried(kind, partial(CLIENTS[kind].produce, self._cluster.clients[kind], values)):
-                self.produced += values
+                self.acknowledged.update(dict.fromkeys(values))
 
     def _tried(self, kind: str, call: Any) -> bool:
         try:
@@ -113,10 +121,22 @@ class _Workers:
             return False
         return True
 
+    @property
+    def unread(self) -> tuple[bytes, ...]:
+        """The acknowledged records that no consumer has read."""
+        return tuple([value for value in self.acknowledged if value not in self.read])
+
     def end(self) -> None:
-        """End all threads."""
+        """End the producers, let the consumers read the last records, and end the consumers."""
+        late_s = time.monotonic() + END_WITHIN_S
+        self._last_batches.set()
+        for each in self._producers:
+            each.join(max(0.0, late_s - time.monotonic()))
+        late_s = time.monotonic() + END_WITHIN_S
+        while self.unread and time.monotonic() < late_s:
+            time.sleep(0.2)
         self._ended.set()
-        for each in self._threads:
+        for each in self._consumers:
             each.join(20)
 
 
@@ -140,7 +160,7 @@ def repeated(place: Path, for_s: float) -> Repeated:
     again = place / "again.kemu"
     results = [run(scripted.scenario, seed=scripted.scenario.seed, loop="bare", trace=again) for _ in range(2)]
     footer = trace.footer()
-    first, second = list(_story(cluster.trace)), list(_story(again))
+    first, second = list(story_of(cluster.trace)), list(story_of(again))
     equal = next((index for index, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]), None)
     if equal is not None:
         print(f"recorded {first[equal]}\nscripted {second[equal]}", file=sys.stderr)
@@ -154,8 +174,9 @@ def repeated(place: Path, for_s: float) -> Repeated:
         results=(results[0], results[1]),
         departures=tuple(_departures(again)),
         told=(len(first), min(len(first), len(second)) if equal is None else equal),
-        produced=len(workers.produced),
-        read=len(set(workers.read)),
+        acknowledged=len(workers.acknowledged),
+        read=len(workers.read),
+        unread=workers.unread,
     )
 
 
@@ -172,7 +193,7 @@ def _departures(trace: Path) -> list[str]:
     return lines
 
 
-def _story(trace: Path) -> Iterator[Any]:
+def story_of(trace: Path) -> Iterator[Any]:
     """Facts about the group. The order of simultaneous expiries is drawn anew in the scripted run, so these are sorted,
     and the group's reason, which names the first of them, is left out.
     """
@@ -190,14 +211,16 @@ def _story(trace: Path) -> Iterator[Any]:
 @click.option("--for", "for_s", type=float, default=300.0, show_default=True, help="Seconds of the live run.")
 @click.option("--place", type=click.Path(path_type=Path, file_okay=False), help="Keep the traces in this folder.")
 def main(for_s: float, place: Path | None) -> None:
-    """Print the figures; exit with 1 if a trace does not replay, or two runs have different digests."""
+    """Print the figures; exit with 1 if a record is not read, the trace does not replay, or the digests differ."""
     with tempfile.TemporaryDirectory() as other:
         folder = place or Path(other)
         folder.mkdir(exist_ok=True)
         found = repeated(folder, for_s)
     first, second = found.results
     click.echo(f"live: {found.live_s:.0f} s, {found.steps:,} steps, {found.messages:,} messages, {found.verdict}")
-    click.echo(f"records: {found.produced} acknowledged, {found.read} read")
+    click.echo(
+        f"records: {found.acknowledged} acknowledged, {found.read} read, {len(found.unread)} acknowledged and not read"
+    )
     click.echo(f"replay: {'no difference' if found.difference is None else found.difference}")
     for client, asked in found.scripted.asked.items():
         lost = found.scripted.unanswered[client]
@@ -208,7 +231,7 @@ def main(for_s: float, place: Path | None) -> None:
     click.echo(f"digests: {first.digest} {second.digest}")
     click.echo("\n".join((f"departures: {len(found.departures)}", *found.departures)))
     click.echo(f"story: {found.told[1]} of {found.told[0]} facts about the group equal, until the first difference")
-    sys.exit(found.difference is not None or first.digest != second.digest)
+    sys.exit(bool(found.unread) or found.difference is not None or first.digest != second.digest)
 
 
 if __name__ == "__main__":

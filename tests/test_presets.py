@@ -93,6 +93,7 @@ def test_members_that_chase_each_other_out_for_ever_are_kafkas_own_livelock(draw
 S = 1_000_000
 FROM_US, UNTIL_US = 10 * S, 40 * S
 OTHER_LOADS = {
+    "consumer-protocol-1000-members": "a thousand members that rarely fetch, so that it runs in half a minute",
     "custom-assignor-with-generation": "calm: an application takes no time",
     "custom-assignor-without-generation": "calm: an application takes no time",
     "cooperative-scale-out-ten-at-once": "two members have what three brokers send at once: fewer polls",

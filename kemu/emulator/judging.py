@@ -3,15 +3,16 @@
 ``judge`` takes the facts of a live run, of a trace, or of real logs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kemu.actors.machine import Received
 from kemu.emulator import metrics
 from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.checkers.base import Checker, Clock
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.engine.raised import LIVELOCK, owner_among, owner_in, raised_text
-from kemu.emulator.facts import RealClientsUnchecked, Seen, Watching
+from kemu.emulator.facts import Handler, RealClientsUnchecked, Seen, Watching, received
 from kemu.emulator.findings import MEMBER_FAILED, Loss, Unmended, Violation
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.metrics.metrics import Metrics
@@ -20,6 +21,8 @@ from kemu.emulator.scenario.expectations import UNMET, Expected, expectations, s
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.waiting_at_end import StillWaiting, WaitingAtEnd
 from kemu.protocol.frozen import frozen
+from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
+from kemu.protocol.names import is_real_client
 from kemu.protocol.notes.groups import ClientConnected
 
 
@@ -52,20 +55,39 @@ class Judgement:
 
 
 class _RealClients:
-    """Notes whether real clients came, and which checkers could not judge the clients by the end of the run."""
+    """Notes whether real clients came, and which checkers could not judge the clients by the end of the run.
 
-    def __init__(self) -> None:
+    Checkers learn the groups that real clients join with the consumer protocol, because no scenario names these groups.
+    A fact is shown to this object before it is shown to the checkers.
+    """
+
+    def __init__(self, panel: Panel, checkers: Iterable[Checker]) -> None:
         self.came = False
         self.unchecked: list[RealClientsUnchecked] = []
+        self._panel = panel
+        self._groups = [each.consumer_protocol_groups for each in checkers if each.skips_real_clients]
+        self._on: Mapping[type, Handler] = {
+            ClientConnected: self._connected,
+            RealClientsUnchecked: self._not_checked,
+            received(ConsumerGroupHeartbeat): self._heard,
+        }
 
-    def wants(self, kind: type) -> bool:
-        return kind in (ClientConnected, RealClientsUnchecked)
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        """The handlers of facts of a kind (``facts.handlers_of``)."""
+        return (self._on[kind],) if kind in self._on else ()
 
-    def see(self, seen: Seen) -> None:
-        if isinstance(seen.fact, RealClientsUnchecked):
-            self.unchecked.append(seen.fact)
-        else:
-            self.came = True
+    def _connected(self, seen: Seen, fact: ClientConnected) -> None:
+        self.came = True
+
+    def _not_checked(self, seen: Seen, fact: RealClientsUnchecked) -> None:
+        self.unchecked.append(fact)
+
+    def _heard(self, seen: Seen, fact: Received) -> None:
+        name = fact.message.group
+        known = self._panel.memberships.groups.get(name)
+        if is_real_client(fact.peer) and (known is None or not known.entries):
+            for names in self._groups:
+                names.add(name)
 
 
 class Judging(Watching):
@@ -95,7 +117,7 @@ class Judging(Watching):
         self.metrics = Metrics(self.panel)
         self._waiting = WaitingAtEnd(self.panel)
         self._expect = expectations(expect)
-        self._real_clients = _RealClients()
+        self._real_clients = _RealClients(self.panel, self.checkers)
         self._stated = StatedByLogs() if source == "log" else None
         super().__init__(self.observers)
 
@@ -103,7 +125,7 @@ class Judging(Watching):
     def observers(self) -> tuple[Any, ...]:
         """The observers of facts, in the order in which they see a fact."""
         stated = () if self._stated is None else (self._stated,)
-        return (self.panel, self._clock, *self.checkers, self.metrics, self._waiting, self._real_clients, *stated)
+        return (self._real_clients, self.panel, self._clock, *self.checkers, self.metrics, self._waiting, *stated)
 
     def unchecked(self) -> list[RealClientsUnchecked]:
         """The checkers that cannot judge the real clients that came, for a report at the end of the run."""

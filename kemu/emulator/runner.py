@@ -163,7 +163,7 @@ def _check_gathers(scenario: Scenario, profile: str) -> None:
     names = dict.fromkeys((profile, *scenario.other_broker_profiles()))
     kinds = [configured(PROFILES[name].broker, scenario.brokers.config).coordinator_kind for name in names]
     if not any(GROUP_RULES[kind].gathers_writes for kind in kinds):
-        text = f"is not known to brokers of {', '.join(names)}: the coordinator of kafka-4.0 has it; leave it out"
+        text = f"is not known to brokers of {', '.join(names)}: kafka-4.0 and later have it; leave it out"
         raise ScenarioError([Problem(("brokers", "config", "group.coordinator.append.linger.ms"), text)])
 
 

@@ -21,6 +21,7 @@ from kemu.emulator.serving.payloads import MOST_BYTES, Payloads
 from kemu.emulator.serving.translation import OFFERED, OFFERED_WITHOUT_CONTROLLER
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.trace.files import written_beside
+from kemu.protocol.draws import UUIDS, DrawName
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import client_of
 
@@ -79,7 +80,7 @@ class ServeOptions:
 def for_serving(scenario: Scenario, clients: Sequence[str] = ()) -> Scenario:
     """Return the scenario with more named clients, with guests, and without the initial delay of rebalances.
 
-    Settings of the scenario stay.
+    Settings of the scenario stay, but ids are UUIDs: the ids of topics are 16 bytes in Kafka's protocol.
 
     Raises:
         ScenarioError: a client's name is not allowed, or the scenario has scripted clients.
@@ -91,7 +92,11 @@ def for_serving(scenario: Scenario, clients: Sequence[str] = ()) -> Scenario:
     config = dict(scenario.brokers.config)
     added = tuple((key, value) for key, value in FOR_SERVING if key not in config)
     brokers: BrokersSpec = evolve(scenario.brokers, config=(*scenario.brokers.config, *added))
-    return evolve(scenario, clients=evolve(spec, names=names, guests=spec.guests or GUESTS), brokers=brokers)
+    draws = scenario.draws
+    if not draws.identities:
+        draws = evolve(draws, settings=(*draws.settings, (DrawName.IDENTITY.value, UUIDS)))
+    spec = evolve(spec, names=names, guests=spec.guests or GUESTS)
+    return evolve(scenario, clients=spec, brokers=brokers, draws=draws)
 
 
 def serve(

@@ -108,9 +108,14 @@ class BrokerConfig:
     group_consumer_heartbeat_interval_ms: int = key(5_000, "KIP-848, Kafka 4.0")
     group_consumer_min_heartbeat_interval_ms: int = key(5_000, "KIP-848, Kafka 4.0")
     group_consumer_max_heartbeat_interval_ms: int = key(15_000, "KIP-848, Kafka 4.0")
+    group_consumer_assignment_interval_ms: int = key(1_000, "KIP-1263, Kafka 4.3; earlier releases: no interval")
+    group_consumer_min_assignment_interval_ms: int = key(0, "KIP-1263, Kafka 4.3")
+    group_consumer_max_assignment_interval_ms: int = key(15_000, "KIP-1263, Kafka 4.3")
     group_consumer_max_size: int = key(2_147_483_647, "KIP-848, Kafka 4.0")
     group_consumer_assignors: tuple[str, ...] = key(("uniform", "range"), "KIP-848, Kafka 4.0; the first: the default")
-    group_coordinator_append_linger_ms: int = key(5, "Kafka 4.0; only the Java coordinator gathers writes; 0 = never")
+    group_coordinator_append_linger_ms: int = key(
+        5, "Kafka 4.0; -1 (adaptive) since 4.2; only the Java coordinator gathers writes; 0, -1 = never"
+    )
     offsets_retention_minutes: int = key(10_080, "KIP-186")
     offsets_retention_check_interval_ms: int = key(600_000, "Kafka 3.9")
     offset_metadata_max_bytes: int = key(4_096, "Kafka 3.9")
@@ -135,7 +140,9 @@ class BrokerConfig:
     emulated_first_flush_check_ms: int = key(30_000, "Kafka: fixed delay before the first flush check")
     emulated_load_us: int = key(50_000, "emulated: time of a coordinator to load a partition of its log")
     emulated_new_member_timeout_ms: int = key(300_000, "Kafka: a new member's join may take 5 minutes (fixed)")
-    coordinator_kind: str = key("java", "past bugs of: java (4.0), scala (3.2 on), scala-2.8, -2.6, -2.4")
+    coordinator_kind: str = key(
+        "java", "past bugs of: java (4.0), java-4.1 to -4.3, scala (3.2 on), scala-2.8, -2.6, -2.4"
+    )
 
 
 @frozen(kw_only=True)

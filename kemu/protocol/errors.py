@@ -89,6 +89,7 @@ class ErrorCode(IntEnum):
     GROUP_SUBSCRIBED_TO_TOPIC = 86
     UNSTABLE_OFFSET_COMMIT = 88
     INVALID_UPDATE_VERSION = 95
+    UNKNOWN_TOPIC_ID = 100
     INCONSISTENT_TOPIC_ID = 103
     INELIGIBLE_REPLICA = 107
     FENCED_MEMBER_EPOCH = 110
@@ -180,6 +181,7 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.GROUP_SUBSCRIBED_TO_TOPIC: Meaning(_GIVE_UP, _NO_EFFECT, "the group still consumes the topic"),
     _E.UNSTABLE_OFFSET_COMMIT: Meaning(_RETRY, _NO_EFFECT, "a transaction on the offset is still open"),
     _E.INVALID_UPDATE_VERSION: Meaning(_GIVE_UP, _NO_EFFECT, "the version has changed meanwhile"),
+    _E.UNKNOWN_TOPIC_ID: Meaning(_RETRY, _NO_EFFECT, "no topic has this id, as far as the broker knows"),
     _E.INCONSISTENT_TOPIC_ID: Meaning(_RETRY, _NO_EFFECT, "the log belongs to another topic of this name"),
     _E.INELIGIBLE_REPLICA: Meaning(_GIVE_UP, _NO_EFFECT, "a replica is not eligible for the ISR"),
     _E.FENCED_MEMBER_EPOCH: Meaning(_GIVE_UP, _NO_EFFECT, "the member's epoch is not the coordinator's: rejoin"),

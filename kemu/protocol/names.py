@@ -35,6 +35,8 @@ HostName = NewType("HostName", str)
 
 CONSUMER = "consumer"
 """The protocol type of consumers' groups. Source: ``ConsumerProtocol.PROTOCOL_TYPE``."""
+CLASSIC = "classic"
+"""The type of groups before KIP-848; ``CONSUMER`` is the other type. Source: ``Group.GroupType``."""
 UNKNOWN_MEMBER: MemberId = ""
 """The member id in JoinGroup before the member has an id, and in errors that remove a member's id."""
 

@@ -34,7 +34,15 @@ from kemu.protocol.messages.versions import (
     SpokenVersions,
 )
 from kemu.protocol.metadata_rules import METADATA_2_3, METADATA_2_4, METADATA_2_8, MetadataRules
-from kemu.protocol.rebalancing.client_rules import CLIENT_2_4, CLIENT_2_6, CLIENT_2_7, CLIENT_3_2, CLIENT_3_7
+from kemu.protocol.rebalancing.client_rules import (
+    CLIENT_2_4,
+    CLIENT_2_6,
+    CLIENT_2_7,
+    CLIENT_3_2,
+    CLIENT_3_7,
+    CLIENT_3_9,
+    CLIENT_4_0,
+)
 from kemu.protocol.rebalancing.kip_429 import page_rules
 from kemu.protocol.rebalancing.rules import MemberRules, RulesOf, by_assignors, of_client
 from kemu.protocol.replication import IsrPath, ReassignmentAlgorithm, Truncation
@@ -212,6 +220,22 @@ _KAFKA_3_4 = Profile(
     checks_fetch_epoch=False,
 )
 
+_KAFKA_4_0 = Profile(
+    "kafka-4.0",
+    "Kafka 4.0: the Java coordinator, newest messages; classic groups, and groups of the consumer protocol",
+    (4, 0),
+    rules_of=of_client(CLIENT_4_0),
+)
+_KAFKA_4_2 = evolve(
+    _KAFKA_4_0,
+    name="kafka-4.2",
+    release=(4, 2),
+    summary="Kafka 4.2: fenced members of the consumer protocol rejoin at once; an ended subscription revokes at once; "
+    "the coordinator appends without delay",
+    broker=BrokerConfig(coordinator_kind="java-4.2", group_coordinator_append_linger_ms=-1),
+    rules_of=of_client(CLIENT_3_9),
+)
+
 PROFILES: Mapping[str, Profile] = {
     profile.name: profile
     for profile in (
@@ -297,10 +321,22 @@ PROFILES: Mapping[str, Profile] = {
             (3, 9),
             broker=BrokerConfig(coordinator_kind="scala"),
         ),
-        Profile(
-            "kafka-4.0",
-            "Kafka 4.0: the Java coordinator, newest messages; classic groups, and groups of the consumer protocol",
-            (4, 0),
+        _KAFKA_4_0,
+        evolve(
+            _KAFKA_4_0,
+            name="kafka-4.1",
+            release=(4, 1),
+            summary="Kafka 4.1: as 4.0",
+            broker=BrokerConfig(coordinator_kind="java-4.1"),
+        ),
+        _KAFKA_4_2,
+        evolve(
+            _KAFKA_4_2,
+            name="kafka-4.3",
+            release=(4, 3),
+            summary="Kafka 4.3: at least a second between two targets of a group; commits with an older member epoch "
+            "are accepted for partitions of that epoch",
+            broker=evolve(_KAFKA_4_2.broker, coordinator_kind="java-4.3"),
         ),
     )
 }

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 POM = """\
@@ -41,3 +42,15 @@ def bring_jars(release: str, folder: Path, *artifacts: tuple[str, str, str]) -> 
     if done.returncode != 0:
         raise RealKafkaError(f"mvn could not bring Kafka {release}: {(done.stdout + done.stderr).strip()[-600:]}")
     return libs
+
+
+def run(command: Iterable[str], said: str = "") -> str:
+    """Run a program with this input, and return its output.
+
+    Raises:
+        RealKafkaError: the program failed.
+    """
+    done = subprocess.run([*command], input=said, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RealKafkaError(f"{done.args[0]} failed: {done.stderr.strip()[-600:]}")
+    return done.stdout

@@ -191,7 +191,7 @@ def preset_list() -> str:
 API_PURPOSES: Mapping[str, tuple[int, ...]] = {
     "Find brokers and coordinators": (18, 3, 10, 60),
     "Produce and fetch records": (0, 22, 1, 2, 23),
-    "Be a member of a group": (11, 14, 12, 13, 8, 9),
+    "Be a member of a group": (11, 14, 12, 13, 8, 9, 68, 69),
     "Administrate topics and groups": (19, 20, 32, 15, 16, 42, 47),
 }
 """Purpose -> API keys."""
@@ -213,7 +213,7 @@ def kafka_protocol() -> str:
         "Every reply has the throttle time 0 and no authorized operations.",
         *parts,
         "## Limits",
-        "- Fetch and Metadata name topics. Versions with topic ids (Fetch 13, Metadata 10) are not offered.\n"
+        "- Fetch names topics. Versions with topic ids (Fetch 13) are not offered.\n"
         "- Record batches have format v2. They stay as the producer has sent them, compressed or not; a wrong checksum "
         "is refused.\n"
         "- A Produce request has one batch for each partition, as in Kafka since Produce 3.\n"

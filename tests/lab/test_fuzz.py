@@ -1,6 +1,7 @@
 """Damaged input is accepted, or refused in one message that names the place."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from tests.examples import examples
 
 @pytest.fixture(scope="module")
 def fuzzer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzer]:
-    yield Fuzzer(tmp_path_factory.mktemp("fuzz"))
+    with closing(Fuzzer(tmp_path_factory.mktemp("fuzz"))) as it:
+        yield it
 
 
 @pytest.mark.parametrize("surface", SURFACES)

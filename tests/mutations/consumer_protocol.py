@@ -5,8 +5,8 @@ from tests.mutations import Mutation
 MUTATIONS = [
     Mutation(  # the target is ahead of its group
         "kemu/actors/coordinator/consumer_group/heartbeats.py",
-        "        change.add(TargetEpochRecord(group.epoch))\n",
-        "        change.add(TargetEpochRecord(group.epoch + 1))\n",
+        "        change.add(TargetEpochRecord(group.epoch, ",
+        "        change.add(TargetEpochRecord(group.epoch + 1, ",
         "consumer-protocol/epoch-fell",
         ("consumer-protocol-rolling-restart:1",),
     ),
@@ -26,8 +26,8 @@ MUTATIONS = [
     ),
     Mutation(  # a commit with the member's epoch is refused
         "kemu/actors/coordinator/modern_group.py",
-        "        return _NONE if epoch == self.working.current_of(member_id).epoch else ErrorCode.STALE_MEMBER_EPOCH\n",
-        "        return _NONE if epoch != self.working.current_of(member_id).epoch else ErrorCode.STALE_MEMBER_EPOCH\n",
+        "        if epoch == current.epoch:\n            return _NONE\n",
+        "        if epoch == current.epoch:\n            return ErrorCode.STALE_MEMBER_EPOCH\n",
         "consumer-protocol/stale-commit",
         ("consumer-protocol-rolling-restart:1",),
     ),

@@ -112,6 +112,7 @@ def test_retriable_is_kafkas_flag():
         "ELIGIBLE_LEADERS_NOT_AVAILABLE",
         "ELECTION_NOT_NEEDED",
         "UNSTABLE_OFFSET_COMMIT",
+        "UNKNOWN_TOPIC_ID",
         "INCONSISTENT_TOPIC_ID",
     ]
 

@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 
 from kemu.actors.consumer.positions import MEMBER_EPOCH_SINCE
-from kemu.protocol.messages.data import REPLICA_FETCH_VERSION
+from kemu.protocol.messages.data import REPLICA_FETCH_VERSION, TOPIC_IDS_SINCE
 from kemu.protocol.messages.versions import LATEST
 from kemu.protocol.wire.codec import UnsupportedVersion, seal, unseal
 from kemu.protocol.wire.schema import MESSAGES, SPECS, STRUCTS, Field, Kind, message, since
@@ -15,7 +15,8 @@ def test_clients_send_the_newest_declared_version_of_every_request() -> None:
     """A field of a new version would otherwise be declared and never sent."""
     for api, version in LATEST.requests.items():
         newest = next(spec.versions[-1] for spec in MESSAGES.values() if spec.name == api)
-        sent = {"Fetch": REPLICA_FETCH_VERSION, "OffsetFetch": MEMBER_EPOCH_SINCE}.get(api, version)
+        others = {"Fetch": REPLICA_FETCH_VERSION, "OffsetFetch": MEMBER_EPOCH_SINCE, "Metadata": TOPIC_IDS_SINCE}
+        sent = others.get(api, version)
         assert sent == newest, f"{api} v{newest} is declared, but the newest version that is sent is v{sent}"
 
 

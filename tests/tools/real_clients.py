@@ -4,7 +4,7 @@ The clients run on the wall clock. Waits are bounds, not sleeps.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -78,7 +78,7 @@ class _KafkaPython:
         """Produce records, and wait for their acknowledgement."""
         from kafka import KafkaProducer
 
-        producer: Any = KafkaProducer(bootstrap_servers=servers, request_timeout_ms=10_000)
+        producer: Any = KafkaProducer(bootstrap_servers=servers, acks="all", request_timeout_ms=10_000)
         sent = [producer.send(TOPIC, value, key=value) for value in values]
         producer.flush(WITHIN_S)
         assert all(each.succeeded() for each in sent)
@@ -87,6 +87,8 @@ class _KafkaPython:
 
 class _Librdkafka:
     """confluent-kafka."""
+
+    protocol: Mapping[str, Any] = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS}
 
     def __init__(self, servers: str, instance: str = "") -> None:
         from confluent_kafka import Consumer as RealConsumer
@@ -98,11 +100,10 @@ class _Librdkafka:
                 "group.id": GROUP,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": HEARTBEAT_MS,
                 "topic.metadata.refresh.interval.ms": 3_000,
                 "socket.timeout.ms": 10_000,
                 "log_level": 0,
+                **self.protocol,
                 **static,
             }
         )
@@ -131,6 +132,12 @@ class _Librdkafka:
             producer.produce(TOPIC, value, key=value, on_delivery=lambda error, _: refused.append(error))
         assert producer.flush(WITHIN_S) == 0
         assert not any(refused)
+
+
+class _LibrdkafkaConsumerProtocol(_Librdkafka):
+    """confluent-kafka with the consumer protocol of KIP-848, whose intervals the broker chooses."""
+
+    protocol = {"group.protocol": "consumer"}
 
 
 class _Aiokafka:
@@ -198,7 +205,7 @@ class _Aiokafka:
         async def send() -> None:
             late_s = time.monotonic() + WITHIN_S
             while True:  # start() asks each server once; lossy links may reset each of these connections
-                producer = AIOKafkaProducer(bootstrap_servers=servers)  # a record fails after request.timeout.ms
+                producer = AIOKafkaProducer(bootstrap_servers=servers, acks="all")  # records fail at request_timeout_ms
                 try:
                     await producer.start()
                     break
@@ -214,10 +221,12 @@ class _Aiokafka:
 
 
 CLIENTS: dict[str, Any] = {"kafka-python": _KafkaPython, "librdkafka": _Librdkafka, "aiokafka": _Aiokafka}
+CONSUMER_PROTOCOL = "librdkafka with the consumer protocol"
+_KINDS = {**CLIENTS, CONSUMER_PROTOCOL: _LibrdkafkaConsumerProtocol}
 FILTERS = [  # kafka-python and aiokafka use deprecated functions, and leave sockets to the garbage collection
     pytest.mark.filterwarnings(f"ignore::{name}")
     for name in ("DeprecationWarning", "ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
-]
+] + [pytest.mark.usefixtures("sockets_of_kafka_python")]
 by_client = pytest.mark.parametrize("client", CLIENTS)
 
 
@@ -225,7 +234,7 @@ class RealGroup:
     """Consumers of one test; the block's end closes them. ``read``: the values that each consumer has read."""
 
     def __init__(self, client: str, servers: str) -> None:
-        self._client, self._servers = CLIENTS[client], servers
+        self._client, self._servers = _KINDS[client], servers
         self.consumers: list[Consumer] = []
         self.read: list[bytes] = []
 

@@ -17,6 +17,7 @@ from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.random_faults import random_faults
+from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.watching.panel import Panel
 from kemu.tools.cli import kemu
 from kemu.tools.commands.compare import DEFAULT_VARIANTS, variants_of
@@ -289,7 +290,7 @@ def test_a_variant_that_did_not_work_has_no_figures(tmp_path: Path) -> None:
     assert alive["figures"].keys() == FIGURES.keys() and alive["did_not_work"] == ""
 
 
-def test_a_scenario_without_groups_has_no_variants_of_assignors(tmp_path: Path):
+def test_a_scenario_without_groups_has_no_variants_of_assignors(tmp_path: Path) -> None:
     """The user gave no --set."""
     path = tmp_path / "empty.toml"
     path.write_text("[topics.t]\npartitions = 1\n", encoding="utf-8")
@@ -298,3 +299,66 @@ def test_a_scenario_without_groups_has_no_variants_of_assignors(tmp_path: Path):
 
     assert done.exit_code == 2
     assert done.stderr == f"error: {path} has no group, and the variants have assignors: give --profiles alone\n"
+
+
+# --- protocols -------------------------------------------------------------------------------------------------------
+
+SWITCHED = (
+    'duration = "20s"\n[topics.orders]\npartitions = 4\nrate = "8/s"\n'
+    '[groups.g]\ntopics = ["orders"]\nmembers = 2\nassignors = ["sticky"]\nconfig."session.timeout.ms" = 9000\n'
+)
+
+
+def test_protocols_are_compared_in_a_release_that_has_both(tmp_path: Path) -> None:
+    """One line names each setting that a variant lacks; only the consumer protocol has the broker's interval."""
+    path = tmp_path / "mine.toml"
+    path.write_text(SWITCHED, encoding="utf-8")
+
+    data = compare_json(str(path), "--protocols", "classic,consumer+range", "--seeds", "1:1")
+    classic, consumer = data["variants"]
+
+    assert [row["variant"] for row in data["variants"]] == ["kafka-4.0 classic", "kafka-4.0 consumer range"]
+    assert classic["figures"].keys() == consumer["figures"].keys() == FIGURES.keys()
+    assert [row["verdicts"] for row in data["variants"]] == [{"holds": 1}] * 2
+    assert classic["by_seed"] != consumer["by_seed"]
+    assert data["left_out"] == [
+        "groups.g: assignors = sticky is left out: the coordinator assigns the partitions (group.remote.assignor)",
+        "groups.g: session.timeout.ms = 9000 is left out: the brokers have group.consumer.session.timeout.ms",
+    ]
+
+
+def test_the_scenario_of_a_protocol_is_that_of_kemu_run() -> None:
+    """The command that repeats a run has the same settings."""
+    scenario = load_scenario("rolling-restart-static")
+    (classic, consumer) = variants_of(None, None, "", "classic+cooperative-sticky,consumer+range")
+
+    assert dict(consumer.of(scenario).groups["g"].config) == {
+        "group_protocol": "consumer", "group_remote_assignor": "range",
+    }  # fmt: skip
+    assert classic.of(scenario).groups["g"].assignors == ("cooperative-sticky",)
+    assert consumer.of(scenario) == with_values(scenario, consumer.all_settings)
+    assert classic.of(consumer.of(scenario)) == classic.of(scenario)
+    assert variants_of("kafka-4.0,kafka-4.0+max.poll.records=9", None, "", "classic,consumer")[3].name == (
+        "kafka-4.0+max.poll.records=9 consumer"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["steady-group", "--protocols", "modern"], '--protocols: "modern" is no protocol'),
+        (["steady-group", "--protocols", "consumer", "--assignors", "range"], "write --protocols PROTOCOL+ASSIGNOR"),
+        (["steady-group", "--protocols", "consumer+sticky"], 'group.remote.assignor: "sticky" is not allowed'),
+        (["steady-group", "--protocols", "consumer", "--profiles", "kafka-3.9"], 'needs profile = "kafka-4.0"'),
+        (["streams-scale-up", "--protocols", "consumer"], "streams: is not emulated with group.protocol = consumer"),
+        (["upgrade-by-two-bounces", "--protocols", "consumer"], "is not emulated for groups with group.protocol"),
+    ],
+)
+def test_a_scenario_that_a_protocol_cannot_have_is_refused_before_the_first_run(
+    arguments: Sequence[str], said: str
+) -> None:
+    done = call(*arguments, "--seeds", "1:1")
+
+    assert said in f"{done.stderr}{done.exception}"
+    assert done.exit_code == 2 or isinstance(done.exception, ScenarioError)
+    assert not done.stdout

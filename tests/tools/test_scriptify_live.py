@@ -29,6 +29,8 @@ def test_a_live_run_with_six_faults_replays_and_its_script_has_one_digest(tmp_pa
         gc.collect()
     first, second = found.results
     assert found.verdict == "holds"
+    assert found.acknowledged > 0
+    assert not found.unread
     assert found.difference is None
     assert first.digest == second.digest
     assert first.verdict == "holds"

@@ -14,7 +14,10 @@ from confluent_kafka.cimpl import NewTopic
 
 from kemu.tools.testkit.served import ServedCluster, serving
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.usefixtures("sockets_of_kafka_python"),
+]
 WITHIN_S = 60
 REPLICATED = """
 [brokers]

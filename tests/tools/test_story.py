@@ -311,6 +311,8 @@ def test_a_long_reason_of_kafka_is_short_in_the_line_and_whole_on_demand() -> No
         ("Removing Set(c1-b0.1-1) on pending sync request expiration", "c1 did not sync in time"),
         ("Error NOT_COORDINATOR when storing group assignment during SyncGroup (member: c1-b0.1-1)",
          "assignment not stored: NOT_COORDINATOR"),
+        ("billing 1 with member id 3fa85f64-5717-4562-b3fc-2c963f66afa6 joined", "billing 1 joined"),
+        ("c1 with member id 3fa85f64-5717-4562-b3fc-2c963f66afa6: session expired", "c1: session expired"),
         ("m2 joined", "m2 joined"),
     ],
 )  # fmt: skip

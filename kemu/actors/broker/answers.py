@@ -5,14 +5,14 @@ The requests are Metadata, FindCoordinator, ListOffsets and DescribeCluster. Lea
 cluster.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kemu.actors.broker.consumer_fetches import Readable
 from kemu.actors.broker.metadata_cache import cached, topics_after
 from kemu.actors.injection import Injections
 from kemu.actors.machine import Machine, Received
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.control import DescribeClusterReply, DescribedBroker, UpdateMetadata
+from kemu.protocol.messages.control import NO_TOPIC_ID, DescribeClusterReply, DescribedBroker, UpdateMetadata
 from kemu.protocol.messages.data import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -109,11 +109,23 @@ class ClusterAnswers:
             else _no_topic(topic, error)
             for topic in asked
         )
+        if request.topic_ids:
+            topics += self._topics_by_id(request.topic_ids, error)
         reply = MetadataReply(brokers=self.brokers, controller_id=self.controller_id, topics=topics)
         if reply == self._last_metadata:
             reply = self._last_metadata
         self._last_metadata = reply
         self._machine.reply(event, reply)
+
+    def _topics_by_id(self, wanted: Iterable[str], error: ErrorCode | None) -> tuple[TopicMetadata, ...]:
+        """A row for each id. Source: ``KafkaApis.handleTopicMetadataRequest`` (3.4)."""
+        known = {topic.topic_id: topic for topic in self.topics.values() if topic.topic_id}
+        return tuple(
+            known.get(topic_id) or _no_topic("", ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
+            if error is None
+            else _no_topic("", error, topic_id)
+            for topic_id in wanted
+        )
 
     def describe_cluster(self, event: Received) -> None:
         """Answer DescribeCluster. Source: ``KafkaApis.handleDescribeCluster`` (3.4)."""
@@ -219,5 +231,5 @@ def no_offset(question: OffsetQuestion, error: ErrorCode) -> OffsetAnswer:
     return OffsetAnswer(topic=question.topic, partition=question.partition, error=error)
 
 
-def _no_topic(topic: str, error: ErrorCode) -> TopicMetadata:
-    return TopicMetadata(error=error, topic=topic, partitions=())
+def _no_topic(topic: str, error: ErrorCode, topic_id: str = NO_TOPIC_ID) -> TopicMetadata:
+    return TopicMetadata(error=error, topic=topic, topic_id=topic_id, partitions=())

@@ -14,7 +14,7 @@ from kemu.actors.clients.script import ABOUT_PARTITIONS, REPLY_ROWS, ROWS, Scrip
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.fetch_sessions import FINAL_EPOCH, FULL_EPOCH, NO_FETCH_SESSION
 from kemu.protocol.frozen import frozen
-from kemu.protocol.messages import control, data, group
+from kemu.protocol.messages import consumer_group, control, data, group
 from kemu.protocol.messages.negotiation import ApiVersionsReply, built_for, highest_of
 from kemu.protocol.names import ActorName, TopicPartition, broker_host, coordinator_on, host_of, is_coordinator
 from kemu.protocol.wire.codec import CodecError, seal
@@ -78,6 +78,9 @@ class Counterparts:
         self._other_lists: dict[str, str] = {}
         """Group -> why the leader's recorded assignment does not fit the last generation."""
         self._protocols: dict[tuple[str, str | None], str | None] = {}
+        self._topic_ids: dict[str, str] = {}
+        self._assignments: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
+        """(Recorded member id, recorded assignment of a heartbeat's answer) -> the assignment in this run."""
         self._versions: dict[str, Mapping[int, int]] = {}
         self.known_brokers = self._brokers
         """The brokers of the last metadata."""
@@ -111,6 +114,8 @@ class Counterparts:
             to = coordinator_on(there) if is_coordinator(to) else there
         spec = SPECS[type(request)]
         version = min(step.version, self._versions.get(host_of(to), {}).get(spec.api_key, step.version))
+        if isinstance(request, data.Metadata) and request.topic_ids:
+            version = step.version  # brokers state the versions that have no ids in kemu's codec
         built = built_for(request, version)
         if isinstance(built, data.Fetch) and version < _LAST_FETCHED_SINCE:
             built = _with(built, partitions=tuple([_with(row, last_fetched_epoch=-1) for row in built.partitions]))
@@ -138,6 +143,13 @@ class Counterparts:
                 return _with(request, member_id=self._member(request.member_id), members=members)
             case group.Heartbeat():
                 return _with(request, **self._membership(request))
+            case consumer_group.ConsumerGroupHeartbeat():
+                return self._heartbeat(request)
+            case group.OffsetFetch(member_id=str() as member_id):
+                epoch = self._generations.get((request.group, request.member_epoch), request.member_epoch)
+                return _with(request, member_id=self._member(member_id), member_epoch=epoch)
+            case data.Metadata():
+                return _with(request, topic_ids=tuple([self._topic_ids.get(each, each) for each in request.topic_ids]))
             case group.OffsetCommit():
                 offsets = tuple([self._commit(row) for row in request.offsets])
                 return _with(request, offsets=offsets, **self._membership(request))
@@ -164,6 +176,15 @@ class Counterparts:
     def _membership(self, request: Any) -> dict[str, Any]:
         generation = self._generations.get((request.group, request.generation), request.generation)
         return {"member_id": self._member(request.member_id), "generation": generation}
+
+    def _heartbeat(self, request: Any) -> Any:
+        """A heartbeat with the member's epoch, and with the partitions that the member was given in this run."""
+        epoch = self._generations.get((request.group, request.member_epoch), request.member_epoch)
+        owned = request.owned
+        if owned is not None:
+            rows = [_with(row, topic_id=self._topic_ids.get(row.topic_id, row.topic_id)) for row in owned]
+            owned = self._assignments.get((request.member_id, owned), tuple(rows))
+        return _with(request, member_id=self._member(request.member_id), member_epoch=epoch, owned=owned)
 
     def _member(self, old: str) -> str:
         return self._members.get(old, old)
@@ -275,6 +296,8 @@ class Counterparts:
         match then, now:
             case group.JoinGroupReply(), group.JoinGroupReply():
                 self._joined(request.group, then, now)
+            case consumer_group.ConsumerGroupHeartbeatReply(), consumer_group.ConsumerGroupHeartbeatReply():
+                self._beaten(request.group, then, now)
             case group.FindCoordinatorReply(error=ErrorCode.NONE), group.FindCoordinatorReply(error=ErrorCode.NONE):
                 self._coordinators[request.key] = host_of(then.host), host_of(now.host)
             case data.MetadataReply(), data.MetadataReply():
@@ -292,6 +315,13 @@ class Counterparts:
                 self._positioned(then.answers, now.answers)
             case _:
                 pass
+
+    def _beaten(self, of: str, then: Any, now: Any) -> None:
+        self._generations[of, then.member_epoch] = now.member_epoch
+        if then.member_id and now.member_id:
+            self._members[then.member_id] = now.member_id
+        if then.assignment is not None and now.assignment is not None:
+            self._assignments[then.member_id, then.assignment] = now.assignment
 
     def _joined(self, of: str, then: Any, now: Any) -> None:
         self._generations[of, then.generation] = now.generation
@@ -316,7 +346,9 @@ class Counterparts:
     def _described(self, then: Any, now: Any) -> None:
         self.known_brokers = tuple([broker_host(row.node_id) for row in now.brokers]) or self._brokers
         rows_now = {(topic.topic, row.partition): row for topic in now.topics for row in topic.partitions}
+        ids_now = {topic.topic: topic.topic_id for topic in now.topics}
         for topic in then.topics:
+            self._topic_ids[topic.topic_id] = ids_now.get(topic.topic, topic.topic_id)
             for row in topic.partitions:
                 at = (topic.topic, row.partition)
                 new = rows_now.get(at)

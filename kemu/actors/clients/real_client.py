@@ -10,6 +10,8 @@ Derived reports:
 - A member owns its assignment from the answer to SyncGroup on. It gives partitions up with its next JoinGroup: all
   partitions, or with ``owned_partitions`` in its subscription (KIP-429) the other partitions; and with an assignment
   without these partitions.
+- A member of the consumer protocol (KIP-848) owns the partitions of an answer to a heartbeat once the client knows
+  the names of their topics. It gives partitions up with a heartbeat that names the other partitions, or that leaves.
 - A member loses its partitions with an answer that ends its membership.
 - The records below a committed offset are processed, from the member's position on. The first position is the committed
   offset that the client read, or the lowest offset that it fetched. A lower commit is a new position. Positions are
@@ -25,7 +27,8 @@ from kemu.actors.hosting import HostingMachine
 from kemu.actors.machine import Event, LinkDown, Machine, Note, Received, Told
 from kemu.protocol.commands import AskOn, Close, CloseConnection, OpenConnection, Start
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import Fetch, Produce
+from kemu.protocol.messages.consumer_group import JOINS, ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply
+from kemu.protocol.messages.data import Fetch, Metadata, MetadataReply, Produce
 from kemu.protocol.messages.group import (
     Heartbeat,
     HeartbeatReply,
@@ -56,8 +59,9 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.wire.codec import CodecError, unseal
 
 _NONE = ErrorCode.NONE
-ENDS_MEMBERSHIP = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
-"""Errors after which a client has no membership. Source: ``AbstractCoordinator`` (3.4)."""
+ENDS_MEMBERSHIP = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.FENCED_MEMBER_EPOCH)
+"""Errors after which a client has no membership. Source: ``AbstractCoordinator`` (3.4),
+``ConsumerHeartbeatRequestManager.handleSpecificExceptionInResponse`` (4.1)."""
 MOST_MEMBERS = 1_000
 """Largest number of members that one client's machine remembers; the oldest is forgotten."""
 
@@ -65,13 +69,15 @@ MOST_MEMBERS = 1_000
 class _Member:
     """A group member of the client."""
 
-    __slots__ = ("connection", "generation", "owned", "positioned", "unreported")
+    __slots__ = ("connection", "generation", "owned", "positioned", "target", "unreported")
 
     def __init__(self, connection: str) -> None:
         self.connection = connection
         """The connection that received the first assignment; the member's reports have its name."""
         self.generation = -1
         self.owned: tuple[TopicPartition, ...] = ()
+        self.target: tuple[tuple[str, int], ...] = ()
+        """Partitions by topic id that a heartbeat's answer gave the member, until the client knows all the topics."""
         self.positioned: dict[TopicPartition, None] = {}
         """Owned partitions with a reported position."""
         self.unreported: tuple[TopicPartition, ...] = ()
@@ -87,6 +93,8 @@ class ClientMemory:
         """(Group, partition) -> the offset up to which the records of the client are processed."""
         self.fetched: dict[TopicPartition, int] = {}
         """Partition -> the lowest offset fetched since the last position from a committed offset."""
+        self.topics: dict[str, str] = {}
+        """Topic id -> name, from the metadata that the client received."""
 
     def begin_life(self) -> None:
         """Note that nothing is reported in the host's next life."""
@@ -108,6 +116,7 @@ class RealClient(HostingMachine):
         self._members = memory.members
         self._reached = memory.reached
         self._fetched = memory.fetched
+        self._topics = memory.topics
 
     def handle(self, event: Event) -> None:
         """Pass requests and answers to the part of their connection."""
@@ -148,6 +157,8 @@ class RealClient(HostingMachine):
         if isinstance(request, JoinGroup | OffsetCommit):
             self._owns_again(request.group, request.member_id)
         match request:
+            case ConsumerGroupHeartbeat():
+                self._beats(request)
             case JoinGroup(group=group, member_id=""):  # the client has given up its membership
                 for at in [at for at, each in self._members.items() if (at[0], each.connection) == (group, connection)]:
                     self._lost(*at)
@@ -171,11 +182,17 @@ class RealClient(HostingMachine):
                 self._assigned(connection, request, answer.assignment)
             case Heartbeat(group=group, member_id=member_id), HeartbeatReply(error=ErrorCode.NONE):
                 self._owns_again(group, member_id)
+            case ConsumerGroupHeartbeat(), ConsumerGroupHeartbeatReply(error=ErrorCode.NONE):
+                self._beaten(connection, request, answer)
             case (
-                (JoinGroup() | SyncGroup() | Heartbeat()),
-                (JoinGroupReply() | SyncGroupReply() | HeartbeatReply()),
+                (JoinGroup() | SyncGroup() | Heartbeat() | ConsumerGroupHeartbeat()),
+                (JoinGroupReply() | SyncGroupReply() | HeartbeatReply() | ConsumerGroupHeartbeatReply()),
             ) if answer.error in ENDS_MEMBERSHIP:
                 self._lost(request.group, request.member_id)
+            case Metadata(), MetadataReply(topics=topics):
+                self._topics.update({topic.topic_id: topic.topic for topic in topics if topic.topic_id and topic.topic})
+                for at in [at for at, member in self._members.items() if member.target]:
+                    self._receives(*at)
             case OffsetCommit(offsets=offsets), OffsetCommitReply(outcomes=outcomes) if offsets:
                 errors = [each.error for each in outcomes if each.error is not _NONE]
                 member = self._members.get((request.group, request.member_id))
@@ -204,10 +221,7 @@ class RealClient(HostingMachine):
         except CodecError:
             return  # the bytes are of the user's own protocol
         at = (request.group, request.member_id)
-        member = self._members.pop(at, None) or _Member(connection)
-        self._members[at] = member
-        if len(self._members) > MOST_MEMBERS:
-            del self._members[next(iter(self._members))]
+        member = self._member(*at, connection)
         member.generation, member.unreported = request.generation, ()
         about: dict[str, Any] = {
             "group": request.group,
@@ -219,6 +233,66 @@ class RealClient(HostingMachine):
         added = tuple([each for each in partitions if each not in member.owned])
         member.owned = tuple(partitions)
         self.note_of(member.connection, PartitionsAssigned(**about, added=added, owned=member.owned))
+
+    def _member(self, group: GroupId, member_id: MemberId, connection: str) -> _Member:
+        """The member, the newest of the client's members."""
+        at = (group, member_id)
+        known = self._members.pop(at, None)
+        member = self._members[at] = _Member(connection) if known is None else known
+        if len(self._members) > MOST_MEMBERS:
+            del self._members[next(iter(self._members))]
+        return member
+
+    def _beats(self, request: ConsumerGroupHeartbeat) -> None:
+        """Report the partitions that a member of the consumer protocol has given up, and those that it has."""
+        at = (request.group, request.member_id)
+        if request.member_epoch < JOINS:
+            self._keeps_only(*at, ())
+        elif request.member_epoch == JOINS:
+            self._lost(*at)
+        elif at in self._members:
+            self._owns_again(*at)
+            if request.owned is not None:
+                rows = [
+                    (self._topics.get(row.topic_id, ""), number) for row in request.owned for number in row.partitions
+                ]
+                owned = tuple([row for row in rows if row[0]])
+                self._keeps_only(*at, owned)
+                self._takes(*at, owned)
+
+    def _beaten(self, connection: str, request: ConsumerGroupHeartbeat, answer: ConsumerGroupHeartbeatReply) -> None:
+        """Report the partitions that an answer to a heartbeat gives a member."""
+        at = (request.group, answer.member_id or request.member_id)
+        if request.member_epoch < JOINS:
+            self._members.pop(at, None)
+            return
+        member = self._member(*at, connection)
+        member.generation = answer.member_epoch
+        self._owns_again(*at)
+        if answer.assignment is not None:
+            member.target = tuple([(row.topic_id, number) for row in answer.assignment for number in row.partitions])
+            self._receives(*at)
+
+    def _receives(self, group: GroupId, member_id: MemberId) -> None:
+        """Report a target, as far as the client knows its topics."""
+        member = self._members[group, member_id]
+        named = tuple([(self._topics[topic], number) for topic, number in member.target if topic in self._topics])
+        if len(named) == len(member.target):
+            member.target = ()
+        self.note_of(
+            member.connection,
+            AssignmentReceived(group=group, member_id=member_id, generation=member.generation, partitions=named),
+        )
+        self._takes(group, member_id, named)
+
+    def _takes(self, group: GroupId, member_id: MemberId, partitions: Iterable[TopicPartition]) -> None:
+        """Report partitions that a member has in addition."""
+        member = self._members[group, member_id]
+        added = tuple([each for each in partitions if each not in member.owned])
+        if added:
+            member.owned += added
+            about: dict[str, Any] = {"group": group, "member_id": member_id, "generation": member.generation}
+            self.note_of(member.connection, PartitionsAssigned(**about, added=added, owned=member.owned))
 
     def _owns_again(self, group: GroupId, member_id: MemberId) -> None:
         """Report the partitions of a member from an earlier life of the host."""

@@ -4,10 +4,10 @@ from typing import Any, TypeAlias
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import frozen
-from kemu.protocol.messages import control, data, group
+from kemu.protocol.messages import consumer_group, control, data, group
 from kemu.protocol.names import ActorName
 
-LOOPS = (data.Fetch, data.Produce, group.Heartbeat, group.OffsetCommit)
+LOOPS = (data.Fetch, data.Produce, group.Heartbeat, group.OffsetCommit, consumer_group.ConsumerGroupHeartbeat)
 """Requests that a client repeats. Only later requests of the same connection wait for their answers."""
 ABOUT_PARTITIONS = (data.Fetch, data.Produce, data.ListOffsets, control.OffsetForLeaderEpoch)
 """Requests to leaders of partitions."""

@@ -133,12 +133,12 @@ class Consumer(HostingMachine):
         self.catch_up = CatchUp(self, self.positions) if config.enable_parallel_rebalance else None
         """KIP-333's mode; None if the mode is off."""
         self.commits: Commits = Commits(self, self.positions)
+        rules = rules_of(config, used)
         if config.uses_consumer_protocol:
-            modern = self.membership = ModernMembership(self, draws.identity(f"{name}.{life}"))
-            self.rebalancing = modern.reconciler = Reconciler(self, modern, self.positions, self.commits)
+            modern = self.membership = ModernMembership(self, draws.identity(f"{name}.{life}"), rules.client)
+            self.rebalancing = modern.reconciler = Reconciler(self, modern, self.positions, self.commits, rules.client)
         else:
             classic = self.membership = Membership(self)
-            rules = rules_of(config, used)
             self.rebalancing = classic.around_join = Rebalancing(
                 self, classic, self.positions, self.commits, used, rules
             )

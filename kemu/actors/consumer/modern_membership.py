@@ -9,8 +9,8 @@ so that the coordinator answers with the assignment.
 
 Not emulated: patterns. The machine runs both threads as one: a step of the network thread takes no time.
 
-Source: Kafka 4.0 ``AbstractMembershipManager``, ``ConsumerMembershipManager``, ``AbstractHeartbeatRequestManager``,
-``ConsumerHeartbeatRequestManager``.
+Source: Kafka 4.0 to 4.3 ``AbstractMembershipManager``, ``ConsumerMembershipManager``,
+``AbstractHeartbeatRequestManager``, ``ConsumerHeartbeatRequestManager``.
 """
 
 from typing import Protocol
@@ -40,6 +40,7 @@ from kemu.protocol.messages.consumer_group import (
 )
 from kemu.protocol.names import NO_GENERATION, MemberId
 from kemu.protocol.notes.groups import MemberBecame
+from kemu.protocol.rebalancing.client_rules import ClientRules
 
 HEARTBEAT_VERSION = 1
 _FINDS_COORDINATOR = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -50,8 +51,9 @@ _S = ModernState
 class ModernHeartbeats:
     """The heartbeats of one member, on the network thread."""
 
-    def __init__(self, machine: ConsumerMachine, membership: "ModernMembership") -> None:
+    def __init__(self, machine: ConsumerMachine, membership: "ModernMembership", client: ClientRules) -> None:
         config = machine.config
+        self._client = client
         self._machine = machine
         self._membership = membership
         self._retry_us = at_least_1_ms(config.retry_backoff_ms)
@@ -155,7 +157,11 @@ class ModernHeartbeats:
         """Send the next heartbeat with all fields, after a backoff."""
         self._sent = ()
         self._failures += 1
-        self._next_us = self._machine.now_us + self._retry.after(self._failures, self._machine.chance)
+        machine = self._machine
+        wait_us = self._retry.after(self._failures, machine.chance)
+        if self._client.beats_after_no_or_the_longest_backoff:
+            wait_us = self._retry.most_us * machine.chance.below(2)
+        self._next_us = machine.now_us + wait_us
 
     def forget_sent(self) -> None:
         """Send the next heartbeat with all fields."""
@@ -213,7 +219,7 @@ class ModernMembership:
 
     reconciler: Reconciles
 
-    def __init__(self, machine: ConsumerMachine, member_id: MemberId) -> None:
+    def __init__(self, machine: ConsumerMachine, member_id: MemberId, client: ClientRules) -> None:
         config = machine.config
         self.modern = ModernState.UNSUBSCRIBED
         """The member's state."""
@@ -224,7 +230,7 @@ class ModernMembership:
         self.current: LocalAssignment | None = None
         """The adopted assignment."""
         self.rejoin_needed = False
-        self.heartbeats = ModernHeartbeats(machine, self)
+        self.heartbeats = ModernHeartbeats(machine, self, client)
         self._machine = machine
         self._group = config.group_id
         self._leave_epoch = LEAVES if config.group_instance_id is None else LEAVES_FOR_A_WHILE

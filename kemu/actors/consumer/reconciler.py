@@ -19,7 +19,7 @@ from kemu.protocol.consumer_group.shares import TopicId
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import AssignmentReceived, PartitionsAssigned
-from kemu.protocol.rebalancing.client_rules import CLIENT_3_9, ClientRules
+from kemu.protocol.rebalancing.client_rules import ClientRules
 from kemu.protocol.rebalancing.rules import minus
 
 _S = ModernState
@@ -32,12 +32,17 @@ class Reconciler:
     is_leader = False
     is_leading = False
     holds_poll = False
-    client: ClientRules = CLIENT_3_9
 
     def __init__(
-        self, machine: ConsumerMachine, membership: ModernMembership, positions: Positions, commits: Commits
+        self,
+        machine: ConsumerMachine,
+        membership: ModernMembership,
+        positions: Positions,
+        commits: Commits,
+        client: ClientRules,
     ) -> None:
         config = machine.config
+        self.client = client
         self._machine = machine
         self._membership = membership
         self._positions = positions

@@ -57,6 +57,7 @@ class ConsumerGroupRequests:
         self._config = ConsumerGroupConfig(
             session_timeout_ms=config.group_consumer_session_timeout_ms,
             heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+            assignment_interval_ms=config.group_consumer_assignment_interval_ms,
             max_size=config.group_consumer_max_size,
             assignors=config.group_consumer_assignors,
         )
@@ -98,7 +99,7 @@ class ConsumerGroupRequests:
         if request.regex:
             raise HeartbeatRefused(_E.UNSUPPORTED_VERSION)  # kemu resolves no patterns
         known = self._groups.by_name.get(request.group)
-        heartbeats = HeartbeatAnswers(self._topics, self._config, self._machine.rules.reconciling)
+        heartbeats = HeartbeatAnswers(self._topics, self._config, self._machine.rules.consumer_groups)
         if request.member_epoch < JOINS:
             if not isinstance(known, ModernGroup):
                 raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND)
@@ -113,6 +114,7 @@ class ConsumerGroupRequests:
             group.working,
             request,
             is_stale=group.is_stale,
+            now_ms=self._machine.now_ms,
             client=(self._client_id_of(event.peer), f"/{event.peer}"),
             new_member_id=partial(self._machine.new_member_id, event.peer, group.partition),
         )

@@ -67,7 +67,7 @@ from kemu.protocol.messages.offsets_log import KnownTopic
 from kemu.protocol.messages.ranges import RangeCommit, RangeFetch
 from kemu.protocol.messages.refusals import described_error, join_error, refusal
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
-from kemu.protocol.names import UNKNOWN_MEMBER, ActorName, GroupId, MemberId, broker_host
+from kemu.protocol.names import CLASSIC, CONSUMER, UNKNOWN_MEMBER, ActorName, GroupId, MemberId, broker_host
 from kemu.protocol.notes.groups import RequestRefused
 
 _NONE = ErrorCode.NONE
@@ -110,7 +110,7 @@ class Coordinator(Machine):
         self.config = config
         self.rules = rules or rules_of_kind(config.coordinator_kind)
         self._log = log_of(self)
-        linger_us = config.group_coordinator_append_linger_ms * US_PER_MS
+        linger_us = max(0, config.group_coordinator_append_linger_ms) * US_PER_MS
         self.writes = Writes(self, self._log, self.rules, most_bytes=config.message_max_bytes, linger_us=linger_us)
         self._table = Groups(self)
         self.groups: Mapping[GroupId, AnyGroup] = self._table.by_name
@@ -387,13 +387,22 @@ class Coordinator(Machine):
         if error is not _NONE and not (loading and self.rules.lists_while_loading):
             self._refuse(event, request, error)
             return
-        wanted = [state.casefold() for state in request.states_filter]
+        states, types = ([each.casefold() for each in names] for names in (request.states_filter, request.types_filter))
         rows = [
-            ListedGroup(group=group.name, protocol_type=group.protocol_type, state=group.state.value)
+            ListedGroup(
+                group=group.name,
+                protocol_type=group.protocol_type,
+                state=group.state.value,
+                group_type=CONSUMER if self._table.of_consumers(group.name) else CLASSIC,
+            )
             for group in self.groups.values()
-            if not wanted or group.state.value.casefold() in wanted
         ]
-        reply = ListGroupsReply(error=error, groups=tuple(rows))
+        wanted = [
+            row
+            for row in rows
+            if (not states or row.state.casefold() in states) and (not types or row.group_type in types)
+        ]
+        reply = ListGroupsReply(error=error, groups=tuple(wanted))
         if loading:
             self.refuse(event, reply, group="", api="ListGroups", member_id="", error=error)
         else:

@@ -19,7 +19,7 @@ each continuation of a write checks its conditions again.
 Source: Kafka's ClassicGroup and the classic half of GroupMetadataManager; KIP-211 (expiry), KIP-496 (OffsetDelete).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from kemu.actors.coordinator.join_phase import JoinPhase
@@ -259,7 +259,12 @@ class Group:
     # --- offsets -----------------------------------------------------------------------------------------------
 
     def why_no_commit(
-        self, generation: int, member_id: MemberId, instance_id: str | None, _version: int = 0
+        self,
+        generation: int,
+        member_id: MemberId,
+        instance_id: str | None,
+        _version: int = 0,
+        _partitions: Iterable[TopicPartition] = (),
     ) -> ErrorCode:
         """NONE, or the reason to refuse a commit. A tool's commit, which has no ids, needs an Empty group."""
         if self.shared.state is DEAD:

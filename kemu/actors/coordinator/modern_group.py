@@ -16,6 +16,7 @@ from kemu.actors.coordinator.consumer_group.heartbeats import Heard, expired
 from kemu.actors.coordinator.consumer_group.state import (
     ConsumerGroup,
     ConsumerGroupState,
+    ConsumerMember,
     CurrentRecord,
     GroupEpochRecord,
     GroupRecord,
@@ -32,13 +33,13 @@ from kemu.actors.coordinator.second_log import SecondLogs
 from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.coordinator.timers import GroupTimer, session_key
 from kemu.actors.machine import US_PER_MS, Record, TimerKey
-from kemu.protocol.consumer_group.reconciling import Partition, ReconcilingState
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Partition, ReconcilingState
 from kemu.protocol.consumer_group.shares import Share, TopicId, partitions_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import DescribedConsumer, DescribedConsumerGroup, NamedTopicNumbers
 from kemu.protocol.messages.group import DescribedGroup
 from kemu.protocol.messages.refusals import described_error
-from kemu.protocol.names import CONSUMER, GroupId, MemberId, TopicPartition
+from kemu.protocol.names import CONSUMER, ActorName, GroupId, MemberId, TopicPartition
 from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
     GroupBecame,
@@ -130,7 +131,8 @@ class ModernGroup:
             return
         change = _Change(records, undo)
         self._writing.append(change)
-        data = (*first, *(encoded(self.name, record) for record in records))
+        epochs = self._machine.rules.consumer_groups.keeps_partition_epochs
+        data = (*first, *(encoded(self.name, record, epochs=epochs) for record in records))
         write = Write(
             partial(self._written, change, answer),
             partial(answer, ErrorCode.NOT_COORDINATOR),
@@ -187,8 +189,12 @@ class ModernGroup:
             self._start_revocation(member_id)
         elif heard.revokes is False:
             self._stop_revocation(member_id)
-        why = f"{member_id} left" if heard.removed is not None else f"heartbeat of {member_id}"
-        self._note(heard.records, heard.undo, why, Removal.LEFT, heard.assignor)
+        did = "left" if heard.removed is not None else "sent a heartbeat"
+        if MemberRecord(member_id, None) in heard.undo:
+            did = "joined"
+        self._note(
+            heard.records, heard.undo, f"{self._member(member_id, heard.undo)} {did}", Removal.LEFT, heard.assignor
+        )
 
     def session_timer_fired(self, member_id: MemberId) -> None:
         """Remove a member whose session has expired."""
@@ -205,7 +211,7 @@ class ModernGroup:
         if member_id not in self.working.members:
             return
         records, undo = expired(self.working, member_id)
-        self._note(records, undo, f"{member_id}: {why}", why)
+        self._note(records, undo, f"{self._member(member_id, undo)}: {why}", why)
         self._stop_timers(member_id)
 
         def written(error: ErrorCode) -> None:
@@ -251,7 +257,7 @@ class ModernGroup:
                         replaced = f"{Removal.REPLACED} {heir[0]}" if heir and former.instance_id else removal
                         machine.note(
                             MemberRemoved(
-                                group=self.name, member_id=member_id, client_id=former.client_id, why=replaced
+                                group=self.name, member_id=member_id, client_id=_actor_of(former), why=replaced
                             )
                         )
                 case MemberRecord(member_id=member_id, member=member) if before.get(member_id) is None:
@@ -260,7 +266,7 @@ class ModernGroup:
                         MemberAdded(
                             group=self.name,
                             member_id=member_id,
-                            client_id=member.client_id,
+                            client_id=_actor_of(member),
                             instance_id=member.instance_id,
                         )
                     )
@@ -294,9 +300,16 @@ class ModernGroup:
                     )
         self._become(why)
 
+    def _member(self, member_id: MemberId, undo: Iterable[GroupRecord]) -> str:
+        """The member in a reason, by its client id and its own id. ``undo``: has a member that is removed."""
+        member = self.working.members.get(member_id) or next(
+            each.member for each in undo if isinstance(each, MemberRecord) and each.member_id == member_id
+        )
+        assert member is not None
+        return f"{member.client_id} with member id {member_id}"
+
     def _named(self, partitions: Iterable[Partition]) -> tuple[TopicPartition, ...]:
-        for topic in self.working.topics:
-            self.names[topic.topic_id] = topic.name
+        self.names.update({topic.topic_id: topic.name for topic in self.working.topics})
         return tuple(sorted((self.names.get(topic, topic), number) for topic, number in partitions))
 
     def _become(self, why: str) -> None:
@@ -310,9 +323,14 @@ class ModernGroup:
     # --- offsets -----------------------------------------------------------------------------------------------
 
     def why_no_commit(
-        self, epoch: int, member_id: MemberId, instance_id: str | None, version: int = _EPOCH_SINCE
+        self,
+        epoch: int,
+        member_id: MemberId,
+        instance_id: str | None,
+        version: int = _EPOCH_SINCE,
+        partitions: Iterable[TopicPartition] = (),
     ) -> ErrorCode:
-        """NONE, or the reason to refuse a commit. The instance id is not checked."""
+        """NONE, or the reason to refuse a commit of these partitions. The instance id is not checked."""
         if self._is_dead:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if epoch < 0 and not self.working.members:
@@ -321,7 +339,14 @@ class ModernGroup:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if version < _EPOCH_SINCE:
             return ErrorCode.UNSUPPORTED_VERSION
-        return _NONE if epoch == self.working.current_of(member_id).epoch else ErrorCode.STALE_MEMBER_EPOCH
+        current = self.working.current_of(member_id)
+        if epoch == current.epoch:
+            return _NONE
+        if epoch > current.epoch or not self._machine.rules.consumer_groups.keeps_partition_epochs:
+            return ErrorCode.STALE_MEMBER_EPOCH
+        held = {**current.revoking, **current.assigned}
+        got = self._named([partition for partition, since in held.items() if since <= epoch])
+        return _NONE if all(partition in got for partition in partitions) else ErrorCode.STALE_MEMBER_EPOCH
 
     def why_no_fetch(self, member_id: MemberId | None, epoch: int) -> ErrorCode:
         """NONE, or the reason to refuse a fetch of offsets. Tools give neither an id nor an epoch."""
@@ -388,7 +413,7 @@ class ModernGroup:
                 client_host=each.client_host,
                 topics=each.topics,
                 regex=each.regex or None,
-                assigned=self._rows(share_of(state.current_of(each.member_id).assigned)),
+                assigned=self._rows(share_of(self._described(state.current_of(each.member_id)))),
                 target=self._rows(state.target_of(each.member_id)),
                 member_type=_CONSUMER_MEMBER if version else -1,
             )
@@ -403,6 +428,11 @@ class ModernGroup:
             assignor=assignor,
             members=tuple(members),
         )
+
+    def _described(self, current: CurrentAssignment) -> Iterable[Partition]:
+        if not self._machine.rules.consumer_groups.describes_revoking:
+            return current.assigned
+        return (*current.assigned, *current.revoking)
 
     def _rows(self, share: Share) -> tuple[NamedTopicNumbers, ...]:
         self._named(partitions_of(share))
@@ -455,6 +485,11 @@ class ModernGroup:
         group.working, group.committed = self.working, self.committed
         group.offsets, group.second, group.names = self.offsets, self.second, self.names
         return group
+
+
+def _actor_of(member: ConsumerMember) -> ActorName:
+    """The actor of a member, which is its client id unless the member is a real client's."""
+    return member.client_host.removeprefix("/")
 
 
 def _epochs_before(group: ConsumerGroup, undo: Iterable[GroupRecord]) -> tuple[int, int]:

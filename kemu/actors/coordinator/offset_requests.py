@@ -101,7 +101,11 @@ class OffsetRequests:
             return
         if group is None:
             group = self._groups.open(request.group)
-        error = group.why_no_commit(request.generation, request.member_id, request.instance_id, event.version)
+        most = self._machine.config.offset_metadata_max_bytes
+        partitions = [(row.topic, row.partition) for row in request.offsets if len(row.metadata or "") <= most]
+        error = group.why_no_commit(
+            request.generation, request.member_id, request.instance_id, event.version, partitions
+        )
         if error is not _NONE:
             self._refuse(event, request, error)
             return

@@ -1,7 +1,8 @@
 """The differences between Kafka's coordinators: each is one decision here, and no other module tests for a kind.
 
-"java" is the ``group-coordinator`` module (default in 4.0). "scala" is ``GroupCoordinator.scala`` (3.2 through 3.9);
-"scala-2.8", "scala-2.6" and "scala-2.4" are its versions of 2.8.1 to 3.1, of 2.6 to 2.7 and of 2.3 to 2.5.
+"java" is the ``group-coordinator`` module of 4.0; "java-4.1" to "java-4.3" are its later versions. "scala" is
+``GroupCoordinator.scala`` (3.2 through 3.9); "scala-2.8", "scala-2.6" and "scala-2.4" are its versions of 2.8.1 to 3.1,
+of 2.6 to 2.7 and of 2.3 to 2.5.
 
 One known difference is omitted because no request can show it: OffsetDelete for a group whose subscriptions cannot be
 decoded. A non-empty group of another type is refused earlier, and an empty group has no subscriptions.
@@ -13,7 +14,7 @@ from types import MappingProxyType
 from attrs import evolve
 
 from kemu.actors.coordinator.hash_order import HashMaps
-from kemu.protocol.consumer_group.reconciling import ReconcilingRules
+from kemu.protocol.consumer_group.rules import RULES_4_0, RULES_4_1, RULES_4_2, RULES_4_3, ConsumerGroupRules
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import frozen
 
@@ -118,8 +119,8 @@ class GroupRules:
     """Error of a failed append of a group's record -> error of the answer; other errors are unchanged."""
     offset_append_errors: Mapping[ErrorCode, ErrorCode]
     """Error of a failed append of offsets or tombstones -> error of the answer; other errors are unchanged."""
-    reconciling: ReconcilingRules = ReconcilingRules()
-    """The steps of members of the consumer protocol."""
+    consumer_groups: ConsumerGroupRules = RULES_4_0
+    """The decisions about groups of the consumer protocol."""
     replacement_rebalances_completing: bool = True
     """A static member that returns while the leader computes the assignment makes the group rebalance. KAFKA-9801."""
     writes_replacements: bool = True
@@ -180,6 +181,10 @@ JAVA = GroupRules(
     offset_append_errors=MappingProxyType({**_MOVED, **_TOO_LARGE, **_TIMED_OUT_JAVA}),
 )
 
+JAVA_4_1 = evolve(JAVA, consumer_groups=RULES_4_1)
+JAVA_4_2 = evolve(JAVA, consumer_groups=RULES_4_2)
+JAVA_4_3 = evolve(JAVA, consumer_groups=RULES_4_3)
+
 SCALA = GroupRules(
     delay_extends_at_generation_zero_only=True,
     refusal_completes_join=True,
@@ -222,7 +227,16 @@ SCALA_2_4 = evolve(
 )
 
 GROUP_RULES: Mapping[str, GroupRules] = MappingProxyType(
-    {"java": JAVA, "scala": SCALA, "scala-2.8": SCALA_2_8, "scala-2.6": SCALA_2_6, "scala-2.4": SCALA_2_4}
+    {
+        "java": JAVA,
+        "java-4.1": JAVA_4_1,
+        "java-4.2": JAVA_4_2,
+        "java-4.3": JAVA_4_3,
+        "scala": SCALA,
+        "scala-2.8": SCALA_2_8,
+        "scala-2.6": SCALA_2_6,
+        "scala-2.4": SCALA_2_4,
+    }
 )
 """The rules of each kind of coordinator (``coordinator.kind``)."""
 

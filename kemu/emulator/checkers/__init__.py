@@ -71,7 +71,7 @@ def checkers_for(scenario: "Scenario", profile: str = "", source: str = "run") -
     settings = Settings(scenario, profile or scenario.profile or DEFAULT_PROFILE)
     names = OF_LOGS if source == "log" else CHECKERS
     checkers = tuple(CHECKERS[name].for_run(settings) for name in names)
-    of_consumers = frozenset(name for name, group in scenario.groups.items() if group.uses_consumer_protocol)
+    of_consumers = {name for name, group in scenario.groups.items() if group.uses_consumer_protocol}
     for checker in checkers:
         checker.consumer_protocol_groups = of_consumers
         checker.skips_real_clients = bool(scenario.clients.hosts())

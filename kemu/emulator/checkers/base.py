@@ -35,14 +35,14 @@ class Checker:
     checker that judges them by derived facts (``actors.clients.real_client``), or judges no client."""
     judges_classic_groups_only = False
     """Whether the rules are those of the classic protocol: facts of ``consumer_protocol_groups`` are skipped."""
-    consumer_protocol_groups: frozenset[str] = frozenset()
-    """The groups of the run with the consumer protocol (KIP-848)."""
     skips_real_clients = False
     """Whether real clients may join the run, so that their facts are skipped."""
     panel: Panel
     """The shared state that the checker reads. The panel takes each fact before the checker."""
 
     def __init__(self) -> None:
+        self.consumer_protocol_groups: set[str] = set()
+        """The groups of the run with the consumer protocol (KIP-848). Groups that real clients join are added."""
         self.violations: list[Violation] = []
         self.losses: list[Loss] = []
         """Allowed losses that happened."""
@@ -107,7 +107,7 @@ class Checker:
         own, every = self.on.get(kind), self.every
         if self.skips_real_clients and self.unknown_of_real_clients:
             own, every = _but_of_real_clients(own), _but_of_real_clients(every)
-        if self.judges_classic_groups_only and self.consumer_protocol_groups:
+        if self.judges_classic_groups_only and (self.consumer_protocol_groups or self.skips_real_clients):
             own = _but_of_groups(own, self.consumer_protocol_groups)
         if is_of_the_wire(kind):
             return () if own is None else (own,)
@@ -194,7 +194,7 @@ def _but_of_real_clients(handler: Handler | None) -> Handler | None:
     return take
 
 
-def _but_of_groups(handler: Handler | None, groups: frozenset[str]) -> Handler | None:
+def _but_of_groups(handler: Handler | None, groups: set[str]) -> Handler | None:
     if handler is None:
         return None
 

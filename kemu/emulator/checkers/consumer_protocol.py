@@ -5,17 +5,24 @@
 - held-twice: the coordinator lets one member at a time hold a partition: assigned, or not given up yet.
 - assigned-too-soon: a member takes a partition only after its former owner gave up the partition, or after the
   coordinator removed the former owner.
-- stale-commit: a commit is accepted if it has the member's epoch, and only then.
+- stale-commit: a commit is accepted if it has the member's epoch. Since 4.3 a commit with an older epoch is also
+  accepted, if the member got all its partitions at that epoch or before. Other commits are refused.
 
 A disk that loses records of the groups' log may lose epochs and members, too; such runs are not judged further.
 
-Source: Kafka 4.0 ``ConsumerGroup``, ``CurrentAssignmentBuilder``, ``GroupMetadataManager``.
+Source: Kafka 4.0 to 4.3 ``ConsumerGroup``, ``CurrentAssignmentBuilder``, ``GroupMetadataManager``.
 """
 
+from typing import Self
+
+from kemu.actors.coordinator.rules import rules_of_kind
+from kemu.actors.machine import Received
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import DiskTailLost, Seen
+from kemu.emulator.facts import DiskTailLost, Seen, received
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition
+from kemu.protocol.messages.group import OffsetCommit
+from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition, is_real_client
 from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
@@ -42,8 +49,14 @@ class _Group:
         self.held: dict[MemberId, tuple[TopicPartition, ...]] = {}
         self.holder: dict[TopicPartition, MemberId] = {}
         self.member_epoch: dict[MemberId, int] = {}
+        self.since: dict[MemberId, dict[TopicPartition, int]] = {}
+        """Member -> the epoch at which the member got each of its partitions."""
+        self.is_loaded = False
+        """Whether the coordinator loaded the group, so that such epochs are unknown."""
 
-    def hold(self, member_id: MemberId, partitions: tuple[TopicPartition, ...]) -> None:
+    def hold(self, member_id: MemberId, partitions: tuple[TopicPartition, ...], epoch: int = 0) -> None:
+        before = self.since.get(member_id, {}) if epoch > 0 else {}
+        self.since[member_id] = {at: before.get(at, max(epoch, 0)) for at in partitions}
         for at in self.held.pop(member_id, ()):
             if self.holder.get(at) == member_id:
                 del self.holder[at]
@@ -57,14 +70,18 @@ class ConsumerProtocol(Checker):
     name = "consumer-protocol"
     kinds = ("assigned-too-soon", "epoch-fell", "held-twice", "stale-commit")
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
+        self._settings = settings
         self._groups: dict[Speaker, _Group] = {}
         self._reached: dict[tuple[ActorName, int], int] = {}
         """Member's life -> its highest epoch since the last rejoin."""
+        self._arrived: dict[tuple[ActorName, Request], tuple[TopicPartition, ...]] = {}
+        """(coordinator, request) of a commit that the coordinator has not read yet -> its partitions."""
         self._commits: dict[tuple[ActorName, Request], tuple[GroupId, MemberId, bool]] = {}
-        """(coordinator, request) of an unanswered commit -> (group, member, whether its epoch was the member's)."""
+        """(coordinator, request) of an unanswered commit -> (group, member, whether it must be accepted)."""
         self.on = {
+            received(OffsetCommit): self._commit_arrived,
             GroupEpochsChanged: self._epochs_changed,
             GroupLoaded: self._loaded,
             MemberReconciled: self._reconciled,
@@ -76,6 +93,11 @@ class ConsumerProtocol(Checker):
             GroupRequestAnswered: self._answered,
             DiskTailLost: self._lost_tail,
         }
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings)
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         if fact.log.startswith(OFFSETS_TOPIC):
@@ -95,7 +117,8 @@ class ConsumerProtocol(Checker):
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         if self._is_judged(fact.group):
-            self._groups[seen.actor, seen.life, fact.group] = _Group()
+            group = self._groups[seen.actor, seen.life, fact.group] = _Group()
+            group.is_loaded = True
 
     def _epochs_changed(self, seen: Seen, fact: GroupEpochsChanged) -> None:
         group, now = self._group(seen, fact.group), (fact.epoch, fact.target_epoch)
@@ -111,7 +134,7 @@ class ConsumerProtocol(Checker):
             if other != fact.member_id:
                 text = f"{at[0]}-{at[1]} is held by {fact.member_id} and by {other}"
                 self._say(seen, "held-twice", fact.group, text, f"{at[0]}-{at[1]}")
-        group.hold(fact.member_id, (*fact.assigned, *fact.revoking))
+        group.hold(fact.member_id, (*fact.assigned, *fact.revoking), fact.epoch)
         group.member_epoch[fact.member_id] = fact.epoch
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
@@ -119,23 +142,45 @@ class ConsumerProtocol(Checker):
             group = self._group(seen, fact.group)
             group.hold(fact.member_id, ())
             group.member_epoch.pop(fact.member_id, None)
+            group.since.pop(fact.member_id, None)
 
     # --- commits -----------------------------------------------------------------------------------------------
+
+    def _commit_arrived(self, seen: Seen, fact: Received) -> None:
+        if self._is_judged(fact.message.group):
+            request = seen.actor, (fact.peer, fact.connection, fact.request_id)
+            self._arrived[request] = tuple([(row.topic, row.partition) for row in fact.message.offsets])
 
     def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
         if fact.api != "OffsetCommit" or not self._is_judged(fact.group):
             return
         member_id, _ = fact.ids[0]
-        epoch = self._group(seen, fact.group).member_epoch.get(member_id)
-        if epoch is not None:
-            request = seen.actor, (fact.client, fact.connection, fact.request_id)
-            self._commits[request] = fact.group, member_id, epoch == fact.generation
+        request = seen.actor, (fact.client, fact.connection, fact.request_id)
+        partitions = self._arrived.pop(request, ())
+        group = self._group(seen, fact.group)
+        epoch = group.member_epoch.get(member_id)
+        if epoch is None:
+            return
+        is_valid = epoch == fact.generation
+        if 0 <= fact.generation < epoch and self._keeps_partition_epochs(seen.actor):
+            if group.is_loaded:
+                return
+            since = group.since[member_id]
+            is_valid = all(at in since and since[at] <= fact.generation for at in partitions)
+        self._commits[request] = fact.group, member_id, is_valid
+
+    def _keeps_partition_epochs(self, coordinator: ActorName) -> bool:
+        if self._settings is None:
+            return False
+        kind = dict(self._settings.scenario.brokers.config).get("coordinator_kind")
+        kind = kind or self._settings.broker_profile(coordinator).broker.coordinator_kind
+        return rules_of_kind(str(kind)).consumer_groups.keeps_partition_epochs
 
     def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
         request = seen.actor, (fact.client, fact.connection, fact.request_id)
-        group, member_id, is_current = self._commits.pop(request, ("", "", False))
-        if group and fact.error in (_E.NONE, _E.STALE_MEMBER_EPOCH) and is_current is not (fact.error is _E.NONE):
-            which = "the member's epoch" if is_current else "another epoch than the member's"
+        group, member_id, is_valid = self._commits.pop(request, ("", "", False))
+        if group and fact.error in (_E.NONE, _E.STALE_MEMBER_EPOCH) and is_valid is not (fact.error is _E.NONE):
+            which = "a valid epoch" if is_valid else "an epoch that is not valid"
             text = f"a commit of {member_id} with {which} is answered with {fact.error.name}"
             self._say(seen, "stale-commit", group, text)
 
@@ -150,6 +195,8 @@ class ConsumerProtocol(Checker):
             self._reach(seen, fact.group, fact.generation)
 
     def _reach(self, seen: Seen, group: GroupId, epoch: int, *, rests: bool = False) -> None:
+        if is_real_client(seen.actor):  # it reports neither its states nor its rejoins
+            return
         life = seen.actor, seen.life
         before = self._reached.get(life, 0)
         if epoch < before and not rests:

@@ -9,8 +9,8 @@ new owners.
   since. A static member that did not return is exempt.
 - revoked-too-much: before onPartitionsAssigned a member revokes nothing of
   its new assignment.
-- no-rejoin: without events from outside, at most five generations revoke partitions. Progress of a restoring Streams
-  task is an event from outside, too.
+- no-rejoin: without events from outside, at most five generations of a classic group revoke partitions. Progress of a
+  restoring Streams task is an event from outside, too.
 - assignment-refused: no member refuses its assignment (the superset check
   on KIP-429's page).
 
@@ -162,6 +162,8 @@ class Cooperative(Checker):
         received, revoking = self.panel.holding(seen).received, self._group(fact.group).revoking
         if (seen.actor, seen.life) in self._adopting and received is not None:
             self._adopting[seen.actor, seen.life] += sorted(received.intersection(fact.revoked))
+        if fact.group in self.consumer_protocol_groups:
+            return  # a member gives up partitions at its own heartbeats, epochs after the last event
         if received is not None and fact.revoked and received.isdisjoint(fact.revoked):
             revoking[fact.generation] = None
             if len(revoking) > MOST_REVOKING:

@@ -61,6 +61,8 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.notes.replication import BecameLeader
 
 _E = ErrorCode
+_JAVA_SINCE = (4, 0)
+"""The first release with the Java coordinator."""
 JUDGED = (
     _E.NONE,
     _E.FENCED_INSTANCE_ID,
@@ -412,11 +414,11 @@ class MembershipRules(Checker):
             self._say(seen, "join-phase", group.name, f"a join phase lasts {lasted}, and waits for {whom}")
 
     def _is_overlooked(self, seen: Seen, group: ShadowGroup) -> bool:
-        """Whether a coordinator of Kafka 4.0 has not checked the join phase since a full group refused a member."""
+        """Whether a coordinator since Kafka 4.0 has not checked the join phase since a full group refused a member."""
         answer = self.panel.memberships.groups.get(group.name)
         if answer is None or answer.speaker[0] != seen.actor or self._settings is None or not answer.overlooked:
             return False
-        return self._settings.broker_profile(seen.actor).broker.coordinator_kind == "java"
+        return self._settings.broker_profile(seen.actor).release >= _JAVA_SINCE
 
     def _judge_generation(self, seen: Seen, fact: JoinPhaseCompleted, group: ShadowGroup) -> None:
         began = f"generation {fact.generation} began"

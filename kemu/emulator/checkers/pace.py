@@ -6,7 +6,8 @@
 - OffsetCommit: not before ``auto.commit.interval.ms`` (Streams:
   ``commit.interval.ms``).
 - Follower's Fetch: one in flight to a leader; the next is sent at once after the answer.
-- JoinGroup, SyncGroup, OffsetFetch, Metadata: one in flight per client.
+- JoinGroup, SyncGroup, OffsetFetch, Metadata: one in flight per client. In the consumer protocol, a new assignment
+  may send another OffsetFetch.
 - AlterIsr: one in flight per broker; the next 50 ms after an error, 100 ms after a lost answer.
 - ControlledShutdown: after ``controlled.shutdown.retry.backoff.ms``.
 - Controller's requests: one in flight per broker; the next 100 ms after a lost request.
@@ -110,7 +111,7 @@ class PaceRow:
     without a pace. ``span``: the interval after a good answer. ``backoff_us``: the wait after an error; ``lost_us``:
     the wait after a lost connection; ``backoff_after``: the wait after a certain answer. ``exact``: whether an
     unchanged retry must be soon after the back-off. ``begins``: a good reply that starts the rhythm. ``ends``: sent or
-    received requests that end the rhythm.
+    received requests that end the rhythm. ``judges``: whether an actor has this pace; None for all actors.
     """
 
     replies: type
@@ -123,6 +124,7 @@ class PaceRow:
     exact: bool = False
     begins: type | None = None
     ends: tuple[type, ...] = ()
+    judges: Callable[[Settings, ActorName], bool] | None = None
 
 
 def _of_actor(*roles: str) -> Callable[[ActorName, ActorName], tuple[str, ...] | None]:
@@ -139,6 +141,16 @@ def _heartbeats(settings: Settings, actor: ActorName) -> Gap | None:
         return None
     interval_us = max(1, config.heartbeat_interval_ms) * _US
     return Gap(interval_us, interval_us + max(1, config.retry_backoff_ms) * _US + SLACK_US)
+
+
+def _is_classic(settings: Settings, actor: ActorName) -> bool:
+    """Whether a member uses the classic protocol.
+
+    A member of the consumer protocol asks for the offsets of another assignment before the answer for the former one.
+    Source: ``OffsetsRequestManager.canReusePendingOffsetFetchEvent`` 4.0.
+    """
+    config = settings.consumer(actor)
+    return config is None or not config.uses_consumer_protocol
 
 
 def _member_backoff_us(settings: Settings, actor: ActorName) -> int:
@@ -225,7 +237,7 @@ ROWS: Mapping[type, PaceRow] = {
     ),
     JoinGroup: PaceRow(replies=JoinGroupReply, line=_of_actor("member"), at_a_time=1),
     SyncGroup: PaceRow(replies=SyncGroupReply, line=_of_actor("member"), at_a_time=1),
-    OffsetFetch: PaceRow(replies=OffsetFetchReply, line=_of_actor("member"), at_a_time=1),
+    OffsetFetch: PaceRow(replies=OffsetFetchReply, line=_of_actor("member"), at_a_time=1, judges=_is_classic),
     Metadata: PaceRow(replies=MetadataReply, line=_of_actor("member", "producer"), at_a_time=1),
     OffsetCommit: PaceRow(
         replies=OffsetCommitReply,
@@ -392,7 +404,8 @@ class Pace(Checker):
     # --- requests ----------------------------------------------------------------------------------------------
 
     def _line(self, kind: type, actor: ActorName, peer: ActorName) -> _Line | None:
-        about = ROWS[kind].line(actor, peer)
+        judges = ROWS[kind].judges
+        about = ROWS[kind].line(actor, peer) if judges is None or judges(self._settings, actor) else None
         line = None if about is None else self._lines.get((kind, about))
         if about is not None and line is None:
             row = ROWS[kind]

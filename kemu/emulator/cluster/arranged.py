@@ -87,9 +87,7 @@ class ArrangedCluster(Cluster):
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
         def broker(life: int) -> Broker:
             draws = Drawn(self.world.choices, self.draws, f"{name}/life {life}")
-            return Broker(
-                name, node, self.releases.config_of(name), draws, self.releases.of_broker(name).versions, life
-            )
+            return Broker(name, node, self.releases.config_of(name), draws, self.releases.offered_by(name), life)
 
         def coordinator(life: int) -> Coordinator:
             return Coordinator(
@@ -97,7 +95,7 @@ class ArrangedCluster(Cluster):
                 node,
                 self.releases.config_of(name),
                 rules=self.releases.coordinator_rules_of(name),
-                versions=self.releases.of_broker(name).versions,
+                versions=self.releases.offered_by(name),
                 draws=Drawn(self.world.choices, self.draws, f"{coordinator_on(name)}/life {life}"),
             )
 
@@ -242,7 +240,7 @@ class ArrangedCluster(Cluster):
         )
         view = ClusterView(brokers=brokers, topics=topics, offsets_leaders=offsets_leaders)
         nothing = ClusterView(brokers=brokers, topics=(), offsets_leaders=())
-        if self.scenario.has_consumer_protocol:
+        if any(map(self.tells_topics, self.brokers)):
             self._tell_topics()
         for node, name in enumerate(self.brokers):
             self.world.tell(name, nothing if self._knows_nothing[node] else view)

@@ -454,6 +454,11 @@ class Cluster(ABC):
         self.start(host)
         return None if self.world.tell(host, SetRate(records_per_s=records_per_s)) else f"{host} does not run"
 
+    def tells_topics(self, broker: str) -> bool:
+        """Whether a broker tells its coordinator the topics, which groups of the consumer protocol need."""
+        may_join = bool(self.scenario.clients.hosts()) and self.releases.coordinator_rules_of(broker).consumer_protocol
+        return self.scenario.has_consumer_protocol or may_join
+
     # --- differences between the kinds --------------------------------------------------------------------
 
     @abstractmethod

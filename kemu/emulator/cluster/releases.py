@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+from kemu.actors.consumer.modern_membership import HEARTBEAT_VERSION
+from kemu.actors.consumer.positions import MEMBER_EPOCH_SINCE
 from kemu.actors.coordinator.rules import GroupRules, rules_of_kind
 from kemu.emulator.past_bugs.applying import group_rules, release_with
 from kemu.emulator.scenario.members import MemberSpec
@@ -70,6 +72,13 @@ class Releases:
     def of_broker(self, host: str) -> Profile:
         """Return the release that a broker has from its next start on."""
         return self.named(self._broker(host).profile)
+
+    def offered_by(self, host: str) -> SpokenVersions:
+        """Return the API versions that a broker offers from its next start on: since 4.0 also those of KIP-848."""
+        versions = self.of_broker(host).versions
+        if not self.coordinator_rules_of(host).consumer_protocol:
+            return versions
+        return versions.but(ConsumerGroupHeartbeat=HEARTBEAT_VERSION, OffsetFetch=MEMBER_EPOCH_SINCE)
 
     def protocol_of(self, host: str) -> Profile:
         """Return the release that a broker's ``inter.broker.protocol.version`` names."""

@@ -202,9 +202,9 @@ class ReplicatedCluster(Cluster):
                 store=STORE,
                 control=control,
                 log_dirs=self.scenario.brokers.log_dirs_of(name),
-                versions=self.releases.of_broker(name).versions,
+                versions=self.releases.offered_by(name),
                 makes_offsets_topic=spec.new_cluster,
-                tells_topics=self.scenario.has_consumer_protocol,
+                tells_topics=self.tells_topics(name),
                 life=life,
             )
 
@@ -223,7 +223,7 @@ class ReplicatedCluster(Cluster):
                     commit_timeout_us=replication.offsets_commit_timeout_ms * US_PER_MS,
                 ),
                 self.releases.coordinator_rules_of(name),
-                self.releases.of_broker(name).versions,
+                self.releases.offered_by(name),
                 life,
                 draws,
             )
@@ -239,7 +239,7 @@ class ReplicatedCluster(Cluster):
                 store=STORE,
                 rules=spec.controller_rules(release, self.releases.protocol_of(name), bugs, self.scenario.mended),
                 draws=Drawn(self.world.choices, self.draws, f"{controller_on(name)}/life {life}"),
-                versions=release.versions,
+                versions=self.releases.offered_by(name),
             )
 
         return {

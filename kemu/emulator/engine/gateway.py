@@ -37,6 +37,7 @@ from kemu.emulator.serving.translation import (
     RealRequest,
     frame_of,
     ineffective,
+    requests_of,
 )
 from kemu.protocol.commands import AskOn, CloseConnection, NameClient, OpenConnection
 from kemu.protocol.frozen import frozen
@@ -47,6 +48,7 @@ from kemu.protocol.kafka_wire.frames import (
     read_back,
     read_request,
 )
+from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
 from kemu.protocol.messages.control import CreateTopics
 from kemu.protocol.messages.data import Fetch, Produce
 from kemu.protocol.messages.group import JoinGroup
@@ -62,6 +64,8 @@ MOST_UNANSWERED = 64
 """Largest number of unanswered frames of a connection; further frames stay in the socket."""
 MOST_UNSENT = 256
 """Largest number of answers that wait for a slow reader; a further answer closes the connection."""
+MOST_GROUPS = 1_000
+"""Largest number of groups in an OffsetFetch; a request for more closes its connection."""
 CHUNK_BYTES = 65_536
 _SIZE = struct.Struct(">i")
 _RESET = struct.pack("ii", 1, 0)
@@ -343,6 +347,8 @@ class Gateway:
             request = read_back(read_request(frame))
             if request.api_key not in self._offered:
                 raise WireError(f"API {request.api_key} is not offered")
+            if len(request.messages) > MOST_GROUPS:
+                raise WireError(f"{len(request.messages)} groups; the limit is {MOST_GROUPS}")
             if getattr(request.message, "replica_id", -1) >= 0:  # Kafka: only with the permission CLUSTER_ACTION
                 raise WireError(f"replica_id {request.message.replica_id} is a broker's; a consumer has -1")
         except UnsupportedWireVersion as error:
@@ -369,11 +375,11 @@ class Gateway:
     def _ask(self, connection: _Connection, request: WireRequest | UnsupportedWireVersion) -> None:
         if connection.scope.cancel_called or not (connection.is_open or self._open(connection, request)):
             return
-        asked = RealRequest(connection.broker, request)
-        if connection.waiting or (connection.unanswered and connection.target != asked.to):
-            connection.waiting.append(asked)
-        else:
-            self._tell(connection, asked)
+        for asked in requests_of(connection.broker, request):
+            if connection.waiting or (connection.unanswered and connection.target != asked.to):
+                connection.waiting.append(asked)
+            else:
+                self._tell(connection, asked)
 
     def _open(self, connection: _Connection, request: WireRequest | UnsupportedWireVersion) -> bool:
         """Tell the client's machine about a connection; return whether the client's host runs."""
@@ -426,7 +432,7 @@ class Gateway:
         elif isinstance(message, CreateTopics):
             for line in ineffective(message):
                 self._say(line)
-        elif isinstance(message, JoinGroup):
+        elif isinstance(message, JoinGroup | ConsumerGroupHeartbeat):
             name = part_on(client, connection.name)
             self._world.tell(asked.to, NameClient(client=name, client_id=connection.client_id))
         if asked.is_answered:
@@ -440,25 +446,29 @@ class Gateway:
         if connection is None:
             return
         asked = connection.unanswered.popleft()
-        try:
-            address = partial(self._address_for, connection.door)
-            frame = frame_of(asked, fact.message, address, self._payloads, connection.fetch_bytes, self._offered)
-        except WireError as error:
-            self._refuse(connection, f"no answer to {type(asked.message).__name__}: {error}")
-            frame = None
-        if frame is None:
+        asked.answers.append(fact.message)
+        if (asked.wire is None or len(asked.answers) == len(asked.wire.messages)) and not self._sent(connection, asked):
             connection.close()
             return
-        try:
-            connection.send.send_nowait(frame)
-        except trio.WouldBlock:
-            self._refuse(connection, f"the client reads too slowly: {MOST_UNSENT} answers wait")
-            connection.close()
         if not connection.unanswered:
             while connection.waiting and (not connection.unanswered or connection.waiting[0].to == connection.target):
                 self._tell(connection, connection.waiting.popleft())
         if connection.load < MOST_UNANSWERED:
             connection.room.set()
+
+    def _sent(self, connection: _Connection, asked: RealRequest) -> bool:
+        """Send the frame that answers a request; return whether the connection stays open."""
+        try:
+            address = partial(self._address_for, connection.door)
+            frame = frame_of(asked, address, self._payloads, connection.fetch_bytes, self._offered)
+            if frame is not None:
+                connection.send.send_nowait(frame)
+            return frame is not None
+        except WireError as error:
+            self._refuse(connection, f"no answer to {type(asked.message).__name__}: {error}")
+        except trio.WouldBlock:
+            self._refuse(connection, f"the client reads too slowly: {MOST_UNSENT} answers wait")
+        return False
 
     def _address_for(self, door: Door, broker: str) -> str:
         return f"{self.address}:{door.ports[broker]}" if broker in door.ports else f"{self.address}:0"

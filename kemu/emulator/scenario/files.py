@@ -12,6 +12,8 @@ from kemu.emulator.plan.actions import ACTIONS, Heal
 from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.keys import declared
 from kemu.emulator.scenario.presets import preset_names, preset_text
+from kemu.emulator.scenario.protocols import KEY as GROUP_PROTOCOL
+from kemu.emulator.scenario.protocols import switched
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import Scenario
@@ -21,6 +23,7 @@ from kemu.emulator.text.tables import Path as KeyPath
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.text.toml_lines import key_lines, line_of
 from kemu.protocol.config import (
+    GROUP_PROTOCOLS,
     BrokerConfig,
     ConsumerConfig,
     ControllerConfig,
@@ -95,7 +98,9 @@ _KAFKAS_NAME: Mapping[str, tuple[str, str]] = {
 _SECTIONS = tuple(each.name for each in declared(Scenario) if each.name not in _TOP_KEYS)
 
 
-def with_values(scenario: Scenario, given: Iterable[str], option: str = "--set") -> Scenario:
+def with_values(
+    scenario: Scenario, given: Iterable[str], option: str = "--set", left_out: list[str] | None = None
+) -> Scenario:
     """Return the scenario with changed ``KEY=VALUE`` settings, checked like a file.
 
     A full key has a path (``groups.g.members``, ``brokers.config.group.max.size``, ``plan.0.for``). A short key is a
@@ -103,6 +108,9 @@ def with_values(scenario: Scenario, given: Iterable[str], option: str = "--set")
     (``partitions``, ``rate``), or ``duration``. With replication, keys of ``[brokers.replication]`` and its tables are
     short keys, too (``session``, ``lag``, ``min_isr``, and Kafka's names). ``brokers.replication.factor`` turns
     replication on. A value is TOML or a bare string. Messages name the ``option`` of the command line.
+
+    The short key ``group.protocol`` switches all groups (``scenario.protocols``). ``left_out`` receives a sentence for
+    each setting of the former protocol that the switch leaves out.
 
     Raises:
         ScenarioError: lists every mistake.
@@ -119,6 +127,11 @@ def with_values(scenario: Scenario, given: Iterable[str], option: str = "--set")
             problems.append(Problem((), f"{source} must be KEY=VALUE"))
             continue
         changed = True
+        if key.strip() == GROUP_PROTOCOL and data["groups"] and (protocol := _value(text.strip())) in GROUP_PROTOCOLS:
+            dropped = switched(data["groups"], protocol)
+            if left_out is not None:
+                left_out += dropped
+            continue
         key, unit = _KAFKAS_NAME.get(key.strip(), (key.strip(), ""))
         text = text.strip() + unit
         paths = _paths(key, data)

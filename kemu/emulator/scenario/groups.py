@@ -23,7 +23,7 @@ Under "latest", a member that starts after the producers skips records that were
 commit. No checker could distinguish skipped from lost records. A scenario about skipped records sets "latest"
 itself."""
 
-_NOT_OF_CONSUMER_PROTOCOL: Mapping[str, str] = {
+SETTINGS_OF_CLASSIC: Mapping[str, str] = {
     "session.timeout.ms": "the brokers have group.consumer.session.timeout.ms",
     "heartbeat.interval.ms": "the brokers have group.consumer.heartbeat.interval.ms",
     "enable.parallel.rebalance": "KIP-333 is about classic groups",
@@ -143,11 +143,11 @@ class GroupSpec:
         text = "cannot be set with group.protocol = consumer"
         if self.assignors:
             yield Problem(("assignors",), f"{text}: the coordinator assigns (group.remote.assignor)")
-        for key_name, why in _NOT_OF_CONSUMER_PROTOCOL.items():
+        for key_name, why in SETTINGS_OF_CLASSIC.items():
             if key_name.replace(".", "_") in given:
                 yield Problem(("config", key_name), f"{text}: {why}")
         for host, member in self.overrides.items():
-            if member.assignors or own[host] & {each.replace(".", "_") for each in _NOT_OF_CONSUMER_PROTOCOL}:
+            if member.assignors or own[host] & {each.replace(".", "_") for each in SETTINGS_OF_CLASSIC}:
                 yield Problem(("overrides", host), f"has settings that {text.removeprefix('cannot ')}")
             if member.profile:
                 yield Problem(("overrides", host, "profile"), "is not emulated with group.protocol = consumer")

@@ -7,7 +7,7 @@ from kemu.emulator.serving.payloads import Payloads, limited, with_values
 from kemu.protocol.dynamic_configs import WITHOUT_EFFECT
 from kemu.protocol.kafka_wire.apis import api_versions
 from kemu.protocol.kafka_wire.frames import UnsupportedWireVersion, WireRequest, unsupported_reply, write_reply
-from kemu.protocol.messages import control, data, group
+from kemu.protocol.messages import consumer_group, control, data, group
 from kemu.protocol.messages.negotiation import ApiVersions, ApiVersionsReply
 from kemu.protocol.names import ActorName, TopicPartition, controller_on, coordinator_on, host_of
 from kemu.protocol.wire.schema import SPECS
@@ -20,6 +20,7 @@ BY_BROKER = (
 BY_COORDINATOR = (
     group.JoinGroup, group.SyncGroup, group.Heartbeat, group.LeaveGroup, group.OffsetCommit, group.OffsetFetch,
     group.DescribeGroups, group.ListGroups, group.DeleteGroups, group.OffsetDelete,
+    consumer_group.ConsumerGroupHeartbeat, consumer_group.ConsumerGroupDescribe,
 )  # fmt: skip
 """Requests that the coordinator of a broker's process answers."""
 BY_CONTROLLER = (control.CreateTopics, control.DeleteTopics)
@@ -32,15 +33,21 @@ CLUSTER_ID = "kemu"
 
 
 class RealRequest:
-    """A request of a real client on its way: the frame, or a refused ApiVersions, and the emulated request."""
+    """A request of a real client on its way: the frame, or a refused ApiVersions, and the emulated request.
 
-    __slots__ = ("message", "refused", "to", "version", "wire")
+    ``answers``: the answers to the emulated requests of the same frame (OffsetFetch about several groups).
+    """
 
-    def __init__(self, broker: ActorName, request: WireRequest | UnsupportedWireVersion) -> None:
+    __slots__ = ("answers", "message", "refused", "to", "version", "wire")
+
+    def __init__(
+        self, broker: ActorName, request: WireRequest | UnsupportedWireVersion, message: Any, answers: list[Any]
+    ) -> None:
         self.wire = request if isinstance(request, WireRequest) else None
         self.refused = request if isinstance(request, UnsupportedWireVersion) else None
-        self.message: Any = ApiVersions() if isinstance(request, UnsupportedWireVersion) else request.message
-        self.version = 0 if isinstance(request, UnsupportedWireVersion) else request.version
+        self.message = message
+        self.answers = answers
+        self.version = 0 if isinstance(request, UnsupportedWireVersion) else request.codec_version
         if isinstance(self.message, ApiVersions):
             self.version = min(self.version, SPECS[ApiVersions].versions[-1])
         self.to = broker
@@ -55,9 +62,15 @@ class RealRequest:
         return not (isinstance(self.message, data.Produce) and self.message.acks == 0)
 
 
+def requests_of(broker: ActorName, request: WireRequest | UnsupportedWireVersion) -> list[RealRequest]:
+    """The emulated requests of one frame to a broker."""
+    messages = (ApiVersions(),) if isinstance(request, UnsupportedWireVersion) else request.messages
+    answers: list[Any] = []
+    return [RealRequest(broker, request, message, answers) for message in messages]
+
+
 def frame_of(
     asked: RealRequest,
-    answer: Any,
     address: Callable[[str], str],
     payloads: Payloads,
     fetch_bytes: Mapping[TopicPartition, int],
@@ -66,6 +79,7 @@ def frame_of(
     """The frame that answers a request; None if the connection must be closed.
 
     Args:
+        asked: a request of the frame, with all answers.
         address: host of a broker -> HOST:PORT for this client.
         fetch_bytes: partition -> ``max_bytes`` of the partition in the client's last fetch that named it.
         offered: keys of the APIs that the cluster offers.
@@ -73,6 +87,7 @@ def frame_of(
     Raises:
         WireError: the answer cannot be written in the version of the request.
     """
+    answer, *further = asked.answers
     if isinstance(answer, ApiVersionsReply):
         versions = api_versions(answer, offered)
         refused = asked.refused or _refused_by(versions, asked.wire)
@@ -100,9 +115,11 @@ def frame_of(
             records = limited(real, asked.message.max_bytes, fetch_bytes)
         case data.ProduceReply():
             payloads.decided(asked.message)
+        case group.OffsetFetchReply():
+            beside = {"group": tuple([each.group for each in asked.wire.messages])}
         case _:
             pass
-    return write_reply(asked.wire, answer, beside=beside, records=records)
+    return write_reply(asked.wire, answer, beside=beside, records=records, further=tuple(further))
 
 
 def ineffective(request: control.CreateTopics) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import attrs
 
+from kemu.actors.coordinator.rules import GROUP_RULES
 from kemu.emulator.text.allowed_code import names_are_checked
 from kemu.emulator.text.custom_assignors import is_custom, load_assignor
 from kemu.emulator.text.tables import Path, Problem, ScenarioError, Table, flatten, nearest
@@ -52,7 +53,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "group.protocol": GROUP_PROTOCOLS,
     "group.remote.assignor": ("", *SERVER_ASSIGNORS),
     "auto.offset.reset": ("earliest", "latest", "none"),
-    "coordinator.kind": ("java", "scala", "scala-2.8", "scala-2.6", "scala-2.4"),
+    "coordinator.kind": tuple(GROUP_RULES),
     "rebalance.protocol": kip_429.PROTOCOLS,
     "emulated.bytecode": kip_429.BYTECODES,
     "emulated.mixed.policy": kip_429.MIXED_POLICIES,
@@ -80,6 +81,8 @@ SET_BY_SCENARIO: Mapping[str, str] = {
 }
 """Kafka's key -> a hint that names the key of the scenario to use instead."""
 
+_LEAST: Mapping[str, int] = {"group.coordinator.append.linger.ms": -1}
+"""Integer keys with another least value than 0, 1 or their default. Source: ``GroupCoordinatorConfig`` 4.2."""
 _SERVER_ASSIGNORS_KEY = "group.consumer.assignors"
 
 NOT_EMULATED: Mapping[str, str] = {
@@ -297,14 +300,14 @@ def _whole(table: Table, key: str, default: int, given: Any) -> int:
     if ALIASES.get(key, key) in AT_LEAST_ONE and given < 1:
         _problem(table, key, f"must be at least 1, not {given}")
         return default
-    if given < min(default, 0):
+    if given < _LEAST.get(key, min(default, 0)):
         _problem(table, key, f"must not be negative, not {given}")
     return given
 
 
 def _check_bounds(table: Table, found: Mapping[str, Scalar]) -> None:
-    """Refuse timeouts of the consumer protocol outside their bounds. Source: ``GroupCoordinatorConfig`` 4.0."""
-    for name in ("session.timeout.ms", "heartbeat.interval.ms"):
+    """Refuse times of the consumer protocol outside their bounds. Source: ``GroupCoordinatorConfig`` 4.3."""
+    for name in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
         keys = [f"group.consumer.{bound}{name}" for bound in ("", "min.", "max.")]
         fields = [key.replace(".", "_") for key in keys]
         if not set(fields) & set(found):

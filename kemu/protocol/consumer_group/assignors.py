@@ -65,7 +65,9 @@ def range_by_topic(members: Mapping[MemberId, TargetMember], partitions: Mapping
     found: Targets = {}
     for member, share in targets.items():
         count = len(members[member].topics) if alike else members[member].names
-        found[member] = {topic: share[topic] for topic in hash_order(share, topic_hash, table_for(count * 4 // 3 + 1))}
+        ordered = [topic for topic in members[member].topics if topic in share]
+        table = table_for(count * 4 // 3 + 1)
+        found[member] = {topic: share[topic] for topic in hash_order(ordered, topic_hash, table)}
     return found
 
 

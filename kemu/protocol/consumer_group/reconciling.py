@@ -55,6 +55,8 @@ class ReconcilingRules:
     """A member that gave up its partitions and must give up more gets an epoch larger by one (up to 4.1)."""
     follows_subscription: bool = False
     """Partitions of topics without a subscription are given up at once, whatever the target says (since 4.2)."""
+    following_repeats_epoch: bool = True
+    """The previous epoch becomes the epoch when a member gives up such partitions (since 4.3; in 4.2 it stays)."""
 
 
 class UnknownState(Exception):
@@ -65,13 +67,14 @@ class UnknownState(Exception):
 class TargetAssignment:
     """The target of a member.
 
-    ``subscribed``: the ids of the topics of its subscription, None where nobody asks. ``changed``: whether the request
-    changed the subscription.
+    ``subscribed``: the ids of the topics of its subscription that exist. ``names``: the number of subscribed names.
+    ``changed``: whether the request changed the subscription.
     """
 
     epoch: int
     partitions: Collection[Partition]
-    subscribed: Collection[TopicId] | None = None
+    subscribed: Collection[TopicId] = ()
+    names: int = 0
     changed: bool = False
 
 
@@ -115,16 +118,17 @@ def _followed(
     member: CurrentAssignment, target: TargetAssignment, owned: Collection[Partition] | None, rules: ReconcilingRules
 ) -> CurrentAssignment:
     """The member without the partitions of topics that it no longer subscribes to."""
-    if not (rules.follows_subscription and target.changed and target.subscribed is not None):
+    if not (rules.follows_subscription and target.changed):
         return member
     kept = {partition: epoch for partition, epoch in member.assigned.items() if partition[0] in target.subscribed}
-    if len(kept) == len(member.assigned):
+    if len(kept) == len(member.assigned) and (target.names or member.revoking):
         return member
     revoking = {**member.revoking, **{each: member.assigned[each] for each in member.assigned if each not in kept}}
-    if not _owns(owned, revoking):
-        return evolve(member, previous_epoch=member.epoch, assigned=kept)
+    previous_epoch = member.epoch if rules.following_repeats_epoch else member.previous_epoch
+    if not revoking or not _owns(owned, revoking):
+        return evolve(member, previous_epoch=previous_epoch, assigned=kept)
     state = ReconcilingState.UNREVOKED_PARTITIONS
-    return evolve(member, state=state, previous_epoch=member.epoch, assigned=kept, revoking=_sorted(revoking))
+    return evolve(member, state=state, previous_epoch=previous_epoch, assigned=kept, revoking=_sorted(revoking))
 
 
 def _next(
@@ -136,7 +140,7 @@ def _next(
     rules: ReconcilingRules,
 ) -> CurrentAssignment:
     wanted = dict.fromkeys(target.partitions)
-    if rules.follows_subscription and target.subscribed is not None:
+    if rules.follows_subscription:
         wanted = {partition: None for partition in wanted if partition[0] in target.subscribed}
     kept = {partition: since for partition, since in member.assigned.items() if partition in wanted}
     revoking = {partition: since for partition, since in member.assigned.items() if partition not in wanted}

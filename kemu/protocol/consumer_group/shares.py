@@ -102,8 +102,8 @@ def _signed(number: int) -> int:
 class TimelineTable:
     """The order of the members in the coordinator's ``TimelineHashMap``.
 
-    Source: ``BaseHashTable`` of Kafka 4.0: multiplicative hashing, a table that never shrinks, slots in order of
-    insertion.
+    Source: ``BaseHashTable``, ``SnapshottableHashTable.CurrentIterator`` of Kafka 4.0: multiplicative hashing, a table
+    that never shrinks. The iterator visits a slot from its newest key to its oldest.
     """
 
     def __init__(self) -> None:
@@ -116,7 +116,8 @@ class TimelineTable:
 
     def ordered(self, members: Iterable[MemberId]) -> list[MemberId]:
         """The members, which are given in order of insertion, in the order of the table."""
-        return sorted(members, key=self._slot)
+        newest_first = [*members][::-1]
+        return sorted(newest_first, key=self._slot)
 
     def _slot(self, member_id: MemberId) -> int:
         code = java_string_hash(member_id)

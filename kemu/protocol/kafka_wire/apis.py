@@ -3,9 +3,9 @@
 The grammar of the declarations is in ``declare.py``. Fields are in the order of Kafka's schemas (3.9). Fields that
 kemu's messages lack have Kafka's names.
 
-A spoken version has a meaning in kemu. Fetch below 13 and Metadata below 10 name topics, later versions use topic ids.
-FindCoordinator below 4 and OffsetFetch below 8 are about one group. CreateTopics below 5 has a reply without settings,
-and DeleteTopics below 6 names topics. The lowest spoken versions are those of Kafka 4 where clients have newer ones.
+A spoken version has a meaning in kemu. Fetch below 13 names topics, later versions use topic ids. FindCoordinator below
+4 is about one group. CreateTopics below 5 has a reply without settings, and DeleteTopics below 6 names topics. The
+lowest spoken versions are those of Kafka 4 where clients have newer ones.
 """
 
 from collections.abc import Container, Mapping
@@ -13,7 +13,7 @@ from collections.abc import Container, Mapping
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import frozen
 from kemu.protocol.kafka_wire.declare import WireMessage, declared
-from kemu.protocol.messages import control, data, group
+from kemu.protocol.messages import consumer_group, control, data, group
 from kemu.protocol.messages.negotiation import ApiVersionRange, ApiVersions, ApiVersionsReply
 from kemu.protocol.wire.schema import SPECS
 
@@ -77,27 +77,30 @@ _ALL = (
             answers(topic)[partition:int32 error timestamp_ms:int64 offset:int64 leader_epoch:int32]""",
     ),
     _api(
-        data.Metadata, data.MetadataReply, (0, 9), flexible=9,
-        asks="""topics:names?1 allow_auto_topic_creation ~include_cluster_authorized_operations:bool@8
-            ~include_topic_authorized_operations:bool@8""",
+        data.Metadata, data.MetadataReply, (0, 12), flexible=9,
+        asks="""topics:names?1@0-9 topics:names_or_ids?10@10 allow_auto_topic_creation
+            ~include_cluster_authorized_operations:bool@8-10 ~include_topic_authorized_operations:bool@8""",
         answers=f"""{_THROTTLE}@3 brokers[node_id:int32 host:address rack] ~cluster_id:string?@2 controller_id:int32
-            topics[error topic ~is_internal:internal@1
+            topics[error topic:optional?12 topic_id:uuid ~is_internal:internal@1
                 partitions[error partition:int32 leader:int32 leader_epoch:int32 replicas:int32 isr:int32
                     ~offline_replicas@5[~broker:int32]]
                 ~topic_authorized_operations:int32@8=-2147483648]
-            ~cluster_authorized_operations:int32@8=-2147483648""",
+            ~cluster_authorized_operations:int32@8-10=-2147483648""",
     ),
     _api(
-        group.OffsetCommit, group.OffsetCommitReply, (2, 8), flexible=8,
+        group.OffsetCommit, group.OffsetCommitReply, (2, 9), flexible=8,
         asks="""group generation:int32 member_id instance_id retention_time_ms:int64
             offsets(topic)[partition:int32 offset:int64 leader_epoch:int32 metadata]""",
         answers=f"{_THROTTLE}@3 outcomes(topic)[partition:int32 error]",
     ),
     _api(
-        group.OffsetFetch, group.OffsetFetchReply, (1, 7), flexible=6,
-        asks="group topics?2[topic partitions:int32] require_stable",
-        answers=f"""{_THROTTLE}@3 offsets(topic)[partition:int32 offset:int64 leader_epoch:int32 metadata error]
-            error""",
+        group.OffsetFetch, group.OffsetFetchReply, (1, 9), flexible=6,
+        asks="""group@0-7 topics?2@0-7[topic partitions:int32]
+            each@8[group member_id member_epoch:int32 topics?[topic partitions:int32]] require_stable""",
+        answers=f"""{_THROTTLE}@3
+            offsets(topic)@0-7[partition:int32 offset:int64 leader_epoch:int32 metadata error] error@0-7
+            each@8[~group:string offsets(topic)[partition:int32 offset:int64 leader_epoch:int32 metadata error]
+                error]""",
     ),
     _api(
         group.FindCoordinator, group.FindCoordinatorReply, (0, 3), flexible=3,
@@ -135,9 +138,9 @@ _ALL = (
             ~authorized_operations:int32@3=-2147483648]""",
     ),
     _api(
-        group.ListGroups, group.ListGroupsReply, (0, 4), flexible=3,
-        asks="states_filter",
-        answers=f"{_THROTTLE}@1 error groups[group protocol_type state]",
+        group.ListGroups, group.ListGroupsReply, (0, 5), flexible=3,
+        asks="states_filter types_filter",
+        answers=f"{_THROTTLE}@1 error groups[group protocol_type state group_type]",
     ),
     _api(
         ApiVersions, ApiVersionsReply, (0, 3), flexible=3,
@@ -188,6 +191,22 @@ _ALL = (
         answers=f"""{_THROTTLE} error_code error_message cluster_id controller_id:int32
             brokers[broker_id:int32 host:address rack] ~cluster_authorized_operations:int32=-2147483648""",
     ),
+    _api(
+        consumer_group.ConsumerGroupHeartbeat, consumer_group.ConsumerGroupHeartbeatReply, (0, 1), flexible=0,
+        asks="""group member_id member_epoch:int32 instance_id rack rebalance_timeout_ms:int32 topics regex assignor
+            owned[topic_id:uuid partitions:int32]""",
+        answers=f"""{_THROTTLE} error error_message member_id member_epoch:int32 heartbeat_interval_ms:int32
+            assignment:boxed[topic_id:uuid partitions:int32]""",
+    ),
+    _api(
+        consumer_group.ConsumerGroupDescribe, consumer_group.ConsumerGroupDescribeReply, (0, 1), flexible=0,
+        asks="groups include_authorized_operations",
+        answers=f"""{_THROTTLE} groups[error error_message group state epoch:int32 target_epoch:int32 assignor
+            members[member_id instance_id rack member_epoch:int32 client_id client_host topics regex
+                assigned:boxed[topic_id:uuid topic partitions:int32] target:boxed[topic_id:uuid topic partitions:int32]
+                member_type:int8]
+            ~authorized_operations:int32=-2147483648]""",
+    ),
 )  # fmt: skip
 
 APIS: Mapping[int, Api] = {api.key: api for api in sorted(_ALL, key=lambda api: api.key)}
@@ -200,11 +219,20 @@ _BEFORE: tuple[tuple[int, int, Mapping[int, int]], ...] = (
     (11, 6, {15: 3, 16: 2, 18: 2, 19: 3, 20: 3, 22: 1, 32: 2, 42: 1, 47: -1, 60: -1}),  # before 2.4
     (11, 7, {16: 3, 20: 4, 22: 2, 32: 2, 60: -1}),  # before 2.5
     (0, 9, {20: 4, 22: 3, 32: 3, 60: -1}),  # before 2.8
+    (2, 7, {9: 7}),  # before 3.0
+    (8, 9, {9: 8}),  # before 3.7
+    (0, 11, {16: 4}),  # before 3.8
 )
 """(API key, version, highest versions): the highest versions of releases whose brokers lack this version of this API.
 
 -1: the release lacks the API. kemu's answer omits these APIs, because all its machines speak their newest versions.
 """
+_OF_CONSUMER_PROTOCOL = (68, 69)
+"""The keys of the APIs that a broker offers only if its answer has the first of them."""
+_LOWEST_SINCE_4_0: Mapping[int, int] = {11: 2}
+"""The lowest versions of releases with the consumer protocol, where they are higher (KIP-896)."""
+_OFFSET_FETCH, _LAST_OF_ONE_GROUP = 9, 7
+"""kemu's clients send no later version of OffsetFetch, so a broker's answer with this version limits nothing."""
 
 
 def api_versions(answer: ApiVersionsReply, offered: Container[int] = SPOKEN) -> ApiVersionsReply:
@@ -222,7 +250,11 @@ def api_versions(answer: ApiVersionsReply, offered: Container[int] = SPOKEN) -> 
     rows = []
     for key, (lowest, highest) in SPOKEN.items():
         row = known.get(key)
-        if row is not None:
+        if _OF_CONSUMER_PROTOCOL[0] in known:
+            lowest = max(lowest, _LOWEST_SINCE_4_0.get(key, 0))
+        elif key in _OF_CONSUMER_PROTOCOL:
+            continue
+        if row is not None and (key, row.max_version) != (_OFFSET_FETCH, _LAST_OF_ONE_GROUP):
             lowest, highest = max(lowest, row.min_version), min(highest, row.max_version)
         highest = min([highest, *(most[key] for most in older if key in most)])
         if lowest <= highest and key in offered:

@@ -12,6 +12,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from attrs import evolve
+
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.kafka_wire.batches import (
     batch_summary,
@@ -19,7 +21,7 @@ from kemu.protocol.kafka_wire.batches import (
     produced_batch,
     split_batches,
 )
-from kemu.protocol.kafka_wire.declare import NUMBERS, WireField, WireMessage
+from kemu.protocol.kafka_wire.declare import EACH, NUMBERS, WireField, WireMessage
 from kemu.protocol.kafka_wire.errors import WireError
 from kemu.protocol.messages.data import ProduceBatch, RecordBatch
 from kemu.protocol.names import OFFSETS_TOPIC, TopicPartition
@@ -37,9 +39,9 @@ Records = dict[TopicPartition, bytes]
 """Record batches of Produce and Fetch."""
 
 Read = Callable[[bytes, int], tuple[Any, Beside, Records]]
-"""(frame, place of the first byte) -> (kemu's message, fields beside it, record batches)."""
+"""(frame, place of the first byte) -> (kemu's message or a tuple of messages, fields beside it, record batches)."""
 Write = Callable[[Any, bytearray, Mapping[str, Any], Mapping[TopicPartition, bytes]], None]
-"""(kemu's message, bytes to extend, fields beside it, record batches)."""
+"""(kemu's message or a tuple of messages, bytes to extend, fields beside it, record batches)."""
 
 _FROM_BATCH: Mapping[str, str] = {
     "count": "record_count", "producer_id": "producer_id", "producer_epoch": "producer_epoch", "sequence": "sequence",
@@ -206,11 +208,14 @@ class _Reading(_Source):
         """Read a struct; return the variable of kemu's value. ``known``: fields that stand elsewhere in the bytes."""
         values = dict(known)
         carried = [field for field in fields if field.is_in(self.version)]
+        items: tuple[str, ...] = ()
         for field in carried:
             if field.tag is not None:
                 continue
             self.path.append(field.name)
-            if field.is_ours:
+            if field.type == EACH:
+                items = self._each(field, values)
+            elif field.is_ours:
                 values.update(self._value(field, values))
             elif is_whole:
                 (value,) = self._value(field, values).values()
@@ -219,7 +224,39 @@ class _Reading(_Source):
                 self._ignored(field)
             self.path.pop()
         self._tags([field for field in carried if field.tag is not None], values)
-        return self._made(cls, values) if cls is not None else ""
+        if cls is None:
+            return ""
+        return self._made_of_each(cls, values, *items) if items else self._made(cls, values)
+
+    def _each(self, field: WireField, values: dict[str, str]) -> tuple[str, ...]:
+        """Read the array of messages; return the variable of the items, and the variables of an item's fields."""
+        count, items = self._count(_PLAIN), self.new("items")
+        parts = [part for part in field.parts if part.is_in(self.version)]
+        self.add(f"if not {count}: raise WireError('is empty')", f"{items} = []")
+        self.add(*[f"beside[{part.name!r}] = ()" for part in parts if not part.is_ours])
+        inner: dict[str, str] = {}
+        with self.block(f"for _ in range({count}):"):
+            for part in parts:
+                self.path.append(part.name)
+                found = self._value(part, inner)
+                if part.is_ours:
+                    inner.update(found)
+                else:
+                    self.add(f"beside[{part.name!r}] += ({found[part.name]},)")
+                self.path.pop()
+            self._tags([], {})
+            self.add(f"{items}.append(({', '.join(inner.values())},))")
+        values.update(inner)
+        return items, *inner.values()
+
+    def _made_of_each(self, cls: type, values: Mapping[str, str], items: str, *variables: str) -> str:
+        """Lines that make a message for each item."""
+        messages = self.new("messages")
+        self.add(f"{messages} = []")
+        with self.block(f"for {', '.join(variables)}, in {items}:"):
+            made = self._made(cls, values)
+            self.add(f"{messages}.append({made})")
+        return f"tuple({messages})"
 
     def _made(self, cls: type, values: Mapping[str, str]) -> str:
         """Lines that make kemu's value; see ``compile_decoder`` of kemu's codec."""
@@ -257,6 +294,16 @@ class _Reading(_Source):
                 self._later.append((f"{name} = errors[{name}]", ".".join(self.path)))
         elif kind in ("string", "bytes"):
             self._data(field, name, is_text=kind == "string")
+        elif kind == "uuid":
+            self._uuid(name)
+        elif kind == "optional":
+            self._data(field, name, is_text=True)
+            if field.may_be_null(self.version):
+                self.add(f"{name} = {name} or ''")
+        elif kind == "boxed":
+            self._boxed(field, name)
+        elif kind == "names_or_ids":
+            return self._names_or_ids(field, name)
         elif kind == "address":
             port = self.new("port")
             self._data(field, name, is_text=True)
@@ -342,6 +389,34 @@ class _Reading(_Source):
             self.add(f"{items}.append({item})")
         is_null = f" if {count} is not None else None" if field.may_be_null(self.version) else ""
         self.add(f"{name} = tuple({items}){is_null}")
+
+    def _uuid(self, name: str) -> None:
+        self.add(f"{name} = uuid_at(data, at)", "at += 16")
+
+    def _boxed(self, field: WireField, name: str) -> None:
+        box = self.new("box")
+        inner = evolve(field, type="struct", is_array=True, null_since=LAST)
+        if not field.may_be_null(self.version):
+            self._array(inner, name)
+            self._tags([], {})
+            return
+        self.number("b", box)
+        self.add(f"{name} = None")
+        with self.block(f"if {box} >= 0:"):
+            self._array(inner, name)
+            self._tags([], {})
+
+    def _names_or_ids(self, field: WireField, name: str) -> Mapping[str, str]:
+        count, names, ids = self._count(field), self.new("names"), self.new("ids")
+        topic_id, item = self.new("topic_id"), self.new("item")
+        self.add(f"{names} = []", f"{ids} = []")
+        with self.block(f"for _ in range({count} or 0):"):
+            self._uuid(topic_id)
+            self._data(_NULLABLE, item, is_text=True)
+            self._tags([], {})
+            self.add(f"({ids} if {item} is None else {names}).append({topic_id} if {item} is None else {item})")
+        self.add(f"{name} = tuple({names}) if {count} is not None else None", f"{ids} = tuple({ids})")
+        return {field.name: name, "topic_ids": ids}
 
     def _rows(self, field: WireField, name: str) -> None:
         """Read topics with rows each as one array of rows."""
@@ -439,10 +514,16 @@ class _Writing(_Source):
     def struct(self, fields: Sequence[WireField], of: str, *, is_whole: bool = False) -> None:
         """Write the struct in the variable ``of``."""
         carried = [field for field in fields if field.is_in(self.version)]
+        if any(field.type == EACH for field in carried):
+            self.add(f"each = {of} if type({of}) is tuple else ({of},)", f"{of} = each[0]")
         for field in carried:
             if field.tag is not None:
                 continue
             self.path.append(field.name)
+            if field.type == EACH:
+                self._each(field)
+                self.path.pop()
+                continue
             if field.is_ours:
                 value = f"{of}.{field.name}"
             else:
@@ -452,6 +533,17 @@ class _Writing(_Source):
             self._value(field, value, of)
             self.path.pop()
         self._tags([field for field in carried if field.tag is not None], of)
+
+    def _each(self, field: WireField) -> None:
+        """Write the array of messages. Fields that kemu's message lacks have a value for each message."""
+        with self._items("enumerate(each)", "len(each)", "place, item"):
+            for part in field.parts:
+                if part.is_in(self.version):
+                    self.path.append(part.name)
+                    value = f"item.{part.name}" if part.is_ours else f"beside[{part.name!r}][place]"
+                    self._value(part, value, "item")
+                    self.path.pop()
+            self._tags([], "")
 
     def _default(self, field: WireField, of: str) -> str:
         if field.type == "internal":
@@ -478,6 +570,14 @@ class _Writing(_Source):
             self.number(NUMBERS.get(kind, "?"), value)
         elif kind in ("string", "bytes"):
             self._data(field, value, is_text=kind == "string")
+        elif kind == "uuid":
+            self.add(f"{self._out} += uuid_of({value})")
+        elif kind == "optional":
+            self._data(field, f"{value} or None" if field.may_be_null(self.version) else value, is_text=True)
+        elif kind == "boxed":
+            self._boxed(field, value)
+        elif kind == "names_or_ids":
+            self._names_or_ids(field, value, of)
         elif kind == "address":
             host, port = self.new("host"), self.new("port")
             self.add(f"{host}, {port} = address_of({value})")
@@ -565,6 +665,30 @@ class _Writing(_Source):
                 if is_struct:
                     self._tags([], "")
 
+    def _boxed(self, field: WireField, value: str) -> None:
+        inner, held = evolve(field, type="struct", is_array=True, null_since=LAST), self.new(field.name)
+        if not field.may_be_null(self.version):
+            self._array(inner, value)
+            self._tags([], "")
+            return
+        self.add(f"{held} = {value}", f"{self._out}.append(255 if {held} is None else 1)")
+        with self.block(f"if {held} is not None:"):
+            self._array(inner, held)
+            self._tags([], "")
+
+    def _names_or_ids(self, field: WireField, value: str, of: str) -> None:
+        names, topic_id, item = self.new("names"), self.new("topic_id"), self.new("item")
+        null = self._null("h")
+        self.add(f"{names} = {value}", f"if {names} is None: {self._null('i')}")
+        with self.block("else:"):
+            rows = f"[*(('', name) for name in {names}), *((each, None) for each in {of}.topic_ids)]"
+            self.add(f"{names} = {rows}")
+            with self._items(names, f"len({names})", f"{topic_id}, {item}"):
+                self.add(f"{self._out} += uuid_of({topic_id})", f"if {item} is None: {null}")
+                with self.block("else:"):
+                    self._data_of(item, "h")
+                self._tags([], "")
+
     def _rows(self, field: WireField, value: str) -> None:
         """Write rows as topics in the order of their first rows, with their rows each."""
         groups, topic, rows, row = self.new("groups"), self.new(field.by), self.new("rows"), self.new("row")
@@ -604,8 +728,11 @@ class _Writing(_Source):
 
 _PLAIN = WireField("item", "string", True, False, 0, LAST, LAST, None, "", None, "", ())
 """A string that may not be null, such as an item of an array."""
+_NULLABLE = evolve(_PLAIN, null_since=0)
 _NOT_NULL = "raise WireError('may not be null in this version')"
 _VARINT_BYTES = 5
+_UUID_BYTES = 16
+_NO_UUID = bytes(_UUID_BYTES)
 
 
 def _unsigned(data: bytes, at: int) -> tuple[int, int]:
@@ -647,6 +774,22 @@ def tags_at(data: bytes, at: int) -> tuple[int, dict[int, tuple[int, int]]]:
         found[tag] = at, at + size
         at += size
     return at, found
+
+
+def _uuid_at(data: bytes, at: int) -> str:
+    value = data[at : at + _UUID_BYTES]
+    if len(value) < _UUID_BYTES:
+        raise WireError("the bytes end here")
+    digits = value.hex()
+    parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
+    return "-".join(parts) if value != _NO_UUID else ""
+
+
+def _uuid_of(text: str) -> bytes:
+    value = bytes.fromhex(text.replace("-", "")) if text else _NO_UUID
+    if len(value) != _UUID_BYTES:
+        raise WireError(f"{text!r:.80} is no UUID")
+    return value
 
 
 def _wrong_length(size: int, left: int) -> WireError:
@@ -710,6 +853,8 @@ _HELPERS: Mapping[str, Any] = {
     "tags": tags_at,
     "long_length": _long_length,
     "add_length": add_length,
+    "uuid_at": _uuid_at,
+    "uuid_of": _uuid_of,
     "wrong_length": _wrong_length,
     "in_order": _in_order,
     "address_of": _address_of,

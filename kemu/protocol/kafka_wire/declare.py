@@ -13,6 +13,7 @@ nullability from the message's class. The text adds only properties that the cla
 ``name@5``            a field since version 5 (``@5-7``: until version 7)
 ``name=-1``           the value that is written for a field that kemu lacks, or the name of a field to copy
 ``name#0``            a tagged field (KIP-482) with the tag 0
+``each[...]``         an array of kemu's messages; the fields outside of the array belong to each of them
 ====================  ==================================================================================
 """
 
@@ -31,6 +32,10 @@ NUMBERS: Mapping[str, str] = {"int8": "b", "int16": "h", "int32": "i", "int64": 
 SPECIAL: Mapping[str, str] = {
     "address": "string and int32: a host and a port; kemu's value is HOST:PORT, or an empty text",
     "names": "an array of structs with one string; before the field may be null, an empty array stands for null",
+    "names_or_ids": "an array of structs with a topic id or a string; kemu's values are this field and ``topic_ids``",
+    "optional": "a string that may be null; kemu's value is an empty text in place of null",
+    "boxed": "an array in a struct of its own, which may be null",
+    "uuid": "16 bytes; kemu's value is the UUID as text, and an empty text for 16 zero bytes",
     "topic_partitions": "an array of topics with an array of int32 each; kemu's value is pairs",
     "replicas": "an array of structs of a partition and an array of int32; kemu's value is ordered by partition",
     "batch": "record batches: exactly one; kemu's row has the batch's count and producer",
@@ -38,6 +43,9 @@ SPECIAL: Mapping[str, str] = {
     "internal": "bool: whether the topic is one of Kafka's internal topics",
 }
 """Type -> its form in bytes and in kemu."""
+
+EACH = "each"
+"""The name of an array of kemu's messages: their fields are inside and outside of the array."""
 
 _TOKEN = re.compile(
     r"(?P<extra>~)?(?P<name>\w+)(?:\((?P<by>\w+)\))?(?::(?P<type>\w+))?(?P<null>\?\d*)?"
@@ -113,6 +121,9 @@ def _fields(tokens: Iterator[Mapping[str, str | None]], ours: Mapping[str, Field
             return
         name = token["name"]
         assert name is not None
+        if name == EACH:
+            yield _each(token, tuple(_fields(tokens, ours)))
+            continue
         is_ours = not token["extra"]
         field = ours[name] if is_ours and token["type"] != "batch" else None
         inner, is_nullable, is_array = _shape(field.annotation) if field is not None else (None, False, False)
@@ -133,6 +144,10 @@ def _fields(tokens: Iterator[Mapping[str, str | None]], ours: Mapping[str, Field
             by=token["by"] or "",
             parts=tuple(_fields(tokens, _known(cls))) if token["open"] else (),
         )
+
+
+def _each(token: Mapping[str, str | None], parts: tuple[WireField, ...]) -> WireField:
+    return WireField(EACH, EACH, True, False, int(token["since"] or 0), LAST, LAST, None, "", None, "", parts)
 
 
 def _known(cls: Any) -> Mapping[str, Field]:

@@ -12,11 +12,14 @@ from collections.abc import Container, Mapping
 from functools import cache
 from typing import Any
 
+from attrs import evolve
+
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import frozen
 from kemu.protocol.kafka_wire.apis import APIS, SPOKEN, Api, api_versions
 from kemu.protocol.kafka_wire.compile import Read, Write, compile_reader, compile_writer, tags_at
 from kemu.protocol.kafka_wire.errors import UnsupportedWireVersion, WireError
+from kemu.protocol.messages.data import TOPIC_IDS_SINCE, Metadata
 from kemu.protocol.messages.negotiation import ApiVersions, ApiVersionsReply
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.wire.codec import CodecError, seal, unseal
@@ -54,7 +57,7 @@ class WireRequest:
     correlation_id: int
     client_id: str | None
     message: Any
-    """kemu's message, valid in ``version``."""
+    """kemu's message, valid in ``codec_version``."""
     beside: Mapping[str, Any] = {}
     """The fields of the request that kemu's message lacks, by Kafka's name in snake case: ``transactional_id``
     (Produce), ``isolation_level`` (Fetch, ListOffsets), ``rack_id`` (Fetch),
@@ -62,16 +65,30 @@ class WireRequest:
     """
     records: Mapping[TopicPartition, bytes] = {}
     """Produce: the record batch of each partition, untouched."""
+    further: tuple[Any, ...] = ()
+    """OffsetFetch since v8: the messages about further groups."""
+
+    @property
+    def messages(self) -> tuple[Any, ...]:
+        """All messages of the request."""
+        return self.message, *self.further
+
+    @property
+    def codec_version(self) -> int:
+        """The version of kemu's codec that has all fields of the message."""
+        by_id = isinstance(self.message, Metadata) and self.message.topic_ids
+        return max(self.version, TOPIC_IDS_SINCE) if by_id else self.version
 
 
 @frozen
 class WireReply:
-    """A reply to a real client; ``beside`` and ``records`` (Fetch) as in ``WireRequest``."""
+    """A reply to a real client; the fields as in ``WireRequest``. OffsetFetch since v8: ``beside`` names the groups."""
 
     correlation_id: int
     message: Any
     beside: Mapping[str, Any] = {}
     records: Mapping[TopicPartition, bytes] = {}
+    further: tuple[Any, ...] = ()
 
 
 def read_request(frame: bytes) -> WireRequest:
@@ -97,7 +114,8 @@ def read_request(frame: bytes) -> WireRequest:
     if version >= api.flexible_since:
         at = _after_tags(frame, at)
     message, beside, records = _reader(api_key, version, is_reply=False)(frame, at)
-    return WireRequest(api_key, version, correlation_id, client_id, message, beside, records)
+    message, *further = message if type(message) is tuple else (message,)
+    return WireRequest(api_key, version, correlation_id, client_id, message, beside, records, tuple(further))
 
 
 def read_back(request: WireRequest) -> WireRequest:
@@ -107,18 +125,10 @@ def read_back(request: WireRequest) -> WireRequest:
         WireError: kemu's codec refuses the message.
     """
     try:
-        message, _ = unseal(seal(request.message, request.version))
+        message, *further = [unseal(seal(each, request.codec_version))[0] for each in request.messages]
     except CodecError as error:
         raise WireError(f"{error}") from None
-    return WireRequest(
-        request.api_key,
-        request.version,
-        request.correlation_id,
-        request.client_id,
-        message,
-        request.beside,
-        request.records,
-    )
+    return evolve(request, message=message, further=tuple(further))
 
 
 def write_reply(
@@ -127,15 +137,18 @@ def write_reply(
     *,
     beside: Mapping[str, Any] = _NOTHING,
     records: Mapping[TopicPartition, bytes] = _NOTHING,
+    further: tuple[Any, ...] = (),
 ) -> bytes:
     """The reply to a request as a frame with its length.
 
     Args:
         request: the request; its version is the version of the reply.
         message: kemu's reply. Addresses of brokers (``host``) must be HOST:PORT.
-        beside: fields that kemu's message lacks: ``cluster_id`` (Metadata), ``throttle_time_ms``.
+        beside: fields that kemu's message lacks: ``cluster_id`` (Metadata), ``throttle_time_ms``, ``group``
+            (OffsetFetch since v8: the names of the groups).
         records: Fetch: the record batches of partitions. Other partitions get batches that are made for their records
             without payloads (``emulated_batch``).
+        further: OffsetFetch since v8: the replies about further groups.
 
     Raises:
         WireError: a value does not fit its type, or is null and may not be null in this version.
@@ -146,7 +159,8 @@ def write_reply(
     out += _CORRELATION.pack(request.correlation_id)
     if request.version >= api.flexible_since and request.api_key != _API_VERSIONS:
         out.append(0)
-    _writer(request.api_key, request.version, is_reply=True)(message, out, beside, records)
+    written = (message, *further) if further else message
+    _writer(request.api_key, request.version, is_reply=True)(written, out, beside, records)
     return _framed(out)
 
 
@@ -186,7 +200,8 @@ def write_request(request: WireRequest) -> bytes:
     out += _CLIENT_LENGTH.pack(-1 if client is None else len(client)) + (client or b"")
     if request.version >= api.flexible_since:
         out.append(0)
-    _writer(request.api_key, request.version, is_reply=False)(request.message, out, request.beside, request.records)
+    written = request.messages if request.further else request.message
+    _writer(request.api_key, request.version, is_reply=False)(written, out, request.beside, request.records)
     return _framed(out)
 
 
@@ -204,7 +219,8 @@ def read_reply(frame: bytes, api_key: int, version: int) -> WireReply:
     if version >= api.flexible_since and api_key != _API_VERSIONS:
         at = _after_tags(frame, at)
     message, beside, records = _reader(api_key, version, is_reply=True)(frame, at)
-    return WireReply(correlation_id, message, beside, records)
+    message, *further = message if type(message) is tuple else (message,)
+    return WireReply(correlation_id, message, beside, records, tuple(further))
 
 
 def _client_id(frame: bytes, at: int) -> tuple[str | None, int]:

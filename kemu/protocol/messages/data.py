@@ -11,14 +11,20 @@ from kemu.protocol.wire.schema import REPLY, REQUEST, message, since, struct
 
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
+TOPIC_IDS_SINCE = 13
+"""The first version of kemu's Metadata request with topic ids."""
 
 
 @message(api_key=3, kind=REQUEST, versions=range(0, 13))
 class Metadata:
-    """Client -> any broker: describe topics. ``topics`` None (v1+) requests all topics, () requests no topic."""
+    """Client -> any broker: describe topics. ``topics`` None (v1+) requests all topics, () requests no topic.
+
+    ``topic_ids``: further topics, by id. Kafka's request has ids since v12; kemu's own clients send v12 without ids.
+    """
 
     topics: tuple[str, ...] | None
     allow_auto_topic_creation: bool = since(4, default=True, ignorable=True)
+    topic_ids: tuple[str, ...] = since(TOPIC_IDS_SINCE, default=())
 
 
 @struct

@@ -307,18 +307,23 @@ class DescribeGroupsReply:
 
 @message(api_key=16, kind=REQUEST, versions=range(0, 5))
 class ListGroups:
-    """Tool -> every broker: list the groups that the broker coordinates. An empty filter lists all groups."""
+    """Tool -> every broker: list the groups that the broker coordinates. An empty filter lists all groups.
+
+    ``types_filter``: KIP-848.
+    """
 
     states_filter: tuple[str, ...] = since(4, default=())
+    types_filter: tuple[str, ...] = since(5, default=())
 
 
 @struct
 class ListedGroup:
-    """A group's id, protocol type and (v4+) state."""
+    """A group's id, protocol type, state (v4+) and type (v5+): "classic" or "consumer"."""
 
     group: str
     protocol_type: str
     state: str = since(4, default="", ignorable=True)
+    group_type: str = since(5, default="", ignorable=True)
 
 
 @message(api_key=16, kind=REPLY, versions=range(0, 5))

@@ -48,6 +48,11 @@ class ClientRules:
     COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR. COORDINATOR_NOT_AVAILABLE is raised (CC 3.8.0
     ``OffsetFetchResponseHandler``).
     """
+    beats_after_no_or_the_longest_backoff: bool = False
+    """A member of the consumer protocol waits either not at all or for ``retry.backoff.max.ms`` after a failed
+    heartbeat, each in half of the cases. In 4.0 and 4.1 the jitter of this back-off is ``max.poll.interval.ms`` by
+    mistake; since 4.2 the jitter is 20 percent (``AbstractHeartbeatRequestManager`` 4.1.1, 4.2.1).
+    """
 
     def retries_offset_fetch(self, error: ErrorCode) -> bool:
         """Whether OffsetFetch is retried after this error of the group; otherwise the application gets the error."""
@@ -60,6 +65,7 @@ _ANY_RELEASE = (
     ErrorCode.UNSTABLE_OFFSET_COMMIT,  # in the answer for a partition, or for both of KIP-333's logs
 )
 CLIENT_3_9 = ClientRules()
+CLIENT_4_0 = evolve(CLIENT_3_9, beats_after_no_or_the_longest_backoff=True)
 CLIENT_3_7 = evolve(CLIENT_3_9, refetches_after_any_retriable_error=False)
 CLIENT_3_2 = evolve(CLIENT_3_7, names_the_given_id=False)
 CLIENT_2_7 = evolve(CLIENT_3_2, keeps_member_id=False, serves_while_committing=False)

@@ -16,7 +16,8 @@ A reader gets the name of each field, for the error about bytes that end too ear
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NoReturn
 
 from kemu.protocol.names import TopicPartition
@@ -145,14 +146,15 @@ class Reader:
             self.end_struct(field)
         return tuple(found)
 
-    def end_struct(self, field: str) -> None:
-        """Skip the tagged fields that end a struct in a flexible schema; this module knows no tagged field."""
-        if not self.flexible:
-            return
-        for _ in range(self.unsigned_varint(f"{field} tags")):
-            self.unsigned_varint(f"{field} tag")
+    def end_struct(self, field: str) -> "dict[int, Reader]":
+        """Read the tagged fields that end a struct in a flexible schema: tag -> reader of the field."""
+        found: dict[int, Reader] = {}
+        for _ in range(self.unsigned_varint(f"{field} tags") if self.flexible else 0):
+            tag = self.unsigned_varint(f"{field} tag")
             size = self.unsigned_varint(f"{field} tag size")
-            self._take(size, f"{field} tag", len(self.data))
+            found[tag] = reader = Reader(self._take(size, f"{field} tag", len(self.data)) or b"", self.what)
+            reader.flexible = True
+        return found
 
     def _number(self, form: struct.Struct, field: str) -> int:
         end = self.at + form.size
@@ -276,10 +278,15 @@ class Writer:
             self.int32_array(numbers)
             self.end_struct()
 
-    def end_struct(self) -> None:
-        """Write the end of a struct in a flexible schema, without tagged fields."""
-        if self.flexible:
-            self._out.append(0)
+    def end_struct(self, tagged: "Mapping[int, Writer]" = MappingProxyType({})) -> None:
+        """Write the end of a struct in a flexible schema. ``tagged``: the tagged fields by tag, ascending."""
+        if not self.flexible:
+            return
+        self.unsigned_varint(len(tagged))
+        for tag, field in tagged.items():
+            self.unsigned_varint(tag)
+            self.unsigned_varint(len(field.data()))
+            self.raw(field.data())
 
     def _length(self, form: struct.Struct, value: int) -> None:
         if self.flexible:

@@ -1,4 +1,4 @@
-"""``kemu compare`` compares the costs of one scenario under several profiles, assignors and settings."""
+"""``kemu compare`` compares the costs of one scenario under several profiles, protocols, assignors and settings."""
 
 import json
 import shlex
@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+from kemu.actors.coordinator.rules import GROUP_RULES
 from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
+from kemu.emulator.scenario.protocols import CONSUMER
+from kemu.emulator.scenario.protocols import KEY as GROUP_PROTOCOL
 from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.tables import nearest
+from kemu.protocol.config import GROUP_PROTOCOLS
 from kemu.protocol.frozen import frozen
+from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.tools.commands.run_options import MOST_FAULTS, jobs_option, refuse_unknown_profile, report_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
@@ -38,25 +44,35 @@ if TYPE_CHECKING:
 
 @frozen
 class Variant:
-    """A profile, assignors ("" = the scenario's) and settings that change the scenario."""
+    """A profile, a protocol and assignors ("" = the scenario's), and settings that change the scenario."""
 
     profile: str
     assignors: str = ""
     settings: tuple[str, ...] = ()
+    protocol: str = ""
 
     @property
     def name(self) -> str:
         """The name as written on the command line."""
-        return "+".join((self.profile, *self.settings)) + (f" {self.assignors}" if self.assignors else "")
+        return " ".join(filter(None, ("+".join((self.profile, *self.settings)), self.protocol, self.assignors)))
 
     @property
     def all_settings(self) -> tuple[str, ...]:
-        """The settings with the assignors, as ``kemu run --set`` takes them."""
-        return (*self.settings, f"assignors={self.assignors}") if self.assignors else self.settings
+        """The settings with the protocol and the assignors, as ``kemu run --set`` takes them."""
+        assigns = "group.remote.assignor" if self.protocol == CONSUMER else "assignors"
+        return (
+            *([f"{GROUP_PROTOCOL}={self.protocol}"] if self.protocol else []),
+            *self.settings,
+            *([f"{assigns}={self.assignors}"] if self.assignors else []),
+        )
 
-    def of(self, scenario: Scenario) -> Scenario:
-        """The scenario with the profile, assignors and settings of this variant."""
-        return with_values(scenario, self.all_settings, "--profiles" if self.settings else "--assignors")
+    def of(self, scenario: Scenario, left_out: list[str] | None = None) -> Scenario:
+        """The scenario with the profile, protocol, assignors and settings of this variant.
+
+        ``left_out`` receives the settings that the protocol lacks (``with_values``).
+        """
+        option = "--profiles" if self.settings else "--protocols" if self.protocol else "--assignors"
+        return with_values(scenario, self.all_settings, option, left_out)
 
 
 DEFAULT_VARIANTS = (
@@ -68,7 +84,8 @@ DEFAULT_VARIANTS = (
 )
 """The variants without ``--profiles`` and ``--assignors``: eager, the protocol of KIP-429's page, and as released."""
 
-_FIRST = next(iter(FIGURES))
+_PROTOCOLS_PROFILE = "kafka-4.0"
+"""The profile of ``--protocols`` for a scenario whose own profile lacks the consumer protocol."""
 _DEFINITIONS = "\n".join(f"  {name:20} {kind.unit or 'count':11} {kind.meaning}" for name, kind in FIGURES.items())
 
 
@@ -79,6 +96,10 @@ _DEFINITIONS = "\n".join(f"  {name:20} {kind.unit or 'count':11} {kind.meaning}"
 A variant is a profile of --profiles with an assignor of --assignors (default: the scenario's). A profile may have
 consumer settings: kip-429-v99+rebalance.protocol=cooperative. Without both options, the variants are range and sticky
 (eager), the protocol of KIP-429's page, and cooperative-sticky of 2.4 and of 3.4.
+
+--protocols compares values of group.protocol (KIP-848), each optionally with an assignor:
+classic+cooperative-sticky,consumer+uniform. The profile must have the consumer protocol; the default is the scenario's
+profile or {_PROTOCOLS_PROFILE}. A variant leaves out the settings that its protocol lacks, and names them.
 
 The command compares each variant with the first one, seed by seed. A figure is better or worse if the exact 95 %
 interval of the median of the paired differences excludes 0. An interval needs {FEWEST} seeds. The table shows the
@@ -97,6 +118,11 @@ processed no record, in one of its runs. The same seed gives every variant the s
     "--profiles", metavar="P,P", help="Profiles to compare (kemu describe profiles), optionally with +KEY=VALUE."
 )
 @click.option("--assignors", metavar="A,A", help="Assignors to combine with each profile.")
+@click.option(
+    "--protocols",
+    metavar="P,P",
+    help="Values of group.protocol to combine with each profile; optional: +ASSIGNOR.",
+)
 @click.option("--seeds", metavar="A:B", default="1:20", show_default=True, help="Run the seeds A to B, both included.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
@@ -115,6 +141,7 @@ def compare(
     scenario: str,
     profiles: str | None,
     assignors: str | None,
+    protocols: str | None,
     seeds: str,
     settings: tuple[str, ...],
     actions: tuple[str, ...],
@@ -129,13 +156,12 @@ def compare(
 
     if report is not None:
         check_out(report, [scenario])
-    loaded = with_values(load_scenario(scenario), settings)
+    notes: list[str] = []
+    loaded = with_values(load_scenario(scenario), settings, left_out=notes)
     loaded = with_actions(loaded, actions) if actions else loaded
-    variants = variants_of(profiles, assignors, loaded.profile)
+    variants = variants_of(profiles, assignors, loaded.profile, protocols)
     chosen, changes = seed_range(seeds), (settings, actions, random_faults)
-    if not loaded.groups and any(variant.assignors for variant in variants):
-        raise BadInput(f"{scenario} has no group, and the variants have assignors: give --profiles alone")
-    scenarios = [variant.of(loaded) for variant in variants]
+    scenarios = _scenarios_of(scenario, loaded, variants, notes)
     tasks = [
         (variant, mine, seed, random_faults)
         for seed in chosen  # an interrupt then leaves runs of every variant
@@ -175,27 +201,51 @@ def compare(
                 kind="compare",
                 title=loaded.name,
                 summary=loaded.summary,
-                command=shlex.join(_words(scenario, profiles, assignors, seeds, settings, actions, random_faults)),
-                note=_note(ran, random_faults),
+                command=shlex.join(_words(scenario, profiles, assignors, protocols, seeds, *changes)),
+                note="; ".join((_note(ran, random_faults), *notes)),
                 rows=rows,
             )
             write_comparison(compared, report)
         if form == "json":
-            head = {"scenario": loaded.name, "seeds": list(ran), "random_faults": random_faults}
+            head = {"scenario": loaded.name, "seeds": list(ran), "random_faults": random_faults, "left_out": notes}
             click.echo(json.dumps({**head, "variants": rows, **interrupt.as_dict(done, len(chosen))}, indent=2))
         else:
             title = f"{click.style(loaded.name, bold=True)}: {loaded.summary}"
-            print_lines(as_text(title, ran, rows, show_all))
+            print_lines(as_text(title, ran, rows, show_all, notes))
             if report is not None:
                 click.echo(f"report: {report}")
         interrupt.exit(done, len(chosen), "seeds", form)
     sys.exit(worst(verdict for row in rows for verdict in row["verdicts"]))
 
 
+def _scenarios_of(source: str, loaded: Scenario, variants: Sequence[Variant], notes: list[str]) -> list[Scenario]:
+    """The scenarios of the variants of ``loaded``, which ``source`` names.
+
+    ``notes`` receives a sentence for each setting that a variant leaves out.
+
+    Raises:
+        BadInput: the scenario has no group.
+        ScenarioError: the protocol of a variant cannot have the scenario.
+    """
+    from kemu.emulator.runner import Run
+
+    if not loaded.groups and any(variant.assignors or variant.protocol for variant in variants):
+        raise BadInput(f"{source} has no group, and the variants have assignors: give --profiles alone")
+    scenarios = []
+    for variant in variants:
+        left_out: list[str] = []
+        scenarios.append(variant.of(loaded, left_out))
+        notes += [each for each in left_out if each not in notes]
+        if variant.protocol:  # a prepared run has passed the checks of the release, too
+            Run(scenarios[-1], seed=loaded.seed, profile=variant.profile, loop="bare")
+    return scenarios
+
+
 def _words(
     source: str,
     profiles: str | None,
     assignors: str | None,
+    protocols: str | None,
     seeds: str,
     settings: Sequence[str],
     actions: Sequence[str],
@@ -204,6 +254,7 @@ def _words(
     """The words of a command that compares."""
     words = ["kemu", "compare", source, *(["--profiles", profiles] if profiles else [])]
     words += ["--assignors", assignors] if assignors else []
+    words += ["--protocols", protocols] if protocols else []
     words += ["--seeds", seeds]
     words += [word for setting in settings for word in ("--set", setting)]
     words += [word for action in actions for word in ("--do", action)]
@@ -220,8 +271,10 @@ def _command(
 ) -> str:
     """The command that runs one variant with one seed."""
     profile = "+".join((variant.profile, *variant.settings))
+    protocol = "+".join(filter(None, (variant.protocol, variant.assignors))) if variant.protocol else None
+    assignors = None if protocol else variant.assignors
     seeds = f"{seed}:{seed}"
-    return shlex.join(_words(source, profile, variant.assignors or None, seeds, settings, actions, random_faults))
+    return shlex.join(_words(source, profile, assignors, protocol, seeds, settings, actions, random_faults))
 
 
 def _command_of_run(
@@ -255,25 +308,37 @@ def _note(seeds: Sequence[int], random_faults: int) -> str:
     return f"seeds {seeds[0]} to {seeds[-1]}{faults}; a seed gives every variant the same plan, load and faults"
 
 
-def variants_of(profiles: str | None, assignors: str | None, own: str = "") -> tuple[Variant, ...]:
-    """The variants of ``--profiles`` and ``--assignors``; ``own``: the profile in the scenario.
+def variants_of(
+    profiles: str | None, assignors: str | None, own: str = "", protocols: str | None = None
+) -> tuple[Variant, ...]:
+    """The variants of ``--profiles``, ``--assignors`` and ``--protocols``; ``own``: the profile in the scenario.
 
     Raises:
-        click.UsageError: an unknown profile.
+        click.UsageError: an unknown profile or protocol, or options that exclude each other.
     """
-    from kemu.protocol.profiles import DEFAULT_PROFILE
-
-    if profiles is None and assignors is None:
+    if profiles is None and assignors is None and protocols is None:
         return DEFAULT_VARIANTS
+    if assignors and protocols:
+        raise click.UsageError("--assignors and --protocols exclude each other: write --protocols PROTOCOL+ASSIGNOR")
+    kinds = [each.strip().partition("+")[::2] for each in protocols.split(",")] if protocols else []
+    for protocol, _ in kinds:
+        if protocol not in GROUP_PROTOCOLS:
+            raise click.UsageError(f'--protocols: "{protocol}" is no protocol{nearest(protocol, GROUP_PROTOCOLS)}')
+    kinds = kinds or [("", each.strip()) for each in (assignors or "").split(",")]
+    default = own or DEFAULT_PROFILE
+    if protocols and not _has_consumer_protocol(default):
+        default = _PROTOCOLS_PROFILE
     found = []
-    for text in (profiles or own or DEFAULT_PROFILE).split(","):
+    for text in (profiles or default).split(","):
         name, *settings = text.strip().split("+")
         refuse_unknown_profile(name, "--profiles")
-        found += [
-            Variant(name, assignor.strip(), tuple(settings))
-            for assignor in (assignors.split(",") if assignors else [""])
-        ]
+        found += [Variant(name, assignor, tuple(settings), protocol) for protocol, assignor in kinds]
     return tuple(found)
+
+
+def _has_consumer_protocol(profile: str) -> bool:
+    """Whether groups of the consumer protocol exist in this release."""
+    return GROUP_RULES[PROFILES[profile].broker.coordinator_kind].consumer_protocol
 
 
 @frozen

@@ -111,7 +111,10 @@ def request_of(
             raise click.UsageError(f"{option} {file} is the scenario itself: name another file")
     if trace is not None and trace == report:
         raise click.UsageError(f"--trace and --report are the same file, {trace}: name another file")
-    loaded = with_values(load_scenario(source), options.settings)
+    left_out: list[str] = []
+    loaded = with_values(load_scenario(source), options.settings, left_out=left_out)
+    for sentence in left_out:
+        click.echo(f"note: {sentence}", err=True)
     if options.actions:
         loaded = with_actions(loaded, options.actions)
     chosen = seed_range(seeds) if seeds is not None else (loaded.seed if seed is None else seed,)

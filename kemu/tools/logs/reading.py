@@ -228,8 +228,12 @@ class LogLayout:
         closed: collections.Counter[tuple[str, ...]] = collections.Counter()
         votes: collections.Counter[str] = collections.Counter()
         since: dict[str, ReleaseSpan] = {}
+        sample = [line.rstrip("\r\n") for line in sample]
+        widths = collections.Counter(map(len, set(sample)))
+        widest = max(widths, default=0)
+        width = widest if widths[widest] >= _WRAPPED else 0
         for line in sample:
-            record = opened(line.rstrip("\r\n"), zone)
+            record = opened(line, zone)
             started[_begin_of(record)] += record.starts_record
             closed[_begin_of(record)] += record.closed is True and "logger-last" in record.wrappers
             if _is_about_groups(record.text):
@@ -238,12 +242,12 @@ class LogLayout:
                 if len({name for name, _ in rows}) == 1:
                     name, row = rows[0]
                     votes[name] += 1
-                    since.setdefault(DIALECTS[name].product, ReleaseSpan()).add(row.releases.partition("..")[0] + "..")
-        widths = collections.Counter(map(len, {line.rstrip("\r\n") for line in sample}))
-        widest = max(widths, default=0)
+                    if not width or len(line) < width:  # the begin of a wrapped line may be another release's wording
+                        span = since.setdefault(DIALECTS[name].product, ReleaseSpan())
+                        span.add(row.releases.partition("..")[0] + "..")
         return cls(
             frozenset(begin for begin, count in closed.items() if _is_closed(count, started[begin])),
-            widest if widths[widest] >= _WRAPPED else 0,
+            width,
             tuple(sorted(kinds, key=lambda name: (-votes[name], kinds.index(name)))),
             {product: span.since for product, span in since.items() if span.since},
         )

@@ -60,13 +60,21 @@ def _word(name: str, difference: float) -> str:
     return "better" if (difference < 0) == (better is Better.LOWER) else "worse"
 
 
-def as_text(title: str, seeds: Sequence[int], rows: Sequence[dict[str, Any]], show_all: bool = False) -> Iterable[str]:
+def as_text(
+    title: str,
+    seeds: Sequence[int],
+    rows: Sequence[dict[str, Any]],
+    show_all: bool = False,
+    notes: Sequence[str] = (),
+) -> Iterable[str]:
     """The lines of the comparison, from rows with their ``differences``.
 
     ``title``: name and summary of the scenario. ``show_all``: whether the table has equal figures and largest values.
+    ``notes``: sentences about the variants.
     """
     yield title
     yield f"seeds {seeds[0]} to {seeds[-1]}, with the same plan, load and faults for every variant"
+    yield from notes
     worked = [row for row in rows if row["figures"]]
     for row in rows:
         if row["did_not_work"]:

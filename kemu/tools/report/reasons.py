@@ -27,6 +27,7 @@ _SHORT: Sequence[tuple[re.Pattern[str], str]] = tuple(
             "static member {who} rejoined with another assignor",
         ),
         (r"Removing (?:Set\(|\[)(?P<who>.*)[)\]] on pending sync request expiration", "{who} did not sync in time"),
+        (r"(?P<who>.*) with member id [^\s:]+(?P<did>:? .*)", "{who}{did}"),
         (r"Error (?P<who>\w+) when storing group assignment during SyncGroup .*", "assignment not stored: {who}"),
         (r"Freshly-loaded group .*over capacity.*", "more members than group.max.size"),
     )
@@ -44,9 +45,9 @@ def short_reason(reason: str) -> str:
     for pattern, short in _SHORT:
         found = pattern.fullmatch(reason)
         if found is not None:
-            parts = found.groupdict()
+            parts = {"who": "", "did": "", **found.groupdict()}
             client = _CLIENT_REASONS.get((parts.get("client") or "").rstrip("."), "")
-            return short_members(short.format(who=parts.get("who", ""), client=f" ({client})" if client else ""))
+            return short_members(short.format(**{**parts, "client": f" ({client})" if client else ""}))
     return reason
 
 

@@ -4,14 +4,13 @@ Needs ``java``, ``javac`` and ``mvn``. The program is in ``java/``.
 """
 
 import shutil
-import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from lab.conformance.assignors.cases import ChangingGroup
-from lab.conformance.maven import RealKafkaError, bring_jars
+from lab.conformance.maven import RealKafkaError, bring_jars, run
 from lab.conformance.oracles import Json
 from lab.conformance.task_assignors.java_calls import version_of
 
@@ -45,7 +44,7 @@ class KafkaAssignors:
             raise RealKafkaError("calling Kafka's assignors needs javac, which is not on the path")
         libs = bring_jars(release, folder, ("org.apache.kafka", "kafka-clients", release))
         classes = folder / "classes"
-        _run(["javac", "-nowarn", "-d", str(classes), "-cp", f"{libs}/*", str(SOURCE)])
+        run(["javac", "-nowarn", "-d", str(classes), "-cp", f"{libs}/*", str(SOURCE)])
         self._class_path = f"{classes}:{libs}/*"
 
     def answer(self, groups: Sequence[ChangingGroup], steps: int) -> None:
@@ -59,7 +58,7 @@ class KafkaAssignors:
             going = {group.id: group for group in groups if all("answer" in step for step in group.steps[-1:])}
             asked = {name: group.next_step() for name, group in going.items()}
             said = "".join(f"{as_line(name, going[name].assignor, step)}\n" for name, step in asked.items())
-            written = _run(["java", "-cp", self._class_path, "AssignorOracle"], said).splitlines()
+            written = run(["java", "-cp", self._class_path, "AssignorOracle"], said).splitlines()
             for line in written:
                 name, _, text = line.partition("\t")
                 key, value = ("raises", text[1:]) if text.startswith("!") else ("answer", _read(text))
@@ -98,10 +97,3 @@ def _read(text: str) -> dict[str, list[list[Any]]]:
         pairs = [each.rpartition(":") for each in partitions.split(",") if each]
         found[member] = [[topic, int(number)] for topic, _, number in pairs]
     return found
-
-
-def _run(command: Iterable[str], said: str = "") -> str:
-    done = subprocess.run([*command], input=said, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RealKafkaError(f"{done.args[0]} failed: {done.stderr.strip()[-600:]}")
-    return done.stdout

@@ -5,13 +5,12 @@ between releases.
 """
 
 import shutil
-import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kemu.protocol.streams.tasks import MAX_LAG
-from lab.conformance.maven import RealKafkaError, bring_jars
+from lab.conformance.maven import RealKafkaError, bring_jars, run
 from lab.conformance.oracles import Json
 
 SOURCES = Path(__file__).with_name("java")
@@ -46,7 +45,7 @@ class KafkaTaskAssignors:
         libs = bring_jars(release, folder, ("org.apache.kafka", "kafka-streams", release))
         classes = folder / "classes"
         sources = [*SOURCES.glob("*.java"), *(path for name in folders[0] for path in (SOURCES / name).glob("*.java"))]
-        _run(["javac", "-nowarn", "-d", str(classes), "-cp", f"{libs}/*", *map(str, sources)])
+        run(["javac", "-nowarn", "-d", str(classes), "-cp", f"{libs}/*", *map(str, sources)])
         self._class_path = f"{classes}:{libs}/*"
 
     def answers(self, cases: Sequence[Json]) -> dict[str, Json]:
@@ -55,7 +54,7 @@ class KafkaTaskAssignors:
         Raises:
             RealKafkaError: an assignor raised an exception.
         """
-        written = _run(["java", "-cp", self._class_path, MAIN], "".join(f"{as_line(case)}\n" for case in cases))
+        written = run(["java", "-cp", self._class_path, MAIN], "".join(f"{as_line(case)}\n" for case in cases))
         return dict(map(_read, written.splitlines()))
 
 
@@ -111,10 +110,3 @@ def _read(line: str) -> tuple[str, Json]:
 
 def _tasks(text: str) -> list[str]:
     return text.split(",") if text else []
-
-
-def _run(command: Iterable[str], said: str = "") -> str:
-    done = subprocess.run([*command], input=said, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RealKafkaError(f"{done.args[0]} failed: {done.stderr.strip()[-600:]}")
-    return done.stdout

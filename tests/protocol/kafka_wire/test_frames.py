@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.kafka_wire.apis import APIS, SPOKEN, Api, api_versions
+from kemu.protocol.kafka_wire.declare import EACH
 from kemu.protocol.kafka_wire.frames import (
     UnsupportedWireVersion,
     WireError,
@@ -52,11 +53,12 @@ def test_a_reply_is_read_as_it_was_written(api: Api, seed: int) -> None:
     for version in range(api.lowest, api.highest + 1):
         reply = drawn_reply(Random(seed), api, version)
         request = WireRequest(api.key, version, reply.correlation_id, None, None)
-        frame = write_reply(request, reply.message, beside=reply.beside, records=reply.records)
+        frame = write_reply(request, reply.message, beside=reply.beside, records=reply.records, further=reply.further)
         found = read_reply(frame[4:], api.key, version)
-        assert (found.message, found.beside) == (reply.message, reply.beside)
+        assert (found.message, found.further, found.beside) == (reply.message, reply.further, reply.beside)
         assert found.correlation_id == reply.correlation_id
-        assert write_reply(request, found.message, beside=found.beside, records=found.records) == frame
+        again = write_reply(request, found.message, beside=found.beside, records=found.records, further=found.further)
+        assert again == frame
 
 
 def test_the_declarations_name_every_field_of_kemus_messages() -> None:
@@ -65,6 +67,7 @@ def test_the_declarations_name_every_field_of_kemus_messages() -> None:
     missing = []
 
     def compare(fields, parts, version, where) -> None:
+        parts = [*parts, *(each for part in parts if part.type == EACH and part.is_in(version) for each in part.parts)]
         named = {part.name for part in parts if part.is_in(version) and part.is_ours}
         named |= {part.by for part in parts} | (derived if any(part.type == "batch" for part in parts) else set())
         missing.extend(
@@ -177,7 +180,7 @@ def test_an_unspoken_version_of_api_versions_is_answered_in_version_0() -> None:
 
 @pytest.mark.parametrize(
     ("api_key", "version", "said"),
-    [(0, 2, "Produce v2 is not spoken, only v3 to v9"), (68, 0, "API 68 is not spoken"), (-1, -1, "API -1")],
+    [(0, 2, "Produce v2 is not spoken, only v3 to v9"), (70, 0, "API 70 is not spoken"), (-1, -1, "API -1")],
 )
 def test_another_api_or_version_has_no_answer(api_key: int, version: int, said: str) -> None:
     """A broker closes the connection after such a request."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kemu.tools.logs.facts import facts_of_events
@@ -127,6 +127,7 @@ def test_any_text_is_read(text: list[str]) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.sampled_from(NAMES), st.integers(80, 200))
+@example("broker-0.10.1-spring-embedded", 190)
 def test_wrapped_lines_are_joined_or_left(name: str, width: int) -> None:
     """Lines wrapped at the width of a terminal give facts of the whole lines, or fewer."""
     whole = lines(name)

@@ -97,3 +97,11 @@ def test_the_state_of_a_cluster_is_read_at_any_time(kemu_serve: Serve) -> None:
 def test_a_cluster_that_does_not_start_says_why(kemu_serve: Serve) -> None:
     with pytest.raises(NotServed, match="nothing"):
         kemu_serve("nothing-of-this-name")
+
+
+def test_a_cluster_that_is_not_ready_in_time_says_how_much_cpu_time_it_had(
+    kemu_serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kemu.tools.testkit.served.READY_WITHIN_S", 0.05)
+    with pytest.raises(NotServed, match=r"not ready within 0.05 s, and had \d+\.\d s of CPU time"):
+        kemu_serve(CLUSTER)

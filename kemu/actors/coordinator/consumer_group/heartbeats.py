@@ -3,7 +3,7 @@
 Order of a heartbeat: checks, the member's record, the group's epoch, the targets, the member's current assignment. A
 refused heartbeat changes nothing. A member that leaves changes no target: the next heartbeat of any member does.
 
-Source: Kafka 4.0 and 4.1 ``GroupMetadataManager.consumerGroupHeartbeat``, ``consumerGroupLeave``,
+Source: Kafka 4.0 to 4.3 ``GroupMetadataManager.consumerGroupHeartbeat``, ``consumerGroupLeave``,
 ``GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid``.
 """
 
@@ -29,12 +29,12 @@ from kemu.protocol.consumer_group.assignors import ASSIGNORS, ServerAssignor
 from kemu.protocol.consumer_group.reconciling import (
     CurrentAssignment,
     Partition,
-    ReconcilingRules,
     ReconcilingState,
     TargetAssignment,
     UnknownState,
     reconciled,
 )
+from kemu.protocol.consumer_group.rules import RULES_4_0, ConsumerGroupRules
 from kemu.protocol.consumer_group.shares import (
     NOTHING,
     TargetMember,
@@ -76,6 +76,8 @@ class ConsumerGroupConfig:
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+    """The least time between two targets of a group, in releases whose rules have this time."""
     max_size: int = (1 << 31) - 1
     assignors: tuple[str, ...] = tuple(ASSIGNORS)
 
@@ -129,7 +131,7 @@ class HeartbeatAnswers:
 
     topics: Topics
     config: ConsumerGroupConfig
-    rules: ReconcilingRules = ReconcilingRules()
+    rules: ConsumerGroupRules = RULES_4_0
     assignors: Mapping[str, ServerAssignor] = ASSIGNORS
 
     def leave(self, group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> Heard:
@@ -145,7 +147,9 @@ class HeartbeatAnswers:
         )
         change = _Change(group)
         if request.instance_id is not None and request.member_epoch == LEAVES_FOR_A_WHILE:
-            away = evolve(group.current_of(name), epoch=LEAVES_FOR_A_WHILE, revoking={})
+            current = group.current_of(name)
+            kept = dict.fromkeys(current.assigned, 0)  # the member's next process gets the partitions from epoch 0 on
+            away = evolve(current, epoch=LEAVES_FOR_A_WHILE, assigned=kept, revoking={})
             change.add(CurrentRecord(name, away))
             return Heard(reply, name, tuple(change.records), tuple(change.undo))
         remove(change, member)
@@ -157,6 +161,7 @@ class HeartbeatAnswers:
         request: ConsumerGroupHeartbeat,
         *,
         is_stale: bool,
+        now_ms: int = 0,
         client: tuple[str, str] = ("", ""),
         new_member_id: Callable[[], MemberId] = str,
     ) -> Heard:
@@ -166,6 +171,7 @@ class HeartbeatAnswers:
             group: the group, new if its epoch is 0.
             request: the request, checked by ``check_request``.
             is_stale: whether the cluster's topics may have changed since the last change of the group's epoch.
+            now_ms: the present time.
             client: the client's id and host.
             new_member_id: makes an id for a member without an id.
 
@@ -184,17 +190,16 @@ class HeartbeatAnswers:
         if replaced is not None:
             _replace(change, replaced, former)
         before = group.current_of(name)
-        bump = group.epoch == 0
         if member != former or name not in group.members:
             change.add(MemberRecord(name, member))
-            bump = bump or member.topics != former.topics
-        bump = self._follow_pattern(change, former, member) or bump
-        if bump or is_stale:
+        changed = (member.topics, member.regex) != (former.topics, former.regex)
+        bump = self._follow_pattern(change, former, member) or member.topics != former.topics
+        if bump or is_stale or group.epoch == 0:
             self._bump(change, bump)
-        if group.epoch > group.target_epoch:
-            self._compute(change, listed, assignor)
+        if group.epoch > group.target_epoch and self._may_compute(group, now_ms):
+            self._compute(change, listed, assignor, now_ms)
         owned = None if request.owned is None else _partitions(request.owned)
-        current = self._reconcile(change, member, before, owned)
+        current = self._reconcile(change, member, before, owned, changed)
         assignment = None
         full = request.rebalance_timeout_ms != -1 and owned is not None
         full = full and (request.topics is not None or request.regex is not None)
@@ -222,7 +227,8 @@ class HeartbeatAnswers:
         joins = request.member_epoch == JOINS
         if request.instance_id is None or not joins:
             known = group.members.get(name) if joins else _known(group, request)
-            _check_epoch(group.current_of(name), request)
+            if not (joins and self.rules.readmits_members):
+                _check_epoch(group.current_of(name), request)
             return known or ConsumerMember(name), None
         holder = group.static.get(request.instance_id)
         if holder is None:
@@ -241,19 +247,28 @@ class HeartbeatAnswers:
         used = [each.regex for each in change.group.members.values()]
         if former.regex and former.regex not in used and former.regex in change.group.regexes:
             change.add(RegexRecord(former.regex, None))
-        return bool(member.regex) and used.count(member.regex) > 1 and member.regex in change.group.regexes
+        if not member.regex:
+            return self.rules.ended_pattern_raises_epoch
+        return used.count(member.regex) > 1 and member.regex in change.group.regexes
 
     def _bump(self, change: "_Change", bump: bool) -> None:
-        group = change.group
+        group, first = change.group, self.rules.first_epoch
         names = {name for member in group.members.values() for name in _names_of(group, member)}
         topics = tuple(self.topics[name] for name in sorted(names) if name in self.topics)
         changed = topics != group.topics
         if changed:
             change.add(TopicsRecord(topics))
         if bump or changed:
-            change.add(GroupEpochRecord(group.epoch + 1))
+            change.add(GroupEpochRecord(max(group.epoch, first) + 1))
+        elif group.epoch == 0:
+            change.add(GroupEpochRecord(first or 1))  # Kafka 4.3 writes no record of its first epoch
 
-    def _compute(self, change: "_Change", listed: Collection[MemberId], assignor: str) -> None:
+    def _may_compute(self, group: ConsumerGroup, now_ms: int) -> bool:
+        """Whether the last target is old enough for the next target."""
+        interval_ms = self.config.assignment_interval_ms if self.rules.spaces_targets else 0
+        return not group.target_at_ms or not interval_ms or now_ms >= group.target_at_ms + interval_ms
+
+    def _compute(self, change: "_Change", listed: Collection[MemberId], assignor: str, now_ms: int) -> None:
         """Compute the targets of all members. ``listed``: the members before the heartbeat, and the member itself."""
         group = change.group
         seen = {
@@ -267,7 +282,7 @@ class HeartbeatAnswers:
             share = targets.get(each, NOTHING)
             if each not in group.targets or not same(share, group.targets[each]):
                 change.add(TargetRecord(each, share))
-        change.add(TargetEpochRecord(group.epoch))
+        change.add(TargetEpochRecord(group.epoch, now_ms if self.rules.spaces_targets else 0))
 
     def _as_assignor_sees(self, group: ConsumerGroup, member: ConsumerMember) -> TargetMember:
         names = _names_of(group, member)
@@ -276,13 +291,20 @@ class HeartbeatAnswers:
         return TargetMember(topics, len(names), group.target_of(member.member_id), member.instance_id)
 
     def _reconcile(
-        self, change: "_Change", member: ConsumerMember, before: CurrentAssignment, owned: Collection[Partition] | None
+        self,
+        change: "_Change",
+        member: ConsumerMember,
+        before: CurrentAssignment,
+        owned: Collection[Partition] | None,
+        changed: bool,
     ) -> CurrentAssignment:
         group = change.group
         share = group.target_of(member.member_id)
-        target = TargetAssignment(group.target_epoch, tuple(partitions_of(share)))
+        names = _names_of(group, member)
+        subscribed = tuple([self.topics[name].topic_id for name in names if name in self.topics])
+        target = TargetAssignment(group.target_epoch, tuple(partitions_of(share)), subscribed, len(names), changed)
         try:
-            current = reconciled(before, target, owned, group.is_free, self.rules)
+            current = reconciled(before, target, owned, group.is_free, self.rules.reconciling)
         except UnknownState:
             change.revert()
             raise HeartbeatRefused(_E.FENCED_MEMBER_EPOCH) from None

@@ -83,9 +83,10 @@ class MemberRecord:
 
 @frozen
 class TargetEpochRecord:
-    """The epoch of the targets; 0 removes the record."""
+    """The epoch of the targets; 0 removes the record. ``at_ms``: the time of the targets; 0 up to 4.2."""
 
     epoch: int
+    at_ms: int = 0
 
 
 @frozen
@@ -127,6 +128,8 @@ class ConsumerGroup:
         self.name = name
         self.epoch = 0
         self.target_epoch = 0
+        self.target_at_ms = 0
+        """The time of the targets; 0 if the log does not tell the time."""
         self.topics: tuple[Topic, ...] = ()
         """The subscribed topics, as the coordinator knew them at the last change of the group's epoch."""
         self.members: dict[MemberId, ConsumerMember] = {}
@@ -179,9 +182,9 @@ class ConsumerGroup:
             case TopicsRecord(topics=topics):
                 undo = TopicsRecord(self.topics)
                 self.topics = topics
-            case TargetEpochRecord(epoch=epoch):
-                undo = TargetEpochRecord(self.target_epoch)
-                self.target_epoch = epoch
+            case TargetEpochRecord(epoch=epoch, at_ms=at_ms):
+                undo = TargetEpochRecord(self.target_epoch, self.target_at_ms)
+                self.target_epoch, self.target_at_ms = epoch, at_ms
             case MemberRecord(member_id=member_id, member=member):
                 undo = MemberRecord(member_id, self.members.get(member_id))
                 self._set_member(member_id, member)

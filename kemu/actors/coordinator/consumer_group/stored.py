@@ -7,10 +7,11 @@ topic id is a string, because an id that is not drawn is readable text. The layo
 Source: ``ConsumerGroupMetadataKey/Value``, ``ConsumerGroupPartitionMetadataKey/Value``,
 ``ConsumerGroupMemberMetadataKey/Value``, ``ConsumerGroupTargetAssignmentMetadataKey/Value``,
 ``ConsumerGroupTargetAssignmentMemberKey/Value``, ``ConsumerGroupCurrentMemberAssignmentKey/Value``,
-``ConsumerGroupRegularExpressionKey/Value`` of Kafka 4.0.
+``ConsumerGroupRegularExpressionKey/Value`` of Kafka 4.0 and 4.3.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from kemu.actors.coordinator.consumer_group.state import (
     ConsumerMember,
@@ -26,7 +27,7 @@ from kemu.actors.coordinator.consumer_group.state import (
     share_of,
 )
 from kemu.actors.machine import Record
-from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Held, ReconcilingState
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Held, Partition, ReconcilingState
 from kemu.protocol.consumer_group.shares import Share
 from kemu.protocol.names import GroupId
 from kemu.protocol.wire.binary import Reader, Writer
@@ -34,11 +35,13 @@ from kemu.protocol.wire.codec import UnsupportedVersion
 
 GROUP_EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
 """The key versions."""
+_TIMESTAMP = _EPOCHS = 0
+"""The tags of AssignmentTimestamp and of AssignmentEpochs (since 4.3)."""
 KEY_VERSIONS = (GROUP_EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX)
 
 
-def encoded(group: GroupId, record: GroupRecord) -> Record:
-    """The key and value of a record."""
+def encoded(group: GroupId, record: GroupRecord, *, epochs: bool = False) -> Record:
+    """The key and value of a record. ``epochs``: whether partitions have their epochs in the log (since 4.3)."""
     match record:
         case GroupEpochRecord(epoch=epoch):
             return _key(GROUP_EPOCH, group), _epoch(epoch)
@@ -46,12 +49,12 @@ def encoded(group: GroupId, record: GroupRecord) -> Record:
             return _key(TOPICS, group), _topics(topics) if topics else None
         case MemberRecord(member_id=member_id, member=member):
             return _key(MEMBER, group, member_id), None if member is None else _member(member)
-        case TargetEpochRecord(epoch=epoch):
-            return _key(TARGET_EPOCH, group), _epoch(epoch)
+        case TargetEpochRecord(epoch=epoch, at_ms=at_ms):
+            return _key(TARGET_EPOCH, group), _epoch(epoch, at_ms)
         case TargetRecord(member_id=member_id, share=share):
             return _key(TARGET, group, member_id), None if share is None else _target(share)
         case CurrentRecord(member_id=member_id, current=current):
-            return _key(CURRENT, group, member_id), None if current is None else _current(current)
+            return _key(CURRENT, group, member_id), None if current is None else _current(current, epochs)
         case RegexRecord(regex=regex, topics=names):
             return _key(REGEX, group, regex), None if names is None else _names(names)
 
@@ -79,7 +82,7 @@ def decoded(key: bytes, value: bytes | None) -> tuple[GroupId, GroupRecord] | No
         case 5:
             record = MemberRecord(about, None if row is None else _read_member(about, row))
         case 6:
-            record = TargetEpochRecord(0 if row is None else row.int32("epoch"))
+            record = TargetEpochRecord(0) if row is None else _read_target_epoch(row)
         case 7:
             record = TargetRecord(about, None if row is None else _read_share(row))
         case 8:
@@ -113,12 +116,21 @@ def _ended(out: Writer) -> bytes:
     return out.data()
 
 
-def _epoch(epoch: int) -> bytes | None:
+def _epoch(epoch: int, at_ms: int = 0) -> bytes | None:
     if not epoch:
         return None
     out = _begun("epoch")
     out.int32(epoch)
-    return _ended(out)
+    out.end_struct({} if not at_ms else {_TIMESTAMP: _field(lambda field: field.int64(at_ms))})
+    return out.data()
+
+
+def _field(write: Callable[[Writer], None]) -> Writer:
+    """A tagged field."""
+    out = Writer("tagged field")
+    out.flexible = True
+    write(out)
+    return out
 
 
 def _topics(topics: Iterable[Topic]) -> bytes:
@@ -153,13 +165,13 @@ def _target(share: Share) -> bytes:
     return _ended(out)
 
 
-def _current(current: CurrentAssignment) -> bytes:
+def _current(current: CurrentAssignment, epochs: bool) -> bytes:
     out = _begun("ConsumerGroupCurrentMemberAssignmentValue")
     out.int32(current.epoch)
     out.int32(current.previous_epoch)
     out.int8(current.state)
-    _write_share(out, share_of(current.assigned))
-    _write_share(out, share_of(current.revoking))
+    for held in (current.assigned, current.revoking):
+        _write_share(out, share_of(held), held if epochs else None)
     return _ended(out)
 
 
@@ -175,12 +187,14 @@ def _write_strings(out: Writer, texts: tuple[str, ...]) -> None:
         out.string(text)
 
 
-def _write_share(out: Writer, share: Share) -> None:
+def _write_share(out: Writer, share: Share, held: Held | None = None) -> None:
+    """Write partitions, with the epochs of ``held``."""
     out.count(len(share))
     for topic, numbers in share.items():
         out.string(topic)
         out.int32_array(numbers)
-        out.end_struct()
+        epochs = () if held is None else tuple([held[topic, number] for number in numbers])
+        out.end_struct({_EPOCHS: _field(partial(Writer.int32_array, values=epochs))} if epochs else {})
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
@@ -224,13 +238,28 @@ def _read_strings(source: Reader) -> tuple[str, ...]:
     return tuple([source.string("name") for _ in range(source.count("names"))])
 
 
+def _read_target_epoch(source: Reader) -> TargetEpochRecord:
+    epoch = source.int32("epoch")
+    at = source.end_struct("epoch").get(_TIMESTAMP)
+    return TargetEpochRecord(epoch, 0 if at is None else at.int64("timestamp"))
+
+
 def _read_share(source: Reader) -> Share:
-    share: dict[str, tuple[int, ...]] = {}
+    return share_of(_read_held(source, 0))
+
+
+def _read_held(source: Reader, epoch: int) -> Held:
+    """The partitions with their epochs; up to 4.2 the log has no such epochs, and ``epoch`` is the member's."""
+    held: dict[Partition, int] = {}
     for _ in range(source.count("topics")):
         topic = source.string("topic_id")
-        share[topic] = source.int32_array("partitions")
-        source.end_struct("topic")
-    return share
+        numbers = source.int32_array("partitions")
+        stored = source.end_struct("topic").get(_EPOCHS)
+        epochs = () if stored is None else stored.int32_array("epochs")
+        if len(epochs) != len(numbers):
+            epochs = (epoch,) * len(numbers)
+        held.update(zip([(topic, number) for number in numbers], epochs, strict=True))
+    return held
 
 
 def _read_current(source: Reader) -> CurrentAssignment:
@@ -240,11 +269,6 @@ def _read_current(source: Reader) -> CurrentAssignment:
         ReconcilingState(state) if known else ReconcilingState.UNKNOWN,
         epoch,
         previous,
-        _held(_read_share(source), epoch),
-        _held(_read_share(source), epoch),
+        _read_held(source, max(epoch, 0)),
+        _read_held(source, max(epoch, 0)),
     )
-
-
-def _held(share: Share, epoch: int) -> Held:
-    """The partitions; up to 4.2 the log does not tell the epoch at which the member got a partition."""
-    return {(topic, number): epoch for topic, numbers in share.items() for number in numbers}

@@ -55,6 +55,17 @@ def test_a_record_keeps_its_content(record: GroupRecord) -> None:
     assert decoded(*encoded("g", record)) == ("g", record)
 
 
+def test_since_4_3_the_log_keeps_the_epochs_of_partitions_and_the_time_of_the_target() -> None:
+    """AssignmentEpochs and AssignmentTimestamp are tagged fields; without them the epoch is the member's (KIP-1251)."""
+    current = CurrentAssignment(ReconcilingState.UNREVOKED_PARTITIONS, 4, 3, {("T", 0): 2, ("T", 2): 4}, {("U", 1): 3})
+    record = CurrentRecord("m1", current)
+
+    assert decoded(*encoded("g", record, epochs=True)) == ("g", record)
+    assert decoded(*encoded("g", record)) == ("g", CurrentRecord("m1", CURRENT))
+    at = TargetEpochRecord(5, 1_234_567)
+    assert decoded(*encoded("g", at)) == ("g", at)
+
+
 def test_a_tombstone_has_the_key_of_its_record() -> None:
     keys = {encoded("g", record)[0] for record in RECORDS}
 

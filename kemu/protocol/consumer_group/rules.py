@@ -1,0 +1,74 @@
+"""The differences between releases of the coordinator for groups with the consumer protocol (KIP-848), as values.
+
+Source: Kafka ``GroupMetadataManager``, ``ConsumerGroup``, ``ModernGroup``, ``CurrentAssignmentBuilder`` of 4.0.1,
+4.1.1, 4.2.1 and 4.3.0.
+"""
+
+from attrs import evolve
+
+from kemu.protocol.consumer_group.reconciling import ReconcilingRules
+from kemu.protocol.frozen import frozen
+
+
+@frozen(kw_only=True)
+class ConsumerGroupRules:
+    """The decisions of one release; the defaults are the decisions of 4.0."""
+
+    reconciling: ReconcilingRules = ReconcilingRules()
+    """The steps of members towards their targets."""
+    readmits_members: bool = False
+    """A known member may join again with epoch 0 (since 4.2). Before, the join is FENCED_MEMBER_EPOCH until the
+    member's session ends, unless the member's previous epoch is 0.
+
+    Source: ``GroupMetadataManager.throwIfConsumerGroupMemberEpochIsInvalid`` 4.1.1, 4.2.1.
+    """
+    ended_pattern_raises_epoch: bool = False
+    """The group's epoch rises if a member ends its subscription to a pattern (since 4.2).
+
+    Source: ``GroupMetadataManager.maybeUpdateRegularExpressions`` 4.1.1, 4.2.1.
+    """
+    first_epoch: int = 0
+    """The epoch of a new group. Up to 4.2 the first heartbeat always raises the epoch. Since 4.3 only a subscription
+    to topics raises the epoch, so that the epoch after the first join is 2.
+
+    Source: ``ModernGroup`` 4.2.1, 4.3.0; ``GroupMetadataManager.consumerGroupHeartbeat`` 4.2.1, 4.3.0.
+    """
+    spaces_targets: bool = False
+    """``group.consumer.assignment.interval.ms`` separates two targets of a group (since 4.3, KIP-1263). A heartbeat
+    within the interval gets the former target.
+
+    Source: ``GroupMetadataManager.canComputeNextTargetAssignment`` 4.3.0.
+    """
+    keeps_partition_epochs: bool = False
+    """The coordinator keeps the epoch at which a member got each partition, also in its log (since 4.3, KIP-1251). A
+    commit with an older epoch than the member's is accepted if the member got all its partitions at that epoch or
+    before. One other partition refuses the whole commit. Before, each older epoch is refused.
+
+    Source: ``ConsumerGroup.validateOffsetCommit`` 4.2.1, 4.3.0; ``OffsetMetadataManager.commitOffset`` 4.3.0.
+    """
+    describes_revoking: bool = False
+    """ConsumerGroupDescribe lists partitions that a member must give up among its assigned partitions (since 4.3).
+
+    Source: ``ConsumerGroupMember.asConsumerGroupDescribeMember`` 4.2.1, 4.3.0.
+    """
+
+
+RULES_4_0 = ConsumerGroupRules()
+RULES_4_1 = RULES_4_0
+"""Kafka 4.1 stores a hash of the topics instead of the topics, and compares racks. kemu stores topics without racks."""
+RULES_4_2 = evolve(
+    RULES_4_1,
+    reconciling=ReconcilingRules(
+        next_epoch_after_revocation=False, follows_subscription=True, following_repeats_epoch=False
+    ),
+    readmits_members=True,
+    ended_pattern_raises_epoch=True,
+)
+RULES_4_3 = evolve(
+    RULES_4_2,
+    reconciling=evolve(RULES_4_2.reconciling, following_repeats_epoch=True),
+    first_epoch=1,
+    spaces_targets=True,
+    keeps_partition_epochs=True,
+    describes_revoking=True,
+)
