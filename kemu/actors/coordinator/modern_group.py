@@ -350,9 +350,9 @@ class ModernGroup:
 
     def why_no_fetch(self, member_id: MemberId | None, epoch: int) -> ErrorCode:
         """NONE, or the reason to refuse a fetch of offsets. Tools give neither an id nor an epoch."""
-        if member_id is None and epoch < 0:
-            return _NONE
-        if member_id is None or member_id not in self.committed.members:
+        if member_id is None:  # Kafka looks up the id None, which fails (TimelineHashMap.get)
+            return _NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR
+        if member_id not in self.committed.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return _NONE if epoch == self.committed.current_of(member_id).epoch else ErrorCode.STALE_MEMBER_EPOCH
 
@@ -412,7 +412,7 @@ class ModernGroup:
                 client_id=each.client_id,
                 client_host=each.client_host,
                 topics=each.topics,
-                regex=each.regex or None,
+                regex=each.regex,
                 assigned=self._rows(share_of(self._described(state.current_of(each.member_id)))),
                 target=self._rows(state.target_of(each.member_id)),
                 member_type=_CONSUMER_MEMBER if version else -1,

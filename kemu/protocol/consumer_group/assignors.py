@@ -49,9 +49,10 @@ def uniform(
 def range_by_topic(members: Mapping[MemberId, TargetMember], partitions: Mapping[TopicId, int], alike: bool) -> Targets:
     """Consecutive ranges of each topic's partitions, with static members first; the former target does not matter."""
     order = sorted(members, key=lambda member: _static_first(member, members[member].instance_id))
+    topics = {member: members[order[0] if alike else member].topics for member in order}
     subscribers: dict[TopicId, list[MemberId]] = {}
     for member in order:
-        for topic in members[member].topics:
+        for topic in topics[member]:
             subscribers.setdefault(topic, []).append(member)
     targets: dict[MemberId, dict[TopicId, tuple[int, ...]]] = {member: {} for member in order}
     for topic, mine in subscribers.items():
@@ -64,8 +65,8 @@ def range_by_topic(members: Mapping[MemberId, TargetMember], partitions: Mapping
             first = last
     found: Targets = {}
     for member, share in targets.items():
-        count = len(members[member].topics) if alike else members[member].names
-        ordered = [topic for topic in members[member].topics if topic in share]
+        count = len(topics[member]) if alike else members[member].names
+        ordered = [topic for topic in topics[member] if topic in share]
         table = table_for(count * 4 // 3 + 1)
         found[member] = {topic: share[topic] for topic in hash_order(ordered, topic_hash, table)}
     return found

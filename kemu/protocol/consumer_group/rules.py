@@ -28,10 +28,11 @@ class ConsumerGroupRules:
     Source: ``GroupMetadataManager.maybeUpdateRegularExpressions`` 4.1.1, 4.2.1.
     """
     first_epoch: int = 0
-    """The epoch of a new group. Up to 4.2 the first heartbeat always raises the epoch. Since 4.3 only a subscription
-    to topics raises the epoch, so that the epoch after the first join is 2.
+    """The epoch of a new group and of its empty target. Up to 4.2 the first heartbeat always raises the epoch. Since
+    4.3 only a subscription to topics raises the epoch, so that the epoch after the first join is 2.
 
-    Source: ``ModernGroup`` 4.2.1, 4.3.0; ``GroupMetadataManager.consumerGroupHeartbeat`` 4.2.1, 4.3.0.
+    Source: ``ModernGroup``, ``TargetAssignmentMetadata.INITIAL``, ``GroupMetadataManager.consumerGroupHeartbeat`` of
+    4.2.1 and 4.3.0.
     """
     spaces_targets: bool = False
     """``group.consumer.assignment.interval.ms`` separates two targets of a group (since 4.3, KIP-1263). A heartbeat

@@ -7,19 +7,20 @@ import asyncio
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import click
 
-from kemu.protocol.config import BrokerConfig
+from kemu.protocol.config import GROUP_PROTOCOLS, BrokerConfig
 from kemu.protocol.profiles import PROFILES
 from lab.conformance.maven import RealKafkaError
 from lab.conformance.raw import recordings
 from lab.conformance.raw.comparing import Compared, compare, shown
-from lab.conformance.raw.drawing import DrawnSequence, draw
-from lab.conformance.raw.settings import SETTINGS, broker_config, versions_of
-from lab.conformance.raw.steps import ConversationError
+from lab.conformance.raw.consumer_drawing import draw_consumers
+from lab.conformance.raw.drawing import TOPIC, DrawnSequence, draw
+from lab.conformance.raw.settings import CLASSIC, broker_config, broker_settings, versions_of
+from lab.conformance.raw.steps import SIZES, ConversationError
 from lab.conformance.real_broker import RealBroker, profile_of, unpacked
 from lab.conformance.real_cluster import fetch_jars
 
@@ -64,12 +65,18 @@ EVERY = 200
 @click.option(
     "--profile", type=click.Choice(list(PROFILES)), help="Profile of the emulator; by default the release's profile."
 )
+@click.option(
+    "--protocol",
+    type=click.Choice(GROUP_PROTOCOLS),
+    default=CLASSIC,
+    show_default=True,
+    help="Protocol of the members: with consumer, ConsumerGroupHeartbeat (Kafka 4.0 or later).",
+)
 @click.option("--port", type=click.IntRange(1, 65_535), help="Port of the broker; by default a free port.")
 @click.option("--keep", type=click.IntRange(1), help="Store the first N equal conversations.")
 @click.option(
     "--kept",
     type=click.Path(file_okay=False, path_type=Path),
-    default=recordings.KEPT,
     show_default="the repository's",
     help="Folder of the recordings.",
 )
@@ -81,9 +88,10 @@ def main(
     length: int,
     at_once: int,
     profile: str | None,
+    protocol: str,
     port: int | None,
     keep: int | None,
-    kept: Path,
+    kept: Path | None,
 ) -> None:
     """Send random short sequences of group requests to a real broker and to the coordinator machine, and compare the
     responses.
@@ -95,9 +103,10 @@ def main(
     asks = release is not None or distribution is not None
     if keep is not None and not asks:
         raise click.UsageError("--keep is about a new recording: say --maven VERSION or --kafka DIR, too")
+    kept = kept or (recordings.KEPT if protocol == CLASSIC else recordings.KEPT_OF_CONSUMERS)
     try:
         if not asks:
-            sys.exit(_compare_recorded(kept, profile))
+            sys.exit(_compare_recorded(kept, profile, protocol))
         with tempfile.TemporaryDirectory(prefix="kemu-real-kafka-") as name:
             folder = Path(name)
             if distribution is not None:
@@ -108,16 +117,24 @@ def main(
                 click.echo(f"Maven brings Kafka {release}", err=True)
                 libs = fetch_jars(release, folder / "release")
             profile = profile or profile_of(release)
-            config = broker_config(PROFILES[profile].broker)
+            config = broker_config(PROFILES[profile].broker, protocol)
             versions = versions_of(release)
-            drawn = [draw(number, config, versions, length=length) for number in range(seed, seed + sequences)]
-            with RealBroker(release, libs, folder / "broker", SETTINGS, port) as broker:
+            seeds = range(seed, seed + sequences)
+
+            def draw_all(topics: Mapping[str, str]) -> list[DrawnSequence]:
+                if protocol == CLASSIC:
+                    return [draw(number, config, versions, length=length) for number in seeds]
+                return [draw_consumers(number, config, versions, topics, length=length) for number in seeds]
+
+            with RealBroker(release, libs, folder / "broker", broker_settings(release, protocol), port) as broker:
                 click.echo(f"Kafka {release} listens on port {broker.port}", err=True)
-                compared = asyncio.run(_ask_all(broker.port, drawn, config, at_once))
+                topics = (TOPIC,) if protocol == CLASSIC else tuple(SIZES)
+                compared = asyncio.run(_ask_all(broker.port, topics, draw_all, config, at_once))
     except (RealKafkaError, ConversationError) as error:
         raise click.UsageError(str(error)) from None
     if keep is not None:
         command = f"python -m lab.conformance.raw --maven {release} --sequences {sequences} --seed {seed}"
+        command += "" if protocol == CLASSIC else f" --protocol {protocol}"
         about = recordings.About(release, profile, f"{command} --length {length} --keep {keep}")
         path = recordings.path_of(kept, release)
         recordings.write(path, about, [each.talk for each in compared if each.equal][:keep])
@@ -125,21 +142,30 @@ def main(
     sys.exit(_told(f"kafka {release}, profile {profile}", compared))
 
 
-def _compare_recorded(kept: Path, profile: str | None) -> int:
+def _compare_recorded(kept: Path, profile: str | None, protocol: str) -> int:
     code = 0
     for each in recordings.read_all(kept):
         name = profile or each.about.profile
-        config = broker_config(PROFILES[name].broker)
+        config = broker_config(PROFILES[name].broker, protocol)
         compared = [compare(talk, config) for talk in each.talks]
         code |= _told(f"kafka {each.about.kafka} (recorded), profile {name}", compared)
     return code
 
 
-async def _ask_all(port: int, drawn: Sequence[DrawnSequence], config: BrokerConfig, at_once: int) -> list[Compared]:
-    """Send all sequences, and resend different sequences, in at most ``ROUNDS`` rounds with decreasing concurrency."""
+async def _ask_all(
+    port: int,
+    topics: Sequence[str],
+    draw_all: Callable[[Mapping[str, str]], Sequence[DrawnSequence]],
+    config: BrokerConfig,
+    at_once: int,
+) -> list[Compared]:
+    """Send all sequences, and resend different sequences, in at most ``ROUNDS`` rounds with decreasing concurrency.
+
+    ``draw_all``: draws the sequences for a cluster whose topics have these ids.
+    """
     from lab.conformance.raw.asking import converse, ready  # kafka-python, of the extra ``dev``
 
-    await ready(port)
+    drawn = draw_all(await ready(port, topics))
     await converse(port, drawn[:WARM], at_once=at_once, prefix="warm", say=lambda done: None)
     found: dict[int, Compared] = {}
     left = list(drawn)

@@ -1,12 +1,13 @@
 """The coordinator machine in virtual time, without a network or a world, and with a log whose writes take no time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
 
 from kemu.actors.coordinator.coordinator import Coordinator
 from kemu.actors.coordinator.log import OffsetsPartition
+from kemu.actors.coordinator.modern_group import ModernGroup
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import (
     US_PER_MS,
@@ -24,15 +25,17 @@ from kemu.actors.machine import (
     Told,
 )
 from kemu.emulator.facts import Seen
-from kemu.protocol.commands import LeadOffsets, ResignOffsets, Start
+from kemu.protocol.commands import KnowTopics, LeadOffsets, ResignOffsets, Start
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import MemberId, broker_host, coordinator_on
 from kemu.protocol.wire.codec import seal, unseal
-from lab.conformance.raw.steps import Answer, Conversation, symbol, told_by, with_ids
+from lab.conformance.raw.steps import SIZES, Answer, Conversation, symbol, told_by, with_ids
 
 _NOT_OF_GROUPS = (GroupTimer.EXPIRE,)
 """Timers that do not depend on requests."""
+_BEGIN_US = 3_600_000_000
+"""The machine's time at the start of a sequence. A coordinator takes a target of time 0 for a target without a time."""
 
 
 class _Minting(Coordinator):
@@ -51,14 +54,19 @@ class CoordinatorAlone:
     Args:
         config: configuration of the coordinator's broker.
         id_of: function of (step, prefix of the id) that returns the member id to generate at the step.
+        topics: name, id and number of partitions of each topic of the cluster.
     """
 
-    def __init__(self, config: BrokerConfig, id_of: Callable[[int, str], MemberId]) -> None:
+    def __init__(
+        self, config: BrokerConfig, id_of: Callable[[int, str], MemberId], topics: Iterable[tuple[str, str, int]] = ()
+    ) -> None:
         self.answers: dict[int, tuple[int, Any]] = {}
         """Step -> (time in us, the reply)."""
         self.now_us = 0
         self.fired_us: list[int] = []
         """Times at which timers of groups fired."""
+        self.edges: list[int] = []
+        """``edges_us`` at each request."""
         self.notes: list[Seen] = []
         """The machine's notes."""
         self._id_of = id_of
@@ -73,11 +81,13 @@ class CoordinatorAlone:
         self._feed(Told(Start()))
         for number in range(config.offsets_topic_num_partitions):
             self._feed(Told(LeadOffsets(partition=number, leader_epoch=1, records=(), load_us=0)))
+        self._feed(Told(KnowTopics(topics=tuple(topics))))
 
     def ask(self, number: int, client: str, version: int, request: Any) -> None:
         """Send a request now; the machine gets only the fields of the request's version."""
         self._step = number
         self._versions[number] = version
+        self.edges += self.edges_us()
         self._feed(Received(client, number, number, version, unseal(seal(request, version))[0]))
 
     def resign(self) -> None:
@@ -110,11 +120,19 @@ class CoordinatorAlone:
         """Times at which the running timers of groups are due, in order."""
         return sorted(due_us for key, due_us in self._timers.items() if key[0] not in _NOT_OF_GROUPS)
 
+    def edges_us(self) -> list[int]:
+        """Times from which on the next target of a group may be computed (since 4.3)."""
+        rules, config = self._coordinator.rules.consumer_groups, self._coordinator.config
+        interval_us = config.group_consumer_assignment_interval_ms * US_PER_MS if rules.spaces_targets else 0
+        groups = [each for each in self._coordinator.groups.values() if isinstance(each, ModernGroup)]
+        ends = [each.working.target_at_ms * US_PER_MS + interval_us for each in groups if interval_us]
+        return [each - _BEGIN_US for each in ends]
+
     def _feed(self, event: Event) -> None:
         waiting: list[Event] = [event]
         while waiting:
             self._events += 1
-            for effect in self._coordinator.step(self.now_us, waiting.pop(0)):
+            for effect in self._coordinator.step(_BEGIN_US + self.now_us, waiting.pop(0)):
                 match effect:
                     case Send(request_id=number, version=version, message=reply):
                         self.answers[number] = (self.now_us, unseal(seal(reply, version))[0])
@@ -149,7 +167,10 @@ def replay(talk: Conversation, config: BrokerConfig, notes: list[Seen] | None = 
         by_symbol[symbol(step)] = member_id
         return member_id
 
-    alone = CoordinatorAlone(config, id_of)
+    by_symbol |= talk.topics
+    made |= {topic_id: name for name, topic_id in talk.topics.items()}
+    sizes = [(name, topic_id, SIZES[name]) for name, topic_id in talk.topics.items()]
+    alone = CoordinatorAlone(config, id_of, sizes)
     for number, step in enumerate(talk.steps):
         if number in talk.moves:
             alone.run_until(talk.moves[number] * US_PER_MS)
@@ -160,10 +181,10 @@ def replay(talk: Conversation, config: BrokerConfig, notes: list[Seen] | None = 
         alone.ask(number, step.client, step.version, with_ids(step.request, lambda name: by_symbol.get(name, name)))
     alone.run_until(talk.end_ms * US_PER_MS)
     answers = {
-        number: Answer(at_us // US_PER_MS, with_ids(told_by(reply), lambda member_id: made.get(member_id, member_id)))
+        number: Answer(at_us // US_PER_MS, told_by(with_ids(reply, lambda name: made.get(name, name))))
         for number, (at_us, reply) in sorted(alone.answers.items())
     }
     if notes is not None:
         notes += alone.notes
     ours = attrs.evolve(talk, answers=answers)
-    return ours, [us // US_PER_MS for us in alone.fired_us]
+    return ours, sorted(us // US_PER_MS for us in (*alone.fired_us, *alone.edges))

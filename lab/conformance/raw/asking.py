@@ -9,7 +9,7 @@ import contextlib
 import re
 import struct
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from attrs import evolve
@@ -17,17 +17,20 @@ from attrs import evolve
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.kafka_wire.errors import WireError
 from kemu.protocol.messages import group as messages
+from kemu.protocol.messages.consumer_group import ConsumerGroupDescribe, ConsumerGroupHeartbeat
 from kemu.protocol.names import UNKNOWN_MEMBER
 from lab.conformance.maven import RealKafkaError
-from lab.conformance.raw.drawing import TOPIC, TOPIC_SIZE, DrawnSequence
-from lab.conformance.raw.steps import GROUP, Answer, Conversation, RawRequest, step_of, symbol, told_by, with_ids
+from lab.conformance.raw.drawing import TOPIC, DrawnSequence
+from lab.conformance.raw.steps import GROUP, SIZES, Answer, Conversation, RawRequest, step_of, symbol, told_by, with_ids
 from lab.conformance.raw.wire import (
     HEADER_BYTES,
     coordinator_error,
     coordinator_request,
+    metadata_request,
     reply_of,
     request_bytes,
     topic_error,
+    topic_ids,
     topic_request,
 )
 
@@ -131,13 +134,14 @@ class _Conversing:
     def _told(self) -> Conversation:
         self._learn_ids()
         symbols = {member_id: symbol(step) for step, member_id in self._ids.items()}
+        symbols |= {topic_id: name for name, topic_id in self._drawn.topics.items()}
         answers = {
-            number: Answer(answer.at_ms, with_ids(answer.reply, lambda name: symbols.get(name, name)))
+            number: Answer(answer.at_ms, told_by(with_ids(answer.reply, lambda name: symbols.get(name, name))))
             for number, answer in sorted(self._answers.items())
         }
-        return Conversation(
-            self._drawn.seed, self._now_ms(), tuple(self._sent), answers, dict(sorted(self._ids.items()))
-        )
+        ids = dict(sorted(self._ids.items()))
+        topics = self._drawn.topics
+        return Conversation(self._drawn.seed, self._now_ms(), tuple(self._sent), answers, ids, topics=topics)
 
     def _learn_ids(self) -> None:
         """Find the ids of parked joins in responses to other members or tools."""
@@ -167,7 +171,7 @@ class _Conversing:
                 await _within(event.wait())
 
     async def _ask(self, number: int, step: RawRequest) -> None:
-        symbols = {symbol(each): member_id for each, member_id in self._ids.items()}
+        symbols = {symbol(each): member_id for each, member_id in self._ids.items()} | dict(self._drawn.topics)
         request = with_ids(step.request, lambda name: symbols.get(name, name))
         reply = await self._talker.ask(step.client, step.version, in_group(request, self._group))
         at_ms = self._now_ms()
@@ -176,7 +180,9 @@ class _Conversing:
             made_up = _MADE_UP.fullmatch(member_id)
             if made_up is not None and made_up[1] == (request.instance_id or step.client):
                 self._ids[number] = member_id
-        self._answers[number] = Answer(at_ms, told_by(reply))
+        if isinstance(request, ConsumerGroupHeartbeat) and not request.member_id and reply.member_id:
+            self._ids[number] = reply.member_id
+        self._answers[number] = Answer(at_ms, reply)
         self._answered[number].set()
 
 
@@ -197,8 +203,8 @@ def _named(request: Any) -> list[str]:
 
 def in_group(request: Any, group: str) -> Any:
     """The same request for another group; other requests than those of the sequence's group are unchanged."""
-    if isinstance(request, messages.DescribeGroups):
-        return messages.DescribeGroups(groups=(group,))
+    if type(request) in (messages.DescribeGroups, ConsumerGroupDescribe):
+        return evolve(request, groups=(group,))
     return evolve(request, group=group) if request.group == GROUP else request
 
 
@@ -207,21 +213,22 @@ async def _within(waiting: Awaitable[object]) -> None:
         await asyncio.wait_for(waiting, ANSWERED_WITHIN_S)
 
 
-async def ready(port: int) -> None:
-    """Create the topic of the committed offsets, and wait until the broker coordinates groups.
+async def ready(port: int, topics: Iterable[str] = (TOPIC,)) -> dict[str, str]:
+    """Create topics, and wait until the broker coordinates groups; return the ids of the topics.
 
     Raises:
         RealKafkaError: the broker is not ready in time.
     """
     deadline = time.monotonic() + READY_S
     said = "nothing"
+    names = list(topics)
     while time.monotonic() < deadline:
         try:
-            made = topic_error(await _exchange(port, topic_request(TOPIC, TOPIC_SIZE)))
+            made = {topic_error(await _exchange(port, topic_request(name, SIZES[name]))) for name in names}
             found = coordinator_error(await _exchange(port, coordinator_request(GROUP)))
-            said = f"CreateTopics {made.name}, FindCoordinator {found.name}"
-            if found is ErrorCode.NONE and made in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                return
+            said = f"CreateTopics {', '.join(sorted(each.name for each in made))}, FindCoordinator {found.name}"
+            if found is ErrorCode.NONE and made <= {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
+                return topic_ids(await _exchange(port, metadata_request(names))) if len(names) > 1 else {}
         except (OSError, EOFError) as error:
             said = repr(error)
         await asyncio.sleep(0.5)

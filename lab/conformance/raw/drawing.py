@@ -5,11 +5,11 @@ generations. The times of timers are known, so no request is sent near a timer, 
 has no other influence on a sequence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, TypeVar
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from kemu.actors.machine import US_PER_MS
 from kemu.protocol.config import BrokerConfig
@@ -17,7 +17,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages import group as messages
 from kemu.protocol.names import CONSUMER, UNKNOWN_MEMBER
 from lab.conformance.raw.alone import CoordinatorAlone
-from lab.conformance.raw.steps import GROUP, RawRequest, symbol
+from lab.conformance.raw.steps import GROUP, RawRequest, symbol, with_ids
 
 T = TypeVar("T")
 
@@ -60,6 +60,8 @@ class DrawnSequence:
     steps: tuple[RawRequest, ...]
     at_once: tuple[bool, ...]
     end_ms: int
+    topics: Mapping[str, str] = field(factory=dict)
+    """Topic -> id, for requests of the consumer protocol."""
 
 
 @define
@@ -80,13 +82,19 @@ class _Client:
     """Number of the client's parked requests."""
 
 
-class _Drawing:
-    def __init__(self, seed: int, config: BrokerConfig, versions: Versions) -> None:
+class Drawing:
+    """A sequence while it is drawn. ``topics``: name, id and number of partitions of the cluster's topics."""
+
+    def __init__(
+        self, seed: int, config: BrokerConfig, versions: Versions, topics: Iterable[tuple[str, str, int]] = ()
+    ) -> None:
+        self.seed = seed
         self.random = Random(f"{seed}/raw")
         self.doubling = Random(f"{seed}/raw/doubling")
         """A separate random stream, which leaves other draws unchanged."""
         self.versions = versions
-        self.alone = CoordinatorAlone(config, lambda step, _: symbol(step))
+        self.alone = CoordinatorAlone(config, lambda step, _: symbol(step), topics)
+        self._ids = {name: topic_id for name, topic_id, _ in topics}
         self.steps: list[RawRequest] = []
         self.at_once: list[bool] = []
         static = self.chance(55)
@@ -137,7 +145,7 @@ class _Drawing:
         self.steps.append(RawRequest(self.now_ms, name, version, request))
         self._asked_by[number] = client
         client.waits += 1
-        self.alone.ask(number, name, version, request)
+        self.alone.ask(number, name, version, with_ids(request, lambda each: self._ids.get(each, each)))
         self._hear()
         self.at_once.append(number in self._heard)
         self.pass_time(GAP_MS)
@@ -369,7 +377,7 @@ _SUBSCRIPTION = bytes.fromhex("000000000001000174ffffffff")
 
 def draw(seed: int, config: BrokerConfig, versions: Versions, *, length: int) -> DrawnSequence:
     """Draw a sequence of ``length`` requests. The last request describes the group when no timer is due soon."""
-    drawing = _Drawing(seed, config, versions)
+    drawing = Drawing(seed, config, versions)
     while len(drawing.steps) < length - 1:
         drawing.step()
     drawing.pass_time(GAP_MS)

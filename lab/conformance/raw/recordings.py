@@ -17,6 +17,8 @@ from lab.conformance.raw.steps import Conversation, ConversationError, from_row,
 REPOSITORY = Path(__file__).resolve().parents[3]
 KEPT = REPOSITORY / "tests" / "data" / "raw-requests"
 """Folder of the recordings. Only a checkout or a source distribution has this folder."""
+KEPT_OF_CONSUMERS = REPOSITORY / "tests" / "data" / "raw-consumer-requests"
+"""Folder of the recordings of the consumer protocol."""
 _ENDING = ".jsonl.gz"
 
 

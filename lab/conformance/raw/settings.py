@@ -4,12 +4,16 @@ from collections.abc import Mapping
 
 from attrs import evolve
 
-from kemu.protocol.config import BrokerConfig
+from kemu.protocol.config import GROUP_PROTOCOLS, BrokerConfig
 from lab.conformance.maven import RealKafkaError
 from lab.conformance.raw.drawing import DELAY_MS, MIN_SESSION_MS, Versions
 from lab.conformance.real_broker import release_of
 
 FIRST = (2, 4)
+FIRST_WITH_CONSUMERS = (4, 0)
+ASSIGNMENT_INTERVAL_SINCE = (4, 3)
+CONSUMER_SESSION_MS, CONSUMER_INTERVAL_MS, ASSIGNMENT_INTERVAL_MS, MOST_CONSUMERS = 2_000, 400, 300, 4
+CLASSIC = GROUP_PROTOCOLS[0]
 SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": str(DELAY_MS),
     "group.min.session.timeout.ms": str(MIN_SESSION_MS),
@@ -27,8 +31,45 @@ tags. KIP-800 added JoinGroup v8 and LeaveGroup v5, KIP-814 added JoinGroup v9 (
 (3.6), and KIP-896 removed JoinGroup v0 and v1."""
 
 
-def broker_config(base: BrokerConfig) -> BrokerConfig:
-    """Configuration of the machine, equal to ``SETTINGS``."""
+CONSUMER_SETTINGS: Mapping[str, str] = {
+    **SETTINGS,
+    "group.coordinator.append.linger.ms": "0",
+    "group.consumer.session.timeout.ms": str(CONSUMER_SESSION_MS),
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": str(CONSUMER_INTERVAL_MS),
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.max.size": str(MOST_CONSUMERS),
+}
+"""The settings for sequences of the consumer protocol."""
+
+
+def broker_settings(release: str, protocol: str) -> Mapping[str, str]:
+    """The settings of a real broker.
+
+    Raises:
+        RealKafkaError: the release is too old for the protocol.
+    """
+    if protocol == CLASSIC:
+        return SETTINGS
+    number = release_of(release)
+    if number < FIRST_WITH_CONSUMERS:
+        raise RealKafkaError(f"Kafka {release} has no consumer protocol by default: 4.0 is the first that has it")
+    if number < ASSIGNMENT_INTERVAL_SINCE:
+        return CONSUMER_SETTINGS
+    return {**CONSUMER_SETTINGS, "group.consumer.assignment.interval.ms": str(ASSIGNMENT_INTERVAL_MS)}
+
+
+def broker_config(base: BrokerConfig, protocol: str = CLASSIC) -> BrokerConfig:
+    """Configuration of the machine, equal to ``broker_settings``."""
+    if protocol != CLASSIC:
+        base = evolve(
+            base,
+            group_coordinator_append_linger_ms=0,
+            group_consumer_session_timeout_ms=CONSUMER_SESSION_MS,
+            group_consumer_heartbeat_interval_ms=CONSUMER_INTERVAL_MS,
+            group_consumer_assignment_interval_ms=ASSIGNMENT_INTERVAL_MS,
+            group_consumer_max_size=MOST_CONSUMERS,
+        )
     return evolve(
         base,
         group_initial_rebalance_delay_ms=DELAY_MS,

@@ -5,6 +5,7 @@ that was generated for the JoinGroup of step 4.
 """
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ import attrs
 import cattrs
 from attrs import field, frozen
 
+from kemu.protocol.messages import consumer_group
 from kemu.protocol.messages import group as messages
 from kemu.protocol.names import UNKNOWN_MEMBER
 
@@ -25,13 +27,19 @@ REQUESTS: Mapping[str, type] = {
         messages.OffsetCommit,
         messages.OffsetFetch,
         messages.DescribeGroups,
+        consumer_group.ConsumerGroupHeartbeat,
+        consumer_group.ConsumerGroupDescribe,
     )
 }
 """Kafka's name of a request -> class of the request."""
-REPLIES: Mapping[str, type] = {name: getattr(messages, f"{name}Reply") for name in REQUESTS}
+REPLIES: Mapping[str, type] = {
+    name: getattr(sys.modules[kind.__module__], f"{name}Reply") for name, kind in REQUESTS.items()
+}
+SIZES: Mapping[str, int] = {"t": 2, "u": 3}
+"""Topic -> number of partitions."""
 GROUP = "g"
 """Name of the group in a sequence. Each conversation with a real broker uses another name."""
-_ID_FIELDS = ("member_id", "leader")
+_ID_FIELDS = ("member_id", "leader", "topic_id")
 
 
 @frozen
@@ -72,6 +80,8 @@ class Conversation:
     """Step -> member id that was generated for the step, if a response contains the id."""
     moves: Mapping[int, int] = field(factory=dict)
     """Step -> time (ms) at which the coordinator resigned; before the step, a coordinator loaded the group's log."""
+    topics: Mapping[str, str] = field(factory=dict)
+    """Topic -> id. In requests and responses the name of a topic stands for its id."""
 
 
 _SYMBOL = "m"
@@ -92,7 +102,7 @@ def with_ids(message: Any, rename: Callable[[str], str]) -> Any:
     changes: dict[str, Any] = {}
     for each in attrs.fields(type(message)):
         value = getattr(message, each.name)
-        if each.name in _ID_FIELDS and value != UNKNOWN_MEMBER:
+        if each.name in _ID_FIELDS and value not in (UNKNOWN_MEMBER, None):
             changes[each.name] = rename(value)
         elif isinstance(value, tuple) and value and attrs.has(type(value[0])):
             changes[each.name] = tuple([with_ids(row, rename) for row in value])
@@ -100,7 +110,16 @@ def with_ids(message: Any, rename: Callable[[str], str]) -> Any:
 
 
 def told_by(reply: Any) -> Any:
-    """A reply without the parts that depend on the broker: the group's name and the clients' addresses."""
+    """A reply without the parts that depend on the broker: the group's name, the clients' addresses, and messages.
+
+    Partitions of the consumer protocol are sorted: their order is the order of a hash map, which no client reads.
+    """
+    if isinstance(reply, consumer_group.ConsumerGroupHeartbeatReply):
+        partitions = _sorted(reply.assignment)
+        return attrs.evolve(reply, error_message=None, assignment=partitions)  # type: ignore[misc]
+    if isinstance(reply, consumer_group.ConsumerGroupDescribeReply):
+        groups = tuple([_described(each) for each in reply.groups])
+        return consumer_group.ConsumerGroupDescribeReply(groups=groups)
     if not isinstance(reply, messages.DescribeGroupsReply):
         return reply
     rows: list[Any] = []
@@ -109,6 +128,23 @@ def told_by(reply: Any) -> Any:
         members = tuple([_without_host(member) for member in row.members])
         rows.append(attrs.evolve(row, group=GROUP, members=members))
     return messages.DescribeGroupsReply(groups=tuple(rows))
+
+
+def _described(group: Any) -> Any:
+    members: list[Any] = list(group.members)
+    members = [
+        attrs.evolve(each, client_host="", assigned=_sorted(each.assigned), target=_sorted(each.target))
+        for each in members
+    ]
+    members.sort(key=lambda each: each.member_id)
+    return attrs.evolve(group, group=GROUP, error_message=None, members=tuple(members))
+
+
+def _sorted(rows: Any) -> Any:
+    if rows is None:
+        return None
+    ordered = [attrs.evolve(each, partitions=tuple(sorted(each.partitions))) for each in rows]
+    return tuple(sorted(ordered, key=lambda each: each.topic_id))
 
 
 def _without_host(member: Any) -> Any:
@@ -136,6 +172,8 @@ def to_row(talk: Conversation) -> str:
             row += [answer.at_ms, _CONVERTER.unstructure(answer.reply)]
         rows.append(row)
     data = {"seed": talk.seed, "end_ms": talk.end_ms, "ids": talk.ids, "steps": rows}
+    if talk.topics:
+        data["topics"] = talk.topics
     return json.dumps(data, separators=(",", ":"))
 
 
@@ -155,6 +193,7 @@ def from_row(line: str) -> Conversation:
             if answered:
                 answers[number] = Answer(answered[0], _CONVERTER.structure(answered[1], REPLIES[api]))
         ids = {int(step): str(member_id) for step, member_id in data["ids"].items()}
-        return Conversation(data["seed"], data["end_ms"], tuple(steps), answers, ids)
+        topics = data.get("topics", {})
+        return Conversation(data["seed"], data["end_ms"], tuple(steps), answers, ids, topics=topics)
     except (KeyError, TypeError, ValueError, cattrs.BaseValidationError) as error:
         raise ConversationError(f"not a recorded conversation: {error!r:.200}") from None

@@ -1,13 +1,20 @@
 """Encode and decode messages with kafka-python's schemas, which are Kafka's own, instead of kemu's codec."""
 
+import datetime
+import io
+import uuid
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
+from kio.index import load_payload_module
+from kio.serial import entity_reader, entity_writer
+from kio.static.constants import EntityType
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.kafka_wire.errors import WireError
+from kemu.protocol.messages import consumer_group as consumers
 from kemu.protocol.messages import group as ours
 from kemu.protocol.wire.codec import seal, unseal
 
@@ -29,8 +36,15 @@ with warnings.catch_warnings():
         SyncGroupRequest,
         SyncGroupResponse,
     )
-    from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+    from kafka.protocol.metadata import (
+        FindCoordinatorRequest,
+        FindCoordinatorResponse,
+        MetadataRequest,
+        MetadataResponse,
+    )
 
+_GROUPS_SINCE = 8
+"""The first version of OffsetFetch that is about several groups."""
 HEADER_BYTES = 4
 """Size of the length before each message on a connection, in bytes."""
 
@@ -47,6 +61,8 @@ class _Api:
 
 def request_bytes(request: Any, version: int, correlation_id: int, client: str) -> bytes:
     """A request with its header and length."""
+    if type(request) in _KIO:
+        return _framed_by_kio(request, version, correlation_id, client)
     made = _APIS[type(request)].request(request, version)
     made.with_header(correlation_id=correlation_id, client_id=client)
     return bytes(made.encode(version=version, header=True, framed=True))
@@ -58,6 +74,8 @@ def reply_of(request: type, version: int, correlation_id: int, data: bytes) -> A
     Raises:
         WireError: the response belongs to another request, or reports throttling.
     """
+    if request in _KIO:
+        return _read_by_kio(request, version, correlation_id, data)
     api = _APIS[request]
     found = api.response.decode(data, version=version, header=True)
     if found.header.correlation_id != correlation_id:
@@ -69,7 +87,8 @@ def reply_of(request: type, version: int, correlation_id: int, data: bytes) -> A
 
 # --- what makes a broker ready -------------------------------------------------------------------------------------
 
-_CREATE_VERSION, _FIND_VERSION = 4, 2
+_CREATE_VERSION, _FIND_VERSION, _METADATA_VERSION = 4, 2, 12
+_NO_ID = uuid.UUID(int=0)
 
 
 def topic_request(name: str, partitions: int) -> bytes:
@@ -96,6 +115,21 @@ def coordinator_error(data: bytes) -> ErrorCode:
     """The error in the response to ``coordinator_request``."""
     found = FindCoordinatorResponse.decode(data, version=_FIND_VERSION, header=True)
     return ErrorCode(found.error_code)
+
+
+def metadata_request(topics: Sequence[str]) -> bytes:
+    """A Metadata request for topics, whose response has their ids."""
+    topic = MetadataRequest.MetadataRequestTopic
+    rows = [topic(topic_id=_NO_ID, name=name, version=_METADATA_VERSION) for name in topics]
+    return _framed(
+        MetadataRequest(topics=rows, allow_auto_topic_creation=False, version=_METADATA_VERSION), _METADATA_VERSION
+    )
+
+
+def topic_ids(data: bytes) -> dict[str, str]:
+    """The ids of the topics in the response to ``metadata_request``, by name."""
+    found = MetadataResponse.decode(data, version=_METADATA_VERSION, header=True)
+    return {row.name: str(row.topic_id) for row in found.topics}
 
 
 def _framed(request: Any, version: int) -> bytes:
@@ -198,6 +232,24 @@ def _commit(asked: ours.OffsetCommit, version: int) -> Any:
 
 
 def _fetch(asked: ours.OffsetFetch, version: int) -> Any:
+    if version >= _GROUPS_SINCE:
+        group = OffsetFetchRequest.OffsetFetchRequestGroup
+        rows = None
+        if asked.topics is not None:
+            rows = [
+                group.OffsetFetchRequestTopics(
+                    name=each.topic, partition_indexes=list(each.partitions), version=version
+                )
+                for each in asked.topics
+            ]
+        one = group(
+            group_id=asked.group,
+            member_id=asked.member_id,
+            member_epoch=asked.member_epoch,
+            topics=rows,
+            version=version,
+        )
+        return OffsetFetchRequest(groups=[one], require_stable=asked.require_stable, version=version)
     topics = None
     if asked.topics is not None:
         topics = [
@@ -270,6 +322,8 @@ def _committed(found: Any, version: int) -> ours.OffsetCommitReply:
 
 
 def _fetched(found: Any, version: int) -> ours.OffsetFetchReply:
+    if version >= _GROUPS_SINCE:
+        (found,) = found.groups
     return ours.OffsetFetchReply(
         offsets=tuple(
             ours.FetchedOffset(
@@ -323,4 +377,132 @@ _APIS: Mapping[type, _Api] = {
     ours.OffsetCommit: _Api(_commit, OffsetCommitResponse, _committed),
     ours.OffsetFetch: _Api(_fetch, OffsetFetchResponse, _fetched),
     ours.DescribeGroups: _Api(_describe, DescribeGroupsResponse, _described),
+}
+
+
+# --- the consumer protocol, by kio, since kafka-python does not know it ----------------------------------------------
+
+
+def _framed_by_kio(request: Any, version: int, correlation_id: int, client: str) -> bytes:
+    entity = _entity(type(request), version, EntityType.request)
+    header = entity.__header_schema__
+    out = io.BytesIO()
+    entity_writer(header)(
+        out,
+        header(
+            request_api_key=entity.__api_key__,
+            request_api_version=version,
+            correlation_id=correlation_id,
+            client_id=client,
+        ),
+    )
+    entity_writer(entity)(out, _KIO[type(request)](request, version, entity))
+    data = out.getvalue()
+    return len(data).to_bytes(HEADER_BYTES, "big") + data
+
+
+def _read_by_kio(request: type, version: int, correlation_id: int, data: bytes) -> Any:
+    entity = _entity(request, version, EntityType.response)
+    header, size = entity_reader(entity.__header_schema__)(data, 0)
+    if header.correlation_id != correlation_id:
+        raise WireError(f"answer {header.correlation_id} came to request {correlation_id}")
+    found, _ = entity_reader(entity)(data, size)
+    reply = _beat_answered(found) if request is consumers.ConsumerGroupHeartbeat else _consumers_described(found)
+    return unseal(seal(reply, version))[0]
+
+
+def _entity(request: type, version: int, kind: Any) -> Any:
+    """kio's class of a request or response."""
+    module = load_payload_module(_KEYS[request], version, kind)
+    (entity,) = [each for each in vars(module).values() if getattr(each, "__type__", None) is kind]
+    return entity
+
+
+def _beat(asked: consumers.ConsumerGroupHeartbeat, version: int, entity: Any) -> Any:
+    rows = vars(load_payload_module(_KEYS[type(asked)], version, EntityType.request))["TopicPartitions"]
+    owned = None
+    if asked.owned is not None:
+        owned = tuple([rows(topic_id=uuid.UUID(each.topic_id), partitions=each.partitions) for each in asked.owned])
+    regex = {"subscribed_topic_regex": asked.regex} if version else {}
+    return entity(
+        group_id=asked.group,
+        member_id=asked.member_id,
+        member_epoch=asked.member_epoch,
+        instance_id=asked.instance_id,
+        rack_id=asked.rack,
+        rebalance_timeout=datetime.timedelta(milliseconds=asked.rebalance_timeout_ms),
+        subscribed_topic_names=asked.topics,
+        server_assignor=asked.assignor,
+        topic_partitions=owned,
+        **regex,
+    )
+
+
+def _describe_consumers(asked: consumers.ConsumerGroupDescribe, version: int, entity: Any) -> Any:
+    return entity(group_ids=asked.groups, include_authorized_operations=asked.include_authorized_operations)
+
+
+def _beat_answered(found: Any) -> consumers.ConsumerGroupHeartbeatReply:
+    assignment = None if found.assignment is None else _numbers(found.assignment)
+    return consumers.ConsumerGroupHeartbeatReply(
+        error=ErrorCode(int(found.error_code)),
+        error_message=found.error_message,
+        member_id=found.member_id,
+        member_epoch=found.member_epoch,
+        heartbeat_interval_ms=found.heartbeat_interval // datetime.timedelta(milliseconds=1),
+        assignment=assignment,
+    )
+
+
+def _numbers(assignment: Any) -> tuple[consumers.TopicNumbers, ...]:
+    rows = assignment.topic_partitions
+    return tuple([consumers.TopicNumbers(topic_id=str(row.topic_id), partitions=row.partitions) for row in rows])
+
+
+def _named(assignment: Any) -> tuple[consumers.NamedTopicNumbers, ...]:
+    return tuple(
+        [
+            consumers.NamedTopicNumbers(topic_id=str(row.topic_id), topic=row.topic_name, partitions=row.partitions)
+            for row in assignment.topic_partitions
+        ]
+    )
+
+
+def _consumers_described(found: Any) -> consumers.ConsumerGroupDescribeReply:
+    groups = [
+        consumers.DescribedConsumerGroup(
+            error=ErrorCode(int(each.error_code)),
+            error_message=each.error_message,
+            group=each.group_id,
+            state=each.group_state,
+            epoch=each.group_epoch,
+            target_epoch=each.assignment_epoch,
+            assignor=each.assignor_name,
+            members=tuple(map(_member, each.members)),
+        )
+        for each in found.groups
+    ]
+    return consumers.ConsumerGroupDescribeReply(groups=tuple(groups))
+
+
+def _member(found: Any) -> consumers.DescribedConsumer:
+    return consumers.DescribedConsumer(
+        member_id=found.member_id,
+        instance_id=found.instance_id,
+        rack=found.rack_id,
+        member_epoch=found.member_epoch,
+        client_id=found.client_id,
+        client_host=found.client_host,
+        topics=tuple(sorted(found.subscribed_topic_names)),
+        regex=found.subscribed_topic_regex,
+        assigned=_named(found.assignment),
+        target=_named(found.target_assignment),
+        member_type=getattr(found, "member_type", -1),
+    )
+
+
+_KEYS: Mapping[type, int] = {consumers.ConsumerGroupHeartbeat: 68, consumers.ConsumerGroupDescribe: 69}
+_KIO: Mapping[type, Callable[[Any, int, Any], Any]] = {
+    consumers.ConsumerGroupHeartbeat: _beat,
+    consumers.ConsumerGroupDescribe: _describe_consumers,
 }

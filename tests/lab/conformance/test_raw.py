@@ -135,7 +135,7 @@ def test_a_release_is_asked_in_its_versions_and_compared_with_its_profile() -> N
         "kafka-3.4",
         "kafka-3.4",
         "kafka-3.9",
-        "kafka-4.0",
+        "kafka-4.1",
     ]
     for release in ("1.0.0", "three"):
         with pytest.raises(RealKafkaError):

@@ -33,3 +33,16 @@ def test_the_target_is_that_of_kafka(case: Mapping[str, Any]) -> None:
     ordered = {member: members[member] for member in case["member_order"]}
     found = ASSIGNORS[case["assignor"]](ordered, partitions, case["subscription"] == "Homogeneous")
     assert found == {member: share(expected) for member, expected in case["expected"].items()}
+
+
+@pytest.mark.parametrize("name", ["uniform", "range"])
+def test_with_equal_subscriptions_the_first_member_decides_about_the_topics(name: str) -> None:
+    """A member without topics joins while the former subscriptions count: nobody gets a partition.
+
+    Seen on a real 4.3.0. Source: ``RangeAssignor.assignHomogeneousGroup``, ``UniformHomogeneousAssignmentBuilder``.
+    """
+    topic = TOPIC_IDS["t"]
+    members = {"a": TargetMember((), 0), "b": TargetMember((topic,), 1)}
+
+    assert all(not given for given in ASSIGNORS[name](members, {topic: 2}, True).values())
+    assert ASSIGNORS[name](members, {topic: 2}, False)["b"] == {topic: (0, 1)}

@@ -186,6 +186,7 @@ class HeartbeatAnswers:
         resolve = _must_resolve(group, former, member, is_stale)
         listed = list(dict.fromkeys((*group.listed(), name)))
         assignor = preferred(votes_of(group), former.assignor, member.assignor, self.config.assignors)
+        alike = _alike(group)
         change = _Change(group)
         if replaced is not None:
             _replace(change, replaced, former)
@@ -196,8 +197,9 @@ class HeartbeatAnswers:
         bump = self._follow_pattern(change, former, member) or member.topics != former.topics
         if bump or is_stale or group.epoch == 0:
             self._bump(change, bump)
+            alike = _alike(group)  # otherwise Kafka uses the subscriptions from before the heartbeat
         if group.epoch > group.target_epoch and self._may_compute(group, now_ms):
-            self._compute(change, listed, assignor, now_ms)
+            self._compute(change, listed, assignor, alike, now_ms)
         owned = None if request.owned is None else _partitions(request.owned)
         current = self._reconcile(change, member, before, owned, changed)
         assignment = None
@@ -261,14 +263,18 @@ class HeartbeatAnswers:
         if bump or changed:
             change.add(GroupEpochRecord(max(group.epoch, first) + 1))
         elif group.epoch == 0:
-            change.add(GroupEpochRecord(first or 1))  # Kafka 4.3 writes no record of its first epoch
+            change.add(GroupEpochRecord(first or 1))  # Kafka 4.3 writes no record of its first epochs
+            if first:
+                change.add(TargetEpochRecord(first))
 
     def _may_compute(self, group: ConsumerGroup, now_ms: int) -> bool:
         """Whether the last target is old enough for the next target."""
         interval_ms = self.config.assignment_interval_ms if self.rules.spaces_targets else 0
         return not group.target_at_ms or not interval_ms or now_ms >= group.target_at_ms + interval_ms
 
-    def _compute(self, change: "_Change", listed: Collection[MemberId], assignor: str, now_ms: int) -> None:
+    def _compute(
+        self, change: "_Change", listed: Collection[MemberId], assignor: str, alike: bool, now_ms: int
+    ) -> None:
         """Compute the targets of all members. ``listed``: the members before the heartbeat, and the member itself."""
         group = change.group
         seen = {
@@ -277,7 +283,7 @@ class HeartbeatAnswers:
             if each in group.members
         }
         partitions = {topic.topic_id: topic.partitions for topic in self.topics.values()}
-        targets = self.assignors[assignor](seen, partitions, _alike(group))
+        targets = self.assignors[assignor](seen, partitions, alike)
         for each in seen:
             share = targets.get(each, NOTHING)
             if each not in group.targets or not same(share, group.targets[each]):
@@ -438,8 +444,8 @@ def _alike(group: ConsumerGroup) -> bool:
     """
     members = list(group.members.values())
     patterns = {member.regex for member in members}
-    if patterns == {""}:
-        return len({member.topics for member in members}) == 1
+    if patterns <= {""}:
+        return len({member.topics for member in members}) <= 1
     return len(patterns) == 1 and not any(member.topics for member in members)
 
 
