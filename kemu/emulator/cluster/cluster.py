@@ -7,13 +7,12 @@ The two kinds of cluster are ``emulator.cluster.arranged`` (the emulator assigns
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kemu.actors.broker.partition_log import PartitionLog
 from kemu.actors.broker.replica_log import JOURNALS
 from kemu.actors.clients.admin import Admin
 from kemu.actors.clients.producer import Producer
-from kemu.actors.clients.real_client import ClientMemory, RealClient
-from kemu.actors.clients.scripted_client import ScriptedClient, ScriptState
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
 from kemu.actors.machine import Machine, Record
@@ -48,6 +47,9 @@ from kemu.protocol.names import (
 from kemu.protocol.notes.groups import ClientConnected, LeaderElected, MemberAdded
 from kemu.protocol.profiles import Profile
 
+if TYPE_CHECKING:
+    from kemu.actors.clients.scripted_client import ScriptState
+
 BYTES_PER_MB = 1_000_000
 KEYS_OF_DRAWS: Mapping[DrawName, str] = {
     DrawName.OFFSETS_APPEND: "emulated_append_us",
@@ -55,14 +57,6 @@ KEYS_OF_DRAWS: Mapping[DrawName, str] = {
     DrawName.OFFSETS_WAIT: "emulated_load_us",
 }
 """Draw -> the broker's key that replaces the draw if the scenario sets the key."""
-
-
-def _real_client(host: str, memory: ClientMemory, life: int) -> RealClient:
-    return RealClient(host, memory)
-
-
-def _scripted_client(talk: ScriptState, host: str, memory: ClientMemory, life: int) -> ScriptedClient:
-    return ScriptedClient(host, memory, talk)
 
 
 class Cluster(ABC):
@@ -139,18 +133,25 @@ class Cluster(ABC):
         for host, topic in self.scenario.producer_names():
             self.world.add_host(host, {host: self._producer_factory(host, topic)})
         self.world.add_host(ADMIN, {ADMIN: self._admin})
-        scripts = self.scenario.clients.scripts()
-        self._talks = talks = {host: ScriptState(script, self.brokers) for host, script in scripts.items()}
-        for host in self.scenario.clients.hosts():
-            memory = ClientMemory()
-            make: MachineFactory = partial(_real_client, host, memory)
-            if host in talks:
-                make = partial(_scripted_client, talks[host], host, memory)
-            self.world.add_host(host, {host: make})
+        if self.scenario.clients.hosts():
+            self._add_clients()
         self._weigh()
         self.world.logs_found = self._logs_found
         for host, log, records in self._initial_logs():
             self.world.hosts[host].disk.logs.setdefault(log, []).extend(records)
+
+    def _add_clients(self) -> None:
+        """Add the hosts of real and scripted clients. Only runs with such clients import the clients' machines."""
+        from kemu.actors.clients.real_client import ClientMemory, RealClient
+        from kemu.actors.clients.scripted_client import ScriptedClient, ScriptState
+
+        def client(host: str, memory: ClientMemory, talk: ScriptState | None, life: int) -> RealClient:
+            return RealClient(host, memory) if talk is None else ScriptedClient(host, memory, talk)
+
+        scripts = self.scenario.clients.scripts()
+        self._talks = {host: ScriptState(script, self.brokers) for host, script in scripts.items()}
+        for host in self.scenario.clients.hosts():
+            self.world.add_host(host, {host: partial(client, host, ClientMemory(), self._talks.get(host))})
 
     def _logs_found(self, host: Host) -> facts.DiskFound | None:
         """Return the logs on a broker's disk when the broker starts; None for other hosts."""

@@ -72,6 +72,9 @@ class _NextEvent:
         return (yield)
 
 
+_NEXT_EVENT = _NextEvent()
+
+
 class _Desk:
     """The port of an actor's task: the place where the actor's coroutine waits for its next event."""
 
@@ -82,9 +85,9 @@ class _Desk:
         self.resume: Callable[[Event], object]
         """Let the coroutine take a turn in the context of its task; raise what the turn raised."""
 
-    async def next_event(self) -> Event:
+    def next_event(self) -> Awaitable[Event]:
         """Wait for the next event."""
-        return await _NextEvent()
+        return _NEXT_EVENT
 
     def take_turn(self, event: Event) -> None:
         """Take one turn of this actor."""
@@ -111,7 +114,6 @@ class _Dispatcher:
         self._task = trio.lowlevel.current_task()
         self._desks: dict[Actor, _Desk] = {}
         self._births: list[_Desk] = []
-        self._turns = 0
         for host in world.hosts.values():
             for actor in host.actors.values():
                 self.came(actor)
@@ -139,20 +141,9 @@ class _Dispatcher:
                 self._nursery.start_soon(desk.run)
                 await trio.lowlevel.wait_task_rescheduled(_when_it_is_whole)
 
-    async def hand_over(self, actor: Actor, event: Event) -> None:
-        """Let this actor take a turn."""
-        if self._births:
-            await self.start_newborn()
-        await trio.lowlevel.checkpoint_if_cancelled()  # the actors' tasks were cancelled as well
-        self._desks[actor].resume(event)
-        self._turns += 1
-        if self._turns % TURNS_A_TRIP == 0:
-            await trio.lowlevel.cancel_shielded_checkpoint()
-
     async def take_turns(self, until_us: int, outside: Outside | None, live: bool) -> None:
         """Take turns until no entry is due by ``until_us``; see ``run_in_trio``."""
-        world = self.world
-        next_turn, hand_over = world.next_turn, self.hand_over
+        world, desks, turns = self.world, self._desks, 0
         clock = _Clock(world.now_us) if live else None
         while True:
             if outside is not None:
@@ -164,11 +155,19 @@ class _Dispatcher:
                 due_us = until_us if next_us is None else min(next_us, until_us)
                 if await clock.sleep(due_us, outside):
                     continue
-            turn = next_turn(due_us)
-            if turn is not None:
-                await hand_over(*turn)
-            elif due_us == until_us or world.stopped:
-                return
+            turn = world.next_turn(due_us)
+            if turn is None:
+                if due_us == until_us or world.stopped:
+                    return
+                continue
+            if self._births:
+                await self.start_newborn()
+            await trio.lowlevel.checkpoint_if_cancelled()  # the actors' tasks were cancelled as well
+            actor, event = turn
+            desks[actor].resume(event)
+            turns += 1
+            if turns % TURNS_A_TRIP == 0:
+                await trio.lowlevel.cancel_shielded_checkpoint()
 
 
 class _Clock:

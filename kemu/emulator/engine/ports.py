@@ -1,5 +1,6 @@
 """The interface between the task of an actor and the world."""
 
+from collections.abc import Awaitable
 from typing import Protocol
 
 from kemu.actors.machine import Event
@@ -8,7 +9,7 @@ from kemu.actors.machine import Event
 class Port(Protocol):
     """The only access of an actor's task to the world."""
 
-    async def next_event(self) -> Event:
+    def next_event(self) -> Awaitable[Event]:
         """Wait for the next event of this actor."""
         ...
 
