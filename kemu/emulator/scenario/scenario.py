@@ -227,7 +227,7 @@ class Scenario:
         """
         configs = self._member_configs()
         sessions_ms = [config.session_timeout_ms for config in configs]
-        if self.has_consumer_protocol:
+        if self.consumer_protocol_groups:
             sessions_ms.append(configured(BrokerConfig(), self.brokers.config).group_consumer_session_timeout_ms)
         waits_ms = max(sessions_ms)
         waits_ms += max(config.max_poll_interval_ms for config in configs)

@@ -615,7 +615,7 @@ def test_half_of_the_groups_of_a_release_with_the_consumer_protocol_use_it() -> 
     modern = [(scenario, name) for scenario, name in groups if scenario.groups[name].uses_consumer_protocol]
 
     assert 0.3 < len(modern) / len(groups) < 0.6
-    assert not any(case.scenario.has_consumer_protocol for case in (*cases(), *operated_cases()))
+    assert not any(case.scenario.consumer_protocol_groups for case in (*cases(), *operated_cases()))
     for scenario, name in modern:
         group = scenario.groups[name]
         assert not group.assignors and "session_timeout_ms" not in dict(group.config)
