@@ -11,6 +11,8 @@ Source: Kafka 4.0 ``GroupCoordinatorService.consumerGroupHeartbeat``, ``GroupMet
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from attrs import evolve
+
 from kemu.actors.coordinator.consumer_group.heartbeats import (
     ConsumerGroupConfig,
     Heard,
@@ -26,6 +28,11 @@ from kemu.actors.coordinator.groups import Groups
 from kemu.actors.coordinator.modern_group import ModernGroup
 from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.machine import Caller, Received, Record, caller_of
+from kemu.protocol.dynamic_configs import (
+    CONSUMER_ASSIGNMENT_INTERVAL,
+    CONSUMER_HEARTBEAT_INTERVAL,
+    CONSUMER_SESSION_TIMEOUT,
+)
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import (
     JOINS,
@@ -36,7 +43,7 @@ from kemu.protocol.messages.consumer_group import (
     DescribedConsumerGroup,
 )
 from kemu.protocol.messages.offsets_log import KnownTopic
-from kemu.protocol.names import ActorName
+from kemu.protocol.names import ActorName, GroupId
 from kemu.protocol.notes.groups import RequestRefused
 
 _E = ErrorCode
@@ -61,6 +68,8 @@ class ConsumerGroupRequests:
             max_size=config.group_consumer_max_size,
             assignors=config.group_consumer_assignors,
         )
+        self._settings: dict[GroupId, Mapping[str, str]] = {}
+        """Group -> its own settings (IncrementalAlterConfigs)."""
         self._topics: Mapping[str, Topic] | None = None
         """The cluster's topics by name; None before the broker has told them."""
 
@@ -75,6 +84,22 @@ class ConsumerGroupRequests:
         for group in self._groups.by_name.values():
             if isinstance(group, ModernGroup) and any(map(group.consumes, changed)):
                 group.is_stale = True
+
+    def know_settings(self, group: GroupId, settings: Mapping[str, str]) -> None:
+        """Use these settings of a group from its next heartbeat on. Source: ``GroupConfigManager`` 4.0."""
+        self._settings[group] = settings
+
+    def config_of(self, group: GroupId) -> ConsumerGroupConfig:
+        """The times of a group: its own settings, otherwise those of the broker."""
+        own, config = self._settings.get(group), self._config
+        if not own:
+            return config
+        return evolve(
+            config,
+            session_timeout_ms=int(own.get(CONSUMER_SESSION_TIMEOUT, config.session_timeout_ms)),
+            heartbeat_interval_ms=int(own.get(CONSUMER_HEARTBEAT_INTERVAL, config.heartbeat_interval_ms)),
+            assignment_interval_ms=int(own.get(CONSUMER_ASSIGNMENT_INTERVAL, config.assignment_interval_ms)),
+        )
 
     # --- heartbeats --------------------------------------------------------------------------------------------
 
@@ -99,7 +124,7 @@ class ConsumerGroupRequests:
         if request.regex:
             raise HeartbeatRefused(_E.UNSUPPORTED_VERSION)  # kemu resolves no patterns
         known = self._groups.by_name.get(request.group)
-        heartbeats = HeartbeatAnswers(self._topics, self._config, self._machine.rules.consumer_groups)
+        heartbeats = HeartbeatAnswers(self._topics, self.config_of(request.group), self._machine.rules.consumer_groups)
         if request.member_epoch < JOINS:
             if not isinstance(known, ModernGroup):
                 raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND)
@@ -141,7 +166,7 @@ class ConsumerGroupRequests:
         heard: Heard,
         first: Iterable[Record],
     ) -> None:
-        group.heard(heard, self._config.session_timeout_ms)
+        group.heard(heard, self.config_of(group.name).session_timeout_ms)
         answer = partial(self._answer, caller_of(event), request, heard.reply)
         group.write(heard.records, heard.undo, answer, first)
 
