@@ -104,6 +104,8 @@ UNTOLD_COORDINATOR = "untold-coordinator"
 UNHEARD_ISR = "unheard-isr"
 FORGOTTEN_INSTANCE = "forgotten-instance"
 FORGOTTEN_REBALANCE = "forgotten-rebalance"
+FORGOTTEN_GROUP = "forgotten-group"
+UNRELEASED_INSTANCE = "unreleased-instance"
 
 STAYS_DEGRADED: Mapping[str, str] = MappingProxyType(
     {
@@ -138,6 +140,15 @@ STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
             "the group's log has no record with the new id of a static member: the log lost the record, or the"
             " coordinator changed before the end of the member's rebalance. The next coordinator knows the former id,"
             " and fences the member (FENCED_INSTANCE_ID), which is fatal"
+        ),
+        ("liveness", FORGOTTEN_GROUP): (
+            "a disk lost records of the group's log, so that the coordinator does not know the group. It answers"
+            " GROUP_ID_NOT_FOUND to the heartbeats of the consumer protocol, which is fatal (KIP-848). Members of a"
+            " classic group would rejoin"
+        ),
+        ("liveness", UNRELEASED_INSTANCE): (
+            "a static member of the consumer protocol restarted before its former process left or its session ended."
+            " The coordinator answers UNRELEASED_INSTANCE_ID, which is fatal (KIP-848)"
         ),
         ("liveness", FORGOTTEN_REBALANCE): (
             "a static member revoked partitions, or led the group without knowing them. The member rejoined (after a"

@@ -12,7 +12,7 @@ from kemu.tools.commands.durations import Duration
 TEXTS = {
     *("--actor", "--address", "--assignor", "--assignors", "--client", "--conf", "--do", "--grid", "--group"),
     *("--keep", "--leave", "--master", "--message", "--name", "--out", "--profile", "--profiles", "--role", "--set"),
-    *("--try", "--zone", "--current", "--target", "--grep"),
+    *("--try", "--zone", "--current", "--target", "--grep", "--protocols"),
 }
 """Options without numbers, or with numbers that the scenario library checks."""
 NINES = "9" * 5000

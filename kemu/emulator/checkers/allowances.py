@@ -84,6 +84,27 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "test_a_static_member_that_is_fenced_for_an_id_from_a_rebalance_that_was_never_written",
     ),
     Allowance(
+        "static-member-before-the-end-of-its-session",
+        ("liveness: unreleased-instance",),
+        "The coordinator still has the member of the former process with this group.instance.id.",
+        "Kafka 4.0 GroupMetadataManager.throwIfInstanceIdIsUnreleased, ConsumerHeartbeatRequestManager",
+        ("kemu.emulator.checkers.liveness:Liveness._kind_of",),
+        "tests/emulator/checkers/test_illegal_runs.py::"
+        "test_a_static_member_of_the_consumer_protocol_that_returns_too_early_fails_for_good",
+        "tests/emulator/checkers/test_illegal_runs.py::"
+        "test_a_static_member_of_the_consumer_protocol_fails_for_good_without_another_process",
+    ),
+    Allowance(
+        "group-missing-from-the-log",
+        ("liveness: forgotten-group",),
+        "A disk lost records of the groups' log, and the coordinator does not know the group.",
+        "Kafka 4.0 GroupMetadataManager.consumerGroupHeartbeat, AbstractHeartbeatRequestManager.onErrorResponse",
+        ("kemu.emulator.checkers.liveness:Liveness._kind_of",),
+        "tests/emulator/checkers/test_illegal_runs.py::"
+        "test_a_member_of_the_consumer_protocol_fails_for_good_after_its_groups_log_was_lost",
+        "tests/emulator/checkers/test_illegal_runs.py::test_a_member_whose_group_is_not_found_without_a_loss_is_a_violation",
+    ),
+    Allowance(
         "sync-of-a-removed-member",
         ("requests: unanswered",),
         "The group removed the member while its SyncGroup waited for the assignment.",

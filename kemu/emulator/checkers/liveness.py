@@ -4,8 +4,8 @@
   owner.
 - member-failed: no member ever fails permanently. An error injected by the
   plan excuses one failure.
-- forgotten-instance, forgotten-rebalance, unheard-isr, untold-coordinator: not-at-rest or member-failed, for a reason
-  of Kafka's own (``findings.STAYS_BLOCKED``).
+- forgotten-group, forgotten-instance, forgotten-rebalance, unheard-isr, unreleased-instance, untold-coordinator:
+  not-at-rest or member-failed, for a reason of Kafka's own (``findings.STAYS_BLOCKED``).
 
 Every disturbance restarts the bound. A group has additional ``metadata.max.age.ms`` if its leader may not know a
 partition yet. One moment is enough, because members slower than ``max.poll.interval.ms`` rebalance for ever. After
@@ -22,6 +22,7 @@ from kemu.emulator.checkers.base import NEVER_US, Checker
 from kemu.emulator.checkers.commits import UNSUBSCRIBE
 from kemu.emulator.facts import (
     CoreHealed,
+    DiskTailLost,
     FaultApplied,
     Healed,
     HostDown,
@@ -32,25 +33,38 @@ from kemu.emulator.facts import (
     TopicGrown,
 )
 from kemu.emulator.findings import (
+    FORGOTTEN_GROUP,
     FORGOTTEN_INSTANCE,
     FORGOTTEN_REBALANCE,
     MEMBER_FAILED,
     UNHEARD_ISR,
+    UNRELEASED_INSTANCE,
     UNTOLD_COORDINATOR,
 )
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.settings import Settings
 from kemu.emulator.watching.static_ids import StaticIds
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, broker_of, host_of
+from kemu.protocol.names import (
+    OFFSETS_TOPIC,
+    ActorName,
+    GroupId,
+    MemberId,
+    TopicPartition,
+    broker_host,
+    broker_of,
+    host_of,
+)
 from kemu.protocol.notes.groups import (
     AnswerInjected,
     AssignmentReceived,
     GroupBecame,
     GroupLoaded,
     GroupUnloaded,
+    MemberAdded,
     MemberBecame,
     MemberFailed,
+    MemberRemoved,
     PartitionsAssigned,
     PartitionsLost,
     PartitionsRevoked,
@@ -109,11 +123,13 @@ class Liveness(Checker):
 
     name = "liveness"
     kinds = (
+        "forgotten-group",
         "forgotten-instance",
         "forgotten-rebalance",
         "member-failed",
         "not-at-rest",
         "unheard-isr",
+        "unreleased-instance",
         "untold-coordinator",
     )
 
@@ -140,6 +156,10 @@ class Liveness(Checker):
         self._answered: dict[tuple[ActorName, ErrorCode], None] = {}
         """(member, error) of errors that the plan injected, until the member fails by the error or its host goes
         down."""
+        self._static: dict[GroupId, dict[MemberId, str]] = {}
+        """Group -> member id -> client id of the static members that no coordinator removed."""
+        self._log_lost_records = False
+        """Whether a disk lost records of a groups' log."""
         self._failed_by_plan: dict[GroupId, str] = {}
         """Group -> the last failure of a member that the plan caused."""
         self.on = {
@@ -149,6 +169,9 @@ class Liveness(Checker):
             HostDown: self._down,
             MemberFailed: self._failed,
             AnswerInjected: self._injected,
+            MemberAdded: self._added,
+            MemberRemoved: self._removed,
+            DiskTailLost: self._lost_tail,
         }
         self.shown_to(dict.fromkeys(DISTURBING, self._disturbed))
         self.shown_to(dict.fromkeys((TopicGrown, MetadataCached), self._topic_learned))
@@ -314,8 +337,27 @@ class Liveness(Checker):
             del self._answered[seen.actor, fact.error]
             self._failed_by_plan[fact.group] = f"{text}, as the plan asked"
         else:
-            kind = FORGOTTEN_INSTANCE if self._is_forgotten(seen.actor, fact) else MEMBER_FAILED
-            self.violation(seen, kind, (fact.group, seen.actor), text, liveness=True)
+            self.violation(seen, self._kind_of(seen.actor, fact), (fact.group, seen.actor), text, liveness=True)
+
+    def _kind_of(self, actor: ActorName, fact: MemberFailed) -> str:
+        """The kind of a failure: MEMBER_FAILED unless Kafka's own members fail so."""
+        if fact.group not in self.consumer_protocol_groups:
+            return FORGOTTEN_INSTANCE if self._is_forgotten(actor, fact) else MEMBER_FAILED
+        static, unreleased = self._static.get(fact.group, {}), fact.error is ErrorCode.UNRELEASED_INSTANCE_ID
+        if unreleased and any(client == host_of(actor) and each != fact.member_id for each, client in static.items()):
+            return UNRELEASED_INSTANCE
+        lost = self._log_lost_records and fact.error is ErrorCode.GROUP_ID_NOT_FOUND
+        return FORGOTTEN_GROUP if lost else MEMBER_FAILED
+
+    def _added(self, seen: Seen, fact: MemberAdded) -> None:
+        if fact.instance_id is not None:
+            self._static.setdefault(fact.group, {})[fact.member_id] = fact.client_id
+
+    def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
+        self._static.get(fact.group, {}).pop(fact.member_id, None)
+
+    def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
+        self._log_lost_records = self._log_lost_records or fact.log.startswith(OFFSETS_TOPIC)
 
     def _is_forgotten(self, actor: ActorName, fact: MemberFailed) -> bool:
         """Whether a coordinator fences a member because the group's log lacks the member's id."""

@@ -32,6 +32,7 @@ from kemu.emulator.exploring.operations import (
     no_longer_than_needed,
     settings_text,
 )
+from kemu.emulator.exploring.protocols import with_consumer_protocol
 from kemu.emulator.plan.action import ANYONE, ActionKind, Drawn
 from kemu.emulator.plan.actions import ACTIONS, LateMessage, LinkPriorities, TieOrder
 from kemu.emulator.plan.draw import SECOND, Draw
@@ -127,6 +128,7 @@ class SwarmCase:
             config = "".join(f", {key}={value}" for key, value in settings_dict(ConsumerConfig, group.config).items())
             static = ", static" if group.static else ""
             assignors = ", ".join(group.assignors) or "its release's assignors"
+            assignors = "the coordinator assigns" if group.uses_consumer_protocol else assignors
             rows.append((f"group {name}", f"{group.members} members, {assignors}{static}{config}"))
         away = scenario.checks.away
         if away is None:
@@ -171,6 +173,7 @@ def swarm_case(
     """
     seeded = Seeded(seed)
     of_operations = seeded.stream("swarm/operations") if operated and scenario is None else None
+    is_drawn = scenario is None
     if scenario is None:
         scenario = drawn_scenario(
             seeded.stream("swarm/scenario"), profile=profile, replicated=replicated, name=f"swarm-{seed}"
@@ -206,6 +209,8 @@ def swarm_case(
         operations, plan = (*operations, *changes), (*plan, *done)
     expect = (*scenario.expect, *(each for each in of_kafkas_own() if each not in scenario.expect))
     scenario = attrs.evolve(scenario, seed=seed, plan=(*scenario.plan, *plan, *lines), expect=expect)
+    if is_drawn:
+        scenario = with_consumer_protocol(scenario, seeded.stream("swarm/protocol"))
     on, off = ((*on, ORDERS), off) if lines else (on, (*off, ORDERS))
     return SwarmCase(
         seed=seed, scenario=scenario, on=on, off=off, orders=lines, moments_us=moments_us, operations=operations

@@ -41,7 +41,7 @@ from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.kafka_keys import Settings, configured, lenient_settings
 from kemu.emulator.text.tables import Problem, Table, nearest, said_of
 from kemu.emulator.text.units import LONGEST_US, duration_text, microseconds, words
-from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
+from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.draws import DrawName
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import OFFSETS_TOPIC, broker_host, consumer_host, producer_host
@@ -226,7 +226,10 @@ class Scenario:
         callbacks together may take longer than a minute, their sum replaces the minute.
         """
         configs = self._member_configs()
-        waits_ms = max(config.session_timeout_ms for config in configs)
+        sessions_ms = [config.session_timeout_ms for config in configs]
+        if self.has_consumer_protocol:
+            sessions_ms.append(configured(BrokerConfig(), self.brokers.config).group_consumer_session_timeout_ms)
+        waits_ms = max(sessions_ms)
         waits_ms += max(config.max_poll_interval_ms for config in configs)
         names = (*TAKES_TIME, *STARTS_OF_A_CONTROLLER) if self.brokers.replication is not None else TAKES_TIME
         drawn = [how.most for name in names if (how := self.draws.of(name)) is not None]

@@ -329,6 +329,45 @@ def test_a_static_member_that_is_fenced_for_an_id_that_a_deposed_coordinator_gav
     assert story.kinds(Liveness()) == [kind]
 
 
+def modern_liveness():
+    """The checker of a run whose group uses the consumer protocol."""
+    checker = Liveness()
+    checker.consumer_protocol_groups = frozenset((GROUP,))
+    return checker
+
+
+def fails_for_good(story, error, member_id="c1-new"):
+    story.by("c1", notes.MemberFailed(group=GROUP, member_id=member_id, error=error, why="told"))
+    return story.kinds(modern_liveness())
+
+
+def test_a_static_member_of_the_consumer_protocol_that_returns_too_early_fails_for_good(story):
+    """The coordinator has the member of the former process (``throwIfInstanceIdIsUnreleased`` 4.0)."""
+    story.add("c1", instance="c1")
+
+    assert fails_for_good(story, ErrorCode.UNRELEASED_INSTANCE_ID) == ["unreleased-instance"]
+
+
+@pytest.mark.parametrize("error", [ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_INSTANCE_ID])
+def test_a_static_member_of_the_consumer_protocol_fails_for_good_without_another_process(story, error):
+    """The coordinator removed the former member, or the error is another one."""
+    story.add("c1", instance="c1")
+    if error is ErrorCode.UNRELEASED_INSTANCE_ID:
+        story.remove(story.ids["c1"])
+
+    assert fails_for_good(story, error) == ["member-failed"]
+
+
+def test_a_member_of_the_consumer_protocol_fails_for_good_after_its_groups_log_was_lost(story):
+    story.by("b0", DiskTailLost(host="b0", log="__consumer_offsets-0", records=3, end_offset=0))
+
+    assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND) == ["forgotten-group"]
+
+
+def test_a_member_whose_group_is_not_found_without_a_loss_is_a_violation(story):
+    assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND) == ["member-failed"]
+
+
 def test_a_commit_that_is_answered_and_not_kept(story):
     """One was reported and heard of; of the second success no coordinator knows anything."""
     answered = notes.CommitAnswered(group="g", member_id=story.ids["c1"], generation=1, error=ErrorCode.NONE)

@@ -118,7 +118,7 @@ def test_a_static_member_that_comes_back_after_a_crash_fails() -> None:
     played = Played(scenario(group=group, plan="{ at = '30s', do = 'crash', host = 'c1', for = '10s' }"))
 
     assert [fact.error for fact in played.seen(MemberFailed)] == [ErrorCode.UNRELEASED_INSTANCE_ID]
-    assert [found.kind for found in played.result.violations] == ["member-failed"]
+    assert [found.kind for found in played.result.violations] == ["unreleased-instance"]
 
 
 def test_a_member_that_does_not_poll_leaves_and_rejoins_at_its_next_poll() -> None:

@@ -99,7 +99,7 @@ def test_every_stream_of_a_world_is_asked_of_its_choices_once() -> None:
 @ONE_PROCESS
 def test_chance_is_made_in_one_module() -> None:
     """Only ``emulator.chance`` imports ``random``; in ``lab`` benches, samples and cases for a real Kafka do, too."""
-    cases = ("task_assignors/cases.py", "assignors/cases.py", "raw/drawing.py")
+    cases = ("task_assignors/cases.py", "assignors/cases.py", "raw/drawing.py", "target_assignors/cases.py")
     own = (
         "lab/bench/",
         "lab/damaged_logs.py",

@@ -27,6 +27,7 @@ from kemu.emulator.plan.actions import (
     Isolate,
     LateMessage,
     LinkPriorities,
+    MembersExpulsion,
     OffsetsReset,
     PartitionsReassignment,
     RollingUpgrade,
@@ -605,6 +606,38 @@ def test_what_a_static_member_gave_up_is_nobodys_if_it_comes_back_before_it_was_
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
     assert [(each.checker, each.kind) for each in outcome.violations] == [("liveness", "forgotten-rebalance")]
+
+
+def test_half_of_the_groups_of_a_release_with_the_consumer_protocol_use_it() -> None:
+    """KIP-848: other releases never do; a group whose plan needs the classic protocol does not."""
+    drawn = [swarm_case(seed, profile="kafka-4.0", operated=seed % 2 == 1).scenario for seed in SEEDS]
+    groups = [(scenario, name) for scenario in drawn for name in scenario.groups]
+    modern = [(scenario, name) for scenario, name in groups if scenario.groups[name].uses_consumer_protocol]
+
+    assert 0.3 < len(modern) / len(groups) < 0.6
+    assert not any(case.scenario.has_consumer_protocol for case in (*cases(), *operated_cases()))
+    for scenario, name in modern:
+        group = scenario.groups[name]
+        assert not group.assignors and "session_timeout_ms" not in dict(group.config)
+        expelled = [entry.action for entry in scenario.plan if isinstance(entry.action, MembersExpulsion)]
+        assert all(action.group != name for action in expelled)
+    assert {dict(scenario.groups[name].config).get("group_remote_assignor") for scenario, name in modern} == {
+        None, "uniform", "range",
+    }  # fmt: skip
+    late = [entry.action.api for scenario in drawn for entry in scenario.plan if isinstance(entry.action, LateMessage)]
+    assert any(api.startswith("ConsumerGroupHeartbeat") for api in late)
+
+
+def test_the_consumer_protocol_changes_no_other_draw() -> None:
+    """Its stream is its own, and the last one: the faults and the loads of a seed are those of the classic protocol."""
+    for seed in SEEDS[:40]:
+        mine, other = (swarm_case(seed, profile=name).scenario for name in ("kafka-4.0", "kafka-3.9"))
+        late = LateMessage
+        assert [each for each in mine.plan if not isinstance(each.action, late)] == [
+            each for each in other.plan if not isinstance(each.action, late)
+        ]
+        assert mine.topics == other.topics
+        assert mine.member_names() == other.member_names()
 
 
 @pytest.mark.parametrize("name", PROFILES)

@@ -1,0 +1,97 @@
+"""Groups of the consumer protocol (KIP-848), drawn by the swarm in releases that have the protocol.
+
+These draws use a separate random stream, after all other draws of the seed, which do not change. A group keeps the
+classic protocol if its plan or its members need the classic protocol.
+"""
+
+import attrs
+
+from kemu.actors.coordinator.rules import GROUP_RULES
+from kemu.emulator.chance import Stream
+from kemu.emulator.exploring.operations import in_order, one_of
+from kemu.emulator.plan.actions import ChangeSubscription, LateMessage, MembersExpulsion, RollingUpgrade
+from kemu.emulator.plan.entries import At, Entry
+from kemu.emulator.scenario.groups import SETTINGS_OF_CLASSIC, GroupSpec
+from kemu.emulator.scenario.protocols import CONSUMER
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.protocol.consumer_group.assignors import ASSIGNORS
+from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
+
+SESSIONS_MS = (6_000, 10_000, 20_000, 45_000)
+INTERVALS_MS = (1_000, 2_000, 5_000)
+_HEARTBEAT = "ConsumerGroupHeartbeat"
+_REQUESTS_OF_CLASSIC = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")
+
+
+def with_consumer_protocol(scenario: Scenario, chance: Stream) -> Scenario:
+    """The scenario; about half of its groups have the consumer protocol, if the release and the plan allow it."""
+    session_ms, interval_ms = one_of(chance, SESSIONS_MS), one_of(chance, INTERVALS_MS)
+    drawn = {name: (bool(chance.below(2)), one_of(chance, ("", *ASSIGNORS))) for name in scenario.groups}
+    kind = PROFILES[scenario.profile or DEFAULT_PROFILE].broker.coordinator_kind
+    if not GROUP_RULES[kind].consumer_protocol or scenario.mixes_releases:
+        return scenario
+    hosts = scenario.hosts_of_groups()
+    chosen = {
+        name: assignor
+        for name, (switches, assignor) in drawn.items()
+        if switches and not _needs_classic(scenario, name, hosts[name])
+    }
+    if not chosen:
+        return scenario
+    of_brokers = dict(scenario.brokers.config)
+    for key, value_ms in (("session_timeout_ms", session_ms), ("heartbeat_interval_ms", interval_ms)):
+        of_brokers |= {f"group_consumer_{key}": value_ms, f"group_consumer_min_{key}": value_ms}
+    members = frozenset(host for name in chosen for host in hosts[name])
+    groups = {
+        name: _switched(group, chosen[name]) if name in chosen else group for name, group in scenario.groups.items()
+    }
+    made = attrs.evolve(
+        scenario,
+        brokers=attrs.evolve(scenario.brokers, config=in_order(of_brokers)),
+        groups=groups,
+        plan=tuple(_of_heartbeats(entry, members) for entry in scenario.plan),
+    )
+    within_us = made.checks.stable_within_us
+    if within_us is None or within_us >= made.timeouts_us:
+        return made
+    return attrs.evolve(made, checks=attrs.evolve(made.checks, stable_within_us=made.timeouts_us))
+
+
+def _needs_classic(scenario: Scenario, name: str, hosts: list[str]) -> bool:
+    """Whether the group or its plan has a use that kemu does not emulate with the consumer protocol."""
+    group = scenario.groups[name]
+    if group.streams is not None or group.pattern or group.overrides:
+        return True
+    actions = [entry.action for entry in scenario.plan]
+    return any(
+        (isinstance(action, MembersExpulsion | RollingUpgrade) and action.group == name)
+        or (isinstance(action, ChangeSubscription) and action.pattern and action.host in hosts)
+        for action in actions
+    )
+
+
+def _switched(group: GroupSpec, assignor: str) -> GroupSpec:
+    classic = {key.replace(".", "_") for key in SETTINGS_OF_CLASSIC}
+    config = {key: value for key, value in group.config if key not in classic}
+    config["group_protocol"] = CONSUMER
+    if assignor:
+        config["group_remote_assignor"] = assignor
+    return attrs.evolve(group, assignors=(), config=in_order(config))
+
+
+def _of_heartbeats(entry: Entry, members: frozenset[str]) -> Entry:
+    """A delay of a classic request of these members as a delay of their heartbeat; other entries are unchanged."""
+    action = entry.action
+    if not isinstance(entry, At) or not isinstance(action, LateMessage):
+        return entry
+    name, of_reply = action.api.removesuffix("Reply"), "Reply" if action.api.endswith("Reply") else ""
+    if name not in _REQUESTS_OF_CLASSIC or not members & {action.sender, action.receiver}:
+        return entry
+    late = LateMessage(
+        api=f"{_HEARTBEAT}{of_reply}",
+        sender=action.sender,
+        receiver=action.receiver,
+        nth=action.nth,
+        by_us=action.by_us,
+    )
+    return At(at_us=entry.at_us, action=late)
