@@ -54,7 +54,7 @@ class ReconcilingRules:
     next_epoch_after_revocation: bool = True
     """A member that gave up its partitions and must give up more gets an epoch larger by one (up to 4.1)."""
     own_revoked_is_free: bool = True
-    """A member gets a partition back that it must give up (since 4.0.2, 4.1.2 and 4.2; KAFKA-19862). Before, it waits."""
+    """A member gets a partition back that it must give up (since 4.0.2, 4.1.2 and 4.2). Before, the member waits."""
     follows_subscription: bool = False
     """Partitions of topics without a subscription are given up at once, whatever the target says (since 4.2)."""
     following_repeats_epoch: bool = True

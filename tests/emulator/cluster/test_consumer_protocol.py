@@ -147,7 +147,8 @@ def test_a_group_has_its_own_session_timeout_also_after_a_failover() -> None:
     """IncrementalAlterConfigs of a group. Source: ``GroupConfig``, ``GroupConfigManager`` 4.0."""
     plan = (
         _alter("session.timeout.ms", "60000")
-        + ", { at = '50s', do = 'kill-coordinator', group = 'g', for = '10s' }, { at = '70s', do = 'crash', host = 'c1' }"
+        + ", { at = '50s', do = 'kill-coordinator', group = 'g', for = '10s' }"
+        + ", { at = '70s', do = 'crash', host = 'c1' }"
     )
     played = Played(scenario(REPLICATED, plan=plan, duration="3m"))
 
