@@ -368,7 +368,7 @@ class ListReassignments:
 
 @value
 class AlterConfigs:
-    """Admin: change a setting of a topic, or (topic "") of all brokers or of one broker (KIP-339).
+    """Admin: change a setting of a topic, or (topic "") of all brokers, of one broker (KIP-339), or of a group (4.0).
 
     ``value`` "": remove the setting. ``broker``: the broker's id; -1: all brokers.
     """
@@ -377,6 +377,7 @@ class AlterConfigs:
     key: str
     value: str
     broker: int = -1
+    group: str = ""
 
 
 @value

@@ -2,12 +2,15 @@
 
 A topic's own setting overrides the setting of all brokers, which overrides a broker's start configuration. Kafka's
 read-only keys (``leader.imbalance.*``, ``auto.leader.rebalance.enable``) are not in the tables. Source: Kafka 2.8
-``LogConfig``, ``DynamicBrokerConfig``; KIP-226, KIP-339. The limits of reassignments are KIP-435's.
+``LogConfig``, ``DynamicBrokerConfig``; KIP-226, KIP-339. The limits of reassignments are KIP-435's. Settings of groups
+are those of Kafka 4.0 to 4.3 for the consumer protocol (``GroupConfig``, KIP-848).
 """
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from types import MappingProxyType
+
+from kemu.protocol.config import BrokerConfig
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_ELECTION_ENABLE = "unclean.leader.election.enable"
@@ -32,6 +35,10 @@ ALIASES: Mapping[str, str] = MappingProxyType(
     }
 )
 """Names of the limits in KIP-435's text -> their names in its table of settings."""
+
+CONSUMER_SESSION_TIMEOUT = "consumer.session.timeout.ms"
+CONSUMER_HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
+CONSUMER_ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 
 BROKER_KEYS: Mapping[str, str] = MappingProxyType(
     {
@@ -67,6 +74,7 @@ class ConfigResource(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 ALL_BROKERS = ""
@@ -120,6 +128,11 @@ SETTINGS: Mapping[ConfigResource, Mapping[str, _Check]] = MappingProxyType(
             LOG_SEGMENT_BYTES: _whole(14, "int"),
             **dict.fromkeys(MOVEMENT_LIMITS, _whole(1, "int")),
         },
+        ConfigResource.GROUP: {
+            CONSUMER_SESSION_TIMEOUT: _whole(1, "int"),
+            CONSUMER_HEARTBEAT_INTERVAL: _whole(1, "int"),
+            CONSUMER_ASSIGNMENT_INTERVAL: _whole(0, "int"),
+        },
     }
 )
 
@@ -148,3 +161,38 @@ def bad_setting(resource: ConfigResource, name: str, value: str | None, *, one: 
         return f"{name} is not a setting of {whose} that can be changed here"
     must = check(value) if value is not None else ""
     return f"{name} {must}, not {value!r}" if must else ""
+
+
+def bad_group_settings(settings: Mapping[str, str], config: BrokerConfig, *, spaces_targets: bool) -> str:
+    """The reason why these settings of a group are invalid together with the brokers' settings; "" if they are valid.
+
+    ``spaces_targets``: whether the release has ``consumer.assignment.interval.ms`` (since 4.3).
+
+    Source: ``GroupConfig.validateValues`` 4.1, 4.3.
+    """
+    bounds = {
+        CONSUMER_HEARTBEAT_INTERVAL: (
+            config.group_consumer_min_heartbeat_interval_ms,
+            config.group_consumer_max_heartbeat_interval_ms,
+        ),
+        CONSUMER_SESSION_TIMEOUT: (
+            config.group_consumer_min_session_timeout_ms,
+            config.group_consumer_max_session_timeout_ms,
+        ),
+        CONSUMER_ASSIGNMENT_INTERVAL: (
+            config.group_consumer_min_assignment_interval_ms,
+            config.group_consumer_max_assignment_interval_ms,
+        ),
+    }
+    if CONSUMER_ASSIGNMENT_INTERVAL in settings and not spaces_targets:
+        return f"Unknown group config name: {CONSUMER_ASSIGNMENT_INTERVAL}"
+    for name, (least, most) in bounds.items():
+        value = int(settings.get(name, least))
+        if value < least:
+            return f"{name} must be greater than or equal to group.{name.replace('consumer.', 'consumer.min.')}"
+        if value > most:
+            return f"{name} must be less than or equal to group.{name.replace('consumer.', 'consumer.max.')}"
+    session_ms = int(settings.get(CONSUMER_SESSION_TIMEOUT, config.group_consumer_session_timeout_ms))
+    if session_ms <= int(settings.get(CONSUMER_HEARTBEAT_INTERVAL, config.group_consumer_heartbeat_interval_ms)):
+        return f"{CONSUMER_SESSION_TIMEOUT} must be greater than {CONSUMER_HEARTBEAT_INTERVAL}"
+    return ""

@@ -43,6 +43,8 @@ REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
 BROKER_DEFAULTS = "/config/brokers/<default>"
+GROUP_CONFIGS = "/config/groups"
+"""The settings of groups; the node exists since the first change of a group's settings."""
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
 
@@ -104,6 +106,11 @@ def delete_path(topic: str) -> str:
 def broker_config_path(broker: int) -> str:
     """The path of a broker's own settings."""
     return f"{BROKER_CONFIGS}/{broker}"
+
+
+def group_config_path(group: str) -> str:
+    """The path of a group's settings."""
+    return f"{GROUP_CONFIGS}/{group}"
 
 
 def topic_config_path(topic: str) -> str:

@@ -20,6 +20,7 @@ from kemu.actors.broker.replica_manager import ReplicaManager
 from kemu.actors.machine import Machine, Received, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import ProduceBatch, TopicMetadata
+from kemu.protocol.messages.local import GroupConfigs
 from kemu.protocol.messages.offsets_log import (
     AppendGroups,
     AppendGroupsReply,
@@ -95,6 +96,10 @@ class OffsetsHost:
         if rows != self._told:
             self._told = rows
             self._machine.request(self._coordinator, GroupTopics(topics=rows), VERSION)
+
+    def configured(self, message: GroupConfigs) -> None:
+        """Tell the coordinator the settings of a group."""
+        self._machine.request(self._coordinator, message, VERSION)
 
     def append(self, event: Received) -> None:
         """Append for the coordinator, and answer when all in-sync replicas have the records.

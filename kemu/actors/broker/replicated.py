@@ -79,6 +79,8 @@ from kemu.protocol.messages.local import (
     BrokerConfigsReply,
     BrokerSession,
     BrokerSessionReply,
+    GroupConfigs,
+    GroupConfigsReply,
     OwnConfigs,
     OwnConfigsReply,
 )
@@ -242,6 +244,7 @@ class ReplicatedBroker(Machine):
             BrokerSession: self._session_began,
             BrokerConfigs: self._configure,
             OwnConfigs: self._configure_own,
+            GroupConfigs: self._configure_group,
             Metadata: self.answers.metadata,
             FindCoordinator: self.answers.find_coordinator,
             ListOffsets: self._list_offsets,
@@ -320,6 +323,10 @@ class ReplicatedBroker(Machine):
         message: OwnConfigs = event.message
         self.reply(event, OwnConfigsReply())
         self.manager.configure_own(dict(message.settings))
+
+    def _configure_group(self, event: Received) -> None:
+        self.reply(event, GroupConfigsReply())
+        self._offsets.configured(event.message)
 
     def _list_offsets(self, event: Received) -> None:
         self.answers.list_offsets(event, self.manager.led)

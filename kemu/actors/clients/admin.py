@@ -587,12 +587,14 @@ class Admin(Machine):
     def _alter(self, command: AlterConfigs) -> Steps:
         kind = ConfigResource.TOPIC if command.topic else ConfigResource.BROKER
         name = command.topic or ("" if command.broker < 0 else str(command.broker))
+        if command.group:
+            kind, name = ConfigResource.GROUP, command.group
         change = ConfigChange(resource_type=kind, resource_name=name, name=command.key, value=command.value or None)
         reply: IncrementalAlterConfigsReply = yield Ask(Target.ANY_PART, IncrementalAlterConfigs(changes=(change,)))
         for row in reply.responses:
             expect(row.error_code, row.error_message or "")
         setting = f"{command.key}={command.value}" if command.value else f"without {command.key}"
-        whose = command.topic or ("all brokers" if command.broker < 0 else broker_host(command.broker))
+        whose = command.group or command.topic or ("all brokers" if command.broker < 0 else broker_host(command.broker))
         return f"{whose}: {setting}"
 
 

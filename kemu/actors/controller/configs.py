@@ -8,6 +8,8 @@ Source: Kafka 2.8 ``ZkAdminManager.incrementalAlterConfigs``, ``AdminZkClient.ch
 ``DynamicConfigManager``, ``TopicConfigHandler``, ``DynamicLogConfig``. Kafka removes notifications after 15 minutes;
 here notifications remain, and each is read once. Invalid values are refused with INVALID_CONFIG, as since Kafka 3.4.
 The only changeable settings of a single broker are the throttled rates of replication.
+
+Settings of groups (Kafka 4.0) take the same way, in kemu also those of Kafka's metadata log.
 """
 
 from collections.abc import Iterable
@@ -23,16 +25,18 @@ from kemu.protocol.messages.control import (
     IncrementalAlterConfigs,
     IncrementalAlterConfigsReply,
 )
-from kemu.protocol.messages.local import BrokerConfigs, OwnConfigs
+from kemu.protocol.messages.local import BrokerConfigs, GroupConfigs, OwnConfigs
 from kemu.protocol.messages.store import CreateMode, StoreCode, WatchEventKind
 from kemu.protocol.nodes import (
     BROKER_DEFAULTS,
     CONFIG_CHANGE_PREFIX,
     CONFIG_CHANGES,
+    GROUP_CONFIGS,
     TOPIC_CONFIGS,
     broker_config_path,
     config_change_data,
     config_data,
+    group_config_path,
     read_config,
     read_config_change,
     topic_config_path,
@@ -75,6 +79,9 @@ class DynamicConfigs:
         # A single broker's settings are written with a notification: without notifications there are no settings to
         # read.
         own = [broker_config_path(self._machine.broker_id)] if listed.children else []
+        if listed.children and self._machine.bad_group_settings is not None:
+            groups = yield from ask_one(children(GROUP_CONFIGS))
+            own += [group_config_path(group) for group in groups.children]
         yield from self._take([BROKER_DEFAULTS, *own, *(topic_config_path(topic) for topic in topics.children)], ())
 
     def _changed(self) -> Work[None]:
@@ -95,6 +102,12 @@ class DynamicConfigs:
                 expect(result, StoreCode.NO_NODE)
                 own = read_config(result.data) if result.code is StoreCode.OK else {}
                 machine.request(machine.broker, OwnConfigs(settings=tuple(own.items())), 0)
+                continue
+            if path.startswith(f"{GROUP_CONFIGS}/"):
+                expect(result)
+                group = path.removeprefix(f"{GROUP_CONFIGS}/")
+                settings = read_config(result.data)
+                machine.request(machine.broker, GroupConfigs(group=group, settings=tuple(settings.items())), 0)
                 continue
             if not is_topic_s and path != BROKER_DEFAULTS:
                 continue  # another broker's settings, written by a tool
@@ -145,8 +158,11 @@ class DynamicConfigs:
             path = BROKER_DEFAULTS
         elif kind == ConfigResource.BROKER and name.isdecimal():
             path, one = broker_config_path(int(name)), True
+        elif kind == ConfigResource.GROUP and name and self._machine.bad_group_settings is not None:
+            path = group_config_path(name)
         else:
-            return ErrorCode.INVALID_REQUEST, f"settings of topics and of brokers can be changed, not of {name!r}"
+            text = f"settings of topics, of brokers, and (since 4.0) of groups can be changed, not of {name!r}"
+            return ErrorCode.INVALID_REQUEST, text
         bad = [bad_setting(ConfigResource(kind), change.name, change.value, one=one) for change in changes]
         if any(bad):
             return ErrorCode.INVALID_CONFIG, "; ".join(filter(None, bad))
@@ -157,6 +173,12 @@ class DynamicConfigs:
             settings.pop(change.name, None)
             if change.value is not None:
                 settings[change.name] = change.value
+        if kind == ConfigResource.GROUP and self._machine.bad_group_settings is not None:
+            why = self._machine.bad_group_settings(settings)
+            if why:
+                return ErrorCode.INVALID_CONFIG, why
+            if found.code is StoreCode.NO_NODE:
+                expect((yield from ask_one(create(GROUP_CONFIGS, b""))), StoreCode.NODE_EXISTS)
         yield from self.write(path, settings)
         return _FINE
 

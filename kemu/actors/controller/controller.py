@@ -14,6 +14,7 @@ contains the controller epoch and the broker's epoch. Source: Kafka 2.8 ``KafkaC
 """
 
 from collections import deque
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from kemu.actors.controller.admin_waits import AdminWaits, DelayedReply
@@ -120,6 +121,7 @@ class Controller(Machine):
     Args:
         rack: the broker's rack for its registration.
         min_insync_replicas: the default for topics without their own setting, from the broker's start configuration.
+        bad_group_settings: settings of a group -> the reason why they are invalid, or ""; None before 4.0.
         store: the metadata store's actor.
         rules: the decisions that past bugs change.
         draws: the random variation of durations.
@@ -134,6 +136,7 @@ class Controller(Machine):
         *,
         rack: str | None = None,
         min_insync_replicas: int = 1,
+        bad_group_settings: Callable[[Mapping[str, str]], str] | None = None,
         store: ActorName = STORE,
         rules: ControllerRules = RULES,
         draws: Draws = CALM,
@@ -142,6 +145,7 @@ class Controller(Machine):
         super().__init__(name)
         self._versions = versions
         self.min_insync_replicas = min_insync_replicas
+        self.bad_group_settings = bad_group_settings
         self.broker_id = broker_id
         self.config = config
         self.rules = rules

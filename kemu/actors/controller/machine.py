@@ -4,7 +4,7 @@ The parts depend on these protocols and on values, never on ``actors.controller.
 the methods are in the implementing classes.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from kemu.actors.controller.batch import ControlBatch
@@ -121,6 +121,11 @@ class ControllerMachine(Timers, Protocol):
     @property
     def min_insync_replicas(self) -> int:
         """The default for topics without their own setting, from the broker's start configuration."""
+        ...
+
+    @property
+    def bad_group_settings(self) -> Callable[[Mapping[str, str]], str] | None:
+        """Settings of a group -> the reason why they are invalid, or ""; None: groups have no settings (before 4.0)."""
         ...
 
     @property

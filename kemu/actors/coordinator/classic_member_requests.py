@@ -55,7 +55,7 @@ class ClassicMemberRequests:
         """Answer JoinGroup to a group with members."""
         caller, consumers = caller_of(event), self._consumers
         try:
-            joined = consumers.answers.join(
+            joined = consumers.answers_for(group.name).join(
                 group.working,
                 request,
                 event.version,

@@ -11,6 +11,8 @@ Source: Kafka 4.0 ``GroupCoordinatorService.consumerGroupHeartbeat``, ``GroupMet
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from attrs import evolve
+
 from kemu.actors.coordinator.consumer_group.heartbeats import (
     ConsumerGroupConfig,
     Heard,
@@ -27,6 +29,11 @@ from kemu.actors.coordinator.migration import check_upgrade, upgraded
 from kemu.actors.coordinator.modern_group import ModernGroup
 from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.machine import Caller, Received, Record, caller_of
+from kemu.protocol.dynamic_configs import (
+    CONSUMER_ASSIGNMENT_INTERVAL,
+    CONSUMER_HEARTBEAT_INTERVAL,
+    CONSUMER_SESSION_TIMEOUT,
+)
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import (
     JOINS,
@@ -37,7 +44,7 @@ from kemu.protocol.messages.consumer_group import (
     DescribedConsumerGroup,
 )
 from kemu.protocol.messages.offsets_log import KnownTopic
-from kemu.protocol.names import ActorName
+from kemu.protocol.names import ActorName, GroupId
 from kemu.protocol.notes.groups import Removal, RequestRefused
 
 _E = ErrorCode
@@ -62,6 +69,8 @@ class ConsumerGroupRequests:
             max_size=config.group_consumer_max_size,
             assignors=config.group_consumer_assignors,
         )
+        self._settings: dict[GroupId, Mapping[str, str]] = {}
+        """Group -> its own settings (IncrementalAlterConfigs)."""
         self._topics: Mapping[str, Topic] | None = None
         """The cluster's topics by name; None before the broker has told them."""
 
@@ -76,6 +85,22 @@ class ConsumerGroupRequests:
         for group in self._groups.by_name.values():
             if isinstance(group, ModernGroup) and any(map(group.consumes, changed)):
                 group.is_stale = True
+
+    def know_settings(self, group: GroupId, settings: Mapping[str, str]) -> None:
+        """Use these settings of a group from its next heartbeat on. Source: ``GroupConfigManager`` 4.0."""
+        self._settings[group] = settings
+
+    def config_of(self, group: GroupId) -> ConsumerGroupConfig:
+        """The times of a group: its own settings, otherwise those of the broker."""
+        own, config = self._settings.get(group), self._config
+        if not own:
+            return config
+        return evolve(
+            config,
+            session_timeout_ms=int(own.get(CONSUMER_SESSION_TIMEOUT, config.session_timeout_ms)),
+            heartbeat_interval_ms=int(own.get(CONSUMER_HEARTBEAT_INTERVAL, config.heartbeat_interval_ms)),
+            assignment_interval_ms=int(own.get(CONSUMER_ASSIGNMENT_INTERVAL, config.assignment_interval_ms)),
+        )
 
     # --- heartbeats --------------------------------------------------------------------------------------------
 
@@ -110,7 +135,7 @@ class ConsumerGroupRequests:
             self._join_new(event, request, known)
 
     def _leave(self, event: Received, request: ConsumerGroupHeartbeat, group: ModernGroup) -> None:
-        heard = self.answers.leave(group.working, request)
+        heard = self.answers_for(group.name).leave(group.working, request)
         if heard.removed is None:
             self._change(event, request, group, heard, ())
         else:
@@ -140,13 +165,13 @@ class ConsumerGroupRequests:
         heard = self._heard(event, request, group)
         group.take_over(known, converted)
         self._groups.keep(group)
-        group.heard(heard, self._config.session_timeout_ms)
+        group.heard(heard, self.config_of(group.name).session_timeout_ms)
         answer = partial(self._answer, caller_of(event), request, heard.reply)
         records = (*converted, *heard.records)
         group.write(records, heard.undo, answer, known.tombstones(), partial(group.give_back, known))
 
     def _heard(self, event: Received, request: ConsumerGroupHeartbeat, group: ModernGroup) -> Heard:
-        heard = self.answers.heartbeat(
+        heard = self.answers_for(group.name).heartbeat(
             group.working,
             request,
             is_stale=group.is_stale,
@@ -165,18 +190,17 @@ class ConsumerGroupRequests:
         heard: Heard,
         first: Iterable[Record],
     ) -> None:
-        group.heard(heard, self._config.session_timeout_ms)
+        group.heard(heard, self.config_of(group.name).session_timeout_ms)
         answer = partial(self._answer, caller_of(event), request, heard.reply)
         group.write(heard.records, heard.undo, answer, first)
 
-    @property
-    def answers(self) -> HeartbeatAnswers:
-        """The answers of this moment.
+    def answers_for(self, group: GroupId) -> HeartbeatAnswers:
+        """The answers to members of a group in this moment.
 
         Raises:
             HeartbeatRefused: the broker has not told the cluster's topics yet.
         """
-        return HeartbeatAnswers(self._known_topics(), self._config, self._machine.rules.consumer_groups)
+        return HeartbeatAnswers(self._known_topics(), self.config_of(group), self._machine.rules.consumer_groups)
 
     def _known_topics(self) -> Mapping[str, Topic]:
         if self._topics is None:

@@ -237,6 +237,9 @@ class Coordinator(Machine):
     def now_ms(self) -> int:
         return self.now_us // US_PER_MS
 
+    def consumer_session_ms(self, group: GroupId) -> int:
+        return self._consumers.config_of(group).session_timeout_ms
+
     def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
         self._member_count += 1
         readable = f"{broker_host(self.node_id)}.{partition.epoch}{self._life}-{self._member_count}"
@@ -261,6 +264,9 @@ class Coordinator(Machine):
 
     def know_topics(self, topics: tuple[KnownTopic, ...]) -> None:
         self._consumers.know_topics(topics)
+
+    def know_group_settings(self, group: GroupId, settings: Mapping[str, str]) -> None:
+        self._consumers.know_settings(group, settings)
 
     def _expire(self) -> None:
         self._offsets.expire()

@@ -4,7 +4,7 @@ An answer waits until its record is written. Each write has a continuation, whic
 calls the continuation when the append ended, or when this broker can no longer learn the outcome of the append.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -15,7 +15,7 @@ from kemu.protocol.commands import LeadOffsets
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.offsets_log import KnownTopic
 from kemu.protocol.messages.records import BATCH_BYTES, batch_bytes
-from kemu.protocol.names import OFFSETS_TOPIC, ActorName
+from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId
 
 
 class OffsetsPartitionState(Enum):
@@ -68,6 +68,10 @@ class LogListener(Protocol):
 
     def know_topics(self, topics: tuple[KnownTopic, ...]) -> None:
         """Use these topics of the cluster from now on."""
+        ...
+
+    def know_group_settings(self, group: GroupId, settings: Mapping[str, str]) -> None:
+        """Use these settings of a group from now on."""
         ...
 
 

@@ -699,7 +699,7 @@ class ModernGroup:
     def _start_timers(self) -> None:
         """Start the timers of all members, as after a load: also classic members get the group's session timeout."""
         working = self.working
-        session_us = self._machine.config.group_consumer_session_timeout_ms * US_PER_MS
+        session_us = self._machine.consumer_session_ms(self.name) * US_PER_MS
         for member_id in working.members:
             self._machine.start_timer(session_key(self.name, member_id), session_us)
             if working.current_of(member_id).state is ReconcilingState.UNREVOKED_PARTITIONS:

@@ -9,6 +9,7 @@ from kemu.actors.machine import Draws, Machine, Received, Record
 from kemu.protocol.commands import LeadOffsets
 from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.local import GroupConfigs, GroupConfigsReply
 from kemu.protocol.messages.offsets_log import (
     AppendGroups,
     AppendGroupsReply,
@@ -78,6 +79,9 @@ class BrokerLog:
             case GroupTopics(topics=topics):
                 self._machine.reply(event, GroupTopicsReply())
                 listener.know_topics(topics)
+            case GroupConfigs(group=group, settings=settings):
+                self._machine.reply(event, GroupConfigsReply())
+                listener.know_group_settings(group, dict(settings))
             case _:
                 raise AssertionError(f"{self._machine.name}: not a request of a coordinator: {event.message!r}")
 

@@ -61,6 +61,10 @@ class GroupMachine(Protocol):
         """Report a fact."""
         ...
 
+    def consumer_session_ms(self, group: GroupId) -> int:
+        """The session timeout of members of the consumer protocol in this group."""
+        ...
+
     def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
         """A unique member id: ``base`` and a random UUID. Source: ``GroupMetadata.generateMemberId`` (3.4).
 

@@ -6,7 +6,8 @@ class also resolves the roles in plans: "coordinator of g", "controller" and "pa
 ``ReplicatedCluster`` learns of topics from the store.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from kemu.actors.broker.partition_log import PartitionLog, log_name
 from kemu.actors.broker.replica_log import (
@@ -43,6 +44,7 @@ from kemu.protocol.commands import (
     SeedNodes,
 )
 from kemu.protocol.draws import DrawName
+from kemu.protocol.dynamic_configs import bad_group_settings
 from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.messages.data import ReplicaBatch
 from kemu.protocol.names import (
@@ -236,6 +238,7 @@ class ReplicatedCluster(Cluster):
                 control,
                 rack=rack,
                 min_insync_replicas=replication.min_insync_replicas,
+                bad_group_settings=self._bad_group_settings(name),
                 store=STORE,
                 rules=spec.controller_rules(release, self.releases.protocol_of(name), bugs, self.scenario.mended),
                 draws=Drawn(self.world.choices, self.draws, f"{controller_on(name)}/life {life}"),
@@ -247,6 +250,13 @@ class ReplicatedCluster(Cluster):
             coordinator_on(name): coordinator,
             controller_on(name): controller,
         }
+
+    def _bad_group_settings(self, name: str) -> Callable[[Mapping[str, str]], str] | None:
+        rules = self.releases.coordinator_rules_of(name)
+        if not rules.consumer_protocol:
+            return None
+        config, spaces_targets = self.releases.config_of(name), rules.consumer_groups.spaces_targets
+        return partial(bad_group_settings, config=config, spaces_targets=spaces_targets)
 
     def _initial_logs(self) -> Iterator[tuple[str, str, tuple[Record, ...]]]:
         for name, topic in self.scenario.topics.items():

@@ -53,6 +53,8 @@ class ReconcilingRules:
 
     next_epoch_after_revocation: bool = True
     """A member that gave up its partitions and must give up more gets an epoch larger by one (up to 4.1)."""
+    own_revoked_is_free: bool = True
+    """A member gets a partition back that it must give up (since 4.0.2, 4.1.2 and 4.2). Before, the member waits."""
     follows_subscription: bool = False
     """Partitions of topics without a subscription are given up at once, whatever the target says (since 4.2)."""
     following_repeats_epoch: bool = True
@@ -150,7 +152,7 @@ def _next(
     free = {
         partition: target.epoch
         for partition in added
-        if is_free(partition) or (rules.follows_subscription and partition in member.revoking)
+        if is_free(partition) or (rules.own_revoked_is_free and partition in member.revoking)
     }
     state = ReconcilingState.STABLE if len(free) == len(added) else ReconcilingState.UNRELEASED_PARTITIONS
     return CurrentAssignment(state, target.epoch, member.epoch, _sorted({**kept, **free}), {})

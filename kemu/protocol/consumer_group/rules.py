@@ -1,7 +1,9 @@
 """The differences between releases of the coordinator for groups with the consumer protocol (KIP-848), as values.
 
-Source: Kafka ``GroupMetadataManager``, ``ConsumerGroup``, ``ModernGroup``, ``CurrentAssignmentBuilder`` of 4.0.1,
-4.1.1, 4.2.1 and 4.3.0.
+Each constant is about the last release of its line: 4.0.2, 4.1.2, 4.2.1, 4.3.0.
+
+Source: Kafka ``GroupMetadataManager``, ``ConsumerGroup``, ``ModernGroup``, ``CurrentAssignmentBuilder`` of these
+releases, and of 4.0.1 and 4.1.1.
 """
 
 from attrs import evolve
@@ -12,7 +14,7 @@ from kemu.protocol.frozen import frozen
 
 @frozen(kw_only=True)
 class ConsumerGroupRules:
-    """The decisions of one release; the defaults are the decisions of 4.0."""
+    """The decisions of one release; the defaults are the decisions of 4.0.2 and 4.1.2."""
 
     reconciling: ReconcilingRules = ReconcilingRules()
     """The steps of members towards their targets."""
@@ -22,10 +24,10 @@ class ConsumerGroupRules:
 
     Source: ``GroupMetadataManager.throwIfConsumerGroupMemberEpochIsInvalid`` 4.1.1, 4.2.1.
     """
-    ended_pattern_raises_epoch: bool = False
-    """The group's epoch rises if a member ends its subscription to a pattern (since 4.2).
+    ended_pattern_raises_epoch: bool = True
+    """The group's epoch rises if a member ends its subscription to a pattern (since 4.0.2, 4.1.2 and 4.2).
 
-    Source: ``GroupMetadataManager.maybeUpdateRegularExpressions`` 4.1.1, 4.2.1.
+    Source: ``GroupMetadataManager.maybeUpdateRegularExpressions`` 4.0.1, 4.0.2, 4.1.1, 4.1.2.
     """
     first_epoch: int = 0
     """The epoch of a new group and of its empty target. Up to 4.2 the first heartbeat always raises the epoch. Since
@@ -66,6 +68,10 @@ class ConsumerGroupRules:
 
 
 RULES_4_0 = ConsumerGroupRules()
+RULES_4_0_1 = ConsumerGroupRules(
+    reconciling=ReconcilingRules(own_revoked_is_free=False), ended_pattern_raises_epoch=False
+)
+"""The decisions of 4.0.0, 4.0.1, 4.1.0 and 4.1.1."""
 RULES_4_1 = evolve(RULES_4_0, new_subscription_rebalances_downgraded=True)
 """Kafka 4.1 stores a hash of the topics instead of the topics, and compares racks. kemu stores topics without racks."""
 RULES_4_2 = evolve(
@@ -74,7 +80,6 @@ RULES_4_2 = evolve(
         next_epoch_after_revocation=False, follows_subscription=True, following_repeats_epoch=False
     ),
     readmits_members=True,
-    ended_pattern_raises_epoch=True,
 )
 RULES_4_3 = evolve(
     RULES_4_2,

@@ -54,6 +54,19 @@ class BrokerConfigsReply:
     """The reply to BrokerConfigs: the broker has received the message."""
 
 
+@message(api_key=120, kind=REQUEST, versions=range(0, 1))
+class GroupConfigs:
+    """Controller part -> broker -> coordinator: the current settings of a group (KIP-848)."""
+
+    group: str
+    settings: tuple[tuple[str, str], ...]
+
+
+@message(api_key=120, kind=REPLY, versions=range(0, 1))
+class GroupConfigsReply:
+    """The reply to GroupConfigs: the receiver has the message."""
+
+
 @message(api_key=118, kind=REQUEST, versions=range(0, 1))
 class OwnConfigs:
     """Controller part -> broker: the current settings of this broker alone."""

@@ -38,7 +38,7 @@ ANSWERED_WITHIN_S = 3
 """Longest wait of a request for an immediate response, or for an id in the request, in seconds."""
 READY_S = 60
 """Longest time until the coordinator answers, in seconds."""
-MOST_SECONDS = 120
+MOST_SECONDS = 600
 """Longest duration of a conversation, in seconds; a longer conversation fails."""
 MOST_ANSWER_BYTES = 1 << 20
 _MADE_UP = re.compile(r"(.*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -9,6 +9,7 @@ from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes.consumer_groups import GroupConverted, GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
+    AdminAnswered,
     GroupDescribed,
     GroupLoaded,
     MemberAdded,
@@ -136,6 +137,40 @@ def test_a_topic_that_grows_raises_the_epoch_at_the_next_heartbeat() -> None:
     assert any(30 < at_s < 37 for at_s in played.times_s(GroupEpochsChanged))
     last = {fact.member_id: fact.assigned for fact in played.seen(MemberReconciled)}
     assert sum(map(len, last.values())) == 9
+
+
+def _alter(key: str, value: str, at: str = "30s") -> str:
+    return f"{{ at = '{at}', do = 'alter-configs', group = 'g', key = 'consumer.{key}', value = '{value}' }}"
+
+
+def test_a_group_has_its_own_session_timeout_also_after_a_failover() -> None:
+    """IncrementalAlterConfigs of a group. Source: ``GroupConfig``, ``GroupConfigManager`` 4.0."""
+    plan = (
+        _alter("session.timeout.ms", "60000")
+        + ", { at = '50s', do = 'kill-coordinator', group = 'g', for = '10s' }"
+        + ", { at = '70s', do = 'crash', host = 'c1' }"
+    )
+    played = Played(scenario(REPLICATED, plan=plan, duration="3m"))
+
+    assert played.seen(GroupLoaded)
+    assert 70 + 60 - 5 < played.times_s(MemberRemoved)[0] < 70 + 60 + 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "profile", "said"),
+    [
+        ("session.timeout.ms", "44999", "kafka-4.0", "must be greater than or equal to group.consumer.min.session"),
+        ("session.timeout.ms", "60001", "kafka-4.0", "must be less than or equal to group.consumer.max.session"),
+        ("assignment.interval.ms", "500", "kafka-4.2", "Unknown group config name"),
+        ("assignment.interval.ms", "15001", "kafka-4.3", "must be less than or equal to"),
+    ],
+)
+def test_a_group_refuses_settings_outside_the_brokers_bounds(key: str, value: str, profile: str, said: str) -> None:
+    """``GroupConfig.validateValues`` 4.1, 4.3: InvalidConfigurationException."""
+    played = Played(scenario(REPLICATED, plan=_alter(key, value, "20s"), duration="40s", profile=profile))
+
+    (answer,) = played.seen(AdminAnswered)
+    assert (answer.error, said in answer.text) == (ErrorCode.INVALID_CONFIG, True)
 
 
 def test_an_admin_describes_the_group() -> None:

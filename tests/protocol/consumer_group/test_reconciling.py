@@ -15,11 +15,18 @@ from kemu.protocol.consumer_group.reconciling import (
     UnknownState,
     reconciled,
 )
-from kemu.protocol.consumer_group.rules import RULES_4_0, RULES_4_1, RULES_4_2, RULES_4_3, ConsumerGroupRules
+from kemu.protocol.consumer_group.rules import (
+    RULES_4_0,
+    RULES_4_0_1,
+    RULES_4_1,
+    RULES_4_2,
+    RULES_4_3,
+    ConsumerGroupRules,
+)
 from tests.case_files import load
 
 CASES = [each for each in load("consumer848.json")["vectors"] if each["kind"] == "current-assignment"]
-RELEASES = {"4.0": RULES_4_0, "4.1": RULES_4_1, "4.2": RULES_4_2, "4.3": RULES_4_3}
+RELEASES = {"4.0.1": RULES_4_0_1, "4.0": RULES_4_0, "4.1": RULES_4_1, "4.2": RULES_4_2, "4.3": RULES_4_3}
 UNREVOKED = ReconcilingState.UNREVOKED_PARTITIONS
 
 
@@ -92,15 +99,17 @@ def test_a_member_that_must_revoke_again_gets_the_next_epoch_up_to_4_1(release: 
     assert list(after.revoking) == [("t", 1)]
 
 
-@pytest.mark.parametrize(("release", "state"), [("4.1", "UNRELEASED_PARTITIONS"), ("4.2", "STABLE"), ("4.3", "STABLE")])
-def test_since_4_2_a_member_gets_its_own_revoked_partition_back(release: str, state: str) -> None:
-    """CurrentAssignmentBuilder.computeNextAssignment 4.2.1: the partition is not unreleased."""
+@pytest.mark.parametrize(
+    ("release", "state"), [("4.0.1", "UNRELEASED_PARTITIONS"), ("4.0", "STABLE"), ("4.2", "STABLE"), ("4.3", "STABLE")]
+)
+def test_since_4_0_2_a_member_gets_its_own_revoked_partition_back(release: str, state: str) -> None:
+    """CurrentAssignmentBuilder.computeNextAssignment 4.0.1, 4.0.2. Seen on a real 4.0.2."""
     target = TargetAssignment(5, [("t", 0), ("t", 1), ("t", 2)], ("t",), 1)
 
     after = step(REVOKED_ONE, target, [("t", 0), ("t", 1)], RELEASES[release])
 
     assert after.state.name == state
-    assert after.assigned.get(("t", 2)) == (None if release == "4.1" else 5)
+    assert after.assigned.get(("t", 2)) == (None if release == "4.0.1" else 5)
 
 
 @pytest.mark.parametrize(("release", "previous"), [("4.1", None), ("4.2", 3), ("4.3", 4)])

@@ -193,7 +193,7 @@ class LeadersElection:
 
 @action(
     "alter-configs",
-    "a setting of a topic, or of all brokers, changes",
+    "a setting of a topic, of all brokers, or of a group changes",
     drawn=NEVER,
     drawn_replicated=(lambda draw: ConfigsAlteration(key=UNCLEAN_ELECTION_ENABLE, value="true"),),
     workload=True,
@@ -204,21 +204,29 @@ class ConfigsAlteration:
     KIP-339).
 
     ``topic``: the topic; "" for the default of all brokers (``--entity-default``), which a topic's own value overrides.
-    ``broker``: one broker such as "b2" (``leader.`` and ``follower.replication.throttled.rate``, KIP-73). A broker
-    applies the setting after a notification. The names of limits in KIP-435's text are accepted, too.
+    ``broker``: one broker such as "b2" (``leader.`` and ``follower.replication.throttled.rate``, KIP-73). ``group``: a
+    group of the consumer protocol (``consumer.session.timeout.ms``, ``consumer.heartbeat.interval.ms``; since 4.3
+    ``consumer.assignment.interval.ms``), within the bounds ``group.consumer.min.*`` and ``max.*`` of the brokers. A
+    broker applies the setting after a notification. The names of limits in KIP-435's text are accepted, too.
     """
 
     key: str
     topic: TopicName = ""
     value: str = ""
     broker: str = ""
+    group: GroupName = ""
 
     def words(self) -> str:
-        whose = " and ".join(name for name in (self.topic, self.broker) if name) or "all brokers"
+        whose = " and ".join(name for name in (self.topic, self.broker, self.group) if name) or "all brokers"
         return f"set {self.key} of {whose} to {self.value}" if self.value else f"unset {self.key} of {whose}"
 
     def check(self, table: Table, known: Known) -> None:
         resource, one = ConfigResource.TOPIC if self.topic else ConfigResource.BROKER, bool(self.broker)
+        if self.group:
+            resource = ConfigResource.GROUP
+            if one or self.topic:
+                table.problem("group", f"and {'broker' if one else 'topic'} exclude each other")
+                return
         keys = tuple(settings_of(resource, one=one))
         whose = "one broker" if one else f"{resource.name.lower()}s"
         if one and (self.topic or self.broker not in known.brokers):
@@ -242,7 +250,7 @@ class ConfigsAlteration:
 
     def _command(self) -> AlterConfigs:
         broker = broker_of(self.broker) if self.broker else -1
-        return AlterConfigs(topic=self.topic, key=self._kafka_key, value=self.value, broker=broker)
+        return AlterConfigs(topic=self.topic, key=self._kafka_key, value=self.value, broker=broker, group=self.group)
 
 
 # --- reassignments -------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from kemu.actors.coordinator.consumer_group.heartbeats import (
 )
 from kemu.actors.coordinator.consumer_group.state import ConsumerGroup, GroupEpochRecord, RegexRecord, Topic
 from kemu.protocol.consumer_group.assignors import ASSIGNORS_4_0_0
+from kemu.protocol.consumer_group.rules import RULES_4_0_1
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat, TopicNumbers
 from kemu.protocol.topic_pattern import TopicPattern
@@ -40,7 +41,7 @@ class Coordinator:
 
     def __init__(self, ids: Mapping[str, str]) -> None:
         topics = {name: Topic(name, ids[name], COUNTS[name]) for name in sorted(ids)}
-        self.heartbeats = HeartbeatAnswers(topics, CONFIG, assignors=ASSIGNORS_4_0_0)
+        self.heartbeats = HeartbeatAnswers(topics, CONFIG, RULES_4_0_1, ASSIGNORS_4_0_0)
         self.group: ConsumerGroup | None = None
         self.sessions: dict[str, float] = {}
         self.revocations: dict[str, tuple[float, int]] = {}

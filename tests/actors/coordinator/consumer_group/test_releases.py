@@ -11,11 +11,11 @@ from kemu.actors.coordinator.consumer_group.heartbeats import (
     HeartbeatRefused,
 )
 from kemu.actors.coordinator.consumer_group.state import ConsumerGroup, RegexRecord, Topic
-from kemu.protocol.consumer_group.rules import RULES_4_0, RULES_4_1, RULES_4_2, RULES_4_3
+from kemu.protocol.consumer_group.rules import RULES_4_0, RULES_4_0_1, RULES_4_1, RULES_4_2, RULES_4_3
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat, TopicNumbers
 
-RELEASES = {"4.0": RULES_4_0, "4.1": RULES_4_1, "4.2": RULES_4_2, "4.3": RULES_4_3}
+RELEASES = {"4.0.1": RULES_4_0_1, "4.0": RULES_4_0, "4.1": RULES_4_1, "4.2": RULES_4_2, "4.3": RULES_4_3}
 TOPICS = {"t": Topic("t", "T", 4), "u": Topic("u", "U", 2)}
 BEGIN_MS = 10_000
 
@@ -102,9 +102,9 @@ def test_since_4_3_a_second_separates_two_targets(release: str) -> None:
     assert desk.group.target_at_ms == BEGIN_MS + 1_000
 
 
-@pytest.mark.parametrize("release", ["4.1", "4.2"])
-def test_since_4_2_the_end_of_a_pattern_raises_the_epoch(release: str) -> None:
-    """GroupMetadataManager.maybeUpdateRegularExpressions 4.2.1: REGEX_UPDATED_AND_RESOLVED."""
+@pytest.mark.parametrize("release", ["4.0.1", "4.0", "4.2"])
+def test_since_4_0_2_the_end_of_a_pattern_raises_the_epoch(release: str) -> None:
+    """GroupMetadataManager.maybeUpdateRegularExpressions 4.0.1, 4.0.2, 4.2.1."""
     desk = Desk(release)
     desk.join("m1", regex="t.*")
     desk.group.apply(RegexRecord("t.*", ("t",)))
@@ -112,7 +112,7 @@ def test_since_4_2_the_end_of_a_pattern_raises_the_epoch(release: str) -> None:
 
     desk.beat("m1", before, regex="")
 
-    assert desk.group.epoch == before + (release == "4.2")
+    assert desk.group.epoch == before + (release != "4.0.1")
 
 
 @pytest.mark.parametrize(("release", "revokes"), [("4.1", False), ("4.2", True)])
