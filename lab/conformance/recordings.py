@@ -135,7 +135,7 @@ class _Reading:
         started = next((row for row in rows if row[2].startswith("start ")), None)
         if started is None:
             raise RecordingError(f"{folder / 'plan.md'}: no row says when a member was started")
-        self._zero_ms = _utc_ms(started[1]) - round(float(started[0]) * 1000)
+        self._zero_ms = utc_ms(started[1]) - round(float(started[0]) * 1000)
         self._summary = next(line for line in text.splitlines()[1:] if line.strip())
         self._timeline = tuple(
             (round(float(at) * 1000), what)
@@ -255,7 +255,7 @@ class _Reading:
                     raise RecordingError(f"{path}:{number}: is not JSON: {error}") from None
                 if event["who"] not in self._clients:
                     continue
-                yield _utc_ms(event["ts"]) - self._zero_ms, {**event, "who": self._clients[event["who"]]}
+                yield utc_ms(event["ts"]) - self._zero_ms, {**event, "who": self._clients[event["who"]]}
 
     def _recorded_topic(self) -> str:
         """Name of the group's first topic: the shortest name, because further topics append "-b" or "-c"."""
@@ -450,7 +450,7 @@ def _error_name(number: int) -> str:
         return str(number)
 
 
-def _utc_ms(text: str) -> int:
+def utc_ms(text: str) -> int:
     """Milliseconds of "2026-11-21T23:31:14.095650022Z"."""
     whole, _, rest = text.rstrip("Z").partition(".")
     at = datetime.strptime(whole, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)

@@ -4,7 +4,12 @@ A reconciliation commits the positions, calls onPartitionsRevoked, assigns the p
 onPartitionsAssigned. One reconciliation runs at a time, always to the newest target. It stops between two steps if the
 member was fenced or leaves.
 
-Source: Kafka 4.0 ``AbstractMembershipManager.maybeReconcile``, ``revokeAndAssign``, ``ConsumerMembershipManager``.
+The application's thread runs a callback, and begins a reconciliation with auto-commit, only when the loop in poll()
+begins anew. An arriving assignment, or the end of a commit, does not end the wait for records in this loop. So with
+``poll(100 ms)`` and no records, each of the three steps waits up to 100 ms.
+
+Source: Kafka 4.0 ``AbstractMembershipManager.maybeReconcile``, ``revokeAndAssign``, ``ConsumerMembershipManager``,
+``AsyncKafkaConsumer.poll``, ``pollForFetches``.
 """
 
 from collections.abc import Callable
@@ -58,6 +63,10 @@ class Reconciler:
         self._commit_until_us = 0
         """The end of the commit in progress; 0 without a commit."""
         self._commit_retry_us = 0
+        self._assigns_next = False
+        """Whether the partitions are revoked, and the assignment is next."""
+        self._stepped_us = -1
+        """The last time at which a step was possible."""
 
     # --- events --------------------------------------------------------------------------------------------------
 
@@ -83,19 +92,26 @@ class Reconciler:
 
     def reconcile(self) -> None:
         """Begin or continue a reconciliation."""
+        machine, membership = self._machine, self._membership
+        auto_commit = machine.config.enable_auto_commit
+        anew = self._begins_anew() or membership.current is None  # a member that joins waits for no records
         if self._running is not None:
-            if self._commit_until_us and self._is_over():
+            over = self._commit_until_us and (not auto_commit or self._is_over())
+            if anew and over:
                 self._committed()
+            elif anew and self._assigns_next and not self._is_outdated():
+                self._assign()
             return
-        membership = self._membership
+        if auto_commit and not anew:
+            return
         target = membership.target
-        assert target is not None, f"{self._machine.name}: nothing to reconcile"
+        assert target is not None, f"{machine.name}: nothing to reconcile"
         resolved = self._resolved(target)
         if membership.current is not None and resolved.target.partitions == membership.current.partitions:
             membership.adopted(resolved.target)
             return
         self._running = resolved
-        self._machine.note(
+        machine.note(
             AssignmentReceived(
                 group=self._group,
                 member_id=membership.member_id,
@@ -104,9 +120,19 @@ class Reconciler:
             )
         )
         self._positions.stop_serving(minus(self._positions.owned(), resolved.named))
-        self._commit_until_us = self._machine.now_us + self._commit_us
-        if not self._machine.config.enable_auto_commit or self._is_over():
+        self._commit_until_us = machine.now_us + self._commit_us
+        if anew and (not auto_commit or self._is_over()):
             self._committed()
+
+    def _begins_anew(self) -> bool:
+        """Whether the loop in poll() begins anew since the last step. Wake the thread when it begins the next time."""
+        machine = self._machine
+        began_us, ends_us = machine.poll_span_us
+        anew = machine.now_us == began_us != self._stepped_us
+        if anew:
+            self._stepped_us = began_us
+        machine.wake_at(ends_us)
+        return anew
 
     def _resolved(self, target: LocalAssignment) -> Resolved:
         """The part of the target whose topics' names are known; missing names are requested."""
@@ -166,10 +192,12 @@ class Reconciler:
             return
         self._positions.revoke(revoked)
         if not self._is_outdated():
-            self._assign()
+            self._assigns_next = True
+            self._machine.wake()
 
     def _assign(self) -> None:
         assert self._running is not None
+        self._assigns_next = False
         machine, membership, positions = self._machine, self._membership, self._positions
         named = self._running.named
         added = minus(named, positions.owned())
@@ -226,3 +254,4 @@ class Reconciler:
     def _stop(self) -> None:
         self._running = self._commit = None
         self._commit_until_us = self._commit_retry_us = 0
+        self._assigns_next = False

@@ -31,6 +31,7 @@ from kemu.emulator.facts import (
     HostStarted,
     Seen,
     TopicGrown,
+    UnflushedLost,
 )
 from kemu.emulator.findings import (
     FORGOTTEN_GROUP,
@@ -171,7 +172,7 @@ class Liveness(Checker):
             AnswerInjected: self._injected,
             MemberAdded: self._added,
             MemberRemoved: self._removed,
-            DiskTailLost: self._lost_tail,
+            **dict.fromkeys((DiskTailLost, UnflushedLost), self._lost_records),
         }
         self.shown_to(dict.fromkeys(DISTURBING, self._disturbed))
         self.shown_to(dict.fromkeys((TopicGrown, MetadataCached), self._topic_learned))
@@ -356,8 +357,9 @@ class Liveness(Checker):
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
         self._static.get(fact.group, {}).pop(fact.member_id, None)
 
-    def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
-        self._log_lost_records = self._log_lost_records or fact.log.startswith(OFFSETS_TOPIC)
+    def _lost_records(self, seen: Seen, fact: DiskTailLost | UnflushedLost) -> None:
+        logs = (fact.log,) if isinstance(fact, DiskTailLost) else tuple(name for name, _, _ in fact.logs)
+        self._log_lost_records = self._log_lost_records or any(each.startswith(OFFSETS_TOPIC) for each in logs)
 
     def _is_forgotten(self, actor: ActorName, fact: MemberFailed) -> bool:
         """Whether a coordinator fences a member because the group's log lacks the member's id."""
