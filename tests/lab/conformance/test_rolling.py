@@ -2,9 +2,10 @@
 
 import pytest
 
-from kemu.actors.coordinator.consumer_group.heartbeats import ConsumerGroupConfig, HeartbeatAnswers
+from kemu.actors.coordinator.consumer_group.heartbeats import ConsumerGroupConfig, HeartbeatAnswers, removed
 from kemu.actors.coordinator.consumer_group.state import ConsumerGroup, Topic
 from kemu.protocol.consumer_group.assignors import ASSIGNORS_4_0_0
+from kemu.protocol.consumer_group.rules import RULES_4_0_1
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat, TopicNumbers
 from lab.conformance.rolling import FROM_MS, JOINED, LEFT, TOLD, Heartbeat, Rolling, delays_of, emulate, load
 
@@ -38,13 +39,15 @@ def request_of(beat: Heartbeat) -> ConsumerGroupHeartbeat:
 
 def test_the_coordinator_answers_the_recorded_heartbeats_as_kafka_did(recorded: Rolling) -> None:
     """Every epoch, every assignment, and every target until all members close."""
-    answers = HeartbeatAnswers({TOPIC.name: TOPIC}, ConsumerGroupConfig(), assignors=ASSIGNORS_4_0_0)
+    answers = HeartbeatAnswers({TOPIC.name: TOPIC}, ConsumerGroupConfig(), RULES_4_0_1, ASSIGNORS_4_0_0)
     group = ConsumerGroup("g-new")
     targets: dict[str, dict[str, tuple[int, ...]]] = {}
     for place, beat in enumerate(recorded.heartbeats):
         request = request_of(beat)
         if beat.epoch < 0:
             heard = answers.leave(group, request)
+            if heard.removed is not None:
+                removed(group, heard.removed)
         else:
             heard = answers.heartbeat(group, request, is_stale=place == 0)
         sets = None if heard.reply.assignment is None else [row.partitions for row in heard.reply.assignment]

@@ -9,6 +9,7 @@ from kemu.actors.coordinator.consumer_group.heartbeats import (
     Heard,
     HeartbeatAnswers,
     HeartbeatRefused,
+    removed,
 )
 from kemu.actors.coordinator.consumer_group.state import ConsumerGroup, RegexRecord, Topic
 from kemu.protocol.consumer_group.rules import RULES_4_0, RULES_4_0_1, RULES_4_1, RULES_4_2, RULES_4_3
@@ -154,8 +155,7 @@ def test_a_target_without_a_new_epoch_uses_the_subscriptions_from_before_the_hea
     desk = Desk("4.2")
     desk.join("m0")
     desk.join("m9", topics=("t",))
-    leave = ConsumerGroupHeartbeat(group="g", member_id="m0", member_epoch=-1)
-    desk.answers.leave(desk.group, leave)
+    removed(desk.group, "m0")
 
     desk.join("m1", topics=())
 
