@@ -21,7 +21,7 @@ from attrs import field, frozen
 from kemu.emulator.facts import HostDown, Seen
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import scenario_from_toml, with_values
-from kemu.protocol.names import TopicPartition, host_of
+from kemu.protocol.names import TopicPartition, consumer_host, host_of
 from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
     MemberAdded,
@@ -65,7 +65,7 @@ class EpochRaised:
 
 
 @frozen
-class Step:
+class EpochStep:
     """The coordinator changed a member's assignment (``CurrentAssignmentBuilder``)."""
 
     at_ms: int
@@ -86,7 +86,7 @@ class Callback:
 
 
 @frozen
-class Heartbeat:
+class RecordedHeartbeat:
     """A recorded heartbeat and its answer. ``topics`` tells whether the request names its topics; None: unchanged."""
 
     at_ms: float
@@ -107,9 +107,9 @@ class Rolling:
     epochs: tuple[EpochRaised, ...]
     targets: tuple[tuple[int, int], ...]
     """(time, epoch) of each computed target."""
-    steps: tuple[Step, ...]
+    steps: tuple[EpochStep, ...]
     callbacks: tuple[Callback, ...]
-    heartbeats: tuple[Heartbeat, ...] = ()
+    heartbeats: tuple[RecordedHeartbeat, ...] = ()
     target_of: Mapping[str, Mapping[str, tuple[int, ...]]] = field(factory=dict)
     """Epoch -> member id -> partitions of the target; only of the recording."""
 
@@ -176,7 +176,7 @@ def delays_of(rolling: Rolling) -> Delays:
     return Delays(**{name: tuple(values) for name, values in found.items()})
 
 
-def _last(steps: Iterable[Step], client: str, until_ms: int) -> Step:
+def _last(steps: Iterable[EpochStep], client: str, until_ms: int) -> EpochStep:
     return [step for step in steps if step.client == client and step.at_ms <= until_ms][-1]
 
 
@@ -201,7 +201,7 @@ class _Watcher:
     def __init__(self) -> None:
         self.epochs: list[EpochRaised] = []
         self.targets: list[tuple[int, int]] = []
-        self.steps: list[Step] = []
+        self.steps: list[EpochStep] = []
         self.callbacks: list[Callback] = []
         self._client_of: dict[str, str] = {}
         self._cause = ("", "")
@@ -223,7 +223,7 @@ class _Watcher:
                 self._last = epoch, target_epoch
             case MemberReconciled() as fact:
                 client = self._client_of[fact.member_id]
-                self.steps.append(Step(at_ms, client, fact.epoch, fact.state, _numbers(fact.assigned)))
+                self.steps.append(EpochStep(at_ms, client, fact.epoch, fact.state, _numbers(fact.assigned)))
             case PartitionsAssigned(added=partitions):
                 self.callbacks.append(Callback(at_ms, host, "assigned", _numbers(partitions)))
             case PartitionsRevoked(revoked=partitions) | PartitionsLost(lost=partitions):
@@ -283,7 +283,7 @@ def read_recording(folder: Path) -> Rolling:
             target_of[match[1]] = {each: _listed(numbers) for each, numbers in _OF_MEMBER.findall(match[2])}
         elif match := _STATE.match(text):
             assigned = tuple(sorted(int(each.rpartition("-")[2]) for each in match[4].split(", ") if each))
-            steps.append(Step(at_ms, client_of[match[1]], int(match[2]), match[3], assigned))
+            steps.append(EpochStep(at_ms, client_of[match[1]], int(match[2]), match[3], assigned))
     callbacks = tuple(_callbacks(folder, zero_ms))
     return Rolling(tuple(epochs), tuple(targets), tuple(steps), callbacks, tuple(heartbeats), target_of)
 
@@ -293,14 +293,14 @@ def _lines(path: Path) -> Iterator[str]:
         yield from lines
 
 
-def _heartbeats(folder: Path, zero_ms: int) -> Iterator[Heartbeat]:
+def _heartbeats(folder: Path, zero_ms: int) -> Iterator[RecordedHeartbeat]:
     for line in _lines(folder / "request.log.gz"):
         if "CONSUMER_GROUP_HEARTBEAT" not in line or (found := _LOGGED.match(line)) is None:
             continue
         entry = json.loads(found[2])
         request, response = entry["request"], entry["response"]
         assert not response["errorCode"], line
-        yield Heartbeat(
+        yield RecordedHeartbeat(
             at_ms=round(_ms(found[1]) - zero_ms - entry["totalTimeMs"] + entry["requestQueueTimeMs"], 3),
             client=entry["requestHeader"]["clientId"],
             member_id=request["memberId"],
@@ -327,7 +327,7 @@ def _callbacks(folder: Path, zero_ms: int) -> Iterator[Callback]:
 
 def _host(client: str) -> str:
     """The host in the emulated run: c1 for k1."""
-    return f"c{client.removeprefix('k')}"
+    return consumer_host(int(client.removeprefix("k")))
 
 
 def _listed(numbers: str) -> tuple[int, ...]:

@@ -351,7 +351,6 @@ def test_the_scenario_of_a_protocol_is_that_of_kemu_run() -> None:
         (["steady-group", "--protocols", "consumer+sticky"], 'group.remote.assignor: "sticky" is not allowed'),
         (["steady-group", "--protocols", "consumer", "--profiles", "kafka-3.9"], "kafka-4.0 or later"),
         (["streams-scale-up", "--protocols", "consumer"], "streams: is not emulated with group.protocol = consumer"),
-        (["upgrade-by-two-bounces", "--protocols", "consumer"], "is not emulated for groups with group.protocol"),
     ],
 )
 def test_a_scenario_that_a_protocol_cannot_have_is_refused_before_the_first_run(

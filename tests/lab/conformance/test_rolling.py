@@ -7,7 +7,7 @@ from kemu.actors.coordinator.consumer_group.state import ConsumerGroup, Topic
 from kemu.protocol.consumer_group.assignors import ASSIGNORS_4_0_0
 from kemu.protocol.consumer_group.rules import RULES_4_0_1
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat, TopicNumbers
-from lab.conformance.rolling import FROM_MS, JOINED, LEFT, TOLD, Heartbeat, Rolling, delays_of, emulate, load
+from lab.conformance.rolling import FROM_MS, JOINED, LEFT, TOLD, RecordedHeartbeat, Rolling, delays_of, emulate, load
 
 TOPIC = Topic("orders", "kKaZ3NqOQRarcyJnHHLrkQ", 24)
 TOLERANCE_MS = 250
@@ -23,7 +23,7 @@ def emulated() -> Rolling:
     return emulate(1)
 
 
-def request_of(beat: Heartbeat) -> ConsumerGroupHeartbeat:
+def request_of(beat: RecordedHeartbeat) -> ConsumerGroupHeartbeat:
     owned = None if beat.owned is None else tuple(
         TopicNumbers(topic_id=TOPIC.topic_id, partitions=beat.owned) for _ in beat.owned[:1]
     )  # fmt: skip
