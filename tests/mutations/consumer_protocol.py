@@ -22,7 +22,7 @@ MUTATIONS = [
         "    return owned is None or any(partition in some for partition in owned)\n",
         "    return False\n",
         "consumer-protocol/assigned-too-soon",
-        ("consumer-protocol-rolling-restart:1",),
+        ("consumer-protocol-slow-member:1",),
     ),
     Mutation(  # a commit with the member's epoch is refused
         "kemu/actors/coordinator/modern_group.py",
