@@ -44,6 +44,19 @@ def bring_jars(release: str, folder: Path, *artifacts: tuple[str, str, str]) -> 
     return libs
 
 
+def compiled(release: str, folder: Path, artifact: str, sources: Iterable[Path]) -> str:
+    """Compile Java programs against an artifact of Kafka in this release; return the class path to run them.
+
+    Raises:
+        RealKafkaError: ``javac``, ``mvn`` or ``java`` is missing, or one of them failed.
+    """
+    if shutil.which("javac") is None:
+        raise RealKafkaError(f"calling {artifact} needs javac, which is not on the path")
+    libs, classes = bring_jars(release, folder, ("org.apache.kafka", artifact, release)), folder / "classes"
+    run(["javac", "-nowarn", "-d", str(classes), "-cp", f"{libs}/*", *map(str, sources)])
+    return f"{classes}:{libs}/*"
+
+
 def run(command: Iterable[str], said: str = "") -> str:
     """Run a program with this input, and return its output.
 

@@ -66,6 +66,13 @@ def recording_text(release: str, made_by: str, key: str, rows: Iterable[Json]) -
     return f'{head[:-1]}, "{key}": [\n{lines}\n]}}\n'
 
 
+def short_rows_of_each_assignor(rows: Sequence[Json], most_chars: int, kept: int) -> list[Json]:
+    """The first rows of each assignor that are short enough to be kept."""
+    short = [row for row in rows if len(json.dumps(row)) <= most_chars]
+    names = dict.fromkeys(row["assignor"] for row in rows)
+    return [row for name in names for row in [each for each in short if each["assignor"] == name][:kept]]
+
+
 @frozen(kw_only=True)
 class Oracle(Generic[R]):
     """A kind of question to Kafka's releases.

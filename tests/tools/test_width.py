@@ -12,7 +12,6 @@ from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.presets import presets
 from kemu.tools.cli import kemu
 from kemu.tools.commands.query import as_table
-from kemu.tools.report import layout
 from kemu.tools.report.collecting import Collector
 from kemu.tools.report.layout import TableColumn, fold, table, without_zeros
 from kemu.tools.report.run_report import as_text, table_of_seeds
@@ -167,14 +166,3 @@ def test_long_cells_of_a_query_are_cut_with_a_note(monkeypatch: pytest.MonkeyPat
     assert any(f"{'x' * 43}…" in line for line in lines)
     assert any("12,000" in line for line in lines)
     assert lines[-1].startswith("cells longer than 44 characters are cut")
-
-
-def test_a_table_is_the_same_with_and_without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``rich.table.Table`` draws each table whose cells have other characters than ASCII."""
-    columns = [TableColumn("group"), TableColumn("took", right=True), TableColumn(right=True), TableColumn("why")]
-    rows = [["g", "9.0 s", "", "c1 joined"], ["orders", "12.5 s ", "1,234", " c2 left"], ["", "-", "0", ""]]
-    drawn = [table(shown, rows) for shown in (columns, [TableColumn(right=each.right) for each in columns])]
-
-    monkeypatch.setattr(layout, "_is_plain", lambda cells: False)
-
-    assert drawn == [table(shown, rows) for shown in (columns, [TableColumn(right=each.right) for each in columns])]

@@ -9,7 +9,6 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
 from io import StringIO
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -206,17 +205,10 @@ def _blocks(least: Sequence[int], room: int, keys: int) -> list[list[int]]:
 def _drawn(
     columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], wraps: Sequence[bool], room: int
 ) -> list[str]:
-    headed = any(column.head for column in columns)
-    heads = [column.head for column in columns]
-    sizes = [max(map(len, cells)) for cells in zip(heads, *rows, strict=True)]
-    if min(sizes) and sum(sizes) + GAP * (len(sizes) - 1) <= room and _is_plain([*heads, *chain(*rows)]):
-        # The same lines as below, without the time for the import of rich.
-        bold = [click.style(cell, bold=True) for cell in (GAP * " ", *_aligned(columns, sizes, heads))]
-        lines = [bold[0].join(bold[1:])] if headed else []
-        return [_trimmed(line) for line in lines + [(GAP * " ").join(_aligned(columns, sizes, row)) for row in rows]]
     from rich.table import Table
     from rich.text import Text
 
+    headed = any(column.head for column in columns)
     drawn = Table(box=None, show_header=headed, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
     for column, wrap in zip(columns, wraps, strict=True):
         drawn.add_column(column.head, justify="right" if column.right else "left", no_wrap=not wrap, overflow="fold")
@@ -227,16 +219,6 @@ def _drawn(
     file = console.file
     assert isinstance(file, StringIO)
     return [_trimmed(line) for line in file.getvalue().splitlines()]
-
-
-def _is_plain(cells: Iterable[str]) -> bool:
-    """Whether each character of these cells takes one column of the terminal."""
-    return all(cell.isascii() and cell.isprintable() for cell in cells)
-
-
-def _aligned(columns: Sequence[TableColumn], sizes: Sequence[int], cells: Sequence[str]) -> list[str]:
-    aligned = zip(columns, sizes, cells, strict=True)
-    return [cell.rstrip().rjust(size) if column.right else cell.ljust(size) for column, size, cell in aligned]
 
 
 def _trimmed(line: str) -> str:

@@ -3,14 +3,13 @@
 Needs ``java``, ``javac`` and ``mvn``. The program is in ``java/``.
 """
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from lab.conformance.assignors.cases import ChangingGroup
-from lab.conformance.maven import RealKafkaError, bring_jars, run
+from lab.conformance.maven import RealKafkaError, compiled, run
 from lab.conformance.oracles import Json
 from lab.conformance.task_assignors.java_calls import version_of
 
@@ -40,12 +39,7 @@ class KafkaAssignors:
     def __init__(self, release: str, folder: Path) -> None:
         if version_of(release) < FIRST:
             raise RealKafkaError(f"kafka-clients {release} is none that this knows how to call: 2.4 or later")
-        if shutil.which("javac") is None:
-            raise RealKafkaError("calling Kafka's assignors needs javac, which is not on the path")
-        libs = bring_jars(release, folder, ("org.apache.kafka", "kafka-clients", release))
-        classes = folder / "classes"
-        run(["javac", "-nowarn", "-d", str(classes), "-cp", f"{libs}/*", str(SOURCE)])
-        self._class_path = f"{classes}:{libs}/*"
+        self._class_path = compiled(release, folder, "kafka-clients", [SOURCE])
 
     def answer(self, groups: Sequence[ChangingGroup], steps: int) -> None:
         """Draw and answer ``steps`` steps of each group. A group whose assignor fails ends at the failed step, which

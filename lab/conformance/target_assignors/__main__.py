@@ -3,11 +3,10 @@
 Exit codes: 0 all targets are equal, 1 a target differs, 2 bad input.
 """
 
-import json
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from lab.conformance.oracles import Json, Oracle
+from lab.conformance.oracles import Json, Oracle, short_rows_of_each_assignor
 from lab.conformance.target_assignors.cases import STEPS, TargetedGroup
 from lab.conformance.target_assignors.java_calls import CLASSES, KafkaTargets
 from lab.conformance.target_assignors.recordings import KEPT, ROWS, TargetAnswers
@@ -23,12 +22,6 @@ def _ask(release: str, count: int, seed: int, folder: Path) -> list[Json]:
     ]
 
 
-def _sample(rows: Sequence[Json]) -> list[Json]:
-    """Short groups of each assignor."""
-    short = [row for row in rows if len(json.dumps(row)) <= MOST_CHARS]
-    return [row for name in CLASSES for row in [each for each in short if each["assignor"] == name][:KEPT_OF_EACH]]
-
-
 ORACLE = Oracle(
     module="target_assignors",
     library="kafka-group-coordinator",
@@ -36,7 +29,7 @@ ORACLE = Oracle(
     kept=KEPT,
     made=TargetAnswers,
     ask=_ask,
-    sample=_sample,
+    sample=partial(short_rows_of_each_assignor, most_chars=MOST_CHARS, kept=KEPT_OF_EACH),
     cases=500,
 )
 main = ORACLE.command(

@@ -3,12 +3,11 @@
 Needs ``java``, ``javac`` and ``mvn``. The program is in ``java/``.
 """
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from lab.conformance.maven import RealKafkaError, bring_jars, run
+from lab.conformance.maven import RealKafkaError, compiled, run
 from lab.conformance.oracles import Json
 from lab.conformance.target_assignors.cases import TargetedGroup
 from lab.conformance.task_assignors.java_calls import version_of
@@ -31,12 +30,7 @@ class KafkaTargets:
     def __init__(self, release: str, folder: Path) -> None:
         if version_of(release) < FIRST:
             raise RealKafkaError(f"kafka-group-coordinator {release} is none that this knows how to call: 4.0 or later")
-        if shutil.which("javac") is None:
-            raise RealKafkaError("calling Kafka's assignors needs javac, which is not on the path")
-        libs = bring_jars(release, folder, ("org.apache.kafka", "kafka-group-coordinator", release))
-        classes = folder / "classes"
-        run(["javac", "-nowarn", "-d", str(classes), "-cp", f"{libs}/*", str(SOURCE)])
-        self._class_path = f"{classes}:{libs}/*"
+        self._class_path = compiled(release, folder, "kafka-group-coordinator", [SOURCE])
 
     def answer(self, groups: Sequence[TargetedGroup], steps: int) -> None:
         """Draw and answer ``steps`` steps of each group.

@@ -3,11 +3,10 @@
 Exit codes: 0 all assignments are equal, 1 an assignment differs, 2 bad input.
 """
 
-import json
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from lab.conformance.oracles import Json, Oracle
+from lab.conformance.oracles import Json, Oracle, short_rows_of_each_assignor
 from lab.conformance.task_assignors.cases import random_case
 from lab.conformance.task_assignors.java_calls import KafkaTaskAssignors, version_of
 from lab.conformance.task_assignors.recordings import KEPT, ROWS, TaskAnswers
@@ -23,13 +22,6 @@ def _ask(release: str, count: int, seed: int, folder: Path) -> list[Json]:
     return [{**case, "answer": answers[case["id"]]} for case in cases]
 
 
-def _sample(cases: Sequence[Json]) -> list[Json]:
-    """A sample of short cases of each assignor."""
-    short = [case for case in cases if len(json.dumps(case)) <= MOST_CHARS]
-    names = dict.fromkeys(case["assignor"] for case in cases)
-    return [case for name in names for case in [each for each in short if each["assignor"] == name][:KEPT_OF_EACH]]
-
-
 ORACLE = Oracle(
     module="task_assignors",
     library="kafka-streams",
@@ -37,7 +29,7 @@ ORACLE = Oracle(
     kept=KEPT,
     made=TaskAnswers,
     ask=_ask,
-    sample=_sample,
+    sample=partial(short_rows_of_each_assignor, most_chars=MOST_CHARS, kept=KEPT_OF_EACH),
     cases=500,
 )
 main = ORACLE.command(

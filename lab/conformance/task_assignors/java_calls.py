@@ -4,13 +4,12 @@ Needs ``java``, ``javac`` and ``mvn``. The program is in ``java/``. Folders in `
 between releases.
 """
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kemu.protocol.streams.tasks import MAX_LAG
-from lab.conformance.maven import RealKafkaError, bring_jars, run
+from lab.conformance.maven import RealKafkaError, compiled, run
 from lab.conformance.oracles import Json
 
 SOURCES = Path(__file__).with_name("java")
@@ -36,17 +35,12 @@ class KafkaTaskAssignors:
     """
 
     def __init__(self, release: str, folder: Path) -> None:
-        if shutil.which("javac") is None:
-            raise RealKafkaError("calling Kafka's task assignors needs javac, which is not on the path")
         number = version_of(release)
         folders = [names for since, names in CALLED_AS if number >= since]
         if not folders or number >= CALLED_OTHERWISE_SINCE:
             raise RealKafkaError(f"Kafka Streams {release} is none that this knows how to call: 2.3 to 3.5")
-        libs = bring_jars(release, folder, ("org.apache.kafka", "kafka-streams", release))
-        classes = folder / "classes"
         sources = [*SOURCES.glob("*.java"), *(path for name in folders[0] for path in (SOURCES / name).glob("*.java"))]
-        run(["javac", "-nowarn", "-d", str(classes), "-cp", f"{libs}/*", *map(str, sources)])
-        self._class_path = f"{classes}:{libs}/*"
+        self._class_path = compiled(release, folder, "kafka-streams", sources)
 
     def answers(self, cases: Sequence[Json]) -> dict[str, Json]:
         """Id of a case -> answer with ``probing`` and ``assignment``.
