@@ -88,6 +88,8 @@ class TargetedGroup:
         self._came += 1
         name = str(UUID(int=self._random.getrandbits(128), version=4))
         instance = f"i{self._random.getrandbits(16):04x}" if self._static and self._random.random() < 0.6 else ""
+        while instance and any(instance == member["instance"] for member in self._members.values()):
+            instance = f"i{self._random.getrandbits(16):04x}"
         self._members[name] = {"topics": self._subscription(), "instance": instance}
         return name
 
