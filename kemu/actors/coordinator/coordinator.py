@@ -339,6 +339,8 @@ class Coordinator(Machine):
             return
         if not isinstance(group, Group):
             if request.member_id != UNKNOWN_MEMBER:
+                if group is not None:
+                    self._table.lose(group)
                 self._refuse(event, request, ErrorCode.UNKNOWN_MEMBER_ID)
                 return
             tombstones = () if group is None else group.ended_for_classic()

@@ -72,14 +72,21 @@ def upgraded(
 
     Raises:
         HeartbeatRefused: the group cannot be converted: GROUP_ID_NOT_FOUND, or UNKNOWN_SERVER_ERROR before the first
-            generation.
+            generation and if the leader gave a partition twice (``ConsumerGroup.addPartitionEpochs``).
     """
     if protocol is None:
         raise HeartbeatRefused(_E.UNKNOWN_SERVER_ERROR)
-    try:
-        converted = [(_as_consumer(member, protocol), _assigned(member, topics)) for member in members]
-    except CodecError:
-        raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND) from None
+    converted: list[tuple[ConsumerMember, tuple[Partition, ...]]] = []
+    held: set[Partition] = set()
+    for member in members:
+        try:
+            assigned = _assigned(member, topics)
+            converted.append((_as_consumer(member, protocol), assigned))
+        except CodecError:
+            raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND) from None
+        if not held.isdisjoint(assigned):
+            raise HeartbeatRefused(_E.UNKNOWN_SERVER_ERROR)
+        held.update(assigned)
     names = sorted({name for member, _ in converted for name in member.topics})
     known = tuple(topics[name] for name in names if name in topics)
     records: list[GroupRecord] = [MemberRecord(member.member_id, member) for member, _ in converted]

@@ -262,6 +262,15 @@ def test_user_data_of_a_custom_assignor_refuses_the_upgrade() -> None:
     assert bench.group.state is STABLE
 
 
+def test_a_partition_that_the_leader_gave_twice_refuses_the_upgrade() -> None:
+    """``ConsumerGroup.addPartitionEpochs`` throws."""
+    bench = bench_with_topics()
+    form(bench, {"c1": (0, 1), "c2": (1, 2)})
+
+    assert beat(bench, "m2").error is E.UNKNOWN_SERVER_ERROR
+    assert bench.group.state is STABLE
+
+
 def test_an_upgrade_that_cannot_be_written_leaves_the_classic_group() -> None:
     bench = bench_with_topics()
     ids = form(bench, {"c1": (0, 1, 2), "c2": (3, 4, 5)})
@@ -562,6 +571,35 @@ def test_an_empty_consumer_group_becomes_classic_at_the_first_join() -> None:
     bench.crash_and_restart()
     assert isinstance(bench.coordinator.groups[GROUP], Group)
     assert bench.committed() == 7
+
+
+def test_a_join_with_an_id_makes_the_coordinator_forget_an_empty_consumer_group() -> None:
+    """Kafka deletes the group before it looks for the member, and writes no record: the log still has the group."""
+    bench = bench_with_topics()
+    for epoch in (0, -1):
+        beat(bench, "m1", epoch)
+    beat(bench, "m1")
+    bench.commit("m1", 7, member_id="m1", generation=3)
+    beat(bench, "m1", -1)
+
+    assert bench.join("c1", member_id="c1", data=subscription()).error is E.UNKNOWN_MEMBER_ID
+
+    described = bench.ask("tool", ConsumerGroupDescribe(groups=(GROUP,)), 0).reply.groups[0]
+    assert described.error is E.GROUP_ID_NOT_FOUND
+    assert bench.committed() == -1
+    assert beat(bench, "m2").reply.member_epoch == 1
+    assert bench.committed() == 7
+
+
+def test_a_forgotten_consumer_group_is_loaded_again() -> None:
+    bench = bench_with_topics()
+    for epoch in (0, -1):
+        beat(bench, "m1", epoch)
+    bench.join("c1", member_id="c1", data=subscription())
+    bench.crash_and_restart()
+    bench.feed(Told(KnowTopics(topics=(("t", "T", COUNT),))))
+
+    assert beat(bench, "m2").reply.member_epoch == 3
 
 
 def test_a_leave_names_each_unknown_member() -> None:
