@@ -196,9 +196,9 @@ class ConsumerGroup:
         return protocol_type == CONSUMER and any(all(name in own for own in each_supports) for name in names)
 
     def is_classic_without(self, leaving: Collection[MemberId]) -> bool:
-        """Whether members remain, and all of them speak the classic protocol."""
+        """Whether all other members speak the classic protocol."""
         rest = [member for member_id, member in self.members.items() if member_id not in leaving]
-        return bool(rest) and all(member.classic is not None for member in rest)
+        return all(member.classic is not None for member in rest)
 
     def _is_stable(self, member_id: MemberId) -> bool:
         current = self.current_of(member_id)
