@@ -75,18 +75,18 @@ def upgraded(
             generation and if the leader gave a partition twice (``ConsumerGroup.addPartitionEpochs``).
     """
     converted: list[tuple[ConsumerMember, tuple[Partition, ...]]] = []
-    held: set[Partition] = set()
-    for member in members:
+    given: set[Partition] = set()
+    for one in members:
         if protocol is None:
             raise HeartbeatRefused(_E.UNKNOWN_SERVER_ERROR)
         try:
-            assigned = _assigned(member, topics)
-            converted.append((_as_consumer(member, protocol), assigned))
+            assigned = _assigned(one, topics)
+            converted.append((_as_consumer(one, protocol), assigned))
         except CodecError:
             raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND) from None
-        if not held.isdisjoint(assigned):
+        if not given.isdisjoint(assigned):
             raise HeartbeatRefused(_E.UNKNOWN_SERVER_ERROR)
-        held.update(assigned)
+        given.update(assigned)
     names = sorted({name for member, _ in converted for name in member.topics})
     known = tuple(topics[name] for name in names if name in topics)
     records: list[GroupRecord] = [MemberRecord(member.member_id, member) for member, _ in converted]

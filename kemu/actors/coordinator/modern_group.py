@@ -39,7 +39,7 @@ from kemu.actors.coordinator.timers import GroupTimer, session_key
 from kemu.actors.machine import US_PER_MS, Record, TimerKey
 from kemu.protocol.config import GROUP_PROTOCOLS
 from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Partition, ReconcilingState
-from kemu.protocol.consumer_group.shares import Share, TopicId, partitions_of
+from kemu.protocol.consumer_group.shares import Share
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import DescribedConsumer, DescribedConsumerGroup, NamedTopicNumbers
 from kemu.protocol.messages.group import DescribedGroup
@@ -110,8 +110,6 @@ class ModernGroup:
         """Member with a running rebalance timeout -> its epoch at the start of the timeout."""
         self._running: dict[tuple[GroupTimer, MemberId], None] = {}
         """The running timers of classic members: the time to join, and the time to sync."""
-        self.names: dict[TopicId, str] = {}
-        """Topic id -> name, of all topics that the group ever used."""
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -556,8 +554,8 @@ class ModernGroup:
 
     def in_order(self, partitions: Iterable[Partition]) -> tuple[TopicPartition, ...]:
         """Partitions with the names of their topics, in this order."""
-        self.names.update({topic.topic_id: topic.name for topic in self.working.topics})
-        return tuple((self.names.get(topic, topic), number) for topic, number in partitions)
+        names = self._machine.topic_names
+        return tuple((names.get(topic, topic), number) for topic, number in partitions)
 
     def _become(self, why: str) -> None:
         self._tell(self.working.state.value, self.working.epoch, why)
@@ -688,9 +686,9 @@ class ModernGroup:
         return (*current.assigned, *current.revoking)
 
     def _rows(self, share: Share) -> tuple[NamedTopicNumbers, ...]:
-        self.named(partitions_of(share))
+        names = self._machine.topic_names
         return tuple(
-            NamedTopicNumbers(topic_id=topic, topic=self.names.get(topic, ""), partitions=numbers)
+            NamedTopicNumbers(topic_id=topic, topic=names.get(topic, ""), partitions=numbers)
             for topic, numbers in share.items()
         )
 
@@ -743,7 +741,7 @@ class ModernGroup:
         assert self._is_dead and self.is_empty
         group = ModernGroup(self._machine, self.partition, self.name, self._keep)
         group.working, group.committed = self.working, self.committed
-        group.offsets, group.second, group.names = self.offsets, self.second, self.names
+        group.offsets, group.second = self.offsets, self.second
         return group
 
 

@@ -211,6 +211,10 @@ def _told(title: str, compared: Sequence[Compared]) -> int:
     click.echo(f"{title}: {len(compared)} sequences, {asked.total()} requests, {answered} answers")
     click.echo(f"  {', '.join(f'{api} {count}' for api, count in asked.most_common())}")
     click.echo(f"  {len(equal)} equal, {len(unexplained)} with unexplained differences")
+    conversions = Counter(protocol for each in compared for protocol in each.conversions)
+    if conversions:
+        named = ", ".join(f"{count} to {protocol}" for protocol, count in sorted(conversions.items()))
+        click.echo(f"  conversions of groups with members: {named}")
     if repeated:
         click.echo(f"  {len(repeated)} put more than once; races that were possible where they differed first:")
         names = Counter(name for each in repeated for name in each.first_races or ("none that has a name",))

@@ -144,6 +144,37 @@ def test_a_heartbeat_to_a_stable_classic_group_converts_the_group() -> None:
     assert [note.old for note in bench.noted(GroupBecame)][-2:] == ["Stable", "Assigning"]
 
 
+def test_a_converted_group_names_topics_that_nobody_subscribes_to() -> None:
+    """``ConsumerGroupMember.asConsumerGroupDescribeMember`` asks the metadata image."""
+    bench = Bench()
+    bench.feed(Told(KnowTopics(topics=(("t", "T", 1), ("u", "U", 1)))))
+    join = bench.join_twice("c1", data=subscription())
+    bench.until_answered(join)
+    given = encode_assignment(Assignment((("u", 0),)))
+    bench.sync("c1", join.reply.member_id, join.reply.generation, {join.reply.member_id: given})
+    beat(bench, "m2")
+
+    described = bench.ask("tool", ConsumerGroupDescribe(groups=(GROUP,)), 0).reply.groups[0]
+
+    assert {row.topic for member in described.members for row in member.assigned} == {"u"}
+
+
+def test_the_first_heartbeat_after_a_conversion_looks_at_all_subscriptions() -> None:
+    """``ConsumerGroup.subscriptionType`` is computed again: the time of the last look is lost with the first object.
+
+    The leave raises the epoch; the member that joins without topics gets nothing, which it would as one of the alike.
+    """
+    bench = bench_with_topics()
+    ids = form(bench, {"c1": (0, 1, 2, 3, 4, 5)})
+    beat(bench, "m1")
+    bench.leave("c1", LeavingMember(member_id=ids["c1"]))
+    without_topics = ConsumerGroupHeartbeat(
+        group=GROUP, member_id="m2", member_epoch=0, rebalance_timeout_ms=REBALANCE_MS, topics=(), owned=()
+    )
+
+    assert owned_by(bench.ask("m2", without_topics, 1)) == set()
+
+
 def test_classic_members_give_up_partitions_in_two_joins() -> None:
     """testConsumerGroupJoinWithNewDynamicMember, testReconciliationInJoiningConsumerGroupWithCooperativeProtocol."""
     bench = bench_with_topics()
@@ -356,6 +387,16 @@ def test_protocols_must_be_shared_by_all_classic_members() -> None:
 
     assert bench.join("c3", names=("sticky",), data=subscription()).error is E.INCONSISTENT_GROUP_PROTOCOL
     assert bench.join("c3", protocol_type="connect").error is E.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_protocol_that_a_classic_member_names_twice_is_not_shared() -> None:
+    """``ConsumerGroup.maybeUpdateClassicProtocolMembersSupportedProtocols`` counts names, not members."""
+    bench = bench_with_topics()
+    beat(bench, "m1")
+    twice = bench.join_twice("c1", names=("range", "range"), data=subscription())
+
+    assert twice.error is E.NONE
+    assert bench.join("c2", data=subscription()).error is E.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_a_full_group_turns_classic_members_away() -> None:
