@@ -24,11 +24,11 @@ from lab.conformance.raw.alone import replay
 from lab.conformance.raw.asking import Talker
 from lab.conformance.raw.comparing import compare, differences
 from lab.conformance.raw.drawing import CLEAR_MS, Versions, draw
-from lab.conformance.raw.settings import broker_config, versions_of
+from lab.conformance.raw.settings import CLASSIC, broker_config, versions_of
 from lab.conformance.raw.steps import Answer, Conversation, from_row, symbol, to_row
 from lab.conformance.real_broker import RealBroker, profile_of, unpacked
 
-RECORDED = recordings.read_all(recordings.KEPT)
+RECORDED = recordings.read_all(recordings.KEPT[CLASSIC])
 CONFIG = broker_config(PROFILES["kafka-3.4"].broker)
 
 

@@ -118,15 +118,17 @@ class Heard:
 class ClassicJoined:
     """The outcome of a JoinGroup of a classic member that is not refused: ``records`` and ``undo`` as in ``Heard``.
 
-    ``replaced``: the static member whose place the member takes.
+    ``downgrades``: whether the group becomes a classic group by this join. ``rebalances``: whether that classic group
+    rebalances at once.
     """
 
     reply: JoinGroupReply
     member: ConsumerMember
-    replaced: ConsumerMember | None
     records: tuple[GroupRecord, ...]
     undo: tuple[GroupRecord, ...]
     assignor: str
+    downgrades: bool
+    rebalances: bool
 
 
 def check_request(request: ConsumerGroupHeartbeat, version: int, config: ConsumerGroupConfig) -> None:
@@ -209,9 +211,8 @@ class HeartbeatAnswers:
         member = _told(former, request, client)
         resolve = _must_resolve(group, former, member, is_stale)
         owned = None if request.owned is None else _partitions(request.owned)
-        change, before, current, assignor = self._advance(
-            group, former, replaced, member, owned, is_stale=is_stale, now_ms=now_ms
-        )
+        advanced = self._advance(group, former, replaced, member, owned, is_stale=is_stale, now_ms=now_ms)
+        change, before, current = advanced.change, advanced.before, advanced.current
         assignment = None
         full = request.rebalance_timeout_ms != -1 and owned is not None
         full = full and (request.topics is not None or request.regex is not None)
@@ -226,9 +227,8 @@ class HeartbeatAnswers:
             assignment=assignment,
         )
         timeout_ms = member.rebalance_timeout_ms
-        return Heard(
-            reply, name, tuple(change.records), tuple(change.undo), None, revokes, timeout_ms, resolve, assignor
-        )
+        records, undo, assignor = tuple(change.records), tuple(change.undo), advanced.assignor
+        return Heard(reply, name, records, undo, None, revokes, timeout_ms, resolve, assignor)
 
     def join(
         self,
@@ -240,8 +240,12 @@ class HeartbeatAnswers:
         now_ms: int,
         client: tuple[str, str] = ("", ""),
         new_member_id: Callable[[], MemberId] = str,
+        downgrades: bool = False,
     ) -> ClassicJoined:
         """Answer the JoinGroup of a classic member to a group with members. The arguments are those of ``heartbeat``.
+
+        ``downgrades``: whether the member takes the place of the group's last member of the consumer protocol, so that
+        the group becomes a classic group.
 
         Raises:
             HeartbeatRefused: the group does not accept the member, or the member needs an id.
@@ -273,17 +277,19 @@ class HeartbeatAnswers:
             classic=ClassicMetadata(request.session_timeout_ms, request.protocols),
         )
         owned = [(self.topics[topic].topic_id, n) for topic, n in subscription.owned if topic in self.topics]
-        change, _, current, assignor = self._advance(
-            group, former, replaced, member, owned, is_stale=is_stale, now_ms=now_ms
+        advanced = self._advance(
+            group, former, replaced, member, owned, is_stale=is_stale, now_ms=now_ms, downgrades=downgrades
         )
         reply = JoinGroupReply(
             error=_E.NONE,
-            generation=current.epoch,
+            generation=advanced.current.epoch,
             protocol_type=CONSUMER,
             protocol_name=preferred_protocol.name,
             member_id=name,
         )
-        return ClassicJoined(reply, member, replaced, tuple(change.records), tuple(change.undo), assignor)
+        records, undo = tuple(advanced.change.records), tuple(advanced.change.undo)
+        rebalances = advanced.rebalances
+        return ClassicJoined(reply, member, records, undo, advanced.assignor, downgrades, rebalances)
 
     def _advance(
         self,
@@ -295,9 +301,11 @@ class HeartbeatAnswers:
         *,
         is_stale: bool,
         now_ms: int,
-    ) -> tuple["_Change", CurrentAssignment, CurrentAssignment, str]:
-        """Change member, epoch, targets, and the member's current assignment. Returns the change, the former and the
-        new assignment, and the assignor of a target that was computed.
+        downgrades: bool = False,
+    ) -> "_Advanced":
+        """Change member, epoch, targets, and the member's current assignment.
+
+        A group that becomes a classic group gets no new target. If it rebalances, the member is not reconciled.
         """
         name = member.member_id
         change = _Change(group)
@@ -318,9 +326,12 @@ class HeartbeatAnswers:
         if bump or is_stale or group.epoch == 0:
             self._bump(change, bump)
             alike = _alike(group)  # otherwise Kafka uses the subscriptions from before the heartbeat
-        if group.epoch > group.target_epoch and self._may_compute(group, now_ms):
+        is_behind = group.epoch > group.target_epoch
+        rebalances = downgrades and (is_behind if self.rules.stale_target_rebalances_downgraded else bump)
+        if is_behind and not downgrades and self._may_compute(group, now_ms):
             self._compute(change, listed, assignor, alike, now_ms)
-        return change, before, self._reconcile(change, member, before, owned, changed), assignor
+        current = before if rebalances else self._reconcile(change, member, before, owned, changed)
+        return _Advanced(change, before, current, assignor, rebalances)
 
     # --- the member --------------------------------------------------------------------------------------------
 
@@ -440,6 +451,20 @@ class _Change:
     def revert(self) -> None:
         for record in self.undo:
             self.group.apply(record)
+
+
+@frozen
+class _Advanced:
+    """The change by a request, the member's former and new assignment, and the assignor of a target that was computed.
+
+    ``rebalances``: whether the group, which becomes a classic group, rebalances.
+    """
+
+    change: _Change
+    before: CurrentAssignment
+    current: CurrentAssignment
+    assignor: str
+    rebalances: bool
 
 
 def removed(group: ConsumerGroup, *names: MemberId) -> tuple[tuple[GroupRecord, ...], tuple[GroupRecord, ...]]:

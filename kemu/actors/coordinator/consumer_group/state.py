@@ -184,21 +184,19 @@ class ConsumerGroup:
         return self.targets.get(member_id, NOTHING)
 
     def supports_classic(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether every classic member supports one of these protocols.
+        """Whether every classic member supports one of these protocols. A protocol that a member names twice counts
+        twice.
 
-        Source: ``ConsumerGroup.supportsClassicProtocols``.
+        Source: ``ConsumerGroup.supportsClassicProtocols``, ``maybeUpdateClassicProtocolMembersSupportedProtocols``.
         """
-        each_supports = [
-            {own.name for own in member.classic.protocols}
-            for member in self.members.values()
-            if member.classic is not None
-        ]
-        return protocol_type == CONSUMER and any(all(name in own for own in each_supports) for name in names)
+        classic = [member.classic for member in self.members.values() if member.classic is not None]
+        named = [each.name for one in classic for each in one.protocols]
+        return protocol_type == CONSUMER and any(named.count(name) == len(classic) for name in names)
 
     def is_classic_without(self, leaving: Collection[MemberId]) -> bool:
-        """Whether members remain, and all of them speak the classic protocol."""
+        """Whether all other members speak the classic protocol."""
         rest = [member for member_id, member in self.members.items() if member_id not in leaving]
-        return bool(rest) and all(member.classic is not None for member in rest)
+        return all(member.classic is not None for member in rest)
 
     def _is_stable(self, member_id: MemberId) -> bool:
         current = self.current_of(member_id)
