@@ -219,7 +219,8 @@ class ModernGroup:
         self._resolve_soon(heard.resolve)
         did = "joined" if MemberRecord(member_id, None) in heard.undo else "sent a heartbeat"
         who = self._member(member_id)
-        self._note(heard.records, heard.undo, f"{who} {did}", Removal.LEFT, heard.assignor)
+        if heard.records:
+            self._note(heard.records, heard.undo, f"{who} {did}", Removal.LEFT, heard.assignor)
 
     def _resolve_soon(self, regexes: tuple[str, ...]) -> None:
         """Resolve regular expressions outside of the heartbeat, unless some are being resolved."""
