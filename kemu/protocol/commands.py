@@ -62,10 +62,14 @@ class NameClient:
 
 @value
 class Subscribe:
-    """Consumer: subscribe to these topics, in any order, or to all topics that match the pattern."""
+    """Consumer: subscribe to these topics, in any order, or to all topics that match a pattern.
+
+    The member matches ``pattern``, the brokers match ``regex``.
+    """
 
     topics: tuple[str, ...]
     pattern: str = ""
+    regex: str = ""
 
 
 @value

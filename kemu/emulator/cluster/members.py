@@ -160,6 +160,7 @@ class MemberHosts:
             rules_of=profile.rules_of,
             metadata_rules=profile.metadata,
             pattern=spec.pattern,
+            regex=spec.subscription_pattern,
             life=life,
         )
 
