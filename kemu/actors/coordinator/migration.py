@@ -125,7 +125,8 @@ def _assigned(member: Member, topics: Topics) -> tuple[Partition, ...]:
     assignment = decode_assignment(member.assignment)
     if assignment.user_data:
         raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND)
-    return tuple((topics[name].topic_id, number) for name, number in assignment.partitions if name in topics)
+    assigned = [(topics[name].topic_id, number) for name, number in assignment.partitions if name in topics]
+    return tuple(dict.fromkeys(assigned))
 
 
 def may_downgrade(group: ConsumerGroup, leaving: Collection[MemberId], members: int, config: BrokerConfig) -> bool:

@@ -333,14 +333,18 @@ class HeartbeatAnswers:
         """
         name = member.member_id
         change = RecordedChange(group)
+        is_free: Callable[[Partition], bool] = group.is_free
         told_nothing = replaced is None and member == former and name in group.members
         if told_nothing and not is_stale and 0 < group.epoch == group.target_epoch:  # nobody else is looked at
             before = group.current_of(name)
-            return _Advanced(change, before, self._reconcile(change, member, before, owned, False), "", False)
+            current = self._reconcile(change, member, before, owned, False, is_free)
+            return _Advanced(change, before, current, "", False)
         listed = list(dict.fromkeys((*group.listed(), name)))
         assignor = preferred(votes_of(group), former.assignor, member.assignor, self.config.assignors)
         alike = _alike(group)
         if replaced is not None:
+            if name in group.members:  # of another member with this id; Kafka replays the records afterwards
+                is_free = group.free_now()
             _replace(change, replaced, former)
         before = group.current_of(name)
         if member != former or name not in group.members:
@@ -354,7 +358,7 @@ class HeartbeatAnswers:
         rebalances = downgrades and (is_behind if self.rules.stale_target_rebalances_downgraded else bump)
         if is_behind and not downgrades and self._may_compute(group, now_ms):
             self._compute(change, listed, assignor, alike, now_ms)
-        current = before if rebalances else self._reconcile(change, member, before, owned, changed)
+        current = before if rebalances else self._reconcile(change, member, before, owned, changed, is_free)
         return _Advanced(change, before, current, assignor, rebalances)
 
     # --- the member --------------------------------------------------------------------------------------------
@@ -448,6 +452,7 @@ class HeartbeatAnswers:
         before: CurrentAssignment,
         owned: Collection[Partition] | None,
         changed: bool,
+        is_free: Callable[[Partition], bool],
     ) -> CurrentAssignment:
         group = change.group
         share = group.target_of(member.member_id)
@@ -455,7 +460,7 @@ class HeartbeatAnswers:
         subscribed = tuple([self.topics[name].topic_id for name in names if name in self.topics])
         target = TargetAssignment(group.target_epoch, tuple(partitions_of(share)), subscribed, len(names), changed)
         try:
-            current = reconciled(before, target, owned, group.is_free, self.rules.reconciling)
+            current = reconciled(before, target, owned, is_free, self.rules.reconciling)
         except UnknownState:
             change.revert()
             raise HeartbeatRefused(_E.FENCED_MEMBER_EPOCH) from None

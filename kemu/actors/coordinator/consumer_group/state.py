@@ -6,7 +6,7 @@ a record, for a write that fails.
 Source: Kafka 4.1 ``ConsumerGroup``, ``ModernGroup``, ``GroupMetadataManager.replay``.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from typing import TypeAlias, TypeVar
 
@@ -182,6 +182,11 @@ class ConsumerGroup:
     def is_free(self, partition: Partition) -> bool:
         """Whether no member holds this partition."""
         return partition not in self._holders
+
+    def free_now(self) -> Callable[[Partition], bool]:
+        """``is_free`` as it is now, whatever changes later."""
+        holders = dict(self._holders)
+        return lambda partition: partition not in holders
 
     def current_of(self, member_id: MemberId) -> CurrentAssignment:
         """A member's current assignment; a new member has none."""

@@ -312,6 +312,15 @@ def test_a_partition_that_the_leader_gave_twice_refuses_the_upgrade() -> None:
     assert bench.group.state is STABLE
 
 
+def test_a_partition_that_the_leader_gave_a_member_twice_counts_once() -> None:
+    bench = bench_with_topics()
+    form(bench, {"c1": (0, 0, 1)})
+
+    assert beat(bench, "m2").error is E.NONE
+    targets = modern(bench).working.targets.values()
+    assert sorted(number for share in targets for number in share["T"]) == list(range(COUNT))
+
+
 def test_an_upgrade_that_cannot_be_written_leaves_the_classic_group() -> None:
     bench = bench_with_topics()
     ids = form(bench, {"c1": (0, 1, 2), "c2": (3, 4, 5)})
@@ -551,6 +560,24 @@ def test_topics_in_the_assignment_of_a_classic_member_have_the_order_of_the_map(
     told = bench.sync("c2", join.reply.member_id, join.reply.generation)
 
     assert decode_assignment(told.reply.assignment).partitions == (("u", 0), ("u", 1), ("t", 0))
+
+
+def test_partitions_of_a_member_whose_id_a_static_member_takes_are_free_only_later() -> None:
+    """The coordinator replays the records of a heartbeat after it has answered: ``group::currentPartitionEpoch``."""
+    bench = bench_with_topics()
+    beat(bench, "m1")
+    beat(bench, "s1", instance="i")
+    beat(bench, "m1", 2, owned=())
+    beat(bench, "s1", 2, owned=(), instance="i")
+    held = current(bench, "m1")
+    beat(bench, "s1", -2, instance="i")
+
+    taken = beat(bench, "s2", instance="i", member_id="m1")
+
+    assert held
+    assert taken.error is E.NONE
+    assert owned_by(taken) is not None
+    assert not held & (owned_by(taken) or set())
 
 
 def test_the_session_of_a_replaced_static_member_ends_without_effect() -> None:
