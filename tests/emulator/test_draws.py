@@ -14,7 +14,7 @@ from kemu.emulator.chance import Seeded, Stream
 from kemu.emulator.cluster.member_draws import work_shares
 from kemu.emulator.draws import Drawn, DrawSet
 from kemu.emulator.engine.loop import run_plain
-from kemu.emulator.facts import HostClosed, HostDown, HostStarted, Seen
+from kemu.emulator.facts import HostClosed, HostDown, HostStarted, Seen, WarmUpEnded
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import Run, run
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_actions, with_values
@@ -883,6 +883,15 @@ def test_a_heartbeat_is_late_by_the_drawn_time() -> None:
     stable_us = 6 * S
     assert (exact - stable_us) // S == 3 * 11 + 10, "the last beat before 41 s is the eleventh"
     assert (late - stable_us) // S == 4 * 8 + 10, "the eighth"
+
+
+@pytest.mark.parametrize(
+    ("draws", "plan", "ends"),
+    [(["draws.commit.phase=60%"], [], 1), ([], [], 0), (["draws.commit.phase=60%"], ["crash host=c2 at=2s"], 0)],
+)
+def test_the_end_of_a_warm_up_that_moves_phases_is_a_fact(draws: list[str], plan: list[str], ends: int) -> None:
+    """Rules about intervals need the fact. A plan that begins earlier ends the warm-up without moved phases."""
+    assert len(alone(GROUP_OF_SIX, [*draws, "duration=10s"], plan, WarmUpEnded)) == ends
 
 
 def test_members_commit_at_the_phase_that_is_drawn() -> None:
