@@ -885,11 +885,6 @@ def test_a_heartbeat_is_late_by_the_drawn_time() -> None:
     assert (late - stable_us) // S == 4 * 8 + 10, "the eighth"
 
 
-def test_a_warm_up_that_moves_phases_ends_with_a_fact() -> None:
-    draws = [["duration=10s", *phase] for phase in (["draws.commit.phase=60%"], [])]
-    assert [len(alone(GROUP_OF_SIX, each, [], WarmUpEnded)) for each in draws] == [1, 0]
-
-
 def test_members_commit_at_the_phase_that_is_drawn() -> None:
     """Of auto.commit.interval.ms, once the group has settled."""
     early, late = (
@@ -897,6 +892,8 @@ def test_members_commit_at_the_phase_that_is_drawn() -> None:
         for share in ("10%", "60%")
     )
     assert (late - early) / S == pytest.approx(2.5, abs=0.01)
+    assert len(alone(GROUP_OF_SIX, ["draws.commit.phase=10%", "duration=10s"], [], WarmUpEnded)) == 1
+    assert not alone(GROUP_OF_SIX, ["duration=10s"], [], WarmUpEnded)
 
 
 def test_leaders_look_who_fell_behind_at_the_phase_that_is_drawn() -> None:
