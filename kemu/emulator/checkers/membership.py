@@ -285,6 +285,9 @@ class MembershipRules(Checker):
         group = self._shadows.group(seen.actor, request.group)
         if group is not None and fact.error in JUDGED and fact.error not in request.permitted:
             step.answers.append((seen, request, group, fact.error))
+        if fact.error is _E.INCONSISTENT_GROUP_PROTOCOL and request.is_supported:
+            text = f"the join of {fact.client} is refused with {fact.error.name}, though all members support a protocol"
+            self._say(seen, "refused", request.group, text)
         if group is not None and fact.error is _E.NONE:
             self._content(seen, group, request, fact)
 

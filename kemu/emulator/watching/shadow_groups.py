@@ -112,6 +112,8 @@ class GroupRequest:
         """The permitted errors of an answer when the coordinator read the request."""
         self.before: tuple[_JoinData, bool] | None = None
         """Before this JoinGroup: (the member's data, whether another JoinGroup of the member waited)."""
+        self.is_supported = False
+        """Whether all members supported a protocol of this JoinGroup when the coordinator read the request."""
         self.of_consumers = False
         """Whether the group had the consumer protocol when the coordinator read the request (KIP-848)."""
         self.leaves: tuple[MemberId, ...] = ()
@@ -175,6 +177,11 @@ class ShadowGroup:
         assignment to rejoin.
         """
         return error is _E.REBALANCE_IN_PROGRESS and self.prepared_seq == seen.seq
+
+    def supports(self, protocols: Rows) -> bool:
+        """Whether all members support one of these protocols; False if the protocols of a member are unknown."""
+        names = [[name for name, _ in member.protocols] for member in self.members.values()]
+        return any(all(name in each for each in names) for name, _ in protocols)
 
     def timeout_us(self) -> int:
         """The longest rebalance timeout of the members, in us."""
@@ -274,6 +281,7 @@ class ShadowGroups:
             return
         group.has_requests, group.new_assignment = True, False
         request.permitted = self.permitted(group, request, seen.at_us)
+        request.is_supported = group.supports(request.join_data.rows)
         member = group.members.get(request.member_id)
         if fact.api in ("JoinGroup", "LeaveGroup"):
             group.changed_us = seen.at_us
