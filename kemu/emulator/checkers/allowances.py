@@ -111,7 +111,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         ("liveness: inconsistent-members",),
         "The plan changed the assignors of a member of the group, and a coordinator refused this member's join"
         " (membership judges the refusal).",
-        "Kafka 4.0 ClassicGroup.supportsProtocols, GroupMetadataManager.classicGroupJoinNewMember; KIP-429: two bounces",
+        "Kafka 4.0 ClassicGroup.supportsProtocols, GroupMetadataManager.classicGroupJoinNewMember; KIP-429: 2 bounces",
         ("kemu.emulator.checkers.liveness:Liveness._kind_of",),
         "tests/emulator/checkers/test_illegal_runs.py::"
         "test_a_member_is_inconsistent_if_the_plan_changed_assignors_and_a_coordinator_refused_it",

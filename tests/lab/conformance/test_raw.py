@@ -51,7 +51,7 @@ def test_what_kafka_answered_is_right_by_the_reference_coordinator(recorded: rec
     for talk in recorded.talks:
         notes = [Seen(0, 0, "", 0, HostStarted(host="b0", life=1, kept_disk=True))]
         replay(talk, config, notes)
-        checker = MembershipRules(config.group_initial_rebalance_delay_ms * 1_000)
+        checker = MembershipRules(config.group_initial_rebalance_delay_ms * 1_000, one_protocol_type=False)
         judge(notes, ended_us=talk.end_ms * 1_000, checkers=(checker,))
         said += [(talk.seed, each.kind, each.text) for each in checker.violations]
 
