@@ -107,11 +107,21 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "tests/emulator/checkers/test_illegal_runs.py::test_a_member_whose_group_is_not_found_without_a_loss_is_a_violation",
     ),
     Allowance(
+        "late-answer-to-a-removed-member",
+        ("consumer-protocol: assigned-too-soon",),
+        "The coordinator removed the member that takes the partition, and has not added the member again.",
+        "Kafka 4.0 ConsumerMembershipManager.onHeartbeatSuccess, AbstractMembershipManager.processAssignmentReceived",
+        ("kemu.emulator.checkers.consumer_protocol:ConsumerProtocol._assigned",),
+        "tests/emulator/checkers/test_consumer_protocol.py::test_a_removed_member_may_take_partitions_by_a_late_answer",
+        "tests/emulator/checkers/test_consumer_protocol.py::"
+        "test_a_member_that_takes_a_partition_before_its_owner_gave_it_up_is_a_violation",
+    ),
+    Allowance(
         "assignors-changed-too-soon",
         ("liveness: inconsistent-members",),
         "The plan changed the assignors of a member of the group, and a coordinator refused this member's join"
         " (membership judges the refusal).",
-        "Kafka 4.0 ClassicGroup.supportsProtocols, GroupMetadataManager.classicGroupJoinNewMember; KIP-429: 2 bounces",
+        "Kafka 4.0 ClassicGroup.supportsProtocols; KIP-429: a second bounce follows the first",
         ("kemu.emulator.checkers.liveness:Liveness._kind_of",),
         "tests/emulator/checkers/test_illegal_runs.py::"
         "test_a_member_is_inconsistent_if_the_plan_changed_assignors_and_a_coordinator_refused_it",
