@@ -13,7 +13,6 @@ from kemu.tools.kafka_files.import_scenario import Imported, compose
 from kemu.tools.kafka_files.input_files import BadFile, read_text, text_of
 from kemu.tools.kafka_files.kafka_output import Found, Line, OutputReader
 from kemu.tools.kafka_files.kafka_properties import Properties, looks_like_properties, read_properties
-from kemu.tools.report.layout import print_box
 
 ACCEPTED = (
     "accepted are the output of kafka-topics --describe and of kafka-consumer-groups --describe "
@@ -65,8 +64,6 @@ def import_(files: tuple[str, ...], out: Path | None, name: str | None, apart_us
         click.echo(imported.toml, nl=False)
     else:
         write_text(out, imported.toml, files)
-    for warning in imported.warnings:
-        print_box(printable(warning))
     left = f"; {len(unread)} {'line' if len(unread) == 1 else 'lines'} not used" if unread else ""
     click.echo(f"{imported.summary}{left}" + (f"; written to {out}" if out else ""), err=True)
 

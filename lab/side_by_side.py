@@ -1,0 +1,234 @@
+"""``python -m lab.side_by_side FOLDER``: the tables of ``docs/explanation/classic-and-consumer.md``.
+
+Each row is a call of ``kemu compare``. The formation of a group of the consumer protocol moves partitions, and a
+classic group waits for its members before the first assignment. So a table has the cost of an event alone: the figure
+of the run minus the figure of the same seed and protocol until 40 s, when the event begins.
+
+FOLDER keeps the answer of each call as JSON, so that an interrupted command continues where it stopped. ``--write``
+replaces the tables in the page.
+"""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from attrs import frozen
+
+from kemu.emulator.metrics.metrics import FIGURES
+from kemu.tools.intervals import spread
+from lab.operators import ROOT
+
+PAGE = ROOT / "docs" / "explanation" / "classic-and-consumer.md"
+SCENARIO = "consumer-protocol-steady"
+COOPERATIVE, EAGER, CONSUMER = "classic+cooperative-sticky", "classic+range", "consumer"
+SEEDS = "1:40"
+SHOWN: Mapping[str, str] = {
+    "downtime_sum": "downtime, partition-s",
+    "stopped": "all stopped, s",
+    "moved": "moved",
+    "reprocessed": "reprocessed",
+}
+"""Figure -> the head of its column. All are sums over the run."""
+
+
+@frozen
+class Event:
+    """A row of a table: an event, and the options of ``kemu compare SCENARIO`` that cause the event.
+
+    ``settings``: options of the group before the event, with a name for files. The first of ``protocols`` is the base
+    of the comparison.
+    """
+
+    name: str
+    said: str
+    plan: str
+    settings: tuple[str, str] = ("", "")
+    protocols: Sequence[str] = (COOPERATIVE, EAGER, CONSUMER)
+
+    @property
+    def formation(self) -> "Event":
+        """The start of the group alone."""
+        name, options = self.settings
+        return Event(f"start{name}", "", "--set duration=40s", (name, options))
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the command, after "kemu"."""
+        options = shlex.split(f"{self.settings[1]} {self.plan}")
+        return ["compare", SCENARIO, *options, "--protocols", ",".join(self.protocols), "--seeds", SEEDS]
+
+
+def _every(seconds: int) -> tuple[str, str]:
+    """The settings that give the members of both protocols one heartbeat interval."""
+    settings = (
+        "heartbeat.interval.ms",
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.heartbeat.interval.ms",
+    )
+    return f"-{seconds}s", " ".join(f"--set {name}={seconds}000" for name in settings)
+
+
+_JOINS = '--do "add-members group=g at=40s"'
+_LEAVES = '--do "remove-members group=g at=40s"'
+_RESTARTS = '--set duration=190s --do "rolling-restart group=g at=40s every=20s down=8s"'
+_TO = '--set duration=190s --do "rolling-upgrade group=g at=40s every=20s down=8s settings=group.protocol={}"'
+_STATIC = ("-static", "--set static=true")
+_CHANGES = (("join", "a member joins", _JOINS), ("leave", "a member leaves", _LEAVES))
+_RESTART = ("restart", "six members restart in turn", _RESTARTS)
+
+TABLES: Mapping[str, Sequence[Event]] = {
+    "events": (
+        Event("start", "six members start within 2 s", "--set duration=40s"),
+        *(Event(*each) for each in _CHANGES),
+        Event("double", "six members join at once", '--do "add-members group=g at=40s count=6"'),
+        Event(*_RESTART),
+        Event("restart-static", "six static members restart in turn", _RESTARTS, _STATIC),
+        Event("crash", "a crash; back after 20 s", '--set duration=150s --do "crash host=c2 at=40s for=20s"'),
+        Event("pause", "a member pauses for 60 s", '--set duration=150s --do "pause host=c2 at=40s for=60s"'),
+        Event(
+            "slow",
+            "a member joins while another does not poll for 30 s",
+            '--set duration=120s --do "stop-polling host=c1 at=39s for=30s" --do "add-members group=g at=40s"',
+        ),
+        Event(
+            "failover", "the coordinator crashes", '--set duration=120s --do "kill-coordinator group=g at=40s for=20s"'
+        ),
+        Event(
+            "join-failover",
+            "a member joins; the coordinator crashes 2 s later",
+            '--set duration=120s --do "add-members group=g at=40s" --do "kill-coordinator group=g at=42s for=20s"',
+        ),
+    ),
+    "intervals": tuple(
+        Event(f"{name}-{seconds}s", f"{said}, every {seconds} s", plan, _every(seconds))
+        for name, said, plan in (_RESTART, *_CHANGES)
+        for seconds in (1, 3, 5)
+    ),
+    "migration": (
+        Event(
+            "migrate",
+            "six members restart in turn, from classic to consumer",
+            _TO.format("consumer"),
+            protocols=(COOPERATIVE, EAGER),
+        ),
+        Event(
+            "migrate-back",
+            "six members restart in turn, from consumer to classic",
+            _TO.format("classic"),
+            protocols=(CONSUMER,),
+        ),
+        Event(
+            "migrate-static",
+            "six static members restart in turn, from classic to consumer",
+            _TO.format("consumer"),
+            _STATIC,
+            (COOPERATIVE, EAGER),
+        ),
+    ),
+}
+
+
+def costs_of(answer: Mapping[str, Any], formation: Mapping[str, Any] | None) -> dict[str, dict[str, list[float]]]:
+    """Protocol -> figure -> the cost of the event by seed, from answers of ``kemu compare --format json``.
+
+    ``formation``: the answer to the run that ends before the event; None counts the whole run. Costs are empty if the
+    protocol did not work.
+    """
+    before = {} if formation is None else {_protocol(each): each["by_seed"] for each in formation["variants"]}
+    found: dict[str, dict[str, list[float]]] = {}
+    for variant in answer["variants"]:
+        protocol = _protocol(variant)
+        found[protocol] = {}
+        for name in SHOWN if variant["by_seed"] else ():
+            values = variant["by_seed"][name]
+            earlier = before[protocol][name] if before else [0] * len(values)
+            found[protocol][name] = [value - sooner for value, sooner in zip(values, earlier, strict=True)]
+    return found
+
+
+def _protocol(variant: Mapping[str, Any]) -> str:
+    return "+".join(filter(None, (variant["protocol"], variant["assignors"])))
+
+
+def table(rows: Sequence[tuple[Event, Mapping[str, Mapping[str, list[float]]]]]) -> Iterator[str]:
+    """The lines of a table in Markdown: a row for each event and protocol, with ``costs_of`` the event.
+
+    A cell has the median over the seeds with its 95 % interval; then "better" or "worse" than the event's first
+    protocol, if the interval of the differences of equal seeds excludes 0.
+    """
+    yield f"| event | protocol | {' | '.join(SHOWN.values())} |"
+    yield f"|---|---|{'---|' * len(SHOWN)}"
+    for event, costs in rows:
+        base = next(iter(costs.values()))
+        for protocol, mine in costs.items():
+            cells = [_cell(name, mine[name], base[name]) for name in SHOWN] if mine else ["-"] * len(SHOWN)
+            yield f"| {event.said if mine is base else ''} | {protocol} | {' | '.join(cells)} |"
+
+
+def _cell(name: str, values: Sequence[float], base: Sequence[float]) -> str:
+    text, here = FIGURES[name].text, spread(values)
+    apart = spread([mine - other for mine, other in zip(values, base, strict=True)])
+    assert here.low is not None and here.high is not None and apart.low is not None and apart.high is not None
+    says = " better" if apart.high < 0 else " worse" if apart.low > 0 else ""
+    around = "" if here.low == here.high else f" [{text(here.low)}, {text(here.high)}]"
+    return f"{text(here.median)}{around}{says}"
+
+
+def answer_of(event: Event, folder: Path) -> Mapping[str, Any]:
+    """The answer to an event's command, from its file in the folder, or from a run that writes the file.
+
+    Raises:
+        subprocess.CalledProcessError: the command failed.
+    """
+    path = folder / f"{event.name}.json"
+    if not path.exists():
+        command = [sys.executable, "-c", "from kemu.tools.cli import kemu; kemu()", *event.words]
+        command += ["--format", "json", "--quiet", "--yes"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+        path.write_text(done.stdout, encoding="utf-8")
+    answer: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return answer
+
+
+def with_table(page: str, name: str, lines: Sequence[str]) -> str:
+    """The page with these lines between the marks of the table of this name.
+
+    Raises:
+        ValueError: the page has no such marks.
+    """
+    start, end = f"<!-- table: {name} -->\n", "<!-- end of table -->"
+    pattern = re.compile(re.escape(start) + r".*?" + re.escape(end), re.DOTALL)
+    if not pattern.search(page):
+        raise ValueError(f"the page has no lines {start.strip()} and {end}")
+    text = start + "\n" + "\n".join(lines) + "\n\n" + end
+    return pattern.sub(lambda _: text, page)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--only", "names", multiple=True, metavar="EVENT", help="Run only this event's command; repeatable.")
+@click.option("--write", is_flag=True, help="Replace the tables in the page.")
+def main(folder: Path, names: Sequence[str], write: bool) -> None:
+    """Run the commands whose answers FOLDER lacks, and print the tables."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for title, events in TABLES.items():
+        rows = []
+        for event in events:
+            if not names or event.name in names:
+                formation = None if event.name == event.formation.name else answer_of(event.formation, folder)
+                rows.append((event, costs_of(answer_of(event, folder), formation)))
+        lines = list(table(rows))
+        if rows:
+            click.echo("\n".join((title, *lines, "")))
+        if write and len(rows) == len(events):
+            PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), title, lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
