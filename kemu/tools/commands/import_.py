@@ -15,8 +15,9 @@ from kemu.tools.kafka_files.kafka_output import Found, Line, OutputReader
 from kemu.tools.kafka_files.kafka_properties import Properties, looks_like_properties, read_properties
 
 ACCEPTED = (
-    "accepted are the output of kafka-topics --describe and of kafka-consumer-groups --describe "
-    "(offsets, --members --verbose, --state), and .properties files of a consumer, broker or producer"
+    "accepted are the output of kafka-topics --describe, of kafka-consumer-groups --describe "
+    "(offsets, --members --verbose, --state) and --list --type, of kafka-groups --list, and .properties files of a "
+    "consumer, broker or producer"
 )
 TOPICS = "the output of kafka-topics.sh --describe, or of kafka-consumer-groups.sh --describe with offsets"
 LIST_GROUPS = "kafka-consumer-groups.sh --bootstrap-server HOST:PORT --list prints the groups of a cluster"
