@@ -28,6 +28,8 @@ PAGE = ROOT / "docs" / "explanation" / "classic-and-consumer.md"
 SCENARIO = "consumer-protocol-steady"
 COOPERATIVE, EAGER, CONSUMER = "classic+cooperative-sticky", "classic+range", "consumer"
 SEEDS = "1:40"
+DEFAULT_S: Mapping[str, int] = {COOPERATIVE: 3, EAGER: 3, CONSUMER: 5}
+"""Protocol -> Kafka's default heartbeat interval, in seconds."""
 SHOWN: Mapping[str, str] = {
     "downtime_sum": "downtime, partition-s",
     "stopped": "all stopped, s",
@@ -54,8 +56,7 @@ class Event:
     @property
     def formation(self) -> "Event":
         """The start of the group alone."""
-        name, options = self.settings
-        return Event(f"start{name}", "", "--set duration=40s", (name, options))
+        return Event(f"start{self.settings[0]}", "", "--set duration=40s", self.settings)
 
     @property
     def words(self) -> list[str]:
@@ -105,11 +106,6 @@ TABLES: Mapping[str, Sequence[Event]] = {
             '--set duration=120s --do "add-members group=g at=40s" --do "kill-coordinator group=g at=42s for=20s"',
         ),
     ),
-    "intervals": tuple(
-        Event(f"{name}-{seconds}s", f"{said}, every {seconds} s", plan, _every(seconds))
-        for name, said, plan in (_RESTART, *_CHANGES)
-        for seconds in (1, 3, 5)
-    ),
     "migration": (
         Event(
             "migrate",
@@ -132,6 +128,17 @@ TABLES: Mapping[str, Sequence[Event]] = {
         ),
     ),
 }
+
+
+INTERVALS_OF: Sequence[Event] = (Event(*_RESTART), Event(*_CHANGES[0]))
+"""The events of the table of heartbeat intervals. Its columns are 1, 3 and 5 s."""
+
+
+def at_interval(event: Event, seconds: int) -> tuple[Event, ...]:
+    """The calls with this heartbeat interval. Protocols for which it is the default have the call of the event."""
+    others = tuple(each for each in event.protocols if DEFAULT_S[each] != seconds)
+    own = Event(f"{event.name}-{seconds}s", event.said, event.plan, _every(seconds), others)
+    return (own,) if others == tuple(event.protocols) else (own, event)
 
 
 def costs_of(answer: Mapping[str, Any], formation: Mapping[str, Any] | None) -> dict[str, dict[str, list[float]]]:
@@ -210,24 +217,53 @@ def with_table(page: str, name: str, lines: Sequence[str]) -> str:
     return pattern.sub(lambda _: text, page)
 
 
+def costs(event: Event, folder: Path) -> dict[str, dict[str, list[float]]]:
+    """``costs_of`` an event, from answers in the folder or from runs."""
+    formation = None if event.name == event.formation.name else answer_of(event.formation, folder)
+    return costs_of(answer_of(event, folder), formation)
+
+
+def interval_table(folder: Path) -> Iterator[str]:
+    """The lines of the table of downtime by heartbeat interval, in Markdown."""
+    figure = next(iter(SHOWN))
+    yield f"| {SHOWN[figure]} | protocol | every 1 s | every 3 s | every 5 s |"
+    yield "|---|---|---|---|---|"
+    for event in INTERVALS_OF:
+        found = [
+            {
+                protocol: mine
+                for each in reversed(at_interval(event, seconds))
+                for protocol, mine in costs(each, folder).items()
+            }
+            for seconds in (1, 3, 5)
+        ]
+        for protocol in event.protocols:
+            cells = [_cell(figure, each[protocol][figure], each[event.protocols[0]][figure]) for each in found]
+            yield f"| {event.said if protocol == event.protocols[0] else ''} | {protocol} | {' | '.join(cells)} |"
+
+
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--only", "names", multiple=True, metavar="EVENT", help="Run only this event's command; repeatable.")
+@click.option(
+    "--only", "names", multiple=True, metavar="EVENT", help='Run only this event, or "intervals"; repeatable.'
+)
 @click.option("--write", is_flag=True, help="Replace the tables in the page.")
 def main(folder: Path, names: Sequence[str], write: bool) -> None:
     """Run the commands whose answers FOLDER lacks, and print the tables."""
     folder.mkdir(parents=True, exist_ok=True)
     for title, events in TABLES.items():
-        rows = []
-        for event in events:
-            if not names or event.name in names:
-                formation = None if event.name == event.formation.name else answer_of(event.formation, folder)
-                rows.append((event, costs_of(answer_of(event, folder), formation)))
-        lines = list(table(rows))
-        if rows:
-            click.echo("\n".join((title, *lines, "")))
-        if write and len(rows) == len(events):
-            PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), title, lines), encoding="utf-8")
+        chosen = [event for event in events if not names or event.name in names]
+        lines = list(table([(event, costs(event, folder)) for event in chosen])) if chosen else []
+        _show(title, lines, write and len(chosen) == len(events))
+    if not names or "intervals" in names:
+        _show("intervals", list(interval_table(folder)), write)
+
+
+def _show(title: str, lines: Sequence[str], write: bool) -> None:
+    if lines:
+        click.echo("\n".join((title, *lines, "")))
+    if write:
+        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), title, lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

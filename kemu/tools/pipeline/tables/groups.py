@@ -43,28 +43,26 @@ def epochs(notes: DataFrame) -> DataFrame:
     In:  notes
     Out: EPOCHS
     """
-    key = ("run_id", "group", "epoch")
     changed = notes.where(F.col("fact") == "GroupEpochsChanged").withColumn(
         "epochs", F.from_json("rest", "epoch long, target_epoch long")
     )
+    raised = changed.groupBy("run_id", "group", F.col("epochs.epoch").alias("epoch")).agg(
+        F.min("at_us").alias("raised_us")
+    )
     calm = notes.where((F.col("fact") == "GroupBecame") & F.col("new").isin(*CALM))
 
-    def first(of_what: DataFrame, epoch: str, column: str) -> DataFrame:
-        return of_what.groupBy("run_id", "group", F.col(epoch).alias("epoch")).agg(F.min("at_us").alias(column))
+    def reached(of_what: DataFrame, epoch: str, column: str) -> DataFrame:
+        """The epochs with the first time, since the epoch was raised, at which this or a later epoch was reached."""
+        times = of_what.select("run_id", "group", F.col(epoch).alias("reached"), "at_us")
+        later = (F.col("reached") >= F.col("epoch")) & (F.col("at_us") >= F.col("raised_us"))
+        of_epoch = raised.join(times, ["run_id", "group"], how="inner").where(later)
+        return of_epoch.groupBy("run_id", "group", "epoch").agg(F.min("at_us").alias(column))
 
-    # A target, or a calm group, of a later epoch includes the earlier epochs.
-    from_here = (
-        Window.partitionBy("run_id", "group")
-        .orderBy(F.desc("epoch"))
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
+    key = ["run_id", "group", "epoch"]
     return (
-        first(changed, "epochs.epoch", "raised_us")
-        .join(first(changed, "epochs.target_epoch", "computed_us"), list(key), how="full")
-        .join(first(calm, "generation", "stable_us"), list(key), how="full")
-        .withColumn("computed_us", F.min("computed_us").over(from_here))
-        .withColumn("stable_us", F.min("stable_us").over(from_here))
-        .where("raised_us is not null and epoch > 0")
+        raised.where("epoch > 0")
+        .join(reached(changed, "epochs.target_epoch", "computed_us"), key, how="left")
+        .join(reached(calm, "generation", "stable_us"), key, how="left")
         .select(*of(EPOCHS))
     )
 
