@@ -1,8 +1,8 @@
 """``python -m lab.side_by_side FOLDER``: the tables of ``docs/explanation/classic-and-consumer.md``.
 
 Each row is a call of ``kemu compare``. The formation of a group of the consumer protocol moves partitions, and a
-classic group waits for its members before the first assignment. So a table has the cost of an event alone: the figure
-of the run minus the figure of the same seed and protocol until 40 s, when the event begins.
+classic group waits for its members before the first assignment. So a table has the cost of an event alone. The cost is
+the figure of the run, minus the figure of the same seed and protocol until 40 s, when the event begins.
 
 FOLDER keeps the answer of each call as JSON, so that an interrupted command continues where it stopped. ``--write``
 replaces the tables in the page.
@@ -13,14 +13,21 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from statistics import quantiles
 from typing import Any
 
 import click
 from attrs import frozen
 
+from kemu.emulator.facts import Handler, Seen, sent
 from kemu.emulator.metrics.metrics import FIGURES
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario, with_values
+from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
+from kemu.protocol.messages.group import Heartbeat
 from kemu.tools.intervals import spread
 from lab.operators import ROOT
 
@@ -131,7 +138,9 @@ TABLES: Mapping[str, Sequence[Event]] = {
 
 
 INTERVALS_OF: Sequence[Event] = (Event(*_RESTART), Event(*_CHANGES[0]))
-"""The events of the table of heartbeat intervals. Its columns are 1, 3 and 5 s."""
+"""The events of the table of heartbeat intervals."""
+INTERVALS_S = (1, 3, 5)
+"""The columns of this table, in seconds."""
 
 
 def at_interval(event: Event, seconds: int) -> tuple[Event, ...]:
@@ -166,8 +175,8 @@ def _protocol(variant: Mapping[str, Any]) -> str:
 def table(rows: Sequence[tuple[Event, Mapping[str, Mapping[str, list[float]]]]]) -> Iterator[str]:
     """The lines of a table in Markdown: a row for each event and protocol, with ``costs_of`` the event.
 
-    A cell has the median over the seeds with its 95 % interval; then "better" or "worse" than the event's first
-    protocol, if the interval of the differences of equal seeds excludes 0.
+    A cell has the median over the seeds with its 95 % interval. "Better" and "worse" compare with the event's first
+    protocol: the interval of the differences of equal seeds excludes 0.
     """
     yield f"| event | protocol | {' | '.join(SHOWN.values())} |"
     yield f"|---|---|{'---|' * len(SHOWN)}"
@@ -203,6 +212,55 @@ def answer_of(event: Event, folder: Path) -> Mapping[str, Any]:
     return answer
 
 
+def option_table(events: Sequence[Event]) -> Iterator[str]:
+    """The lines of the table of the options that cause the events, in Markdown."""
+    yield "| event | options of `kemu compare` |"
+    yield "|---|---|"
+    for event in events:
+        yield f"| {event.said} | `{f'{event.settings[1]} {event.plan}'.strip()}` |"
+
+
+class _Heartbeats:
+    """Reads the last time at which each member sent a heartbeat."""
+
+    def __init__(self) -> None:
+        self.last_us: dict[str, int] = {}
+
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        """The handler of sent heartbeats (``facts.handlers_of``)."""
+        return (self.see,) if kind in (sent(ConsumerGroupHeartbeat), sent(Heartbeat)) else ()
+
+    def see(self, seen: Seen, fact: object) -> None:
+        """Note a heartbeat."""
+        self.last_us[seen.actor] = seen.at_us
+
+
+def phases(protocol: str, seed: int) -> list[float]:
+    """The positions of the members' last heartbeats before 40 s in their interval, from 0 to 1, sorted."""
+    scenario = with_values(load_scenario(SCENARIO), [f"group.protocol={protocol}", "duration=40s"])
+    heartbeats = _Heartbeats()
+    run(scenario, seed=seed, loop="bare", observers=(heartbeats,))
+    interval_us = DEFAULT_S[CONSUMER if protocol == CONSUMER else COOPERATIVE] * 1_000_000
+    return sorted(at_us % interval_us / interval_us for at_us in heartbeats.last_us.values())
+
+
+def phase_lines(seeds: int) -> Iterator[str]:
+    """For each protocol: quartiles of all phases, and of the shortest arc that has all members of a run."""
+    for protocol in ("classic", CONSUMER):
+        runs = [phases(protocol, seed) for seed in range(1, seeds + 1)]
+        everywhere = quantiles([phase for each in runs for phase in each], n=4)
+        arcs = [1 - max(b - a for a, b in pairwise([*each, each[0] + 1])) for each in runs]
+        arc = quantiles(arcs, n=4)
+        yield (
+            f"{protocol}: {seeds} seeds, quartiles of the phases {_three(everywhere)}; "
+            f"shortest arc with all members of a run {_three(arc)}"
+        )
+
+
+def _three(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.2f}" for value in values)
+
+
 def with_table(page: str, name: str, lines: Sequence[str]) -> str:
     """The page with these lines between the marks of the table of this name.
 
@@ -223,20 +281,16 @@ def costs(event: Event, folder: Path) -> dict[str, dict[str, list[float]]]:
     return costs_of(answer_of(event, folder), formation)
 
 
-def interval_table(folder: Path) -> Iterator[str]:
+def interval_table(events: Sequence[Event], folder: Path) -> Iterator[str]:
     """The lines of the table of downtime by heartbeat interval, in Markdown."""
     figure = next(iter(SHOWN))
     yield f"| {SHOWN[figure]} | protocol | every 1 s | every 3 s | every 5 s |"
     yield "|---|---|---|---|---|"
-    for event in INTERVALS_OF:
-        found = [
-            {
-                protocol: mine
-                for each in reversed(at_interval(event, seconds))
-                for protocol, mine in costs(each, folder).items()
-            }
-            for seconds in (1, 3, 5)
-        ]
+    for event in events:
+        found = []
+        for seconds in INTERVALS_S:
+            calls = at_interval(event, seconds)
+            found.append({name: mine for each in reversed(calls) for name, mine in costs(each, folder).items()})
         for protocol in event.protocols:
             cells = [_cell(figure, each[protocol][figure], each[event.protocols[0]][figure]) for each in found]
             yield f"| {event.said if protocol == event.protocols[0] else ''} | {protocol} | {' | '.join(cells)} |"
@@ -245,24 +299,36 @@ def interval_table(folder: Path) -> Iterator[str]:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(
-    "--only", "names", multiple=True, metavar="EVENT", help='Run only this event, or "intervals"; repeatable.'
+    "--only", "names", multiple=True, metavar="EVENT", help='Run only this event, "intervals" or "phases"; repeatable.'
 )
+@click.option("--present", is_flag=True, help="Run nothing: use the events with answers in FOLDER.")
 @click.option("--write", is_flag=True, help="Replace the tables in the page.")
-def main(folder: Path, names: Sequence[str], write: bool) -> None:
+def main(folder: Path, names: Sequence[str], present: bool, write: bool) -> None:
     """Run the commands whose answers FOLDER lacks, and print the tables."""
     folder.mkdir(parents=True, exist_ok=True)
+
+    def chosen(events: Sequence[Event], needs: Callable[[Event], Sequence[Event]], table: str) -> list[Event]:
+        named = [event for event in events if not names or event.name in names or table in names]
+        calls = {event.name: [call for each in needs(event) for call in (each, each.formation)] for event in named}
+        return [e for e in named if not present or all((folder / f"{c.name}.json").exists() for c in calls[e.name])]
+
+    listed = []
     for title, events in TABLES.items():
-        chosen = [event for event in events if not names or event.name in names]
-        lines = list(table([(event, costs(event, folder)) for event in chosen])) if chosen else []
-        _show(title, lines, write and len(chosen) == len(events))
+        rows = chosen(events, lambda event: (event,), title)
+        listed += rows
+        _show(title, list(table([(event, costs(event, folder)) for event in rows])) if rows else [], write)
+    rows = chosen(INTERVALS_OF, lambda event: [c for s in INTERVALS_S for c in at_interval(event, s)], "intervals")
     if not names or "intervals" in names:
-        _show("intervals", list(interval_table(folder)), write)
+        _show("intervals", list(interval_table(rows, folder)) if rows else [], write)
+    _show("options", list(option_table(listed)), write)
+    if "phases" in names:
+        click.echo("\n".join(phase_lines(40)))
 
 
 def _show(title: str, lines: Sequence[str], write: bool) -> None:
     if lines:
         click.echo("\n".join((title, *lines, "")))
-    if write:
+    if lines and write:
         PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), title, lines), encoding="utf-8")
 
 

@@ -194,7 +194,7 @@ MEMBER_EPOCHS = _schema(
     until_us long, assigned strings, revoking strings
     """,
 )
-"""One row per state of a member at the coordinator of its group of the consumer protocol, until the next state, the
+"""One row per state of a member of the consumer protocol at its coordinator. The state lasts until the next state, the
 removal of the member, or the end of the run. ``state``: STABLE, UNREVOKED_PARTITIONS (the member must give up
 ``revoking``) or UNRELEASED_PARTITIONS (the member waits for partitions of others). ``actor`` is null for a member that
 never received an assignment."""
@@ -231,9 +231,9 @@ LAYOUTS = _schema(
     gained int, kept int
     """,
 )
-"""One row per member and generation: the assignment, and its numbers of all, new and kept partitions. A member of a
-group of the consumer protocol has a row for each epoch that the member reached, even without another assignment;
-``at_us`` is then the time of the coordinator's answer."""
+"""One row per member and generation: the assignment, and its numbers of all, new and kept partitions. A member of the
+consumer protocol has a row for each epoch that the member reached, even without another assignment. ``at_us`` is then
+the time of the coordinator's answer."""
 
 TASK_INTERVALS = _schema(
     "task_intervals",
