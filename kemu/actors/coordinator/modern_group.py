@@ -213,7 +213,8 @@ class ModernGroup:
             self._stop_revocation(member_id)
         did = "joined" if MemberRecord(member_id, None) in heard.undo else "sent a heartbeat"
         who = self._member(member_id)
-        self._note(heard.records, heard.undo, f"{who} {did}", Removal.LEFT, heard.assignor)
+        if heard.records:
+            self._note(heard.records, heard.undo, f"{who} {did}", Removal.LEFT, heard.assignor)
 
     def session_timer_fired(self, member_id: MemberId) -> None:
         """Remove a member whose session has expired."""

@@ -39,6 +39,7 @@ from kemu.protocol.consumer_group.rules import RULES_4_0, ConsumerGroupRules
 from kemu.protocol.consumer_group.shares import (
     NOTHING,
     TargetMember,
+    TopicId,
     hash_order,
     member_order,
     partitions_of,
@@ -299,10 +300,14 @@ class HeartbeatAnswers:
         new assignment, and the assignor of a target that was computed.
         """
         name = member.member_id
+        change = _Change(group)
+        told_nothing = replaced is None and member == former and name in group.members
+        if told_nothing and not is_stale and 0 < group.epoch == group.target_epoch:  # nobody else is looked at
+            before = group.current_of(name)
+            return change, before, self._reconcile(change, member, before, owned, False), ""
         listed = list(dict.fromkeys((*group.listed(), name)))
         assignor = preferred(votes_of(group), former.assignor, member.assignor, self.config.assignors)
         alike = _alike(group)
-        change = _Change(group)
         if replaced is not None:
             _replace(change, replaced, former)
         before = group.current_of(name)
@@ -374,10 +379,14 @@ class HeartbeatAnswers:
     ) -> None:
         """Compute the targets of all members. ``listed``: the members before the heartbeat, and the member itself."""
         group = change.group
+        in_order = [group.members[each] for each in member_order(listed) if each in group.members]
+        subscribed = {(each.topics, each.regex): each for each in in_order}
+        topics = {key: self._topics_in_order(_names_of(group, each)) for key, each in subscribed.items()}
         seen = {
-            each: self._as_assignor_sees(group, group.members[each])
-            for each in member_order(listed)
-            if each in group.members
+            each.member_id: TargetMember(
+                *topics[each.topics, each.regex], group.target_of(each.member_id), each.instance_id
+            )
+            for each in in_order
         }
         partitions = {topic.topic_id: topic.partitions for topic in self.topics.values()}
         targets = self.assignors[assignor](seen, partitions, alike)
@@ -387,11 +396,10 @@ class HeartbeatAnswers:
                 change.add(TargetRecord(each, share))
         change.add(TargetEpochRecord(group.epoch, now_ms if self.rules.spaces_targets else 0))
 
-    def _as_assignor_sees(self, group: ConsumerGroup, member: ConsumerMember) -> TargetMember:
-        names = _names_of(group, member)
+    def _topics_in_order(self, names: tuple[str, ...]) -> tuple[tuple[TopicId, ...], int]:
+        """The ids of the topics that exist, in the order of a set of these names; and the number of names."""
         ordered = hash_order(names, java_string_hash, table_of_copy(len(names)))
-        topics = tuple(self.topics[name].topic_id for name in ordered if name in self.topics)
-        return TargetMember(topics, len(names), group.target_of(member.member_id), member.instance_id)
+        return tuple(self.topics[name].topic_id for name in ordered if name in self.topics), len(names)
 
     def _reconcile(
         self,
