@@ -47,7 +47,7 @@ SHOWN: Mapping[str, str] = {
 
 
 @frozen
-class Event:
+class MeasuredEvent:
     """A row of a table: an event, and the options of ``kemu compare SCENARIO`` that cause the event.
 
     ``settings``: options of the group before the event, with a name for files. The first of ``protocols`` is the base
@@ -61,9 +61,9 @@ class Event:
     protocols: Sequence[str] = (COOPERATIVE, EAGER, CONSUMER)
 
     @property
-    def formation(self) -> "Event":
+    def formation(self) -> "MeasuredEvent":
         """The start of the group alone."""
-        return Event(f"start{self.settings[0]}", "", "--set duration=40s", self.settings)
+        return MeasuredEvent(f"start{self.settings[0]}", "", "--set duration=40s", self.settings)
 
     @property
     def words(self) -> list[str]:
@@ -79,7 +79,9 @@ def _every(seconds: int) -> tuple[str, str]:
         "group.consumer.min.heartbeat.interval.ms",
         "group.consumer.heartbeat.interval.ms",
     )
-    return f"-{seconds}s", " ".join(f"--set {name}={seconds}000" for name in settings)
+    # Only a classic group has the first setting. A variant of the consumer protocol leaves it out.
+    changes = ("group.protocol=classic", *(f"{name}={seconds}000" for name in settings))
+    return f"-{seconds}s", " ".join(f"--set {each}" for each in changes)
 
 
 _JOINS = '--do "add-members group=g at=40s"'
@@ -90,43 +92,43 @@ _STATIC = ("-static", "--set static=true")
 _CHANGES = (("join", "a member joins", _JOINS), ("leave", "a member leaves", _LEAVES))
 _RESTART = ("restart", "six members restart in turn", _RESTARTS)
 
-TABLES: Mapping[str, Sequence[Event]] = {
+TABLES: Mapping[str, Sequence[MeasuredEvent]] = {
     "events": (
-        Event("start", "six members start within 2 s", "--set duration=40s"),
-        *(Event(*each) for each in _CHANGES),
-        Event("double", "six members join at once", '--do "add-members group=g at=40s count=6"'),
-        Event(*_RESTART),
-        Event("restart-static", "six static members restart in turn", _RESTARTS, _STATIC),
-        Event("crash", "a crash; back after 20 s", '--set duration=150s --do "crash host=c2 at=40s for=20s"'),
-        Event("pause", "a member pauses for 60 s", '--set duration=150s --do "pause host=c2 at=40s for=60s"'),
-        Event(
+        MeasuredEvent("start", "six members start within 2 s", "--set duration=40s"),
+        *(MeasuredEvent(*each) for each in _CHANGES),
+        MeasuredEvent("double", "six members join at once", '--do "add-members group=g at=40s count=6"'),
+        MeasuredEvent(*_RESTART),
+        MeasuredEvent("restart-static", "six static members restart in turn", _RESTARTS, _STATIC),
+        MeasuredEvent("crash", "a crash; back after 20 s", '--set duration=150s --do "crash host=c2 at=40s for=20s"'),
+        MeasuredEvent("pause", "a member pauses for 60 s", '--set duration=150s --do "pause host=c2 at=40s for=60s"'),
+        MeasuredEvent(
             "slow",
             "a member joins while another does not poll for 30 s",
             '--set duration=120s --do "stop-polling host=c1 at=39s for=30s" --do "add-members group=g at=40s"',
         ),
-        Event(
+        MeasuredEvent(
             "failover", "the coordinator crashes", '--set duration=120s --do "kill-coordinator group=g at=40s for=20s"'
         ),
-        Event(
+        MeasuredEvent(
             "join-failover",
             "a member joins; the coordinator crashes 2 s later",
             '--set duration=120s --do "add-members group=g at=40s" --do "kill-coordinator group=g at=42s for=20s"',
         ),
     ),
     "migration": (
-        Event(
+        MeasuredEvent(
             "migrate",
             "six members restart in turn, from classic to consumer",
             _TO.format("consumer"),
             protocols=(COOPERATIVE, EAGER),
         ),
-        Event(
+        MeasuredEvent(
             "migrate-back",
             "six members restart in turn, from consumer to classic",
             _TO.format("classic"),
             protocols=(CONSUMER,),
         ),
-        Event(
+        MeasuredEvent(
             "migrate-static",
             "six static members restart in turn, from classic to consumer",
             _TO.format("consumer"),
@@ -137,16 +139,16 @@ TABLES: Mapping[str, Sequence[Event]] = {
 }
 
 
-INTERVALS_OF: Sequence[Event] = (Event(*_RESTART), Event(*_CHANGES[0]))
+INTERVALS_OF: Sequence[MeasuredEvent] = (MeasuredEvent(*_RESTART),)
 """The events of the table of heartbeat intervals."""
 INTERVALS_S = (1, 3, 5)
 """The columns of this table, in seconds."""
 
 
-def at_interval(event: Event, seconds: int) -> tuple[Event, ...]:
+def at_interval(event: MeasuredEvent, seconds: int) -> tuple[MeasuredEvent, ...]:
     """The calls with this heartbeat interval. Protocols for which it is the default have the call of the event."""
     others = tuple(each for each in event.protocols if DEFAULT_S[each] != seconds)
-    own = Event(f"{event.name}-{seconds}s", event.said, event.plan, _every(seconds), others)
+    own = MeasuredEvent(f"{event.name}-{seconds}s", event.said, event.plan, _every(seconds), others)
     return (own,) if others == tuple(event.protocols) else (own, event)
 
 
@@ -172,7 +174,7 @@ def _protocol(variant: Mapping[str, Any]) -> str:
     return "+".join(filter(None, (variant["protocol"], variant["assignors"])))
 
 
-def table(rows: Sequence[tuple[Event, Mapping[str, Mapping[str, list[float]]]]]) -> Iterator[str]:
+def table(rows: Sequence[tuple[MeasuredEvent, Mapping[str, Mapping[str, list[float]]]]]) -> Iterator[str]:
     """The lines of a table in Markdown: a row for each event and protocol, with ``costs_of`` the event.
 
     A cell has the median over the seeds with its 95 % interval. "Better" and "worse" compare with the event's first
@@ -196,7 +198,7 @@ def _cell(name: str, values: Sequence[float], base: Sequence[float]) -> str:
     return f"{text(here.median)}{around}{says}"
 
 
-def answer_of(event: Event, folder: Path) -> Mapping[str, Any]:
+def answer_of(event: MeasuredEvent, folder: Path) -> Mapping[str, Any]:
     """The answer to an event's command, from its file in the folder, or from a run that writes the file.
 
     Raises:
@@ -204,7 +206,7 @@ def answer_of(event: Event, folder: Path) -> Mapping[str, Any]:
     """
     path = folder / f"{event.name}.json"
     if not path.exists():
-        command = [sys.executable, "-c", "from kemu.tools.cli import kemu; kemu()", *event.words]
+        command = [sys.executable, "-c", "from kemu.tools.cli import main; main()", *event.words]
         command += ["--format", "json", "--quiet", "--yes"]
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
         path.write_text(done.stdout, encoding="utf-8")
@@ -212,7 +214,7 @@ def answer_of(event: Event, folder: Path) -> Mapping[str, Any]:
     return answer
 
 
-def option_table(events: Sequence[Event]) -> Iterator[str]:
+def option_table(events: Sequence[MeasuredEvent]) -> Iterator[str]:
     """The lines of the table of the options that cause the events, in Markdown."""
     yield "| event | options of `kemu compare` |"
     yield "|---|---|"
@@ -228,9 +230,9 @@ class _Heartbeats:
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         """The handler of sent heartbeats (``facts.handlers_of``)."""
-        return (self.see,) if kind in (sent(ConsumerGroupHeartbeat), sent(Heartbeat)) else ()
+        return (lambda seen, _: self.see(seen),) if kind in (sent(ConsumerGroupHeartbeat), sent(Heartbeat)) else ()
 
-    def see(self, seen: Seen, fact: object) -> None:
+    def see(self, seen: Seen) -> None:
         """Note a heartbeat."""
         self.last_us[seen.actor] = seen.at_us
 
@@ -275,13 +277,13 @@ def with_table(page: str, name: str, lines: Sequence[str]) -> str:
     return pattern.sub(lambda _: text, page)
 
 
-def costs(event: Event, folder: Path) -> dict[str, dict[str, list[float]]]:
+def costs(event: MeasuredEvent, folder: Path) -> dict[str, dict[str, list[float]]]:
     """``costs_of`` an event, from answers in the folder or from runs."""
     formation = None if event.name == event.formation.name else answer_of(event.formation, folder)
     return costs_of(answer_of(event, folder), formation)
 
 
-def interval_table(events: Sequence[Event], folder: Path) -> Iterator[str]:
+def interval_table(events: Sequence[MeasuredEvent], folder: Path) -> Iterator[str]:
     """The lines of the table of downtime by heartbeat interval, in Markdown."""
     figure = next(iter(SHOWN))
     yield f"| {SHOWN[figure]} | protocol | every 1 s | every 3 s | every 5 s |"
@@ -307,7 +309,9 @@ def main(folder: Path, names: Sequence[str], present: bool, write: bool) -> None
     """Run the commands whose answers FOLDER lacks, and print the tables."""
     folder.mkdir(parents=True, exist_ok=True)
 
-    def chosen(events: Sequence[Event], needs: Callable[[Event], Sequence[Event]], table: str) -> list[Event]:
+    def chosen(
+        events: Sequence[MeasuredEvent], needs: Callable[[MeasuredEvent], Sequence[MeasuredEvent]], table: str
+    ) -> list[MeasuredEvent]:
         named = [event for event in events if not names or event.name in names or table in names]
         calls = {event.name: [call for each in needs(event) for call in (each, each.formation)] for event in named}
         return [e for e in named if not present or all((folder / f"{c.name}.json").exists() for c in calls[e.name])]

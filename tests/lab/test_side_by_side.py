@@ -13,7 +13,7 @@ from lab.side_by_side import (
     PAGE,
     SHOWN,
     TABLES,
-    Event,
+    MeasuredEvent,
     at_interval,
     costs_of,
     option_table,
@@ -23,7 +23,7 @@ from lab.side_by_side import (
 )
 
 EVENTS = [event for events in TABLES.values() for event in events]
-JOIN = Event("join", "a member joins", '--do "add-members group=g at=40s"', protocols=("classic", CONSUMER))
+JOIN = MeasuredEvent("join", "a member joins", '--do "add-members group=g at=40s"', protocols=("classic", CONSUMER))
 
 
 def answer(classic: list[int] | None, consumer: list[int]) -> dict[str, Any]:
@@ -57,12 +57,12 @@ def test_a_cell_is_better_or_worse_only_if_the_differences_exclude_0() -> None:
 
 def test_a_default_interval_is_the_call_of_the_event() -> None:
     """A group is not run twice with the same settings."""
-    join = next(event for event in EVENTS if event.name == "join")
-    calls = {seconds: at_interval(join, seconds) for seconds in INTERVALS_S}
-    assert [call.name for call in calls[3]] == ["join-3s", "join"]
+    (restart,) = INTERVALS_OF
+    calls = {seconds: at_interval(restart, seconds) for seconds in INTERVALS_S}
+    assert [call.name for call in calls[3]] == ["restart-3s", "restart"]
     assert calls[3][0].protocols == (CONSUMER,)
     assert calls[5][0].protocols[0] == COOPERATIVE
-    assert [call.name for call in calls[1]] == ["join-1s"]
+    assert [call.name for call in calls[1]] == ["restart-1s"]
     assert "--set group.consumer.heartbeat.interval.ms=1000" in " ".join(calls[1][0].words)
 
 
@@ -81,7 +81,7 @@ def test_the_page_has_the_events_and_their_options() -> None:
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.name)
-def test_the_protocols_of_a_call_are_known(event: Event) -> None:
+def test_the_protocols_of_a_call_are_known(event: MeasuredEvent) -> None:
     """``kemu compare`` takes them."""
     assert len(variants_of(None, None, "kafka-4.0", ",".join(event.protocols))) == len(event.protocols)
 
