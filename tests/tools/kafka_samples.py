@@ -1,7 +1,7 @@
 # ruff: noqa: E501 (rows are as wide as the tools print them)
-"""The layouts of Kafka's command line tools, 1.1 to 4.1, and of properties files, written by hand.
+"""The layouts of Kafka's command line tools, 1.1 to 4.3, and of properties files, written by hand.
 
-Source: TopicCommand and ConsumerGroupCommand of these releases; KIP-175, KIP-1099.
+Source: TopicCommand, ConsumerGroupCommand and GroupsCommand of these releases; KIP-175, KIP-1043, KIP-1099.
 """
 
 TOPICS_1 = """\
@@ -86,6 +86,42 @@ billing                   kafka-7:9092 (7)                               Empty  
 STATE_4_VERBOSE = """\
 GROUP           COORDINATOR (ID)          ASSIGNMENT-STRATEGY  STATE                GROUP-EPOCH     TARGET-ASSIGNMENT-EPOCH   #MEMBERS
 billing         kafka-7:9092  (7)         cooperative-sticky   Stable               -               -                         5
+"""
+
+MEMBERS_4_STATIC = """\
+
+GROUP           CONSUMER-ID                              GROUP-INSTANCE-ID HOST            CLIENT-ID       #PARTITIONS     CURRENT-EPOCH   CURRENT-ASSIGNMENT   TARGET-EPOCH    TARGET-ASSIGNMENT
+billing         b-1-kR3yXbqvTbSd7wz1h1m5zA               i-1               /10.0.0.1       b-1             2               7               orders:0,1           7               orders:0,1
+billing         b-2-3vQ0mQk7T0eEo2aYV1xkXw               i-2               /10.0.0.2       b-2             1               7               orders:2             7               orders:2
+"""
+MEMBERS_4_MIGRATING = """\
+
+GROUP           CONSUMER-ID                              HOST            CLIENT-ID       #PARTITIONS     CURRENT-EPOCH   CURRENT-ASSIGNMENT   TARGET-EPOCH    TARGET-ASSIGNMENT    UPGRADED
+billing         b-1-kR3yXbqvTbSd7wz1h1m5zA               /10.0.0.1       b-1             2               7               orders:0,1           7               orders:0,1           true
+billing         b-2-3vQ0mQk7T0eEo2aYV1xkXw               /10.0.0.2       b-2             0               6               -                    7               orders:2             true
+billing         b-3-8c1f6a52-0f0e-4c6e-9d0a-3a9d3f6f6f11 /10.0.0.3       b-3             1               6               orders:2             7               -                    false
+"""
+STATE_4_RECONCILING = """\
+
+GROUP           COORDINATOR (ID)          ASSIGNMENT-STRATEGY  STATE                GROUP-EPOCH     TARGET-ASSIGNMENT-EPOCH   #MEMBERS
+billing         kafka-7:9092  (7)         uniform              Reconciling          8               7                         3
+"""
+STATE_4_UNIFORM = """\
+
+GROUP           COORDINATOR (ID)          ASSIGNMENT-STRATEGY  STATE                #MEMBERS
+billing         kafka-7:9092  (7)         uniform              Stable               3
+"""
+LIST_4_TYPES = """\
+GROUP                     TYPE                 STATE
+billing                   Consumer             Stable
+audit                     Classic              Empty
+"""
+GROUPS_4 = """\
+GROUP          TYPE           PROTOCOL
+billing        Consumer       consumer
+audit          Classic        consumer
+simple         Classic
+my-share-group Share          share
 """
 
 CONSUMER = """\

@@ -1,6 +1,7 @@
-"""``kemu import``: real posted output, and every layout of Kafka 1.1 to 4.1."""
+"""``kemu import``: real posted output, and every layout of Kafka 1.1 to 4.3."""
 
 import contextlib
+import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,9 +28,13 @@ from kemu.tools.report.recorded import report_of
 from tests.tools.kafka_samples import (
     BROKER,
     CONSUMER,
+    GROUPS_4,
+    LIST_4_TYPES,
     MEMBERS_1,
     MEMBERS_3_STATIC,
     MEMBERS_4,
+    MEMBERS_4_MIGRATING,
+    MEMBERS_4_STATIC,
     MEMBERS_OTHER,
     OFFSETS_1,
     OFFSETS_1_WITHOUT_CLIENT,
@@ -37,6 +42,8 @@ from tests.tools.kafka_samples import (
     OFFSETS_4_VERBOSE,
     STATE_1,
     STATE_2_EMPTY,
+    STATE_4_RECONCILING,
+    STATE_4_UNIFORM,
     STATE_4_VERBOSE,
     TOPICS_1,
     TOPICS_3,
@@ -321,7 +328,8 @@ def test_the_state_tells_strategy_members_and_a_broker(
 
 def test_files_about_the_same_group_complete_each_other(imported: Import):
     """The member list counts more than the offsets table, the describe of a topic more than a group's rows."""
-    scenario, toml, unread, _ = imported(TOPICS_3, OFFSETS_3_ALL_GROUPS, MEMBERS_4, STATE_4_VERBOSE, consumer=CONSUMER)
+    members = re.sub(r"\b[56]( {15})", r"-\1", MEMBERS_4)  # the tools print no epochs of a classic group
+    scenario, toml, unread, _ = imported(TOPICS_3, OFFSETS_3_ALL_GROUPS, members, STATE_4_VERBOSE, consumer=CONSUMER)
     billing = scenario.groups["billing"]
     assert (billing.members, billing.static, billing.topics) == (3, True, ("orders", "refunds"))
     assert billing.assignors == ("cooperative-sticky", "range")
@@ -332,40 +340,89 @@ def test_files_about_the_same_group_complete_each_other(imported: Import):
     assert toml.startswith("# Made by: kemu import ")
 
 
-RECONCILING = STATE_4_VERBOSE.replace("Stable ", "Reconciling ")
+# --- the consumer protocol -------------------------------------------------------------------------------------------
+
 KIP_848 = "group.id=billing\ngroup.protocol=CONSUMER\n"
 
 
 @pytest.mark.parametrize(
     ("texts", "named", "sign"),
     [
-        pytest.param((MEMBERS_4,), {}, "CURRENT-EPOCH 5", id="members"),
-        pytest.param((TOPICS_3, RECONCILING), {}, "STATE Reconciling", id="state"),
+        pytest.param((MEMBERS_4_STATIC,), {}, "CURRENT-EPOCH 7", id="members"),
+        pytest.param((TOPICS_3, STATE_4_RECONCILING), {}, "STATE Reconciling", id="state"),
+        pytest.param((TOPICS_3, STATE_4_UNIFORM), {}, "ASSIGNMENT-STRATEGY uniform", id="assignor"),
+        pytest.param(
+            (OFFSETS_3_ALL_GROUPS, LIST_4_TYPES), {}, "TYPE Consumer", id="kafka-consumer-groups --list --type"
+        ),
+        pytest.param((GROUPS_4, OFFSETS_3_ALL_GROUPS), {}, "TYPE Consumer", id="kafka-groups --list"),
         pytest.param((OFFSETS_3_ALL_GROUPS,), {"c": KIP_848}, "group.protocol=consumer", id="properties"),
     ],
 )
-def test_a_group_of_the_consumer_protocol_is_a_warning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], texts: tuple[str, ...], named: dict[str, str], sign: str
+def test_a_group_of_the_consumer_protocol_keeps_its_protocol(
+    imported: Import, texts: tuple[str, ...], named: dict[str, str], sign: str
 ):
-    """KIP-848 is not emulated: the warning is in a box on standard error, and at the top of the scenario."""
-    files = [tmp_path / f"{number}.txt" for number in range(len(texts))]
-    for file, text in zip(files, texts, strict=True):
-        file.write_text(text)
-    for name, text in named.items():
-        files.append(tmp_path / f"{name}.properties")
-        files[-1].write_text(text)
-    assert run(*map(str, files)) == 0
-    told = capsys.readouterr()
-    assert told.out.splitlines()[2].startswith('# WARNING: Group "billing" uses the consumer protocol of KIP-848 (')
-    assert sign in told.out.splitlines()[2]
-    assert '| Group "billing" uses the consumer protocol of KIP-848' in told.err
+    """ConsumerGroupCommand 4.0 to 4.3: epochs, states, the assignor or the type tell the protocol."""
+    scenario, _, unread, remarks = imported(*texts, **named)
+    assert unread == []
+    assert scenario.profile == "kafka-4.0"
+    assert scenario.groups["billing"].uses_consumer_protocol
+    assert all(not group.uses_consumer_protocol for name, group in scenario.groups.items() if name != "billing")
+    assert any(f'group "billing" uses the consumer protocol of KIP-848 ({sign}' in remark for remark in remarks)
+
+
+def test_members_of_the_consumer_protocol_have_instances_and_the_brokers_assignor(imported: Import):
+    """The epochs of the group and of its members are states of a moment, which a scenario does not need."""
+    scenario, _, unread, _ = imported(TOPICS_3, MEMBERS_4_STATIC, STATE_4_RECONCILING)
+    billing = scenario.groups["billing"]
+    assert unread == []
+    assert (billing.members, billing.static, billing.topics) == (2, True, ("orders",))
+    assert dict(billing.config) == {"group_protocol": "consumer", "group_remote_assignor": "uniform"}
+
+
+def test_a_half_upgraded_group_has_members_of_both_protocols(imported: Import):
+    """UPGRADED is false for a classic member. Hosts are numbered over all groups."""
+    scenario, toml, unread, _ = imported(TOPICS_3, OFFSETS_3_ALL_GROUPS, MEMBERS_4_MIGRATING)
+    billing = scenario.groups["billing"]
+    classic = "c4" if list(scenario.groups) == ["audit", "billing"] else "c3"
+    assert unread == []
+    assert billing.uses_consumer_protocol
+    assert list(billing.overrides) == [classic]
+    assert not billing.member_uses_consumer_protocol(billing.overrides[classic])
+    assert f'host = "{classic}"' in toml
+
+
+def test_a_half_upgraded_group_runs(imported: Import):
+    """The classic member joins a group that already has the consumer protocol, and owns a partition."""
+    scenario, _, _, _ = imported(TOPICS_3, MEMBERS_4_MIGRATING)
+    result = emulated(with_values(scenario, ["duration=40s", "brokers.count=3"]), seed=1)
+    assert (result.verdict, result.reason) == ("holds", "")
+    assert result.figures.groups["billing"].lag < 100
+    assert {row.members for row in result.figures.rebalances} >= {3}
+
+
+def test_settings_that_the_consumer_protocol_lacks_are_left_out_and_named(imported: Import):
+    """``ConsumerConfig.checkUnsupportedConfigsPostProcess`` 4.0 refuses these settings."""
+    scenario, _, _, remarks = imported(TOPICS_3, MEMBERS_4_STATIC, consumer=CONSUMER)
+    config = dict(scenario.groups["billing"].config)
+    assert {"session_timeout_ms", "heartbeat_interval_ms"}.isdisjoint(config)
+    assert config["enable_auto_commit"] is False
+    (left_out,) = [each for each in remarks if "left out, as members" in each]
+    assert left_out.endswith("partition.assignment.strategy, session.timeout.ms, heartbeat.interval.ms")
+
+
+def test_an_assignor_that_the_brokers_lack_is_named(imported: Import):
+    """``group.consumer.assignors`` may have classes of the user."""
+    scenario, _, _, remarks = imported(TOPICS_3, STATE_4_RECONCILING.replace("uniform ", "my-own "))
+    assert "group_remote_assignor" not in dict(scenario.groups["billing"].config)
+    assert any("the assignor my-own, which is not emulated" in remark for remark in remarks)
 
 
 @pytest.mark.parametrize("text", [MEMBERS_1, MEMBERS_3_STATIC, STATE_4_VERBOSE + TOPICS_3])
-def test_a_classic_group_has_no_warning(imported: Import, text: str):
+def test_a_classic_group_stays_classic(imported: Import, text: str):
     """The tools print "-" for the epochs of a classic group."""
-    _, toml, _, _ = imported(text, c="group.protocol=classic\ngroup.id=billing\n")
-    assert "WARNING" not in toml
+    scenario, toml, _, _ = imported(text, c="group.protocol=classic\ngroup.id=billing\n")
+    assert not any(group.uses_consumer_protocol for group in scenario.groups.values())
+    assert "profile" not in toml
 
 
 # --- rates ---------------------------------------------------------------------------------------------------------
@@ -623,7 +680,8 @@ def test_names_with_dots_and_quotes_survive(imported: Import):
 def test_every_cut_of_every_sample_is_read_without_a_crash():
     """Whatever part of an output somebody copied, each line is understood or listed."""
     samples = [TOPICS_1, TOPICS_3, TOPICS_4, OFFSETS_1, OFFSETS_3_ALL_GROUPS, OFFSETS_4_VERBOSE]
-    for text in [*samples, MEMBERS_1, MEMBERS_3_STATIC, MEMBERS_4, STATE_1, STATE_2_EMPTY, STATE_4_VERBOSE]:
+    samples += [MEMBERS_1, MEMBERS_3_STATIC, MEMBERS_4, MEMBERS_4_MIGRATING, LIST_4_TYPES, GROUPS_4]
+    for text in [*samples, STATE_1, STATE_2_EMPTY, STATE_4_VERBOSE]:
         for size in range(0, len(text), 3):
             for part in (text[:size], text[size:]):
                 reader = OutputReader(Found())
@@ -726,7 +784,10 @@ def test_too_large_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert f"{long}: is a properties file of more than 5,000 lines" in capsys.readouterr().err
 
 
-OUTPUTS = (TOPICS_3, TOPICS_4, OFFSETS_3_ALL_GROUPS, OFFSETS_1, MEMBERS_3_STATIC, MEMBERS_4, STATE_4_VERBOSE)
+OUTPUTS = (
+    *(TOPICS_3, TOPICS_4, OFFSETS_3_ALL_GROUPS, OFFSETS_1, MEMBERS_3_STATIC, MEMBERS_4, STATE_4_VERBOSE),
+    *(MEMBERS_4_MIGRATING, STATE_4_RECONCILING, LIST_4_TYPES, GROUPS_4),
+)
 WORDS = [
     *" ".join(OUTPUTS).split(" "), *CONSUMER.split("\n"), *BROKER.split("\n"),
     "\n", "\t", "-", "=", "\\", ",", "(", ":", "²", "--5", "-1", "9" * 30, "0", "7", "\ufeff", "\x1b", "retention.ms=",

@@ -12,6 +12,8 @@ from kemu.protocol.config import GROUP_PROTOCOLS
 
 KEY = "group.protocol"
 CLASSIC, CONSUMER = GROUP_PROTOCOLS
+CONSUMER_PROFILE = "kafka-4.0"
+"""The profile of a group of the consumer protocol that has no release of its own with this protocol."""
 _SETTINGS_OF: Mapping[str, Mapping[str, str]] = {
     CLASSIC: SETTINGS_OF_CLASSIC,
     CONSUMER: {"group.remote.assignor": "the members assign the partitions (assignors)"},

@@ -14,7 +14,7 @@ import click
 from kemu.actors.coordinator.rules import GROUP_RULES
 from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
-from kemu.emulator.scenario.protocols import CONSUMER
+from kemu.emulator.scenario.protocols import CONSUMER, CONSUMER_PROFILE
 from kemu.emulator.scenario.protocols import KEY as GROUP_PROTOCOL
 from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.scenario import Scenario
@@ -84,8 +84,6 @@ DEFAULT_VARIANTS = (
 )
 """The variants without ``--profiles`` and ``--assignors``: eager, the protocol of KIP-429's page, and as released."""
 
-_PROTOCOLS_PROFILE = "kafka-4.0"
-"""The profile of ``--protocols`` for a scenario whose own profile lacks the consumer protocol."""
 _DEFINITIONS = "\n".join(f"  {name:20} {kind.unit or 'count':11} {kind.meaning}" for name, kind in FIGURES.items())
 
 
@@ -99,7 +97,7 @@ consumer settings: kip-429-v99+rebalance.protocol=cooperative. Without both opti
 
 --protocols compares values of group.protocol (KIP-848), each optionally with an assignor:
 classic+cooperative-sticky,consumer+uniform. The profile must have the consumer protocol; the default is the scenario's
-profile or {_PROTOCOLS_PROFILE}. A variant leaves out the settings that its protocol lacks, and names them.
+profile or {CONSUMER_PROFILE}. A variant leaves out the settings that its protocol lacks, and names them.
 
 The command compares each variant with the first one, seed by seed. A figure is better or worse if the exact 95 %
 interval of the median of the paired differences excludes 0. An interval needs {FEWEST} seeds. The table shows the
@@ -327,7 +325,7 @@ def variants_of(
     kinds = kinds or [("", each.strip()) for each in (assignors or "").split(",")]
     default = own or DEFAULT_PROFILE
     if protocols and not _has_consumer_protocol(default):
-        default = _PROTOCOLS_PROFILE
+        default = CONSUMER_PROFILE
     found = []
     for text in (profiles or default).split(","):
         name, *settings = text.strip().split("+")

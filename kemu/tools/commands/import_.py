@@ -13,11 +13,11 @@ from kemu.tools.kafka_files.import_scenario import Imported, compose
 from kemu.tools.kafka_files.input_files import BadFile, read_text, text_of
 from kemu.tools.kafka_files.kafka_output import Found, Line, OutputReader
 from kemu.tools.kafka_files.kafka_properties import Properties, looks_like_properties, read_properties
-from kemu.tools.report.layout import print_box
 
 ACCEPTED = (
-    "accepted are the output of kafka-topics --describe and of kafka-consumer-groups --describe "
-    "(offsets, --members --verbose, --state), and .properties files of a consumer, broker or producer"
+    "accepted are the output of kafka-topics --describe, of kafka-consumer-groups --describe "
+    "(offsets, --members --verbose, --state) and --list --type, of kafka-groups --list, and .properties files of a "
+    "consumer, broker or producer"
 )
 TOPICS = "the output of kafka-topics.sh --describe, or of kafka-consumer-groups.sh --describe with offsets"
 LIST_GROUPS = "kafka-consumer-groups.sh --bootstrap-server HOST:PORT --list prints the groups of a cluster"
@@ -65,8 +65,6 @@ def import_(files: tuple[str, ...], out: Path | None, name: str | None, apart_us
         click.echo(imported.toml, nl=False)
     else:
         write_text(out, imported.toml, files)
-    for warning in imported.warnings:
-        print_box(printable(warning))
     left = f"; {len(unread)} {'line' if len(unread) == 1 else 'lines'} not used" if unread else ""
     click.echo(f"{imported.summary}{left}" + (f"; written to {out}" if out else ""), err=True)
 

@@ -11,12 +11,14 @@ from typing import Any
 
 from attrs import Factory, define
 
-from kemu.emulator.scenario.groups import LONGEST_LABEL
+from kemu.emulator.scenario.groups import LONGEST_LABEL, SETTINGS_OF_CLASSIC
+from kemu.emulator.scenario.protocols import CLASSIC, CONSUMER, CONSUMER_PROFILE, KEY
 from kemu.emulator.text.kafka_keys import Settings, settings_dict
 from kemu.emulator.text.toml_text import toml_key, toml_value
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from kemu.protocol.consumer_group.assignors import ASSIGNORS as REMOTE_ASSIGNORS
 from kemu.protocol.dynamic_configs import (
     MIN_INSYNC_REPLICAS,
     RETENTION_BYTES,
@@ -28,7 +30,7 @@ from kemu.protocol.dynamic_configs import (
     bad_setting,
 )
 from kemu.protocol.frozen import frozen
-from kemu.protocol.names import broker_host
+from kemu.protocol.names import broker_host, consumer_host
 from kemu.protocol.reassign.requests import list_error
 from kemu.tools.kafka_files.kafka_output import Found, GroupFacts, TopicFacts
 from kemu.tools.kafka_files.kafka_properties import Properties
@@ -37,6 +39,8 @@ ASSUMED_RATE = 10
 ASSUMED_MEMBERS = 3
 ASSUMED_PARTITIONS = 6
 ASSUMED_BROKERS = 3
+_CLASSIC_START_S = 10
+"""Start of a classic member in a group of the consumer protocol: a member of that protocol must be the first."""
 LEAST_S, MARGIN_S, RESTART_S = 120, 60, 20
 """Minimum duration of an imported scenario, margin around a rolling restart, and duration of a restart, in seconds."""
 UNNAMED_GROUP = "group"
@@ -74,15 +78,11 @@ _TOPIC_KEYS: Mapping[str, tuple[str, Callable[[str], int | bool | str]]] = {
 
 @frozen
 class Imported:
-    """The result of an import: the scenario as TOML, a summary in one line, and remarks for the user.
-
-    ``warnings``: differences from the user's cluster that may change every result.
-    """
+    """The result of an import: the scenario as TOML, a summary in one line, and remarks for the user."""
 
     toml: str
     summary: str
     remarks: tuple[str, ...]
-    warnings: tuple[str, ...]
 
 
 @define
@@ -102,19 +102,21 @@ class _Group:
     lags: dict[tuple[str, int], int] = Factory(dict)
     """(topic, partition) -> records that the group has not read."""
     labels: tuple[str, ...] = ()
+    consumer_protocol: bool = False
+    classic: tuple[int, ...] = ()
+    """Numbers, from 0, of the members with the classic protocol in a group of the consumer protocol."""
     reads_backlog: bool = False
     """Whether ``auto.offset.reset`` was changed to "earliest", so that the group reads its lag."""
 
 
 @define
 class _Composer:
-    """Chooses the values of the scenario; ``remarks`` and ``warnings`` collect sentences for the user."""
+    """Chooses the values of the scenario; ``remarks`` collects sentences for the user."""
 
     found: Found
     properties: Sequence[Properties]
     apart_s: float | None
     remarks: list[str] = Factory(list)
-    warnings: list[str] = Factory(list)
 
     def of_kind(self, kind: str) -> list[Properties]:
         return [one for one in self.properties if one.kind == kind]
@@ -169,8 +171,12 @@ class _Composer:
             merged.setdefault("emulated_commit_after_poll", True)
         group.settings = tuple(sorted(merged.items()))
         self._choose_members(group, facts)
-        self._choose_assignors(group, facts, strategy)
-        self._warn_about_kip_848(name, facts, files)
+        if sign := self._consumer_protocol_sign(name, facts, files):
+            self.remarks.append(f'group "{name}" uses the consumer protocol of KIP-848 ({sign})')
+            merged = self._choose_consumer_protocol(group, facts, merged, strategy)
+            group.settings = tuple(sorted(merged.items()))
+        else:
+            self._choose_assignors(group, facts, strategy)
         if any(one.instance for one in files):
             group.static, group.static_comment = True, "group.instance.id is set"
         lags = {at: row.lag for at, row in facts.offsets.items() if row.lag is not None and at[0] in group.topics}
@@ -275,15 +281,37 @@ class _Composer:
                     grown[partition] = max(records, grown.get(partition, 0))
         return grown
 
-    def _warn_about_kip_848(self, name: str, facts: GroupFacts, files: Sequence[Properties]) -> None:
-        signs = [f"group.protocol=consumer in {one.source}" for one in files if one.kip_848]
-        signs += [facts.sign_of_kip_848] if facts.sign_of_kip_848 else []
-        if signs:
-            self.warnings.append(
-                f'Group "{name}" uses the consumer protocol of KIP-848 ({signs[0]}). The import does not '
-                "support this protocol. The scenario has a classic group, so its rebalances differ from your group's "
-                "rebalances."
+    def _consumer_protocol_sign(self, name: str, facts: GroupFacts, files: Sequence[Properties]) -> str:
+        """Return the text that only a group of the consumer protocol has; "" for a classic group."""
+        if facts.consumer_protocol_sign:
+            return facts.consumer_protocol_sign
+        if self.found.types.get(name) == "Consumer":
+            return "TYPE Consumer"
+        return next((f"group.protocol=consumer in {one.source}" for one in files if one.kip_848), "")
+
+    def _choose_consumer_protocol(
+        self, group: _Group, facts: GroupFacts, settings: dict[str, Any], strategy: tuple[str, ...] | None
+    ) -> dict[str, Any]:
+        """Make the group one of the consumer protocol; return its settings, without those that its members lack."""
+        group.consumer_protocol = True
+        group.assignors_comment = "the coordinator assigns the partitions: group.remote.assignor"
+        left_out = ["partition.assignment.strategy"] if strategy else []
+        for name in SETTINGS_OF_CLASSIC:
+            if settings.pop(name.replace(".", "_"), None) is not None:
+                left_out.append(name)
+        if left_out:
+            self.remarks.append(
+                f'group "{group.name}": left out, as members of the consumer protocol lack them: {", ".join(left_out)}'
             )
+        if facts.strategy in REMOTE_ASSIGNORS:
+            settings.setdefault("group_remote_assignor", facts.strategy)
+        elif facts.strategy is not None:
+            self.remarks.append(
+                f'group "{group.name}" uses the assignor {facts.strategy}, which is not emulated; the brokers choose'
+            )
+        members = (facts.members or {}).values()
+        group.classic = tuple(number for number, member in enumerate(members) if member.classic)
+        return {**settings, "group_protocol": CONSUMER}
 
     def factor(self, topics: Sequence[TopicFacts]) -> int | None:
         """Return the replication factor of the scenario; None if the input has no replication factor.
@@ -386,15 +414,16 @@ def compose(
     composer = _Composer(found, properties, apart_s)
     topics = composer.topics()
     groups = composer.groups(topics)
+    consumer_protocol = any(group.consumer_protocol for group in groups)
     name = name or (groups[0].name if groups else topics[0].name)
     counts = [_counted(len(topics), "topic"), _counted(len(groups), "group")]
     counts.append(_counted(sum(group.members for group in groups), "member"))
     out = _Writer()
     out.comment(f"Made by: kemu import {' '.join(sources)}")
     out.comment('A comment that begins with "assumed" marks a value that is not in the input.')
-    for warning in composer.warnings:
-        out.comment(f"WARNING: {warning}")
     out.pair("name", name)
+    if consumer_protocol:
+        out.pair("profile", CONSUMER_PROFILE, "assumed: the output is the same in Kafka 4.0 to 4.3")
     out.pair("summary", f"Imported: {', '.join(counts)}")
     members = max([group.members for group in groups], default=0)
     out.pair("duration", f"{max(LEAST_S, MARGIN_S + members * RESTART_S)}s", "enough to restart every member in turn")
@@ -410,12 +439,22 @@ def compose(
     consumed = {topic for group in groups for topic in group.topics}
     for topic in topics:
         _write_topic(out, composer, topic, factor, groups, topic.name in consumed)
+    first, plan = 1, []
     for group in groups:
         _write_group(out, group)
+        for number in group.classic:
+            host = consumer_host(first + number)
+            plan.append(host)
+            out.table("groups", group.name, "overrides", host)
+            out.pair("start_later", True, "classic: a member of the consumer protocol must be the first")
+            out.settings(("groups", group.name, "overrides", host, "config"), {KEY: CLASSIC})
+        first += group.members
     out.settings(("producers", "config"), composer.producer_settings())
+    for host in plan:
+        out.action({"at": f"{_CLASSIC_START_S}s", "do": "start-host", "host": host})
     remarks = tuple(dict.fromkeys([*found.remarks, *composer.remarks]))
     summary = f"{_counted(count, 'broker')}, {', '.join(counts)}"
-    return Imported(out.text(), summary, remarks, tuple(composer.warnings))
+    return Imported(out.text(), summary, remarks)
 
 
 def _write_topic(
@@ -486,6 +525,12 @@ class _Writer:
     def table(self, *path: str) -> None:
         """Add the header of a table after a blank line."""
         self._lines += ["", f"[{'.'.join(toml_key(part) for part in path)}]"]
+
+    def action(self, entry: Mapping[str, str]) -> None:
+        """Add a line of the plan."""
+        self._lines += ["", "[[plan]]"]
+        for key, value in entry.items():
+            self.pair(key, value)
 
     def pair(self, key: str, value: Any, comment: str = "") -> None:
         """Add a key and its value."""

@@ -1,10 +1,11 @@
-"""Read the output of ``kafka-topics --describe`` and ``kafka-consumer-groups --describe``.
+"""Read the output of ``kafka-topics --describe``, ``kafka-consumer-groups`` and ``kafka-groups --list``.
 
 The layouts changed from Kafka 1 to 4: tabs or spaces, a colon with or without a space, new columns (GROUP,
-GROUP-INSTANCE-ID, LEADER-EPOCH, TopicId, Elr), new formats ("t(0,1), u(2)" became "t:0,1;u:2"). So the labels in a
-topic's line identify the values, and the header of a table identifies the values of a group's row.
+GROUP-INSTANCE-ID, LEADER-EPOCH, UPGRADED, TopicId, Elr), new formats ("t(0,1), u(2)" became "t:0,1;u:2"). So the labels
+in a topic's line identify the values, and the header of a table identifies the values of a group's row.
 
-Source: TopicCommand and ConsumerGroupCommand of Kafka 1.1 to 4.1; KIP-175, KIP-1099.
+Source: TopicCommand and ConsumerGroupCommand of Kafka 1.1 to 4.3, GroupsCommand 4.0 to 4.3; KIP-175, KIP-1043,
+KIP-1099.
 """
 
 import re
@@ -48,7 +49,11 @@ _COORDINATOR = re.compile(r"(?<!\s)\s+(\(-?[0-9]+\))")
 _CONFIGS = re.compile(r",(?=[a-z][a-z0-9.]*=)")
 """Matches the commas between the settings of a topic. A setting such as ``cleanup.policy`` may have commas itself."""
 _EPOCHS = ("CURRENT-EPOCH", "TARGET-EPOCH", "GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH")
-_STATES_OF_KIP_848 = ("Assigning", "Reconciling")
+_STATES_OF_CONSUMER_PROTOCOL = ("Assigning", "Reconciling")
+_ASSIGNOR_OF_CONSUMER_PROTOCOL = "uniform"
+"""The only assignor of a coordinator without a classic namesake. Source: ``UniformAssignor`` 4.0."""
+_TYPES = ("Classic", "Consumer", "Share", "Streams", "Unknown")
+"""Types of groups. Source: ``GroupType`` 4.0 to 4.3."""
 
 
 @frozen
@@ -87,12 +92,16 @@ class OffsetRow:
 
 @frozen
 class MemberRow:
-    """A member in the output about a group; ``assigned`` is empty without --verbose. ``client``: see ``GroupFacts``."""
+    """A member in the output about a group; ``assigned`` is empty without --verbose. ``client``: see ``GroupFacts``.
+
+    ``classic``: whether the member uses the classic protocol in a group with members of the consumer protocol.
+    """
 
     consumer: str
     client: str
     instance: str | None
     assigned: tuple[tuple[str, int], ...]
+    classic: bool = False
 
 
 @define
@@ -110,7 +119,7 @@ class GroupFacts:
     member_count: int | None = None
     state: str | None = None
     strategy: str | None = None
-    sign_of_kip_848: str = ""
+    consumer_protocol_sign: str = ""
     """The cell that only a group of the consumer protocol (KIP-848) has, "CURRENT-EPOCH 5"; "" for a classic group."""
 
 
@@ -123,6 +132,8 @@ class Found:
     brokers: dict[int, None] = Factory(dict)
     remarks: list[str] = Factory(list)
     """Sentences that the tools printed about groups."""
+    types: dict[str, str] = Factory(dict)
+    """Group -> its type in a list of groups: "Classic", "Consumer"."""
 
     def topic(self, name: str) -> TopicFacts:
         """Return the facts about the topic of this name; add an empty object for a new topic."""
@@ -231,7 +242,12 @@ class OutputReader:
         if "GROUP" in cells and group in ("", NONE):
             return False
         first = group not in self._fresh
-        read = {"offsets": self._read_offsets, "members": self._read_member, "state": self._read_state}[header.kind]
+        read = {
+            "offsets": self._read_offsets,
+            "members": self._read_member,
+            "state": self._read_state,
+            "list": self._read_listed,
+        }[header.kind]
         if not read(group, cells, first):
             return False
         self._fresh.add(group)
@@ -280,8 +296,9 @@ class OutputReader:
             topic = self._found.topic(topic_name)
             topic.highest = max(topic.highest, partition)
         instance = _given(cells.get("GROUP-INSTANCE-ID", NONE))
-        group.members[consumer] = MemberRow(consumer, _client(cells), instance, assigned)
-        group.sign_of_kip_848 = group.sign_of_kip_848 or _epoch(cells)
+        classic = cells.get("UPGRADED") == "false"
+        group.members[consumer] = MemberRow(consumer, _client(cells), instance, assigned, classic)
+        group.consumer_protocol_sign = group.consumer_protocol_sign or _epoch(cells)
         return True
 
     def _read_state(self, name: str, cells: dict[str, str], first: bool) -> bool:
@@ -291,12 +308,23 @@ class OutputReader:
         group = self._found.group(name)
         group.state, group.member_count = cells["STATE"], members
         group.strategy = _given(cells.get("ASSIGNMENT-STRATEGY", NONE))
-        group.sign_of_kip_848 = group.sign_of_kip_848 or _epoch(cells)
-        if group.state in _STATES_OF_KIP_848:
-            group.sign_of_kip_848 = f"STATE {group.state}"
+        sign = _epoch(cells)
+        if group.state in _STATES_OF_CONSUMER_PROTOCOL:
+            sign = f"STATE {group.state}"
+        elif not sign and group.strategy == _ASSIGNOR_OF_CONSUMER_PROTOCOL:
+            sign = f"ASSIGNMENT-STRATEGY {group.strategy}"
+        group.consumer_protocol_sign = group.consumer_protocol_sign or sign
         coordinator = _COORDINATOR.search(cells.get("COORDINATOR (ID)", ""))
         if coordinator is not None:
             self._found.brokers.update(dict.fromkeys(_ids(coordinator[1].strip("()"))))
+        return True
+
+    def _read_listed(self, name: str, cells: dict[str, str], first: bool) -> bool:
+        kind = cells.get("TYPE")
+        if kind not in (None, *_TYPES) or cells.get("STATE") not in (None, *STATES):
+            return False
+        if kind is not None:
+            self._found.types[name] = kind
         return True
 
 
@@ -305,6 +333,8 @@ _KINDS: Sequence[tuple[str, frozenset[str]]] = (
     ("offsets", frozenset(("TOPIC", "PARTITION", "LAG"))),
     ("members", frozenset(("CONSUMER-ID", "#PARTITIONS"))),
     ("state", frozenset(("STATE", "#MEMBERS"))),
+    ("list", frozenset(("GROUP", "TYPE"))),
+    ("list", frozenset(("GROUP", "STATE"))),
 )
 
 
@@ -348,7 +378,8 @@ def _cells_by_place(header: _Header, text: str) -> dict[str, str] | None:
         return None
     places = zip(header.columns, header.starts, ends, strict=True)
     cells = {column: text[start:end].strip() for column, start, end in places}
-    return cells if len(header.columns) - sum(not cell for cell in cells.values()) >= 3 else None
+    least = 2 if header.kind == "list" else 3
+    return cells if sum(bool(cell) for cell in cells.values()) >= least else None
 
 
 def _assigned(text: str) -> tuple[tuple[str, int], ...] | None:

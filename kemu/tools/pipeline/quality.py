@@ -163,6 +163,13 @@ CONSTRAINTS: tuple[Constraint, ...] = (
         "delay_p50_us is null or (delay_p50_us <= delay_p99_us and delay_p99_us <= delay_max_us)",
     ),
     _row("runs", "a delay is a lag", "delay_max_us is null or delay_max_us <= lag_max_us"),
+    _unique("epochs", "run_id", "group", "epoch"),
+    _row(
+        "epochs",
+        "raised, then computed, then stable",
+        "stable_us is null or (computed_us between raised_us and stable_us)",
+    ),
+    _row("member_epochs", "ends after it began", "until_us >= from_us"),
     _row("layouts", "gained and kept make up the assignment", "gained + kept = partitions"),
     _unique("isr_changes", "run_id", "n"),
     _row("isr_changes", "ends after it began", "until_us >= at_us"),

@@ -6,6 +6,8 @@ A lane sees each fact after the panel. After the run, ``frames`` gives its rows 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from kemu.actors.consumer.modern_state import ModernState
+from kemu.actors.consumer.state import MemberState
 from kemu.emulator import facts
 from kemu.emulator.facts import Seen
 from kemu.emulator.plan.actions import ACTIONS
@@ -16,6 +18,13 @@ from kemu.protocol.notes import groups, ranges, replication, streams
 from kemu.tools.report.frames import Cell, Frame, States, frame_of, listed, name_of
 
 Handlers = Mapping[type, Callable[[Seen, Any], None]]
+JOINING = (MemberState.PREPARING.value, MemberState.COMPLETING.value, ModernState.JOINING.value)
+"""The states of a member that joins its group. A member of the consumer protocol has no second step."""
+IN_GROUP = (
+    MemberState.STABLE.value,
+    *(state.value for state in (ModernState.RECONCILING, ModernState.ACKNOWLEDGING, ModernState.PREPARE_LEAVING)),
+)
+"""The states of a member that processes records. While a member reconciles, it keeps its other partitions."""
 
 
 class Lane(Protocol):

@@ -43,15 +43,6 @@ def print_lines(lines: Iterable[str], err: bool = False) -> None:
             click.echo(part, err=err)
 
 
-def print_box(text: str) -> None:
-    """Print a text in a box on standard error, folded to the terminal's width."""
-    lines = fold(text, terminal_width() - 4, hang=0)
-    width = max(len(line) for line in lines)
-    edge = f"+{'-' * (width + 2)}+"
-    for line in (edge, *(f"| {line:{width}} |" for line in lines), edge):
-        click.echo(line, err=True)
-
-
 def fold(line: str, width: int, hang: int | None = None) -> list[str]:
     """A long line as several lines of at most ``width`` characters.
 

@@ -9,8 +9,8 @@ c1            jjjj222222______1222
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from kemu.actors.consumer.state import MemberState
 from kemu.protocol.names import host_of
+from kemu.tools.report import lanes
 from kemu.tools.report.collecting import RunReport
 from kemu.tools.report.frames import FROM, UNTIL, Frame
 from kemu.tools.report.layout import natural
@@ -24,8 +24,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 PLAIN_BLOCKS = " .:-=+*#@"
 """The same for a terminal without UTF-8."""
 DOWN, PAUSED, JOINING, MANY, ABSENT = "_", "z", "j", "+", " "
-IN_GROUP = MemberState.STABLE.value
-REBALANCING = (MemberState.PREPARING.value, MemberState.COMPLETING.value)
+_OWNS = "owns"
 KEY = f"digits: partitions ({MANY} ten or more)  {JOINING} joining  {PAUSED} paused  {DOWN} down"
 
 Spans = Sequence[tuple[int, int]]
@@ -145,10 +144,11 @@ def _members(frames: Mapping[str, Frame], columns: Columns) -> Iterator[str]:
         outs = {
             DOWN: hosts.get((host_of(member), "down"), []),
             PAUSED: hosts.get((host_of(member), "paused"), []),
-            JOINING: [span for state in REBALANCING for span in mine.get(state, ())],
+            JOINING: [span for state in lanes.JOINING for span in mine.get(state, ())],
         }
         out_us = sum(until_us - since_us for spans in outs.values() for since_us, until_us in spans)
-        lines.append((out_us, member, _cells(mine.get(IN_GROUP, []), outs, owned.get(member, []), columns)))
+        there = [span for state in lanes.IN_GROUP for span in mine.get(state, ())]
+        lines.append((out_us, member, _cells(there, outs, owned.get(member, []), columns)))
     shown = sorted(sorted(lines, key=lambda line: -line[0])[:MOST_MEMBERS], key=lambda line: natural(line[1]))
     yield from (_line(member, cells) for _, member, cells in shown)
     rest = len(lines) - len(shown)
@@ -158,15 +158,15 @@ def _members(frames: Mapping[str, Frame], columns: Columns) -> Iterator[str]:
         yield _line("", KEY)
 
 
-def _cells(stable: Spans, outs: Mapping[str, Spans], owned: Spans, columns: Columns) -> str:
-    """For each column, the state that takes the most of its time; of a stable member, its partitions."""
-    times = {ABSENT: [0] * columns.count, IN_GROUP: columns.covered_us(stable)}
+def _cells(there: Spans, outs: Mapping[str, Spans], owned: Spans, columns: Columns) -> str:
+    """For each column, the state that takes the most of its time; of a member in the group, its partitions."""
+    times = {ABSENT: [0] * columns.count, _OWNS: columns.covered_us(there)}
     times |= {mark: columns.covered_us(spans) for mark, spans in outs.items()}
     partitions = columns.covered_us(owned)
     text = ""
     for column in range(columns.count):
         state = max(times, key=lambda mark: times[mark][column])
-        if state == IN_GROUP:
+        if state == _OWNS:
             count = round(partitions[column] / (columns.start_us(column + 1) - columns.start_us(column) or 1))
             state = str(count) if count < 10 else MANY
         text += state

@@ -8,10 +8,10 @@ group or with leaderless partitions has a lane of leaders.
 import html
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from kemu.actors.consumer.state import MemberState
 from kemu.protocol.names import host_of
 from kemu.tools.report.collecting import RunReport
 from kemu.tools.report.frames import FROM, UNTIL, Frame, Row
+from kemu.tools.report.lanes import IN_GROUP, JOINING
 from kemu.tools.report.layout import natural
 from kemu.tools.report.strip import Columns
 
@@ -82,11 +82,7 @@ def _with(bars: Bars, stops: Frame, label: Callable[[Row], str]) -> Bars:
 
 
 def _members(frames: Mapping[str, Frame]) -> Bars:
-    colours = {
-        MemberState.STABLE.value: "stable",
-        MemberState.PREPARING.value: "joining",
-        MemberState.COMPLETING.value: "joining",
-    }
+    colours = {**dict.fromkeys(IN_GROUP, "stable"), **dict.fromkeys(JOINING, "joining")}
     bars = _bars(frames["members"], lambda row: row["member"], lambda row: colours.get(row["state"], ""))
     for row in frames["hosts"].named():
         for member in bars:

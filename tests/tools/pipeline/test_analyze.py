@@ -49,7 +49,7 @@ def test_every_constraint_holds_and_everything_unreadable_is_listed(
     ]
     assert analysis.rows["runs"] == 14
     assert analysis.new_units == len(small_campaign.chunks) + 3
-    of_others = {"isr_changes", "leaderships", "leaderless", "task_intervals"}
+    of_others = {"isr_changes", "leaderships", "leaderless", "task_intervals", "epochs", "member_epochs"}
     assert {name for name in DERIVED if not analysis.rows[name]} == of_others
     assert json.loads(json.dumps(analysis_as_dict(analysis)))["rows"] == analysis.rows
 

@@ -5,19 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.watching.interruptions import Cause
 from kemu.tools.intervals import median_ranks
-from kemu.tools.pipeline.rows import note_row
+from kemu.tools.pipeline.rows import NoteRows, note_row, rebalance_rows
 from kemu.tools.pipeline.summaries.comparison import differences, headline, quantiles
 from kemu.tools.pipeline.summaries.coverage import edges, first_violations
 from kemu.tools.pipeline.summaries.faults import fault_effects
-from kemu.tools.pipeline.summaries.rebalancing import moves, plain_reason
+from kemu.tools.pipeline.summaries.rebalancing import balance, moves, plain_reason, reconciling
 from kemu.tools.pipeline.tables.columns import Schema
-from kemu.tools.pipeline.tables.groups import ownership, unowned
+from kemu.tools.pipeline.tables.groups import epochs, generations, layouts, member_epochs, ownership, unowned
 from kemu.tools.pipeline.tables.schemas import (
     DOWNTIME,
+    EPOCHS,
     LAYOUTS,
     LEADERLESS,
+    MEMBER_EPOCHS,
     NOTES,
     OWNERSHIP,
     REBALANCES,
@@ -30,7 +34,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostResumed, RunEnded
-from kemu.protocol.notes.groups import GroupBecame, JoinPhaseCompleted, PartitionsAssigned, PartitionsRevoked
+from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
+from kemu.protocol.notes.groups import (
+    AssignmentReceived,
+    GroupBecame,
+    JoinPhaseCompleted,
+    MemberRemoved,
+    PartitionsAssigned,
+    PartitionsRevoked,
+)
 
 T0, T1 = ("t", 0), ("t", 1)
 
@@ -235,6 +247,115 @@ def test_a_move_in_two_steps_is_one_move_and_an_orphan_is_none(spark: "SparkSess
 
     assert row is not None
     assert (row["rebalances"], row["moved"], row["fewest"], row["excess"], row["with_excess"]) == (2, 1, 1, 0, 0)
+
+
+# --- the consumer protocol -------------------------------------------------------------------------------------------
+
+
+def raised(epoch: int, target_epoch: int) -> GroupEpochsChanged:
+    return GroupEpochsChanged(group="g", epoch=epoch, target_epoch=target_epoch)
+
+
+def reconciled(member: str, epoch: int, state: str, *has: int, revoking: tuple[int, ...] = ()) -> MemberReconciled:
+    owned, given_up = (tuple(("t", number) for number in numbers) for numbers in (has, revoking))
+    return MemberReconciled(group="g", member_id=member, epoch=epoch, state=state, assigned=owned, revoking=given_up)
+
+
+def received(member: str, epoch: int, *has: int) -> AssignmentReceived:
+    partitions = tuple(("t", number) for number in has)
+    return AssignmentReceived(group="g", member_id=member, generation=epoch, partitions=partitions)
+
+
+def a_member_joins(spark: "SparkSession") -> "DataFrame":
+    """Member n joins m, which owns t-0 to t-2; m gives up t-2. Then n leaves; nobody computes a target."""
+    at = "b0/coordinator"
+    return notes_of(
+        spark,
+        (0, at, raised(1, 0)),
+        (0, at, became("Assigning", 1, "m joined")),
+        (0, at, raised(1, 1)),
+        (0, at, began(1)),
+        (0, at, reconciled("m", 1, "STABLE", 0, 1, 2)),
+        (0, at, became("Stable", 1)),
+        (10, "c1", received("m", 1, 0, 1, 2)),
+        (1000, at, raised(2, 1)),
+        (1000, at, became("Assigning", 2, "n joined")),
+        (1500, at, raised(2, 2)),
+        (1500, at, began(2)),
+        (1500, at, reconciled("n", 2, "UNRELEASED_PARTITIONS")),
+        (1510, "c2", received("n", 2)),
+        (2000, at, reconciled("m", 1, "UNREVOKED_PARTITIONS", 0, 1, revoking=(2,))),
+        (2010, "c1", received("m", 1, 0, 1)),
+        (3000, at, reconciled("m", 2, "STABLE", 0, 1)),
+        (5000, at, reconciled("n", 2, "STABLE", 2)),
+        (5000, at, became("Stable", 2)),
+        (5010, "c2", received("n", 2, 2)),
+        (9000, at, MemberRemoved(group="g", member_id="n", client_id="c2", why="left")),
+        (9000, at, raised(3, 2)),
+        (9500, "", RunEnded(reason="")),
+    )
+
+
+def test_epochs_of_groups_and_members_are_tables(spark: "SparkSession") -> None:
+    """An epoch without a target has no later times. A member's state lasts until the next state, or its removal."""
+    notes = a_member_joins(spark)
+    of_group, of_members = epochs(notes), member_epochs(notes)
+    assert columns_of(of_group.schema) == columns_of(EPOCHS.spark())
+    assert columns_of(of_members.schema) == columns_of(MEMBER_EPOCHS.spark())
+    told = [tuple(row)[2:] for row in of_group.orderBy("epoch").collect()]
+    assert told == [(1, 0, 0, 0), (2, 1_000_000, 1_500_000, 5_000_000), (3, 9_000_000, None, None)]
+    rows = of_members.where("member_id = 'n' or state = 'UNREVOKED_PARTITIONS'").orderBy("n").collect()
+    assert [(row["actor"], row["epoch"], row["state"], row["from_us"], row["until_us"]) for row in rows] == [
+        ("c2", 2, "UNRELEASED_PARTITIONS", 1_500_000, 5_000_000),
+        ("c1", 1, "UNREVOKED_PARTITIONS", 2_000_000, 3_000_000),
+        ("c2", 2, "STABLE", 5_000_000, 9_000_000),
+    ]
+    assert (rows[1]["assigned"], rows[1]["revoking"]) == (["t-0", "t-1"], ["t-2"])
+
+
+def test_a_generation_of_the_consumer_protocol_has_its_reason(spark: "SparkSession") -> None:
+    """The state Assigning begins the rebalance, as PreparingRebalance does in a classic group."""
+    rows = generations(a_member_joins(spark)).orderBy("generation").collect()
+    assert [(row["generation"], row["at_us"], row["prepared_us"], row["reason"]) for row in rows] == [
+        (1, 0, 0, "m joined"),
+        (2, 1_500_000, 1_000_000, "n joined"),
+    ]
+
+
+def test_a_layout_is_what_a_member_has_when_it_reaches_the_epoch(spark: "SparkSession") -> None:
+    """The assignment that m receives to give up t-2 still has the former epoch."""
+    notes = a_member_joins(spark)
+    rows = layouts(notes, member_epochs(notes)).orderBy("generation", "actor").collect()
+    assert [(row["actor"], row["generation"], row["assigned"], row["gained"], row["kept"]) for row in rows] == [
+        ("c1", 1, ["t-0", "t-1", "t-2"], 3, 0),
+        ("c1", 2, ["t-0", "t-1"], 0, 2),
+        ("c2", 2, ["t-2"], 1, 0),
+    ]
+
+
+def test_summaries_of_a_run_of_the_consumer_protocol_count_every_member(spark: "SparkSession") -> None:
+    """Also a member whose assignment stays the same reaches the new epoch."""
+    scenario = with_values(load_scenario("consumer-protocol-scale-out"), ["topics.orders.rate=0/s"])
+    noted = NoteRows("r")
+    figures = run(scenario, seed=1, loop="bare", observers=(noted,)).figures
+    runs = table(spark, RUNS, [{**run_rows("a", [0])[0], "run_id": "r"}])
+    notes = spark.createDataFrame(noted.rows, NOTES.spark())
+    of_members = member_epochs(notes)
+    rebalances = spark.createDataFrame(rebalance_rows("r", figures), REBALANCES.spark())
+    tables = {
+        "runs": runs,
+        "rebalances": rebalances,
+        "layouts": layouts(notes, of_members),
+        "epochs": epochs(notes),
+        "member_epochs": of_members,
+    }
+    balanced, moved, waits = (make(tables).first() for make in (balance, moves, reconciling))
+    assert balanced is not None and moved is not None and waits is not None
+    assert balanced["balanced"] == 1
+    assert moved["moved"] == sum(each.moved for each in figures.rebalances)
+    assert (waits["epochs"], waits["runs"], waits["not_computed"], waits["not_stable"]) == (7, 1, 0, 0)
+    assert 0 < waits["computed_s"] + waits["stable_s"] < waits["stable_p95_s"] < 15
+    assert 0 < waits["unrevoked_s"] < waits["unreleased_s"]
 
 
 def test_costs_are_charged_to_the_fault_that_came_last(spark: "SparkSession") -> None:

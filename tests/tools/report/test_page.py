@@ -11,6 +11,8 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kemu.actors.consumer.modern_state import ModernState
+from kemu.actors.consumer.state import MemberState
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.trace.traces import Header, TraceWriter, read_trace
@@ -125,6 +127,15 @@ def test_every_owner_of_the_text_is_in_the_page_with_its_generation() -> None:
     assert len(rows["owner"]) == len(intervals)
     assert set(rows["generation"]) == set(range(1, 14))
     assert set(rows["ended"]) == {"revoked", ""}
+
+
+def test_each_state_of_a_member_has_a_colour_and_a_name() -> None:
+    """Of both protocols; a state without a row in the script's table would look as if the member were absent."""
+    table = re.search(r"const STATES = \{(.*?)\n\};", asset("lanes.js"), re.DOTALL)
+    assert table is not None
+    rows = dict(re.findall(r'^  (\w+): \["(\w+)", ".+"\],$', table[1], re.MULTILINE))
+    assert set(rows) == {state.value for state in (*MemberState, *ModernState)}
+    assert rows["RECONCILING"] == rows["ACKNOWLEDGING"] != rows["STABLE"]
 
 
 def test_waiting_records_end_as_the_figures_say() -> None:

@@ -1,12 +1,14 @@
 """The picture of a run on a terminal: its width, and its marks against the frames of the report."""
 
+from string import digits
+
 import pytest
 from click.testing import CliRunner
 
 from kemu.tools.cli import kemu
 from kemu.tools.commands import run as run_module
 from kemu.tools.report import strip as strip_module
-from kemu.tools.report.strip import KEY, LABEL, TAIL, strip
+from kemu.tools.report.strip import KEY, LABEL, MANY, TAIL, strip
 from tests.tools.report.presets import ONE_PROCESS, SIX, made
 
 pytestmark = ONE_PROCESS
@@ -62,3 +64,14 @@ def test_a_run_is_drawn_on_a_terminal_only(
 
     assert KEY not in piped.output
     assert (KEY in shown.output) == draws
+
+
+def test_a_member_that_reconciles_is_in_its_group() -> None:
+    """A member of the consumer protocol keeps its other partitions while it takes a new assignment."""
+    report = made("consumer-protocol-scale-out").report
+    lines = {line[:LABEL].strip(): line[LABEL:] for line in strip(report, 100)}
+
+    assert "j" in "".join(strip(report, 100))
+    for number in range(1, 8):
+        first = next(at for at, mark in enumerate(lines[f"c{number}"]) if mark.isdigit())
+        assert set(lines[f"c{number}"][first:]) <= {*digits, MANY}, "no column of a member in the group is blank"

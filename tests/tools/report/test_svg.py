@@ -1,6 +1,7 @@
 """The small picture of a run: well-formed, the same for equal runs, and its red is the downtime."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -51,6 +52,17 @@ def test_red_bars_are_the_downtime() -> None:
     }
 
     assert drawn == dict(report.result.figures.downtime_us)
+
+
+def test_every_state_of_a_member_in_its_group_has_a_colour() -> None:
+    """Also while a member of the consumer protocol takes a new assignment."""
+    members = dict(lanes_of(made("consumer-protocol-scale-out").report))["members"]
+
+    assert len(members) == 7
+    for bars in members.values():
+        drawn = sorted((since, until) for since, until, colour, _ in bars if colour)
+        assert {"stable", "joining"} <= {colour for _, _, colour, _ in bars}
+        assert all(until == since for (_, until), (since, _) in pairwise(drawn))
 
 
 def test_the_command_draws_what_the_run_drew(tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.summaries.comparison import differences, headline, quantiles
 from kemu.tools.pipeline.summaries.coverage import first_violations, refusals, transitions
 from kemu.tools.pipeline.summaries.faults import fault_effects
-from kemu.tools.pipeline.summaries.rebalancing import balance, downtime_by_cause, moves, rebalance_reasons
+from kemu.tools.pipeline.summaries.rebalancing import balance, downtime_by_cause, moves, rebalance_reasons, reconciling
 from kemu.tools.pipeline.summaries.replication import isr_health, leader_changes, leaderless_by_cause, reassignments
 from kemu.tools.pipeline.summaries.streams import restores_by_role, task_downtime_by_cause
 from kemu.tools.pipeline.tables.columns import Schema
 from kemu.tools.pipeline.tables.schemas import (
     DOWNTIME,
+    EPOCHS,
     ISR_CHANGES,
     LAYOUTS,
     LEADERLESS,
@@ -45,6 +46,7 @@ SUMMARIES: Mapping[str, Summary] = {
     "downtime_by_cause": Summary(downtime_by_cause, DOWNTIME),
     "moves": Summary(moves, LAYOUTS),
     "balance": Summary(balance, LAYOUTS),
+    "reconciling": Summary(reconciling, EPOCHS),
     "isr_health": Summary(isr_health, ISR_CHANGES),
     "leader_changes": Summary(leader_changes, ISR_CHANGES),
     "leaderless_by_cause": Summary(leaderless_by_cause, LEADERLESS),

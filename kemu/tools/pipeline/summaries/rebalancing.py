@@ -9,6 +9,7 @@ from kemu.emulator.watching.interruptions import Cause
 from kemu.protocol.names import MEMBER_ID_END
 from kemu.tools.pipeline.summaries.common import CELL, time_by_cause, with_cell
 
+WAITS = ("unrevoked", "unreleased")
 _MEMBER_ID = rf"[\w.-]+-{MEMBER_ID_END}"
 _INSTANCE_ID = r"instance id (?!None|null)[^\s;]+"
 
@@ -156,5 +157,41 @@ def balance(tables: Mapping[str, DataFrame]) -> DataFrame:
             F.median(took).alias("median_s"),
             F.percentile(took, F.lit(0.95)).alias("p95_s"),
         )
+        .orderBy(*CELL)
+    )
+
+
+def reconciling(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Epochs of groups of the consumer protocol, and the times that they need.
+
+    In:  runs, epochs, member_epochs
+    Out: (campaign, cell, epochs, runs, not_computed, not_stable, computed_s, stable_s, stable_p95_s, unrevoked_s,
+        unreleased_s): ``computed_s`` and ``stable_s`` are medians of the time since the epoch was raised. The last two
+        are sums over all runs: the time in which members had to give up partitions, or waited for partitions
+    """
+    waits = (
+        tables["member_epochs"]
+        .withColumn("us", F.col("until_us") - F.col("from_us"))
+        .groupBy("run_id")
+        .agg(
+            *[F.sum(F.when(F.col("state") == f"{name.upper()}_PARTITIONS", F.col("us"))).alias(name) for name in WAITS]
+        )
+    )
+    per_run = with_cell(waits, tables["runs"]).groupBy(*CELL)
+    waited = per_run.agg(*[(F.coalesce(F.sum(name), F.lit(0)) / F.lit(1e6)).alias(f"{name}_s") for name in WAITS])
+    computed, stable = ((F.col(column) - F.col("raised_us")) / F.lit(1e6) for column in ("computed_us", "stable_us"))
+    return (
+        with_cell(tables["epochs"], tables["runs"])
+        .groupBy(*CELL)
+        .agg(
+            F.count("*").alias("epochs"),
+            F.countDistinct("run_id").alias("runs"),
+            F.count(F.when(F.col("computed_us").isNull(), 1)).alias("not_computed"),
+            F.count(F.when(F.col("stable_us").isNull(), 1)).alias("not_stable"),
+            F.median(computed).alias("computed_s"),
+            F.median(stable).alias("stable_s"),
+            F.percentile(stable, F.lit(0.95)).alias("stable_p95_s"),
+        )
+        .join(waited, list(CELL), how="left")
         .orderBy(*CELL)
     )

@@ -11,15 +11,25 @@ from pyspark.sql import DataFrame
 
 from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.tables.columns import Schema
-from kemu.tools.pipeline.tables.groups import commits, generations, layouts, ownership, unowned
+from kemu.tools.pipeline.tables.groups import (
+    commits,
+    epochs,
+    generations,
+    layouts,
+    member_epochs,
+    ownership,
+    unowned,
+)
 from kemu.tools.pipeline.tables.replication import isr_changes, leaderless, leaderships
 from kemu.tools.pipeline.tables.schemas import (
     COMMITS,
+    EPOCHS,
     GENERATIONS,
     ISR_CHANGES,
     LAYOUTS,
     LEADERLESS,
     LEADERSHIPS,
+    MEMBER_EPOCHS,
     NOTES,
     OWNERSHIP,
     RUNS,
@@ -43,7 +53,9 @@ class DerivedTable:
 
 TABLES = (
     DerivedTable(GENERATIONS, generations, (NOTES,)),
-    DerivedTable(LAYOUTS, layouts, (NOTES,)),
+    DerivedTable(EPOCHS, epochs, (NOTES,), ("GroupEpochsChanged",)),
+    DerivedTable(MEMBER_EPOCHS, member_epochs, (NOTES,), ("MemberReconciled",)),
+    DerivedTable(LAYOUTS, layouts, (NOTES, MEMBER_EPOCHS)),
     DerivedTable(COMMITS, commits, (NOTES,)),
     DerivedTable(OWNERSHIP, ownership, (NOTES,)),
     DerivedTable(UNOWNED, unowned, (NOTES, OWNERSHIP, RUNS)),

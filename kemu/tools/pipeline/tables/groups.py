@@ -1,24 +1,31 @@
 """The tables of consumer groups: generations, assignments, commits, owners, and time without an owner."""
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
 
+from kemu.emulator.metrics.rebalances import BEGINS, CALM
 from kemu.tools.pipeline.tables.common import gaps, host_ends, of, run_ends
-from kemu.tools.pipeline.tables.schemas import COMMITS, GENERATIONS, LAYOUTS, OWNERSHIP, UNOWNED
-
-PREPARING = "PreparingRebalance"
+from kemu.tools.pipeline.tables.schemas import (
+    COMMITS,
+    EPOCHS,
+    GENERATIONS,
+    LAYOUTS,
+    MEMBER_EPOCHS,
+    OWNERSHIP,
+    UNOWNED,
+)
 
 
 def generations(notes: DataFrame) -> DataFrame:
-    """Generations of groups: start, members, and the time and reason of the state PreparingRebalance.
+    """Generations of groups: start, members, and the time and reason of the state in which the rebalance began.
 
     In:  notes
-    Out: GENERATIONS; ``prepared_us`` and ``reason`` are null if the trace begins after the state PreparingRebalance
+    Out: GENERATIONS; ``prepared_us`` and ``reason`` are null if the trace begins after this state
     """
     until_here = (
         Window.partitionBy("run_id", "group").orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    prepares = (F.col("fact") == "GroupBecame") & (F.col("new") == PREPARING)
+    prepares = (F.col("fact") == "GroupBecame") & F.col("new").isin(*BEGINS)
     begins = F.col("fact") == "JoinPhaseCompleted"
     return (
         notes.where(prepares | begins)
@@ -30,18 +37,96 @@ def generations(notes: DataFrame) -> DataFrame:
     )
 
 
-def layouts(notes: DataFrame) -> DataFrame:
-    """Every assignment that a member received, compared with the member's previous assignment.
+def epochs(notes: DataFrame) -> DataFrame:
+    """Epochs of groups of the consumer protocol: raised, target computed, reached by all members.
 
     In:  notes
+    Out: EPOCHS
+    """
+    changed = notes.where(F.col("fact") == "GroupEpochsChanged").withColumn(
+        "epochs", F.from_json("rest", "epoch long, target_epoch long")
+    )
+    raised = changed.groupBy("run_id", "group", F.col("epochs.epoch").alias("epoch")).agg(
+        F.min("at_us").alias("raised_us")
+    )
+    calm = notes.where((F.col("fact") == "GroupBecame") & F.col("new").isin(*CALM))
+
+    def reached(of_what: DataFrame, epoch: str, column: str) -> DataFrame:
+        """The epochs with the first time, since the epoch was raised, at which this or a later epoch was reached."""
+        times = of_what.select("run_id", "group", F.col(epoch).alias("reached"), "at_us")
+        later = (F.col("reached") >= F.col("epoch")) & (F.col("at_us") >= F.col("raised_us"))
+        of_epoch = raised.join(times, ["run_id", "group"], how="inner").where(later)
+        return of_epoch.groupBy("run_id", "group", "epoch").agg(F.min("at_us").alias(column))
+
+    key = ["run_id", "group", "epoch"]
+    return (
+        raised.where("epoch > 0")
+        .join(reached(changed, "epochs.target_epoch", "computed_us"), key, how="left")
+        .join(reached(calm, "generation", "stable_us"), key, how="left")
+        .select(*of(EPOCHS))
+    )
+
+
+def member_epochs(notes: DataFrame) -> DataFrame:
+    """The epochs and states of members of the consumer protocol at their coordinators.
+
+    In:  notes
+    Out: MEMBER_EPOCHS
+    """
+    member = ("run_id", "group", "member_id")
+    actors = notes.where(F.col("fact") == "AssignmentReceived").select(*member, "actor").distinct()
+    in_order = Window.partitionBy(*member).orderBy("n")
+    shape = "epoch long, assigned array<array<string>>, revoking array<array<string>>"
+    return (
+        notes.where(F.col("fact").isin("MemberReconciled", "MemberRemoved"))
+        .drop("actor")
+        .withColumn("then_us", F.lead("at_us").over(in_order))
+        .where(F.col("fact") == "MemberReconciled")
+        .withColumn("of_rest", F.from_json("rest", shape))
+        .withColumn("epoch", F.col("of_rest.epoch"))
+        .withColumn("assigned", _names("of_rest.assigned"))
+        .withColumn("revoking", _names("of_rest.revoking"))
+        .join(actors, list(member), how="left")
+        .join(run_ends(notes), "run_id", how="inner")
+        .withColumn("from_us", F.col("at_us"))
+        .withColumn("until_us", F.coalesce("then_us", "ends_us"))
+        .select(*of(MEMBER_EPOCHS))
+    )
+
+
+def _names(column: str) -> Column:
+    """Partitions ("orders", "0") as "orders-0"."""
+    return F.transform(column, lambda partition: F.concat_ws("-", partition))
+
+
+def layouts(notes: DataFrame, reached: DataFrame) -> DataFrame:
+    """Every assignment of a member, compared with the member's previous assignment.
+
+    A member of the consumer protocol receives no assignment in an epoch that changes nothing for the member, and
+    revokes partitions before it reaches an epoch. So the coordinator's states decide.
+
+    In:  notes; reached: MEMBER_EPOCHS
     Out: LAYOUTS
     """
-    in_order = Window.partitionBy("run_id", "group", "actor").orderBy("n")
-    before = F.coalesce(F.lag("partitions").over(in_order), F.array().cast("array<string>"))
-    return (
+    key = ("run_id", "group", "actor", "generation")
+    known = reached.where("actor is not null").withColumn("generation", F.col("epoch"))
+    last = Window.partitionBy(*key).orderBy(F.desc("n"))
+    of_epochs = (
+        known.where("state <> 'UNREVOKED_PARTITIONS'")
+        .withColumn("place", F.row_number().over(last))
+        .where("place = 1")
+        .select(*key, "n", F.col("from_us").alias("at_us"), "assigned")
+    )
+    received = (
         notes.where(F.col("fact") == "AssignmentReceived")
+        .join(known.select(*key).distinct(), list(key), how="left_anti")
+        .select(*key, "n", "at_us", F.col("partitions").alias("assigned"))
+    )
+    in_order = Window.partitionBy("run_id", "group", "actor").orderBy("n")
+    before = F.coalesce(F.lag("assigned").over(in_order), F.array().cast("array<string>"))
+    return (
+        received.unionByName(of_epochs)
         .withColumn("before", before)
-        .withColumn("assigned", F.col("partitions"))
         .withColumn("gained", F.size(F.array_except("assigned", "before")))
         .withColumn("kept", F.size(F.array_intersect("assigned", "before")))
         .withColumn("partitions", F.size("assigned"))

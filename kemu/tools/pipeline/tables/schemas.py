@@ -175,7 +175,29 @@ GENERATIONS = _schema(
     reason string?
     """,
 )
-"""One row per generation. ``prepared_us`` and ``reason``: start and reason of the state PreparingRebalance."""
+"""One row per generation. In a group of the consumer protocol: per target that the coordinator computed; the
+generation is the epoch of the target, and ``leader`` is "". ``prepared_us`` and ``reason``: start and reason of the
+state PreparingRebalance, in a group of the consumer protocol of the state Assigning."""
+
+EPOCHS = _schema(
+    "epochs",
+    "run_id string, group string, epoch long, raised_us long, computed_us long?, stable_us long?",
+)
+"""One row per epoch of a group of the consumer protocol (KIP-848). ``computed_us``: first target of this or a later
+epoch. ``stable_us``: time at which the group was Stable or Empty with this or a later epoch. Null: not until the end of
+the run."""
+
+MEMBER_EPOCHS = _schema(
+    "member_epochs",
+    """
+    run_id string, n long, group string, member_id string, actor string?, epoch long, state string, from_us long
+    until_us long, assigned strings, revoking strings
+    """,
+)
+"""One row per state of a member of the consumer protocol at its coordinator. The state lasts until the next state, the
+removal of the member, or the end of the run. ``state``: STABLE, UNREVOKED_PARTITIONS (the member must give up
+``revoking``) or UNRELEASED_PARTITIONS (the member waits for partitions of others). ``actor`` is null for a member that
+never received an assignment."""
 
 OWNERSHIP = _schema(
     "ownership",
@@ -209,7 +231,9 @@ LAYOUTS = _schema(
     gained int, kept int
     """,
 )
-"""One row per member and generation: the assignment, and its numbers of all, new and kept partitions."""
+"""One row per member and generation: the assignment, and its numbers of all, new and kept partitions. A member of the
+consumer protocol has a row for each epoch that the member reached, even without another assignment. ``at_us`` is then
+the time of the coordinator's answer."""
 
 TASK_INTERVALS = _schema(
     "task_intervals",

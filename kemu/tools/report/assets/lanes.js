@@ -1,5 +1,6 @@
 // The pictures of a run. A picture has a title, a legend, a height, draw(ink, axis) and hit(axis, x, y).
 
+// State of a member: its colour, and its name. The states after FAILED are those of the consumer protocol.
 const STATES = {
   STABLE: ["stable", "stable"],
   PREPARING_REBALANCE: ["joining", "joining"],
@@ -7,7 +8,17 @@ const STATES = {
   UNJOINED: ["none", "not in the group"],
   CLOSED: ["none", "closed"],
   FAILED: ["red", "failed for good"],
+  UNSUBSCRIBED: ["none", "not in the group"],
+  JOINING: ["joining", "joining"],
+  RECONCILING: ["syncing", "reconciling"],
+  ACKNOWLEDGING: ["syncing", "acknowledging its assignment"],
+  PREPARE_LEAVING: ["syncing", "giving up its partitions to leave"],
+  LEAVING: ["syncing", "leaving"],
+  FENCED: ["red", "fenced"],
+  STALE: ["none", "left: the application does not poll"],
+  FATAL: ["red", "failed for good"],
 };
+const OF_CONSUMER_PROTOCOL = ["JOINING", "RECONCILING", "ACKNOWLEDGING", "PREPARE_LEAVING", "LEAVING", "FENCED", "STALE"];
 const MOST_PARTITIONS = 1000;
 
 function groupedRows(frame, key) {
@@ -228,11 +239,17 @@ function brokerColour(broker) {
 
 class Members extends Rows {
   constructor(run) {
-    super(run, "members", "Members", [
-      ["stable", "stable"], ["joining", "joining: JoinGroup sent"], ["syncing", "syncing: waits for the assignment"],
-      ["paused", "host paused", true], ["red", "host down"], ["none", "not in the group"], ["owned", "line: partitions owned"],
-    ]);
     const F = run.F.members;
+    const states = F.tables.state || [];
+    const classic = states.includes("PREPARING_REBALANCE");
+    const modern = states.some((state) => OF_CONSUMER_PROTOCOL.includes(state));
+    const joining = [classic && "JoinGroup sent", modern && "epoch 0 sent"].filter(Boolean).join(", or ");
+    const syncing = [classic && "syncing: waits for the assignment", modern && "reconciling: takes a new assignment"];
+    super(run, "members", "Members", [
+      ["stable", "stable"], ["joining", `joining: ${joining}`], ["syncing", syncing.filter(Boolean).join("; ")],
+      ["paused", "host paused", true], ["red", modern ? "host down, or fenced" : "host down"], ["none", "not in the group"],
+      ["owned", "line: partitions owned"],
+    ]);
     const several = (F.tables.group || []).length > 1;
     const owned = groupedRows(run.F.ownership, (row) => run.F.ownership.say("owner", row));
     const hosts = groupedRows(run.F.hosts, (row) => run.F.hosts.say("host", row));
@@ -293,8 +310,9 @@ class Members extends Rows {
     if (found === undefined) return null;
     const said = (STATES[F.say("state", found)] || ["", F.say("state", found)])[1];
     const why = F.say("why", found);
+    const epoch = this.run.epochWord(F.say("group", found), F.from_us[found], F.until_us[found]);
     return {
-      lines: [`${row.member} ${said}, generation ${F.generation[found]} (${between(F, found)})`, why && `because: ${why}`, owns],
+      lines: [`${row.member} ${said}, ${epoch} ${F.generation[found]} (${between(F, found)})`, why && `because: ${why}`, owns],
       from: F.from_us[found], until: F.until_us[found], name: hostOf(row.member),
     };
   }
@@ -367,7 +385,7 @@ class Partitions extends Rows {
     const us = axis.time(x);
     const lines = owned.slice(0, 3).map((each) => {
       const ended = F.say("ended", each);
-      return `${row.partition} owned by ${F.say("owner", each)}, generation ${F.generation[each]} (${between(F, each)})${ended ? `; then ${ended}` : ""}`;
+      return `${row.partition} owned by ${F.say("owner", each)}, ${this.run.epochWord(F.say("group", each), F.from_us[each], F.from_us[each])} ${F.generation[each]} (${between(F, each)})${ended ? `; then ${ended}` : ""}`;
     });
     if (!owned.length) lines.push(`${row.partition} has no owner at ${clock(us, 3)}`);
     const D = this.run.F.down;

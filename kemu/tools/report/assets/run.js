@@ -8,7 +8,9 @@ const WORDS = [
   ["under min ISR", "The ISR is smaller than min.insync.replicas: producers with acks=all are refused."],
   ["waiting records", "Records that the log has and the group has not processed, from the group's first position on."],
   ["joining, syncing", "A member has sent JoinGroup and waits for the others; then it waits for its assignment."],
-  ["rebalance", "From the moment a group prepares for one until the group is Stable or Empty again. It may take several join phases."],
+  ["reconciling", "A member of the consumer protocol has a new assignment: it commits, gives up and takes partitions, and acknowledges. It keeps its other partitions."],
+  ["epoch", "The number of an assignment in the consumer protocol. Each change of members or topics adds one; each member reaches the epoch at its own time."],
+  ["rebalance", "From the moment a group prepares for one until the group is Stable or Empty again. It may take several join phases, or several targets of the consumer protocol."],
   ["stopped", "Time of a rebalance in which the whole group had no service."],
   ["two owners", "Two members believed at once that they owned the partition. Records may be processed twice."],
   ["learner", "A copy of a Streams task that restores its state before the task moves to it."],
@@ -117,16 +119,28 @@ class Run {
     return [...spent].sort((a, b) => b[1] - a[1]).map(([key, us]) => [...key.split("\n"), us]);
   }
 
+  // The word for the number of an assignment: a group of the consumer protocol has epochs.
+  epochWord(group, from, until) {
+    const F = this.F.groups;
+    const words = { Assigning: "epoch", Reconciling: "epoch", PreparingRebalance: "generation", CompletingRebalance: "generation" };
+    let said = "generation";
+    for (let row = 0; row < F.n && F.from_us[row] <= until; row++) {
+      if (F.say("group", row) === group) said = words[F.say("state", row)] || said;
+    }
+    return said;
+  }
+
   rebalance(row) {
     const F = this.F.rebalances;
     const open = F.ended_us[row] < 0;
     const until = open ? this.axis.end : F.ended_us[row];
     const waits = this.waits(F.say("group", row), F.started_us[row], until);
+    const word = this.epochWord(F.say("group", row), F.started_us[row], until);
     return {
       from: F.started_us[row], until, group: F.say("group", row),
-      head: `generation ${F.generation[row]}, ${clock(F.started_us[row], 1)}, ${open ? "not ended" : span(until - F.started_us[row])}`,
+      head: `${word} ${F.generation[row]}, ${clock(F.started_us[row], 1)}, ${open ? "not ended" : span(until - F.started_us[row])}`,
       why: this.about.reasons[row],
-      counts: `${plural(F.members[row], "member")}, ${plural(F.rounds[row], "join phase")}, ${plural(F.moved[row], "partition")} moved, whole group stopped ${span(F.stop_the_world_us[row])}`,
+      counts: `${plural(F.members[row], "member")}, ${plural(F.rounds[row], word === "epoch" ? "target" : "join phase")}, ${plural(F.moved[row], "partition")} moved, whole group stopped ${span(F.stop_the_world_us[row])}`,
       waits: waits.slice(0, 4).map(([cause, actor, us]) => `${span(us)} for ${cause}${actor ? `: ${actor}` : ""}`),
     };
   }
