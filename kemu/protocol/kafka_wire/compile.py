@@ -414,7 +414,7 @@ class _Reading(_Source):
             self._uuid(topic_id)
             self._data(_NULLABLE, item, is_text=True)
             self._tags([], {})
-            # Java's consumer of 4.1 names a topic by id with an empty name; the broker heeds the name of a row without id
+            # Java's consumer of 4.1 sends an empty name beside an id; brokers heed a name only without an id
             self.add(f"({ids} if {topic_id} else {names}).append({topic_id} or {item} or '')")
         self.add(f"{name} = tuple({names}) if {count} is not None else None", f"{ids} = tuple({ids})")
         return {field.name: name, "topic_ids": ids}

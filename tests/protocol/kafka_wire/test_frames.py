@@ -239,7 +239,7 @@ def test_a_topic_with_an_id_is_asked_by_its_id_whatever_its_name(name: str) -> N
 
     asked = read_request(frame).message
     assert asked.topics == ()
-    assert asked.topic_ids == ("AAAAAAAAAAAAAAAAAAAAKg",)
+    assert asked.topic_ids == ("00000000-0000-0000-0000-00000000002a",)
 
 
 def test_an_address_needs_a_port() -> None:

@@ -21,7 +21,6 @@ from kemu.actors.coordinator.consumer_group.regexes import (
     subscribed_topics,
 )
 from kemu.actors.coordinator.consumer_group.state import (
-    Change,
     ClassicMetadata,
     ConsumerGroup,
     ConsumerMember,
@@ -29,6 +28,7 @@ from kemu.actors.coordinator.consumer_group.state import (
     GroupEpochRecord,
     GroupRecord,
     MemberRecord,
+    RecordedChange,
     TargetEpochRecord,
     TargetRecord,
     Topics,
@@ -188,7 +188,7 @@ class HeartbeatAnswers:
         )
         if request.member_epoch != LEAVES_FOR_A_WHILE:
             return Heard(reply, name, removed=name)
-        change = Change(group)
+        change = RecordedChange(group)
         current = group.current_of(name)
         kept = dict.fromkeys(current.assigned, 0)  # the member's next process gets the partitions from epoch 0 on
         change.add(CurrentRecord(name, evolve(current, epoch=LEAVES_FOR_A_WHILE, assigned=kept, revoking={})))
@@ -320,12 +320,12 @@ class HeartbeatAnswers:
         *,
         is_stale: bool,
         now_ms: int,
-    ) -> tuple[Change, CurrentAssignment, CurrentAssignment, str]:
+    ) -> tuple[RecordedChange, CurrentAssignment, CurrentAssignment, str]:
         """Change member, epoch, targets, and the member's current assignment. Returns the change, the former and the
         new assignment, and the assignor of a target that was computed.
         """
         name = member.member_id
-        change = Change(group)
+        change = RecordedChange(group)
         told_nothing = replaced is None and member == former and name in group.members
         if told_nothing and not is_stale and 0 < group.epoch == group.target_epoch:  # nobody else is looked at
             before = group.current_of(name)
@@ -386,7 +386,7 @@ class HeartbeatAnswers:
 
     # --- epoch and targets ---------------------------------------------------------------------------------------
 
-    def _bump(self, change: Change, bump: bool) -> None:
+    def _bump(self, change: RecordedChange, bump: bool) -> None:
         group, first = change.group, self.rules.first_epoch
         topics = subscribed_topics(group, self.topics)
         changed = topics != group.topics
@@ -404,7 +404,9 @@ class HeartbeatAnswers:
         interval_ms = self.config.assignment_interval_ms if self.rules.spaces_targets else 0
         return not group.target_at_ms or not interval_ms or now_ms >= group.target_at_ms + interval_ms
 
-    def _compute(self, change: Change, listed: Collection[MemberId], assignor: str, alike: bool, now_ms: int) -> None:
+    def _compute(
+        self, change: RecordedChange, listed: Collection[MemberId], assignor: str, alike: bool, now_ms: int
+    ) -> None:
         """Compute the targets of all members. ``listed``: the members before the heartbeat, and the member itself."""
         group = change.group
         in_order = [group.members[each] for each in member_order(listed) if each in group.members]
@@ -431,7 +433,7 @@ class HeartbeatAnswers:
 
     def _reconcile(
         self,
-        change: Change,
+        change: RecordedChange,
         member: ConsumerMember,
         before: CurrentAssignment,
         owned: Collection[Partition] | None,
@@ -459,7 +461,7 @@ def removed(group: ConsumerGroup, *names: MemberId) -> tuple[tuple[GroupRecord, 
     Returns:
         The records, and the records that undo them.
     """
-    change, members = Change(group), [group.members[name] for name in names]
+    change, members = RecordedChange(group), [group.members[name] for name in names]
     for member in members:
         _forget(change, member.member_id)
     forget_unused(change, [member.regex for member in members])
@@ -470,13 +472,13 @@ def removed(group: ConsumerGroup, *names: MemberId) -> tuple[tuple[GroupRecord, 
     return tuple(change.records), tuple(change.undo)
 
 
-def _forget(change: Change, name: MemberId) -> None:
+def _forget(change: RecordedChange, name: MemberId) -> None:
     change.add(CurrentRecord(name, None))
     change.add(TargetRecord(name, None))
     change.add(MemberRecord(name, None))
 
 
-def _replace(change: Change, old: ConsumerMember, new: ConsumerMember) -> None:
+def _replace(change: RecordedChange, old: ConsumerMember, new: ConsumerMember) -> None:
     """Give the target and the partitions of a static member to its new id."""
     share = change.group.target_of(old.member_id)
     current = evolve(change.group.current_of(old.member_id), epoch=0, previous_epoch=0)

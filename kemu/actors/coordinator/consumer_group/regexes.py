@@ -10,11 +10,11 @@ Source: Kafka 4.0 to 4.3 ``GroupMetadataManager.maybeUpdateRegularExpressions``,
 from collections.abc import Iterable
 
 from kemu.actors.coordinator.consumer_group.state import (
-    Change,
     ConsumerGroup,
     ConsumerMember,
     GroupEpochRecord,
     GroupRecord,
+    RecordedChange,
     RegexRecord,
     Topic,
     Topics,
@@ -73,7 +73,7 @@ def must_resolve(
     return used > 0 and (new or used != len(group.regexes) or has_new_topics or is_old)
 
 
-def followed(change: Change, former: ConsumerMember, member: ConsumerMember, rules: ConsumerGroupRules) -> bool:
+def followed(change: RecordedChange, former: ConsumerMember, member: ConsumerMember, rules: ConsumerGroupRules) -> bool:
     """Forget an expression that nobody uses any more, after the member's record was applied.
 
     Returns:
@@ -88,7 +88,7 @@ def followed(change: Change, former: ConsumerMember, member: ConsumerMember, rul
     return group.regex_users[member.regex] > 1 and member.regex in group.regexes
 
 
-def forget_unused(change: Change, regexes: Iterable[str]) -> None:
+def forget_unused(change: RecordedChange, regexes: Iterable[str]) -> None:
     """Remove the outcome of those expressions that no member has."""
     for regex in dict.fromkeys(regexes):
         if regex in change.group.regexes and regex not in change.group.regex_users:
@@ -110,7 +110,7 @@ def resolved(
     Returns:
         The records, and the records that undo them.
     """
-    change, differs = Change(group), False
+    change, differs = RecordedChange(group), False
     names = tuple(regexes)
     for regex in hash_order(names, java_string_hash, table_of_copy(len(names))):
         if regex not in group.regex_users:

@@ -262,7 +262,7 @@ class ConsumerGroup:
             self._holders.update(dict.fromkeys((*current.assigned, *current.revoking), member_id))
 
 
-class Change:
+class RecordedChange:
     """Records that are applied to a group one by one."""
 
     def __init__(self, group: ConsumerGroup) -> None:
