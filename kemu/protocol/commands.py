@@ -260,15 +260,8 @@ class DeleteGroup:
 
 
 @value
-class DescribeConsumers:
-    """Admin: describe a group of the consumer protocol, its epochs and its members. Source: KIP-848."""
-
-    group: str
-
-
-@value
 class DescribeGroup:
-    """Admin: request a group's state and report it as a note."""
+    """Admin: request a group's state and members, and report them as a note."""
 
     group: str
 

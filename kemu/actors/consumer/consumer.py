@@ -75,6 +75,8 @@ class Consumer(HostingMachine):
         ValueError: an unknown assignor, assignors without a common protocol, or an unknown reset policy.
     """
 
+    membership: PolledMembership
+    rebalancing: PolledRebalancing
     _failure: MemberFailed | None = None
     """The fatal error raised to the application, while the consumer closes."""
 
@@ -130,8 +132,6 @@ class Consumer(HostingMachine):
         self.subscription = TopicSubscription(config, self.metadata, topics, pattern, regex, rules.client)
         lookups = CoordinatorLookups(self.client, brokers, versions["FindCoordinator"])
         self.discovery = Discovery(self, self.client, lookups, self.metadata, self, config, chance)
-        self.membership: PolledMembership
-        self.rebalancing: PolledRebalancing
         self.positions = Positions(self)
         self.catch_up = CatchUp(self, self.positions) if config.enable_parallel_rebalance else None
         """KIP-333's mode; None if the mode is off."""

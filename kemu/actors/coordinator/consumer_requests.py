@@ -149,7 +149,11 @@ class ConsumerGroupRequests:
             group.remove((heard.removed,), Removal.LEFT, " left", answer)
 
     def _join_new(self, event: Received, request: ConsumerGroupHeartbeat, known: Group | None) -> None:
-        """Join a new group, which may replace a classic group: an empty group, or (KIP-848's upgrade) its members."""
+        """Join a new group, which may replace a classic group: an empty group, or (KIP-848's upgrade) its members.
+
+        The next request looks at the topics again: Kafka replays the records into another object than the one that
+        knows when it looked (``GroupMetadataManager.getOrMaybeCreateConsumerGroup``).
+        """
         partition = self._groups.partition_of(request.group)
         group = ModernGroup(self._machine, partition, request.group, self._groups.keep)
         if known is None or known.is_empty:
@@ -160,6 +164,7 @@ class ConsumerGroupRequests:
                 tombstones = tuple(known.tombstones())
                 known.die("replaced by a group of the consumer protocol")
             self._groups.keep(group)
+            group.is_stale = True
             self._change(event, request, group, heard, tombstones)
             return
         shared, config = known.shared, self._machine.config
@@ -169,6 +174,7 @@ class ConsumerGroupRequests:
         converted = upgraded(shared.protocol, shared.generation, members, self._known_topics())
         group.begin_with(converted)
         heard = self._heard(event, request, group)
+        group.is_stale = True
         group.take_over(known, converted)
         self._groups.keep(group)
         group.heard(heard, self.config_of(group.name).session_timeout_ms)

@@ -7,7 +7,7 @@ time as a classic group count for the members only.
   The epoch of a member rises until the member rejoins, leaves, or restarts.
 - held-twice: the coordinator lets one member at a time hold a partition: assigned, or not given up yet.
 - assigned-too-soon: a member takes a partition only after its former owner gave up the partition, or after the
-  coordinator removed the former owner.
+  coordinator removed the former owner. A removed member may take partitions by an answer that was late.
 - assigned-unsubscribed: the coordinator gives a member only partitions of topics that the member subscribes to, or did
   before: by name, or by a regular expression that matches the topic. The target may be older than a new subscription,
   and a static member takes over the target of its former process.
@@ -274,6 +274,8 @@ class ConsumerProtocol(Checker):
         if not self._is_judged(fact.group) or self.panel.asks_deposed(seen):
             return
         known = self.panel.memberships.groups.get(fact.group)
+        if known is not None and fact.member_id not in known.entries:
+            return  # the answer was late: the coordinator fences the member at its next heartbeat
         added = frozenset(self.panel.gained)
         for actor, holding in self.panel.holdings.items():
             if actor == seen.actor or holding.group != fact.group or holding.has_left:

@@ -307,9 +307,7 @@ def _whole(table: Table, key: str, default: int, given: Any) -> int:
         return default
     least = _LEAST.get(key, min(default, 0))
     if given < least:
-        _problem(
-            table, key, f"must be at least {least}, not {given}" if least > 0 else f"must not be negative, not {given}"
-        )
+        _problem(table, key, f"must {f'be at least {least}' if least > 0 else 'not be negative'}, not {given}")
     return given
 
 

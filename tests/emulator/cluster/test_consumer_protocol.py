@@ -15,6 +15,7 @@ from kemu.protocol.notes.groups import (
     MemberAdded,
     MemberFailed,
     MemberRemoved,
+    PartitionsLost,
     PartitionsRevoked,
     Removal,
     RequestRefused,
@@ -337,6 +338,21 @@ def test_a_remote_assignor_needs_the_protocol() -> None:
         scenario(group="groups.g = { topics = ['orders'], config.'group.remote.assignor' = 'range' }")
 
 
+@pytest.mark.parametrize("static", ["false", "true"])
+def test_members_that_an_admin_removes_lose_their_partitions_and_join_again(static: str) -> None:
+    """The coordinator removes members of both protocols for LeaveGroup. Each member learns it at its next heartbeat.
+
+    Source: ``GroupMetadataManager.classicGroupLeaveToConsumerGroup`` 4.0 to 4.3.
+    """
+    group = PLAIN.replace("members = 3", f"members = 3, static = {static}")
+    played = Played(scenario(group=group, plan="{ at = '30s', do = 'expel-members', group = 'g' }")).held()
+
+    assert [fact.text for fact in played.seen(AdminAnswered)] == ["3 members"]
+    assert [fact.removal for fact in played.seen(MemberRemoved)] == [Removal.LEFT] * 3
+    assert {each.actor for each in played.watcher.facts if type(each.fact) is PartitionsLost} == {"c1", "c2", "c3"}
+    assert len(played.seen(MemberAdded)) == 6
+
+
 @pytest.mark.parametrize("key", ["session.timeout.ms", "heartbeat.interval.ms"])
 def test_a_broker_refuses_times_outside_its_bounds(key: str) -> None:
     with pytest.raises(ScenarioError, match=rf"group\.consumer\.{key} \(1000\) must be from"):
@@ -354,7 +370,6 @@ def test_10_seconds_is_the_least_age_of_stale_patterns() -> None:
     [
         (scenario(), "kafka-3.9", "needs one profile"),
         (scenario("brokers.config.'coordinator.kind' = 'scala'"), "kafka-4.0", "needs one profile"),
-        (scenario(plan="{ at = '9s', do = 'expel-members', group = 'g' }"), "kafka-4.0", "is not emulated"),
         (scenario(plan=UPGRADE), "kafka-4.0", "to another release is not emulated"),
         (scenario(group=PARALLEL, plan=TO_CONSUMER), "kafka-4.0", r"rebalance: is not emulated"),
         (scenario(group=BY_BROKERS, plan=TO_CLASSIC), "kafka-4.0", "subscription_pattern needs group.protocol"),

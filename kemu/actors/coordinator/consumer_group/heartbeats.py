@@ -132,15 +132,17 @@ class ClassicJoined:
     """The outcome of a JoinGroup of a classic member that is not refused: ``records``, ``undo`` and ``resolve`` are
     those of ``Heard``.
 
-    ``replaced``: the static member whose place the member takes.
+    ``downgrades``: whether the group becomes a classic group by this join. ``rebalances``: whether that classic group
+    rebalances at once.
     """
 
     reply: JoinGroupReply
     member: ConsumerMember
-    replaced: ConsumerMember | None
     records: tuple[GroupRecord, ...]
     undo: tuple[GroupRecord, ...]
     assignor: str
+    downgrades: bool
+    rebalances: bool
     resolve: tuple[str, ...] = ()
 
 
@@ -227,9 +229,8 @@ class HeartbeatAnswers:
         self._check_regex(group, former, member)
         resolves = self._resolves(group, former, member, now_ms, has_new_topics)
         owned = None if request.owned is None else _partitions(request.owned)
-        change, before, current, assignor = self._advance(
-            group, former, replaced, member, owned, is_stale=is_stale, now_ms=now_ms
-        )
+        advanced = self._advance(group, former, replaced, member, owned, is_stale=is_stale, now_ms=now_ms)
+        change, before, current = advanced.change, advanced.before, advanced.current
         assignment = None
         full = request.rebalance_timeout_ms != -1 and owned is not None
         full = full and (request.topics is not None or request.regex is not None)
@@ -244,10 +245,9 @@ class HeartbeatAnswers:
             assignment=assignment,
         )
         timeout_ms = member.rebalance_timeout_ms
+        records, undo, assignor = tuple(change.records), tuple(change.undo), advanced.assignor
         resolve = tuple(group.regex_users) if resolves else ()
-        return Heard(
-            reply, name, tuple(change.records), tuple(change.undo), None, revokes, timeout_ms, resolve, assignor
-        )
+        return Heard(reply, name, records, undo, None, revokes, timeout_ms, resolve, assignor)
 
     def join(
         self,
@@ -260,8 +260,12 @@ class HeartbeatAnswers:
         now_ms: int,
         client: tuple[str, str] = ("", ""),
         new_member_id: Callable[[], MemberId] = str,
+        downgrades: bool = False,
     ) -> ClassicJoined:
         """Answer the JoinGroup of a classic member to a group with members. The arguments are those of ``heartbeat``.
+
+        ``downgrades``: whether the member takes the place of the group's last member of the consumer protocol, so that
+        the group becomes a classic group.
 
         Raises:
             HeartbeatRefused: the group does not accept the member, or the member needs an id.
@@ -297,18 +301,19 @@ class HeartbeatAnswers:
             group, former, member, now_ms, has_new_topics
         )
         owned = [(self.topics[topic].topic_id, n) for topic, n in subscription.owned if topic in self.topics]
-        change, _, current, assignor = self._advance(
-            group, former, replaced, member, owned, is_stale=is_stale, now_ms=now_ms
+        advanced = self._advance(
+            group, former, replaced, member, owned, is_stale=is_stale, now_ms=now_ms, downgrades=downgrades
         )
         reply = JoinGroupReply(
             error=_E.NONE,
-            generation=current.epoch,
+            generation=advanced.current.epoch,
             protocol_type=CONSUMER,
             protocol_name=preferred_protocol.name,
             member_id=name,
         )
-        resolve = tuple(group.regex_users) if resolves else ()
-        return ClassicJoined(reply, member, replaced, tuple(change.records), tuple(change.undo), assignor, resolve)
+        records, undo = tuple(advanced.change.records), tuple(advanced.change.undo)
+        resolve, rebalances = tuple(group.regex_users) if resolves else (), advanced.rebalances
+        return ClassicJoined(reply, member, records, undo, advanced.assignor, downgrades, rebalances, resolve)
 
     def _advance(
         self,
@@ -320,20 +325,26 @@ class HeartbeatAnswers:
         *,
         is_stale: bool,
         now_ms: int,
-    ) -> tuple[RecordedChange, CurrentAssignment, CurrentAssignment, str]:
-        """Change member, epoch, targets, and the member's current assignment. Returns the change, the former and the
-        new assignment, and the assignor of a target that was computed.
+        downgrades: bool = False,
+    ) -> "_Advanced":
+        """Change member, epoch, targets, and the member's current assignment.
+
+        A group that becomes a classic group gets no new target. If it rebalances, the member is not reconciled.
         """
         name = member.member_id
         change = RecordedChange(group)
+        is_free: Callable[[Partition], bool] = group.is_free
         told_nothing = replaced is None and member == former and name in group.members
         if told_nothing and not is_stale and 0 < group.epoch == group.target_epoch:  # nobody else is looked at
             before = group.current_of(name)
-            return change, before, self._reconcile(change, member, before, owned, False), ""
+            current = self._reconcile(change, member, before, owned, False, is_free)
+            return _Advanced(change, before, current, "", False)
         listed = list(dict.fromkeys((*group.listed(), name)))
         assignor = preferred(votes_of(group), former.assignor, member.assignor, self.config.assignors)
         alike = _alike(group)
         if replaced is not None:
+            if name in group.members:  # of another member with this id; Kafka replays the records afterwards
+                is_free = group.free_now()
             _replace(change, replaced, former)
         before = group.current_of(name)
         if member != former or name not in group.members:
@@ -343,9 +354,12 @@ class HeartbeatAnswers:
         if bump or is_stale or group.epoch == 0:
             self._bump(change, bump)
             alike = _alike(group)  # otherwise Kafka uses the subscriptions from before the heartbeat
-        if group.epoch > group.target_epoch and self._may_compute(group, now_ms):
+        is_behind = group.epoch > group.target_epoch
+        rebalances = downgrades and (is_behind if self.rules.stale_target_rebalances_downgraded else bump)
+        if is_behind and not downgrades and self._may_compute(group, now_ms):
             self._compute(change, listed, assignor, alike, now_ms)
-        return change, before, self._reconcile(change, member, before, owned, changed), assignor
+        current = before if rebalances else self._reconcile(change, member, before, owned, changed, is_free)
+        return _Advanced(change, before, current, assignor, rebalances)
 
     # --- the member --------------------------------------------------------------------------------------------
 
@@ -438,6 +452,7 @@ class HeartbeatAnswers:
         before: CurrentAssignment,
         owned: Collection[Partition] | None,
         changed: bool,
+        is_free: Callable[[Partition], bool],
     ) -> CurrentAssignment:
         group = change.group
         share = group.target_of(member.member_id)
@@ -445,7 +460,7 @@ class HeartbeatAnswers:
         subscribed = tuple([self.topics[name].topic_id for name in names if name in self.topics])
         target = TargetAssignment(group.target_epoch, tuple(partitions_of(share)), subscribed, len(names), changed)
         try:
-            current = reconciled(before, target, owned, group.is_free, self.rules.reconciling)
+            current = reconciled(before, target, owned, is_free, self.rules.reconciling)
         except UnknownState:
             change.revert()
             raise HeartbeatRefused(_E.FENCED_MEMBER_EPOCH) from None
@@ -453,6 +468,20 @@ class HeartbeatAnswers:
             change.add(CurrentRecord(member.member_id, current))
             return current
         return before
+
+
+@frozen
+class _Advanced:
+    """The change by a request, the member's former and new assignment, and the assignor of a target that was computed.
+
+    ``rebalances``: whether the group, which becomes a classic group, rebalances.
+    """
+
+    change: RecordedChange
+    before: CurrentAssignment
+    current: CurrentAssignment
+    assignor: str
+    rebalances: bool
 
 
 def removed(group: ConsumerGroup, *names: MemberId) -> tuple[tuple[GroupRecord, ...], tuple[GroupRecord, ...]]:

@@ -6,7 +6,7 @@ a record, for a write that fails.
 Source: Kafka 4.1 ``ConsumerGroup``, ``ModernGroup``, ``GroupMetadataManager.replay``.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from typing import TypeAlias, TypeVar
 
@@ -183,6 +183,11 @@ class ConsumerGroup:
         """Whether no member holds this partition."""
         return partition not in self._holders
 
+    def free_now(self) -> Callable[[Partition], bool]:
+        """``is_free`` as it is now, whatever changes later."""
+        holders = dict(self._holders)
+        return lambda partition: partition not in holders
+
     def current_of(self, member_id: MemberId) -> CurrentAssignment:
         """A member's current assignment; a new member has none."""
         return self.current.get(member_id) or CurrentAssignment()
@@ -192,21 +197,19 @@ class ConsumerGroup:
         return self.targets.get(member_id, NOTHING)
 
     def supports_classic(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether every classic member supports one of these protocols.
+        """Whether every classic member supports one of these protocols. A protocol that a member names twice counts
+        twice.
 
-        Source: ``ConsumerGroup.supportsClassicProtocols``.
+        Source: ``ConsumerGroup.supportsClassicProtocols``, ``maybeUpdateClassicProtocolMembersSupportedProtocols``.
         """
-        each_supports = [
-            {own.name for own in member.classic.protocols}
-            for member in self.members.values()
-            if member.classic is not None
-        ]
-        return protocol_type == CONSUMER and any(all(name in own for own in each_supports) for name in names)
+        classic = [member.classic for member in self.members.values() if member.classic is not None]
+        named = [each.name for one in classic for each in one.protocols]
+        return protocol_type == CONSUMER and any(named.count(name) == len(classic) for name in names)
 
     def is_classic_without(self, leaving: Collection[MemberId]) -> bool:
-        """Whether members remain, and all of them speak the classic protocol."""
+        """Whether all other members speak the classic protocol."""
         rest = [member for member_id, member in self.members.items() if member_id not in leaving]
-        return bool(rest) and all(member.classic is not None for member in rest)
+        return all(member.classic is not None for member in rest)
 
     def _is_stable(self, member_id: MemberId) -> bool:
         current = self.current_of(member_id)
