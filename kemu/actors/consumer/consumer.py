@@ -105,8 +105,6 @@ class Consumer(HostingMachine):
         if config.heartbeat_interval_ms >= config.session_timeout_ms:
             beat_ms, session_ms = config.heartbeat_interval_ms, config.session_timeout_ms
             raise ValueError(f"heartbeat.interval.ms ({beat_ms}) must be lower than session.timeout.ms ({session_ms})")
-        if regex and not config.uses_consumer_protocol:
-            raise ValueError("subscription_pattern needs group.protocol = consumer")
         self.config = config
         self.versions = versions
         self.bootstrap = bootstrap
@@ -131,8 +129,7 @@ class Consumer(HostingMachine):
             self, self.client, brokers, self, config, version=versions["Metadata"], chance=chance, rules=metadata_rules
         )
         rules = rules_of(config, used)
-        asks_for_all = rules.client.asks_for_all_topics_of_brokers_pattern
-        self.subscription = TopicSubscription(config, self.metadata, topics, pattern, regex, asks_for_all=asks_for_all)
+        self.subscription = TopicSubscription(config, self.metadata, topics, pattern, regex, rules.client)
         lookups = CoordinatorLookups(self.client, brokers, versions["FindCoordinator"])
         self.discovery = Discovery(self, self.client, lookups, self.metadata, self, config, chance)
         self.positions = Positions(self)

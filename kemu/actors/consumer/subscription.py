@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from kemu.actors.clients.metadata import MetadataRefresh
 from kemu.actors.consumer.application import IllegalState
 from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.rebalancing.client_rules import ClientRules
 from kemu.protocol.topic_pattern import TopicPattern
 
 
@@ -20,7 +21,10 @@ class TopicSubscription:
         topics: the names of the first subscription.
         text: its pattern for the member's own metadata, instead of names.
         regex: its pattern for the brokers, instead of names.
-        asks_for_all: whether the consumer requests all topics under a pattern for the brokers, not the assigned ones.
+        client: the decisions of the consumer's release.
+
+    Raises:
+        ValueError: a classic member has a pattern for the brokers.
     """
 
     def __init__(
@@ -29,14 +33,15 @@ class TopicSubscription:
         metadata: MetadataRefresh,
         topics: tuple[str, ...],
         text: str,
-        regex: str = "",
-        *,
-        asks_for_all: bool = False,
+        regex: str,
+        client: ClientRules,
     ) -> None:
+        if regex and not config.uses_consumer_protocol:
+            raise ValueError("subscription_pattern needs group.protocol = consumer")
         self._internal = not config.exclude_internal_topics
         self._uses_consumer_protocol = config.uses_consumer_protocol
         self._metadata = metadata
-        self._asks_for_all = asks_for_all
+        self._asks_for_all = client.asks_for_all_topics_of_brokers_pattern
         self.topics = sorted_topics(topics)
         self.pattern = TopicPattern(text, internal=self._internal) if text else None
         """The subscribed pattern for the member's metadata; None: topics by name, or a pattern for the brokers."""

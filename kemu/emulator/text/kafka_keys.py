@@ -83,7 +83,10 @@ SET_BY_SCENARIO: Mapping[str, str] = {
 }
 """Kafka's key -> a hint that names the key of the scenario to use instead."""
 
-_LEAST: Mapping[str, int] = {"group.coordinator.append.linger.ms": -1}
+_LEAST: Mapping[str, int] = {
+    "group.coordinator.append.linger.ms": -1,
+    "group.consumer.regex.refresh.interval.ms": 10_000,
+}
 """Integer keys with another least value than 0, 1 or their default. Source: ``GroupCoordinatorConfig`` 4.2."""
 _SERVER_ASSIGNORS_KEY = "group.consumer.assignors"
 
@@ -302,8 +305,9 @@ def _whole(table: Table, key: str, default: int, given: Any) -> int:
     if ALIASES.get(key, key) in AT_LEAST_ONE and given < 1:
         _problem(table, key, f"must be at least 1, not {given}")
         return default
-    if given < _LEAST.get(key, min(default, 0)):
-        _problem(table, key, f"must not be negative, not {given}")
+    least = _LEAST.get(key, min(default, 0))
+    if given < least:
+        _problem(table, key, f"must {f'be at least {least}' if least > 0 else 'not be negative'}, not {given}")
     return given
 
 

@@ -414,7 +414,8 @@ class _Reading(_Source):
             self._uuid(topic_id)
             self._data(_NULLABLE, item, is_text=True)
             self._tags([], {})
-            self.add(f"({ids} if {item} is None else {names}).append({topic_id} if {item} is None else {item})")
+            # Java's consumer of 4.1 sends an empty name beside an id; brokers heed a name only without an id
+            self.add(f"({ids} if {topic_id} else {names}).append({topic_id} or {item} or '')")
         self.add(f"{name} = tuple({names}) if {count} is not None else None", f"{ids} = tuple({ids})")
         return {field.name: name, "topic_ids": ids}
 

@@ -359,6 +359,12 @@ def test_a_broker_refuses_times_outside_its_bounds(key: str) -> None:
         scenario(f"brokers.config.'group.consumer.{key}' = 1000")
 
 
+def test_10_seconds_is_the_least_age_of_stale_patterns() -> None:
+    """GroupCoordinatorConfig 4.1: atLeast(10 * 1000)."""
+    with pytest.raises(ScenarioError, match=r"regex\.refresh\.interval\.ms: must be at least 10000, not 9999"):
+        scenario("brokers.config.'group.consumer.regex.refresh.interval.ms' = 9999")
+
+
 @pytest.mark.parametrize(
     ("made", "profile", "said"),
     [

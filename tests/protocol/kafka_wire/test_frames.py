@@ -232,6 +232,16 @@ def test_metadata_v0_has_an_empty_array_for_all_topics() -> None:
     assert read_request(frame[4:]).message == Metadata(topics=None)
 
 
+@pytest.mark.parametrize("name", ["00", "01"])
+def test_a_topic_with_an_id_is_asked_by_its_id_whatever_its_name(name: str) -> None:
+    """Java's consumer 4.2.1 sends an empty name (01) beside the id, other clients send null (00)."""
+    frame = bytes.fromhex(f"0003000c 00000001 0001 61 00 02 0000000000000000000000000000002a {name} 00 00 00 00")
+
+    asked = read_request(frame).message
+    assert asked.topics == ()
+    assert asked.topic_ids == ("00000000-0000-0000-0000-00000000002a",)
+
+
 def test_an_address_needs_a_port() -> None:
     """The gateway replaces an actor's name by the address of its port."""
     from kemu.protocol.messages.data import BrokerMetadata

@@ -1,6 +1,7 @@
 package example;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.BufferedReader;
@@ -19,17 +20,20 @@ import java.util.TreeMap;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
+import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.GroupType;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
@@ -224,6 +228,44 @@ class ServeTest {
             after.commitSync();
         }
         ask("wait", "lag payments 0 within 60s");
+    }
+
+    /** Subscribe with a pattern that brokers match: subscribe(SubscriptionPattern), which clients have since 4.0. */
+    private static void subscribeByBrokers(KafkaConsumer<?, ?> member, String pattern) throws Exception {
+        Class<?> type = Class.forName("org.apache.kafka.clients.consumer.SubscriptionPattern");
+        Object made = type.getConstructor(String.class).newInstance(pattern);
+        member.unsubscribe();
+        KafkaConsumer.class.getMethod("subscribe", type).invoke(member, made);
+    }
+
+    @Test
+    @EnabledIfSystemProperty(named = "group.protocol", matches = "consumer")
+    void aMemberReadsAllTopicsThatMatchItsPattern() throws Exception {
+        produce(servers, 0, RECORDS);
+
+        try (var only = member(servers); var admin = Admin.create(Map.of("bootstrap.servers", servers))) {
+            subscribeByBrokers(only, TOPIC + "(-[a-z]+)?");
+            read(RECORDS, only);
+            var created = List.of(new NewTopic(TOPIC + "-us", 2, (short) 3), new NewTopic("other", 2, (short) 3));
+            admin.createTopics(created).all().get();
+            long until = System.nanoTime() + LIMIT.toNanos();
+            while (only.assignment().size() < 6) {
+                assertTrue(System.nanoTime() < until, "assigned: " + only.assignment());
+                only.poll(Duration.ofMillis(300));
+            }
+            assertTrue(only.assignment().stream().allMatch(each -> each.topic().startsWith(TOPIC)));
+        }
+    }
+
+    @Test
+    @EnabledIfSystemProperty(named = "group.protocol", matches = "consumer")
+    void anInvalidPatternIsRefused() throws Exception {
+        try (var only = member(servers)) {
+            subscribeByBrokers(only, TOPIC + "(");
+            var refused = assertThrows(KafkaException.class, () -> read(1, only));
+            String said = "SubscribedTopicRegex `orders(` is not a valid regular expression: missing closing ).";
+            assertTrue(refused.getMessage().contains(said), refused.getMessage());
+        }
     }
 
     static List<String> faults() {
