@@ -104,7 +104,8 @@ class Course:
     time)."""
     hand_overs_ms: tuple[int, ...] = ()
     """Members' times from a generation's first JoinGroup response to their SyncGroup, in the order of time, without
-    lives that had no assignment yet. These times indicate the load of the machine."""
+    lives that had no assignment yet. These times indicate the load of the machine. A classic member in a group of the
+    consumer protocol joins alone, and has no such time."""
     exchanges: Mapping[str, tuple[Exchange, ...]] = field(factory=dict)
     """"c1 coordinator", "c1 brokers" -> the responses to that member on the connection, in order (``ExchangesSeen``).
     """

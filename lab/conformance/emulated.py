@@ -210,7 +210,7 @@ class AnswersToMembers:
         message, _ = unseal(sealed)
         if isinstance(message, JoinGroupReply | ConsumerGroupHeartbeatReply) and message.member_id:
             self.client_of[message.member_id] = host_of(to)
-        if isinstance(message, JoinGroupReply) and message.member_id and not message.error:
+        if isinstance(message, JoinGroupReply) and message.leader:
             self._answered_us.setdefault(message.generation, at_us)
             self._joined[message.member_id] = message.generation
         if SPECS[type(message)].kind is not Kind.REPLY:

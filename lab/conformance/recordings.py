@@ -358,6 +358,9 @@ class _Reading:
         leaders: dict[int, tuple[int, str]] = {}
         waits: dict[str, None] = {}
         """Members that have not reached the last epoch of the consumer protocol."""
+        former: dict[str, None] = {}
+        """Members of former epochs. A new member without others gets its target with the same request, in no time here:
+        the computing time of a broker is not emulated."""
         for at_ms, text in self._logged("server.log"):
             if self._group not in text:
                 continue
@@ -367,8 +370,14 @@ class _Reading:
                 if targeted := _OF_TARGET.findall(match[3]):
                     since, _ = began or (None, "")
                     clients = tuple(sorted(self._client_of[member] for member in targeted))
-                    found.append(RebalanceSeen(int(match[2]), clients, "", "", since, at_ms, None, {}))
-                    waits, began = dict.fromkeys(targeted), None
+                    alone = len(targeted) == 1 and targeted[0] not in former
+                    found.append(
+                        RebalanceSeen(
+                            int(match[2]), clients, "", "", *((at_ms,) * 3 if alone else (since, at_ms, None)), {}
+                        )
+                    )
+                    former |= dict.fromkeys(targeted)
+                    waits, began = {} if alone else dict.fromkeys(targeted), None
             elif (match := _RECONCILED.search(text)) and match[1] == self._group:
                 self._reconciled(at_ms, match, found, waits)
             elif (match := _PREPARING.search(text)) and match.group(1) == self._group:
@@ -479,7 +488,7 @@ def _hand_overs(answers: Iterable[_Answer]) -> Iterator[int]:
     joined: dict[str, int] = {}
     assigned: dict[str, None] = {}
     for answer in answers:
-        if answer.api == "JoinGroup" and not answer.response["errorCode"]:
+        if answer.api == "JoinGroup" and answer.response.get("leader"):
             generation = answer.response["generationId"]
             joined[answer.response["memberId"]] = generation
             first_ms.setdefault(generation, answer.at_ms)

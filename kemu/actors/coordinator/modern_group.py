@@ -403,7 +403,7 @@ class ModernGroup:
         records.append(group_record(group.shared.metadata()))
         changed = joined is not None and any(isinstance(each, GroupEpochRecord) for each in joined.records)
         if joined is None or (changed and machine.rules.consumer_groups.new_subscription_rebalances_downgraded):
-            group.phase.prepare(group.shared.reasons.downgraded(self.name))
+            group.phase.prepare(group.shared.reasons.downgraded(self.name, left=joined is None))
 
         def written(error: ErrorCode, _base_offset: int) -> None:
             if error is not _NONE and group.state is not GroupState.DEAD:
