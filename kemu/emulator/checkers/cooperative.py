@@ -137,7 +137,9 @@ class Cooperative(Checker):
             return
         group = self._group(fact.group)
         group.generation, group.claims = fact.generation, {}
-        if not fact.leader:  # consumer protocol: within an epoch, a classic member revokes, and others get its partitions
+        if (
+            not fact.leader
+        ):  # consumer protocol: within an epoch, a classic member revokes, and others get its partitions
             return
         ids = frozenset(fact.members) - group.static.keys()
         for actor, holding in self.panel.holdings.items():

@@ -591,6 +591,18 @@ def test_a_replacement_with_another_subscription_rebalances_since_4_1(kind: str,
     assert bench.group.state is state
 
 
+@pytest.mark.parametrize(("kind", "why"), [("java", ""), ("java-4.1", " for member leaving")])
+def test_a_downgrade_has_kafkas_reason(kind: str, why: str) -> None:
+    """``GroupMetadataManager.convertToClassicGroup`` 4.0.1, 4.1.1; 4.2.1 in the plan 7-migration-down."""
+    bench = bench_with_topics(coordinator_kind=kind)
+    mixed(bench)
+
+    beat(bench, "m1", -1)
+
+    reasons = [note.why for note in bench.noted(GroupBecame) if note.new == PREPARING.value]
+    assert reasons[-1] == f"Downgrade group {GROUP} from consumer to classic{why}."
+
+
 @pytest.mark.parametrize(("kind", "answer"), [("java-4.2", E.REBALANCE_IN_PROGRESS), ("java-4.3", E.NONE)])
 def test_a_heartbeat_compares_with_the_target_since_4_3(kind: str, answer: E) -> None:
     """``classicGroupHeartbeatToConsumerGroup`` 4.2.1, 4.3.0; a leave computes no target."""
