@@ -255,8 +255,8 @@ _ROWS = (
         name=DrawName.HEARTBEAT_WAIT,
         life="quantiles 0=200us 10=400us 25=600us 50=1ms 75=3ms 90=8ms 95=12ms 98=24ms 99=35ms 100=60ms",
         calm="each heartbeat is sent exactly when it is due",
-        what="delay of a heartbeat beyond heartbeat.interval.ms: the heartbeat thread waits for retry.backoff.ms, 30"
-        " times by default, and each wait ends late. machine.busy multiplies the delay.",
+        what="delay of a classic member's heartbeat beyond heartbeat.interval.ms: the heartbeat thread waits for"
+        " retry.backoff.ms, 30 times by default, and each wait ends late. machine.busy multiplies the delay.",
         source="AbstractCoordinator.HeartbeatThread. 336 intervals of kafka-clients 3.4.1 (3 s) on machines with a load"
         " of about 200 %: median 3.001 s, p75 3.005, p90 3.015, p95 3.022, p99 3.065",
     ),

@@ -20,10 +20,15 @@ Exchange = tuple[str, int]
 COORDINATOR, BROKERS = "coordinator", "brokers"
 """The kinds of a member's connections: to the group's coordinator, and to brokers. Each API uses only one kind.
 """
-_OF_COORDINATOR = frozenset(("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch"))
+HEARTBEAT = "ConsumerGroupHeartbeat"
+"""The heartbeat of the consumer protocol (KIP-848)."""
+_OF_COORDINATOR = frozenset(
+    ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch", HEARTBEAT)
+)
 _PERIODIC = frozenset(
     (
         "Heartbeat",
+        HEARTBEAT,
         "OffsetCommit",
         "Metadata",
         "Metadata UNKNOWN_TOPIC_OR_PARTITION",
@@ -44,7 +49,10 @@ order."""
 
 @frozen
 class RebalanceSeen:
-    """A completed join phase, which is one generation.
+    """A completed join phase, which is one generation; in the consumer protocol, a computed target assignment.
+
+    There, ``generation`` is the group's epoch, ``leader`` and ``reason`` are "", and the group is stable when every
+    member has the epoch and holds no partition of another member.
 
     ``members``: client ids, sorted; ``leader``: client id of the leader. ``began_ms``: time at which the group prepared
     for this rebalance; None if only a failed broker's lost log has the time. ``stable_ms``: arrival of the leader's
@@ -96,7 +104,8 @@ class Course:
     time)."""
     hand_overs_ms: tuple[int, ...] = ()
     """Members' times from a generation's first JoinGroup response to their SyncGroup, in the order of time, without
-    lives that had no assignment yet. These times indicate the load of the machine."""
+    lives that had no assignment yet. These times indicate the load of the machine. A classic member in a group of the
+    consumer protocol joins alone, and has no such time."""
     exchanges: Mapping[str, tuple[Exchange, ...]] = field(factory=dict)
     """"c1 coordinator", "c1 brokers" -> the responses to that member on the connection, in order (``ExchangesSeen``).
     """
@@ -135,6 +144,7 @@ class ExchangesSeen:
     def __init__(self) -> None:
         self._seen: dict[str, list[Exchange]] = {}
         self._periodic: dict[str, dict[str, int]] = {}
+        self._epochs: dict[str, int] = {}
 
     def answered(self, member: str, api: str, error: str, generation: int = 0) -> None:
         """Add a response. ``error``: name of the error, or "". ``generation``: generation of a JoinGroup."""
@@ -143,13 +153,29 @@ class ExchangesSeen:
         if what in _PERIODIC:
             counts = self._periodic.setdefault(place, {})
             counts[what] = counts.get(what, 0) + 1
-            return
+        else:
+            self._in_order(place, what)
+
+    def _in_order(self, place: str, what: str) -> None:
         self._flush(place)
         seen = self._seen.setdefault(place, [])
         if seen and seen[-1][0] == what:
             seen[-1] = (what, seen[-1][1] + 1)
         else:
             seen.append((what, 1))
+
+    def heartbeat_answered(self, member: str, error: str, epoch: int, partitions: int | None) -> None:
+        """Add a response of the consumer protocol. A response that changes nothing is periodic.
+
+        ``partitions``: number of assigned partitions in the response; None without an assignment.
+        """
+        changes = partitions is not None or self._epochs.get(member) != epoch
+        if changes and not error:
+            self._epochs[member] = epoch
+            told = "" if partitions is None else f" of {partitions} partitions"
+            self._in_order(f"{member} {COORDINATOR}", f"{HEARTBEAT} {epoch}{told}")
+        else:
+            self.answered(member, HEARTBEAT, error)
 
     def all(self) -> dict[str, tuple[Exchange, ...]]:
         """Responses by member and connection, sorted."""

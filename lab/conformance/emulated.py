@@ -17,8 +17,10 @@ from kemu.emulator.trace.rows import SEND
 from kemu.emulator.trace.traces import BrokenRow, PacketRow, StepRow
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeatReply
 from kemu.protocol.messages.group import JoinGroupReply, SyncGroup
 from kemu.protocol.names import TopicPartition, host_of
+from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     GroupBecame,
@@ -98,7 +100,7 @@ class CourseWatcher:
                 seen,
                 members=tuple(sorted(client_of.get(member, member) for member in seen.members)),
                 leader=client_of.get(seen.leader, ""),
-                owners=dict(sorted(self._owners.get(place, {}).items())),
+                owners=dict(sorted((client_of.get(who, who), its) for who, its in self._owners.get(place, {}).items())),
                 stable_ms=seen.stable_ms
                 and max(
                     (at_ms for at_ms in brought_ms.get(seen.generation, ()) if at_ms <= seen.stable_ms),
@@ -117,16 +119,11 @@ class CourseWatcher:
         if getattr(seen.fact, "group", self._group) != self._group:
             return
         match seen.fact:
-            case GroupBecame() | JoinPhaseCompleted():
+            case GroupBecame() | JoinPhaseCompleted() | GroupEpochsChanged() | MemberReconciled():
                 if self._panel.is_current(seen):
                     self._coordinated(at_ms, seen.fact)
             case AssignmentReceived(generation=generation, partitions=partitions):
-                owned: dict[str, list[int]] = {}
-                for topic, number in partitions:
-                    owned.setdefault(topic, []).append(number)
-                by_topic = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned)}
-                place = max((at for at, each in enumerate(self._seen) if each.generation == generation), default=-1)
-                self._owners.setdefault(place, {})[host] = by_topic
+                self._owns(generation, host, partitions)
             case PartitionsAssigned(added=partitions):
                 self.held.assigned(at_ms, host, _named(partitions))
             case PartitionsRevoked(revoked=partitions) | PartitionsLost(lost=partitions):
@@ -140,8 +137,23 @@ class CourseWatcher:
             case HostResumed(host=on):
                 self.held.resumed(at_ms, on)
 
-    def _coordinated(self, at_ms: int, fact: GroupBecame | JoinPhaseCompleted) -> None:
+    def _owns(self, generation: int, who: str, partitions: tuple[TopicPartition, ...]) -> None:
+        """Note an assignment. ``who``: the host, or the id of a member."""
+        owned: dict[str, list[int]] = {}
+        for topic, number in partitions:
+            owned.setdefault(topic, []).append(number)
+        by_topic = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned)}
+        place = max((at for at, each in enumerate(self._seen) if each.generation == generation), default=-1)
+        self._owners.setdefault(place, {})[who] = by_topic
+
+    def _coordinated(
+        self, at_ms: int, fact: GroupBecame | JoinPhaseCompleted | GroupEpochsChanged | MemberReconciled
+    ) -> None:
         match fact:
+            case GroupEpochsChanged() if fact.epoch > fact.target_epoch:
+                self._began = (at_ms, "")
+            case MemberReconciled():
+                self._owns(fact.epoch, fact.member_id, fact.assigned)
             case GroupBecame(new="PreparingRebalance"):
                 self._began = (at_ms, without_uuids(fact.why))
             case GroupBecame(new="Stable") if self._seen and self._seen[-1].generation == fact.generation:
@@ -196,19 +208,25 @@ class AnswersToMembers:
                     self._synced(request, due_us)
             return
         message, _ = unseal(sealed)
-        if isinstance(message, JoinGroupReply) and message.member_id:
+        if isinstance(message, JoinGroupReply | ConsumerGroupHeartbeatReply) and message.member_id:
             self.client_of[message.member_id] = host_of(to)
-            if not message.error:
-                self._answered_us.setdefault(message.generation, at_us)
-                self._joined[message.member_id] = message.generation
+        if isinstance(message, JoinGroupReply) and message.leader:
+            self._answered_us.setdefault(message.generation, at_us)
+            self._joined[message.member_id] = message.generation
         if SPECS[type(message)].kind is not Kind.REPLY:
             return
         self.requests[api] = self.requests.get(api, 0) + 1
         error = _first_error(message)
-        generation = message.generation if isinstance(message, JoinGroupReply) and not error else 0
-        self.exchanges.answered(host_of(to), api, error.name if error else "", generation)
+        said = error.name if error else ""
+        if isinstance(message, ConsumerGroupHeartbeatReply):
+            told = message.assignment
+            partitions = None if told is None else sum(len(topic.partitions) for topic in told)
+            self.exchanges.heartbeat_answered(host_of(to), said, message.member_epoch, partitions)
+        else:
+            generation = message.generation if isinstance(message, JoinGroupReply) and not error else 0
+            self.exchanges.answered(host_of(to), api, said, generation)
         if error:
-            name = f"{api} {error.name}"
+            name = f"{api} {said}"
             self.errors[name] = self.errors.get(name, 0) + 1
 
     def _synced(self, request: SyncGroup, due_us: int) -> None:

@@ -19,7 +19,7 @@ from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.text.kafka_keys import texts_of
 from kemu.protocol.config import BrokerConfig
 from lab.conformance import plans
-from lab.conformance.course import Course, totals_by_member
+from lab.conformance.course import HEARTBEAT, Course, totals_by_member
 from lab.conformance.maven import RealKafkaError
 from lab.conformance.real_broker import KRAFT_SINCE, RealBroker, release_of
 from lab.conformance.real_cluster import STARTED_S, JavaProcesses, RealCluster
@@ -50,7 +50,9 @@ SETTLED_S = 5.0
 """Time between the start of the broker and the start of the first member, in seconds."""
 _FIRST_GROUP = '"who":"before","event":"assigned"'
 LATEST_JOIN_MS = 5000
-"""Longest time from the start of a member until its first JoinGroup in a valid run."""
+"""Longest time from the start of a member until its first JoinGroup, or its first heartbeat of the consumer protocol,
+in a valid run."""
+_CONSUMER_PROTOCOL = "group__protocol=consumer"
 _START = re.compile(r"start (\w+)(?: group=(\S+))?(?: topics=(\S+))?((?: \S+=\S+)*)$")
 _CLOSE = re.compile(r"close (\w+)$")
 _KILL = re.compile(r"kill -9 of the process of (\w+)$")
@@ -81,6 +83,8 @@ def why_not_live(course: Course, release: str) -> str | None:
             return f'"{what}" is not done live'
     if _several(course) and release_of(release) >= KRAFT_SINCE:
         return "it is about brokers that watch ZooKeeper, which Kafka has not had since 4.0"
+    if any(_CONSUMER_PROTOCOL in what for _, what in course.timeline) and release_of(release) < KRAFT_SINCE:
+        return "it is about the consumer protocol, which Kafka has since 4.0"
     if any(_STARTS.match(what) for _, what in course.timeline) and release_of(release) >= KRAFT_SINCE:
         return (
             "it is about a lone broker that comes back with ZooKeeper; since 4.0 its controller closes and starts with"
@@ -95,7 +99,8 @@ def too_busy(course: Course) -> str:
         match = _START.match(what)
         row = f"{Effect.JOINS} {match[1]}" if match else ""
         felt = [felt_ms for felt_ms, effect in course.took_effect if effect == row and felt_ms >= at_ms]
-        if felt and not totals_by_member(course).get((str(match and match[1]), "JoinGroup")):
+        totals = totals_by_member(course)
+        if felt and not any(totals.get((str(match and match[1]), api)) for api in ("JoinGroup", HEARTBEAT)):
             return f"{match and match[1]} never joined"
         if felt and felt[0] - at_ms > LATEST_JOIN_MS:
             return f"{match and match[1]} joined {(felt[0] - at_ms) / 1000:.1f} s after its start"
@@ -358,7 +363,9 @@ class LivePlan:
         Raises:
             RealKafkaError: the group gets no assignment.
         """
-        shared.tell(f"start before {self._topic} group.id=before")
+        protocols = {row for _, what in self._course.timeline for row in re.findall(r"group__protocol=\S+", what)}
+        own = "".join(f" {row.replace('__', '.')}" for row in sorted(protocols)[:1])
+        shared.tell(f"start before {self._topic} group.id=before{own}")
         deadline = time.monotonic() + STARTED_S
         callbacks = self._folder / "callbacks.jsonl"
         while not callbacks.exists() or _FIRST_GROUP not in callbacks.read_text(encoding="utf-8"):

@@ -33,6 +33,8 @@ KEPT = DATA / "kafka-3.4.1"
 """Folder of the recordings' facts. Only a checkout or a source distribution has this folder."""
 NEW = DATA / "plans"
 """Folder of further plans, whose recordings are out-of-sample."""
+CONSUMER = DATA / "consumer-plans"
+"""Folder of the plans with members of the consumer protocol (KIP-848)."""
 DOCUMENT = REPOSITORY / "docs" / "explanation" / "beside-kafka-3.4.1.md"
 SEEDS = 40
 MOST_TIMES = 5
@@ -204,11 +206,11 @@ def differences(
     Without a break, the result is empty. The emulator may be changed in this process.
 
     Args:
-        names: recorded courses in ``KEPT`` and ``NEW``; None for all in ``KEPT``.
+        names: recorded courses in ``KEPT``, ``NEW`` and ``CONSUMER``; None for all in ``KEPT``.
         seeds, most_times, jobs: see ``compare``.
     """
     found = []
-    for folder in (KEPT, NEW):
+    for folder in (KEPT, NEW, CONSUMER):
         there = plans_in(folder)
         courses = [read_course(folder, name) for name in names or plans_in(KEPT) if name in there]
         found += compare(courses, folder, seeds=seeds, most_times=most_times, jobs=jobs)

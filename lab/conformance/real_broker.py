@@ -26,11 +26,12 @@ QUIET_LOG4J = "log4j.rootLogger=WARN, server\n"
 RECORDING_LOG4J = """\
 log4j.logger.kafka.coordinator.group=INFO
 log4j.logger.org.apache.kafka.coordinator.group=INFO
+log4j.logger.org.apache.kafka.coordinator.group.GroupMetadataManager=DEBUG
 log4j.logger.kafka.request.logger=DEBUG, request
 log4j.additivity.kafka.request.logger=false
 """
 KRAFT_SINCE = (4, 0)
-"""First release without ZooKeeper."""
+"""First release without ZooKeeper, and with the consumer protocol (KIP-848)."""
 _CLUSTER_ID = "a2VtdS1jb25mb3JtYW5jZQ"
 _STARTED = (b"started (kafka.server.KafkaServer)", b"Kafka Server started")
 

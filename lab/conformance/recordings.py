@@ -3,7 +3,8 @@
 | file | contents that are read |
 |---|---|
 | plan.md | the summary below the heading; table of t (s), UTC, action; row "end" ends the course |
-| server.log, brokerN-server.log | GroupCoordinator's lines on the group: preparing, stabilized, assignment received |
+| server.log, brokerN-server.log | GroupCoordinator's lines on the group: preparing, stabilized, assignment received; |
+| | of the consumer protocol: bumped epochs, computed targets (DEBUG), members' new assignment states (DEBUG) |
 | request.log, brokerN-request.log | kafka.request.logger: one JSON per answered request |
 | callbacks.jsonl, callbacks-X.jsonl | rebalance callbacks of every process, with times |
 
@@ -26,13 +27,14 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import decode_assignment
 from kemu.protocol.names import consumer_host
 from lab.conformance import timing
-from lab.conformance.course import RECORDED, Course, ExchangesSeen, HeldPartitions, RebalanceSeen
+from lab.conformance.course import HEARTBEAT, RECORDED, Course, ExchangesSeen, HeldPartitions, RebalanceSeen
 
 TOPIC = "orders"
 APIS: Mapping[str, str] = {
     "JOIN_GROUP": "JoinGroup",
     "SYNC_GROUP": "SyncGroup",
     "HEARTBEAT": "Heartbeat",
+    "CONSUMER_GROUP_HEARTBEAT": HEARTBEAT,
     "LEAVE_GROUP": "LeaveGroup",
     "OFFSET_COMMIT": "OffsetCommit",
     "OFFSET_FETCH": "OffsetFetch",
@@ -48,6 +50,12 @@ _REQUEST = re.compile(r"Completed request:(\{.*\}) \(kafka\.request\.logger\)$")
 _PREPARING = re.compile(r"Preparing to rebalance group (\S+) in state .*?\(reason: (.*)\)\.? \((?:kafka|org)\.")
 _STABILIZED = re.compile(r"Stabilized group (\S+) generation (\d+)\b.* with (\d+) members")
 _RECEIVED = re.compile(r"Assignment received from leader (\S+) for group (\S+) for generation (\d+)\.")
+_BUMPED = re.compile(r"\[GroupId (\S+)\] Bumped group epoch to (\d+)")
+_COMPUTED = re.compile(r"\[GroupId (\S+)\] Computed a new target assignment for epoch (\d+) .*?: \{(.*)\}\.")
+_OF_TARGET = re.compile(r"([\w-]+)=MemberAssignment\(")
+_RECONCILED = re.compile(
+    r"\[GroupId (\S+)\] Member (\S+) new assignment state: epoch=(\d+), .*?state=(\w+), assignedPartitions=\[(.*?)\]"
+)
 _UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _HANDLERS_END = re.compile(r"data-plane Kafka Request Handler on Broker \d+\], shutting down")
 _RUN_LIVE = re.compile(r"Kafka \d[\d.]*, run live")
@@ -118,6 +126,11 @@ class _Answer:
         """The time at which the coordinator executed a JoinGroup: answered with an id at once, or parked."""
         return self.at_ms if self.response["errorCode"] else self.came_ms
 
+    @property
+    def joins(self) -> bool:
+        """Whether the member asks to join."""
+        return self.api == "JoinGroup" or (self.api == HEARTBEAT and self.request["memberEpoch"] == 0)
+
 
 @define
 class _Generation:
@@ -155,6 +168,7 @@ class _Reading:
         self._group = found.group(1)
         self._topic = self._recorded_topic()
         self._began_again_ms = tuple(self._group_began_again())
+        self._topic_of_id = dict(self._topic_ids())
 
     def course(self) -> Course:
         """The whole course."""
@@ -166,8 +180,13 @@ class _Reading:
         for answer in answers:
             requests[answer.api] = requests.get(answer.api, 0) + 1
             error = _error_name(_first_error(answer.response))
-            generation = 0 if error else max(answer.response.get("generationId", 0), 0)
-            exchanges.answered(answer.client, answer.api, error, generation)
+            if answer.api == HEARTBEAT:
+                told = answer.response["assignment"]
+                partitions = told and sum(len(topic["partitions"]) for topic in told["topicPartitions"])
+                exchanges.heartbeat_answered(answer.client, error, answer.response["memberEpoch"], partitions)
+            else:
+                generation = 0 if error else max(answer.response.get("generationId", 0), 0)
+                exchanges.answered(answer.client, answer.api, error, generation)
             if error:
                 name = f"{answer.api} {error}"
                 errors[name] = errors.get(name, 0) + 1
@@ -192,7 +211,7 @@ class _Reading:
     def _took_effect(self, answers: list[_Answer]) -> list[tuple[int, str]]:
         """The timeline in the words of ``timing``, with the times of the effects on members or brokers."""
         closings = [(at, event["who"]) for at, event in self._callbacks if event["event"] == "closing"]
-        joins = [(answer.took_effect_ms, answer.client) for answer in answers if answer.api == "JoinGroup"]
+        joins = [(answer.took_effect_ms, answer.client) for answer in answers if answer.joins]
         grown = [
             at for at, entry in self._requests() if entry["requestHeader"]["requestApiKeyName"] == "CREATE_PARTITIONS"
         ]
@@ -337,11 +356,29 @@ class _Reading:
         began: tuple[int, str] | None = None
         found: list[RebalanceSeen] = []
         leaders: dict[int, tuple[int, str]] = {}
+        waits: dict[str, None] = {}
+        """Members that have not reached the last epoch of the consumer protocol."""
+        former: dict[str, None] = {}
+        """Members of former epochs. A new member without others gets its target with the same request, in no time here:
+        the computing time of a broker is not emulated."""
         for at_ms, text in self._logged("server.log"):
             if self._group not in text:
                 continue
-            if (match := _PREPARING.search(text)) and match.group(1) == self._group:
-                began = (at_ms, without_uuids(match.group(2)))
+            if (match := _BUMPED.search(text)) and match[1] == self._group:
+                began = at_ms, ""
+            elif (match := _COMPUTED.search(text)) and match[1] == self._group:
+                if targeted := _OF_TARGET.findall(match[3]):
+                    since, _ = began or (None, "")
+                    clients = tuple(sorted(self._client_of[member] for member in targeted))
+                    alone = len(targeted) == 1 and targeted[0] not in former
+                    times = (at_ms, at_ms) if alone else (since, None)
+                    found.append(RebalanceSeen(int(match[2]), clients, "", "", times[0], at_ms, times[1], {}))
+                    former |= dict.fromkeys(targeted)
+                    waits, began = {} if alone else dict.fromkeys(targeted), None
+            elif (match := _RECONCILED.search(text)) and match[1] == self._group:
+                self._reconciled(at_ms, match, found, waits)
+            elif (match := _PREPARING.search(text)) and match.group(1) == self._group:
+                began = (at_ms, self._reason(match.group(2)))
             elif (match := _STABILIZED.search(text)) and match.group(1) == self._group and int(match.group(3)):
                 number = int(match.group(2))
                 known = generations.get((self._life(at_ms), number), _Generation())
@@ -355,9 +392,43 @@ class _Reading:
                 place = max((at for at, seen in enumerate(found) if seen.generation == number), default=-1)
                 leaders.setdefault(place, (at_ms, self._client_of[match.group(1)]))
         for place, seen in enumerate(found):
-            stable_ms, leader = leaders.get(place, (None, ""))
+            stable_ms, leader = leaders.get(place, (seen.stable_ms, ""))
             if seen.joined_ms < self._until_ms:
                 yield attrs.evolve(seen, leader=leader, stable_ms=stable_ms)
+
+    def _reconciled(self, at_ms: int, line: re.Match[str], found: list[RebalanceSeen], waits: dict[str, None]) -> None:
+        """Note a member's new assignment in the last target with the member's epoch, and whether the group is stable.
+
+        A group is stable when all members have the epoch of the target and no partition to give up or to wait for
+        (``ConsumerGroup.maybeUpdateGroupState``).
+        """
+        member, epoch, state = line[2], int(line[3]), line[4]
+        place = max((at for at, seen in enumerate(found) if seen.generation == epoch), default=-1)
+        if place < 0:
+            return
+        owned: dict[str, list[int]] = {}
+        for topic, _, number in (each.rpartition("-") for each in line[5].split(", ") if each):
+            owned.setdefault(self._named(self._topic_of_id[topic]), []).append(int(number))
+        by_topic = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned)}
+        seen = found[place]
+        owners = dict(sorted({**seen.owners, self._client_of[member]: by_topic}.items()))
+        stable_ms = seen.stable_ms
+        if place == len(found) - 1 and state == "STABLE" and member in waits:
+            del waits[member]
+            stable_ms = stable_ms if waits else at_ms
+        found[place] = attrs.evolve(seen, owners=owners, stable_ms=stable_ms)
+
+    def _reason(self, logged: str) -> str:
+        """A reason with the scenario's name of the group, and without ids of members."""
+        return without_uuids(logged).replace(self._group, self._group.removesuffix(f"-{self._folder.name}-1"))
+
+    def _topic_ids(self) -> Iterator[tuple[str, str]]:
+        """(id, name) of the topics in the responses to Metadata."""
+        for _, entry in self._requests():
+            if entry["requestHeader"]["requestApiKeyName"] == "METADATA":
+                for topic in entry["response"]["topics"]:
+                    if "topicId" in topic and topic["name"]:
+                        yield topic["topicId"], topic["name"]
 
     def _life(self, at_ms: int) -> int:
         """The number of deletions of the group until this time. A deleted group begins with generation 1 again."""
@@ -378,7 +449,7 @@ class _Reading:
         self._client_of = {
             answer.response["memberId"]: answer.client
             for answer in answers
-            if answer.api == "JoinGroup" and answer.response.get("memberId")
+            if answer.api in ("JoinGroup", HEARTBEAT) and answer.response.get("memberId")
         }
         generations: dict[tuple[int, int], _Generation] = {}
         for answer in answers:
@@ -414,7 +485,7 @@ def _hand_overs(answers: Iterable[_Answer]) -> Iterator[int]:
     joined: dict[str, int] = {}
     assigned: dict[str, None] = {}
     for answer in answers:
-        if answer.api == "JoinGroup" and not answer.response["errorCode"]:
+        if answer.api == "JoinGroup" and answer.response.get("leader"):
             generation = answer.response["generationId"]
             joined[answer.response["memberId"]] = generation
             first_ms.setdefault(generation, answer.at_ms)

@@ -7,6 +7,7 @@ members and actions into rows of text, which a recording keeps (``plan.md``):
 |---|---|
 | first start of a member, start-host, add-members | start c1 group=g topics=orders,orders-b KEY=VALUE |
 | close-host, rolling-restart | close c1; SIGTERM to broker 0 (clean shutdown) |
+| rolling-upgrade with settings | close c1; start c1 with the new settings |
 | crash | kill -9 of the process of c1; kill -9 broker 0 |
 | pause | ``c1 stands still (SIGSTOP)``, ``c1 goes on (SIGCONT)`` |
 | stop-polling | c1 does not poll for 20000 ms |
@@ -29,10 +30,12 @@ from kemu.emulator.plan.actions.operators import (
     CloseHost,
     GrowTopic,
     RollingRestart,
+    RollingUpgrade,
     SetRateOf,
     StartHost,
 )
 from kemu.emulator.plan.entries import At
+from kemu.emulator.scenario.groups import SETTINGS_OF_CLASSIC
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import texts_of
 from kemu.protocol.names import broker_host, consumer_host
@@ -67,6 +70,8 @@ class _Timeline:
             self._group_of[host] = group
         self._brokers: dict[str, int] = {broker_host(number): number for number in range(scenario.brokers.count)}
         self._topics: dict[str, tuple[str, ...]] = {}
+        self._changed: dict[str, tuple[str, ...]] = {}
+        """Host -> settings after a rolling upgrade."""
 
     def rows(self) -> Iterator[tuple[int, str]]:
         """Yield the rows, not in the order of time."""
@@ -92,11 +97,11 @@ class _Timeline:
             case CloseHost(host=host):
                 yield at_ms, self._closed(host)
             case RollingRestart(group=group, every_us=every_us, down_us=down_us, how="close"):
-                hosts = [host for host, its in self._group_of.items() if its == group]
-                for number, each in enumerate(hosts):
-                    closed_ms = at_ms + number * every_us // 1000
-                    yield closed_ms, self._closed(each)
-                    yield closed_ms + down_us // 1000, self._started(each)
+                yield from self._restarted(at_ms, self._hosts_of(group), every_us, down_us)
+            case RollingUpgrade(how="close", profile="", assignors=()):
+                hosts = list(action.hosts) or self._hosts_of(action.group)
+                self._changed |= dict.fromkeys(hosts, action.settings)
+                yield from self._restarted(at_ms, hosts, action.every_us, action.down_us)
             case Crash(host=host, for_us=for_us):
                 killed = self._broker(host) if host in self._brokers else f"of the process of {host}"
                 yield at_ms, f"kill -9 {killed}"
@@ -122,6 +127,15 @@ class _Timeline:
             case _:
                 raise NotLive(f"{action.words()}: not done live")
 
+    def _hosts_of(self, group: str) -> list[str]:
+        return [host for host, its in self._group_of.items() if its == group]
+
+    def _restarted(self, at_ms: int, hosts: list[str], every_us: int, down_us: int) -> Iterator[tuple[int, str]]:
+        for number, each in enumerate(hosts):
+            closed_ms = at_ms + number * every_us // 1000
+            yield closed_ms, self._closed(each)
+            yield closed_ms + down_us // 1000, self._started(each)
+
     def _started(self, host: str) -> str:
         if host not in self._brokers:
             return self._start(host)
@@ -142,12 +156,16 @@ class _Timeline:
         settings = dict(text.split("=", 1) for text in texts_of(spec.config))
         if own is not None:
             settings |= dict(text.split("=", 1) for text in texts_of(own.config))
+        settings |= dict(text.split("=", 1) for text in self._changed.get(host, ()))
+        consumer = settings.get("group.protocol") == "consumer"
+        if consumer:
+            settings = {key: value for key, value in settings.items() if key not in SETTINGS_OF_CLASSIC}
         if own is not None and own.instance:
             settings["group.instance.id"] = own.instance
         elif spec.static:
             settings["group.instance.id"] = host
         assignors = (own.assignors if own is not None else ()) or spec.assignors
-        if assignors:
+        if assignors and not consumer:
             classes = {name: f"{PACKAGE}.{kind}" for kind, name in ASSIGNORS.items()}
             settings["partition.assignment.strategy"] = ",".join(classes[name] for name in assignors)
         topics = self._topics.get(host) or spec.subscribed_to(self._scenario.topics)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 import attrs
+from attrs import frozen
 
 from kemu.emulator.draws import DrawSet
 from kemu.emulator.plan.action import Action
@@ -153,7 +154,7 @@ class _Timing:
         self._spec = spec
         self._topic = next(iter(scenario.topics))
         self._rows = [(at_ms, *_split(text)) for at_ms, text in course.took_effect]
-        self._assignors = _assignors_by_life(course)
+        self._kinds = _kinds_by_life(course)
         self._brokers = _brokers_of(scenario, [whom for _, what, whom in self._rows if what in _OF_BROKERS])
 
     def entries(self) -> Iterator[Entry]:
@@ -175,8 +176,8 @@ class _Timing:
                         action = AddMembers(group=self._group)
                 case Effect.CLOSES:
                     action = CloseHost(host=whom)
-                    becomes = self._assignors.get((whom, life[whom] + 1))
-                    if ends is not None and becomes is not None and becomes != self._assignors.get((whom, life[whom])):
+                    assignors, settings = self._changes(whom, life[whom])
+                    if ends is not None and (assignors or settings):
                         life[whom] += 1
                         done.add(ends[0])
                         action = RollingUpgrade(
@@ -184,7 +185,8 @@ class _Timing:
                             every_us=CLOSE_US,
                             down_us=for_us - LEAD_MS * 1000,
                             hosts=(whom,),
-                            assignors=becomes,
+                            assignors=assignors,
+                            settings=settings,
                         )
                 case Effect.IS_KILLED:
                     assert ends is not None
@@ -207,6 +209,13 @@ class _Timing:
                     continue
             yield At(at_us=at_ms * 1000, action=action)
 
+    def _changes(self, whom: str, life: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """New assignors and settings of a member's next life; () for no change."""
+        was = self._kinds.get((whom, life), _Kind())
+        becomes = self._kinds.get((whom, life + 1), was)
+        protocol = (f"group.protocol={becomes.protocol}",) if becomes.protocol != was.protocol else ()
+        return becomes.assignors if becomes.assignors != was.assignors else (), protocol
+
     def _end_of(self, place: int, what: Effect, whom: str) -> tuple[int, int] | None:
         """(index, time) of the row that ends the effect of the row at ``place``; None without such a row."""
         end = _ENDS.get(what)
@@ -228,17 +237,27 @@ def _split(text: str) -> tuple[Effect, str]:
     return Effect(what), whom
 
 
-def _assignors_by_life(course: Course) -> dict[tuple[str, int], tuple[str, ...]]:
-    """(member, number of the life) -> assignors in the start command, for lives with assignors."""
+@frozen
+class _Kind:
+    """The settings of a life in its start command that an upgrade changes."""
+
+    assignors: tuple[str, ...] = ()
+    protocol: str = "classic"
+
+
+def _kinds_by_life(course: Course) -> dict[tuple[str, int], _Kind]:
+    """(member, number of the life) -> settings in the start command."""
     lives: dict[str, int] = {}
     found = {}
     for _, row in course.timeline:
         if match := re.match(r"start (\w+)", row):
             whom = match.group(1)
             lives[whom] = lives.get(whom, 0) + 1
-            if named := re.search(r"partition__assignment__strategy=(\S+)", row):
-                classes = [name.rpartition(".")[2] for name in named.group(1).split(",")]
-                found[whom, lives[whom]] = tuple(ASSIGNORS[name] for name in classes)
+            named = re.search(r"partition__assignment__strategy=(\S+)", row)
+            classes = [name.rpartition(".")[2] for name in named[1].split(",")] if named else []
+            protocol = re.search(r"group__protocol=(\S+)", row)
+            assignors = tuple(ASSIGNORS[name] for name in classes)
+            found[whom, lives[whom]] = _Kind(assignors, protocol[1] if protocol else "classic")
     return found
 
 

@@ -121,8 +121,7 @@ class ModernHeartbeats:
             coordinator, request, HEARTBEAT_VERSION, self._answered, self._broke, (membership.epoch, ignored)
         )
         self._in_flight = not ignored
-        wait_us = self._interval_us + machine.draws.us(DrawName.HEARTBEAT_WAIT, 0, at_us=machine.now_us)
-        self._next_us = machine.now_us + wait_us
+        self._next_us = machine.now_us + self._interval_us
         membership.heartbeat_built()
 
     def _answered(self, reply: ConsumerGroupHeartbeatReply, sent: tuple[int, bool]) -> None:

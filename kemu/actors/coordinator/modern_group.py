@@ -444,7 +444,7 @@ class ModernGroup:
         self._keep(group)
         records.append(group_record(group.shared.metadata()))
         if joined is None or joined.rebalances:
-            group.phase.prepare(group.shared.reasons.downgraded(self.name))
+            group.phase.prepare(group.shared.reasons.downgraded(self.name, left=joined is None))
 
         def written(error: ErrorCode, _base_offset: int) -> None:
             if error is not _NONE and group.state is not GroupState.DEAD:

@@ -68,9 +68,17 @@ class Reasons:
         """The reason after the assignment could not be written."""
         return f"Error {error.name} when storing group assignment during SyncGroup (member: {leader}){self._stop}"
 
-    def downgraded(self, group: str) -> str:
-        """The reason after the last member of the consumer protocol left the group (KIP-848)."""
-        return f"Downgrade group {group} from consumer to classic."
+    def downgraded(self, group: str, *, left: bool) -> str:
+        """The reason after the last member of the consumer protocol left the group (KIP-848), or was replaced.
+
+        Source: ``GroupMetadataManager.convertToClassicGroup`` 4.0.2, 4.2.1; ``classicGroupJoinToConsumerGroup`` 4.3.0.
+        """
+        why = "for member leaving"
+        if not left and self._rules.consumer_groups.stale_target_rebalances_downgraded:
+            why = "with stale assignment"
+        elif not left:
+            why = "for static member replacement with different subscription"
+        return f"Downgrade group {group} from consumer to classic {why}."
 
     def over_capacity(self, group: str, members: int, most: int) -> str:
         """The reason after ``group.max.size`` was lowered while another coordinator led (KIP-389)."""

@@ -4,9 +4,9 @@ A member joins with its owned partitions. No other member gets these partitions 
 revokes the partitions that its assignment lacks, and rejoins. The follow-up rebalance assigns the revoked partitions to
 new owners.
 
-- handed-over-too-soon: no member gets a partition that another member owned
-  when the join phase completed, unless the partition was assigned elsewhere
-  since. A static member that did not return is exempt.
+- handed-over-too-soon: no member of a classic group gets a partition that
+  another member owned when the join phase completed, unless the partition was
+  assigned elsewhere since. A static member that did not return is exempt.
 - revoked-too-much: before onPartitionsAssigned a member revokes nothing of
   its new assignment.
 - no-rejoin: without events from outside, at most five generations of a classic group revoke partitions. Progress of a
@@ -137,6 +137,8 @@ class Cooperative(Checker):
             return
         group = self._group(fact.group)
         group.generation, group.claims = fact.generation, {}
+        if not fact.leader:  # of the consumer protocol: within an epoch, members revoke, and others get the partitions
+            return
         ids = frozenset(fact.members) - group.static.keys()
         for actor, holding in self.panel.holdings.items():
             life = (actor, holding.life)

@@ -89,6 +89,25 @@ def test_a_direct_move_is_caught_whether_or_not_the_owner_hears_of_it_first(stor
     assert said(story) == ["t-1 was assigned to c2 in generation 2, but c1 joined with it"]
 
 
+def test_a_claim_in_a_group_of_the_consumer_protocol_ends_when_its_classic_member_revokes() -> None:
+    """Found by a migration beside Kafka 4.2.1: c1 joined before the epoch, rejoined, revoked, and c2 got the partition.
+
+    Nobody leads these groups. Two owners at once are caught all the same.
+    """
+    story = Story("c1", "c2")
+    story.form(c1="0 1")
+    story.add("c2")
+    joins(story, "c1", "c2")
+    story.complete(2, "c1", "c2", leader="")
+    take(story, "c1", 2, "0", revoked="1")
+    take(story, "c2", 2, "1", added="1")
+
+    assert said(story) == []
+
+    take(story, "c2", 2, "0 1", added="0")
+    assert story.judged()
+
+
 def test_a_claim_to_what_somebody_else_was_given_since_protects_nothing() -> None:
     """KIP-792: a stale claim. c1 slept through generation 2 and joins generation 3 with what it had in 1."""
     story = Story("c1", "c2")

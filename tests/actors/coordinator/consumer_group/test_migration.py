@@ -768,6 +768,18 @@ def test_a_member_without_a_target_keeps_a_group_from_becoming_classic_up_to_4_2
     assert isinstance(bench.coordinator.groups[GROUP], ModernGroup) is (answer is not E.NONE)
 
 
+@pytest.mark.parametrize("kind", ["java", "java-4.3"])
+def test_a_downgrade_has_kafkas_reason(kind: str) -> None:
+    """``GroupMetadataManager.convertToClassicGroup`` 4.0.2, 4.3.0; 4.2.1 in the plan 7-migration-down."""
+    bench = bench_with_topics(coordinator_kind=kind)
+    mixed(bench)
+
+    beat(bench, "m1", -1)
+
+    reasons = [note.why for note in bench.noted(GroupBecame) if note.new == PREPARING.value]
+    assert reasons[-1] == f"Downgrade group {GROUP} from consumer to classic for member leaving."
+
+
 @pytest.mark.parametrize(("kind", "answer"), [("java-4.2", E.REBALANCE_IN_PROGRESS), ("java-4.3", E.NONE)])
 def test_a_heartbeat_compares_with_the_target_since_4_3(kind: str, answer: E) -> None:
     """``classicGroupHeartbeatToConsumerGroup`` 4.2.1, 4.3.0; a leave computes no target."""
