@@ -296,8 +296,10 @@ class MembershipRules(Checker):
 
     def _refuses_protocols(self, seen: Seen, group: ShadowGroup, request: GroupRequest, client: ActorName) -> None:
         """Judge a join that the coordinator refused when it read the join, so that no member has changed since."""
-        is_consumer = self._settings is None or self._settings.consumer(client) is not None
-        if self._one_protocol_type and is_consumer and group.supports(request.join_data.rows):
+        settings, one_type = self._settings, self._one_protocol_type
+        if settings is not None:  # stream.rebalancing.mode names another protocol type
+            one_type = settings.consumer(client) is not None and not settings.is_streams(client)
+        if one_type and group.supports(request.join_data.rows):
             error = _E.INCONSISTENT_GROUP_PROTOCOL.name
             text = f"the join of {client} is refused with {error}, though all members support a protocol"
             self._say(seen, "refused", request.group, text)
