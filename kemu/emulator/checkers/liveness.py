@@ -94,7 +94,8 @@ REFUSED_BY: Mapping[ErrorCode, str] = {
 """Error that rejects a member's setting -> explanation."""
 DEFAULT_BOUND_US = 45_000_000 + 300_000_000 + 60_000_000
 """The sum of Kafka 3.9's session.timeout.ms and max.poll.interval.ms and one minute, in us."""
-SUBSCRIBE, _SUBSCRIBES_TO, _MATCHING = "subscribe", " subscribes to ", "all that matches "
+SUBSCRIBE, _SUBSCRIBES_TO = "subscribe", " subscribes to "
+_MATCHING, _MATCHED_BY_BROKERS = "all that matches ", "all that brokers match to "
 """The plan entry that subscribes an application, and its words."""
 DISTURBING = (
     *(Healed, CoreHealed, FaultApplied, HostStarted, HostDown, HostPaused, HostResumed, TopicGrown),
@@ -276,6 +277,8 @@ class Liveness(Checker):
             self._chosen[fact.text.partition(" ")[0]] = _NOTHING
         elif fact.kind == SUBSCRIBE and topics.startswith(_MATCHING):
             self._chosen[host] = TopicPattern(topics.removeprefix(_MATCHING))
+        elif fact.kind == SUBSCRIBE and topics.startswith(_MATCHED_BY_BROKERS):
+            self._chosen[host] = TopicPattern(topics.removeprefix(_MATCHED_BY_BROKERS), of_broker=True)
         elif fact.kind == SUBSCRIBE:
             self._chosen[host] = tuple(topics.split(", "))
 

@@ -112,8 +112,6 @@ class GroupRequest:
         """The permitted errors of an answer when the coordinator read the request."""
         self.before: tuple[_JoinData, bool] | None = None
         """Before this JoinGroup: (the member's data, whether another JoinGroup of the member waited)."""
-        self.is_supported = False
-        """Whether all members supported a protocol of this JoinGroup when the coordinator read the request."""
         self.of_consumers = False
         """Whether the group had the consumer protocol when the coordinator read the request (KIP-848)."""
         self.leaves: tuple[MemberId, ...] = ()
@@ -281,7 +279,6 @@ class ShadowGroups:
             return
         group.has_requests, group.new_assignment = True, False
         request.permitted = self.permitted(group, request, seen.at_us)
-        request.is_supported = group.supports(request.join_data.rows)
         member = group.members.get(request.member_id)
         if fact.api in ("JoinGroup", "LeaveGroup"):
             group.changed_us = seen.at_us
