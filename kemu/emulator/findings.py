@@ -106,6 +106,7 @@ FORGOTTEN_INSTANCE = "forgotten-instance"
 FORGOTTEN_REBALANCE = "forgotten-rebalance"
 FORGOTTEN_GROUP = "forgotten-group"
 INCONSISTENT_MEMBERS = "inconsistent-members"
+UNCONVERTED_GROUP = "unconverted-group"
 UNRELEASED_INSTANCE = "unreleased-instance"
 
 STAYS_DEGRADED: Mapping[str, str] = MappingProxyType(
@@ -152,9 +153,15 @@ STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
             " GROUP_ID_NOT_FOUND to the heartbeats of the consumer protocol, which is fatal (KIP-848). Members of a"
             " classic group would rejoin"
         ),
+        ("liveness", UNCONVERTED_GROUP): (
+            "a member of the consumer protocol joined during the first join phase of a classic group. The group has no"
+            " assignor yet, so that the coordinator cannot convert the group, and answers UNKNOWN_SERVER_ERROR. The"
+            " error is fatal (Kafka 4.0 to 4.3 ConsumerGroup.fromClassicGroup)"
+        ),
         ("liveness", UNRELEASED_INSTANCE): (
-            "a static member of the consumer protocol restarted before its former process left or its session ended."
-            " The coordinator answers UNRELEASED_INSTANCE_ID, which is fatal (KIP-848)"
+            "a static member of the consumer protocol restarted before its former process left or its session ended, or"
+            " repeated a join without an answer. The coordinator answers UNRELEASED_INSTANCE_ID, which is fatal"
+            " (KIP-848)"
         ),
         ("liveness", FORGOTTEN_REBALANCE): (
             "a static member revoked partitions, or led the group without knowing them. The member rejoined (after a"

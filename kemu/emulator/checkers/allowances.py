@@ -87,7 +87,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "static-member-before-the-end-of-its-session",
         ("liveness: unreleased-instance",),
-        "The coordinator still has the member of the former process with this group.instance.id.",
+        "The coordinator still has a member with this group.instance.id that has not left: of the former process, or of"
+        " a join without an answer.",
         "Kafka 4.0 GroupMetadataManager.throwIfInstanceIdIsUnreleased, ConsumerHeartbeatRequestManager",
         ("kemu.emulator.checkers.liveness:Liveness._kind_of",),
         "tests/emulator/checkers/test_illegal_runs.py::"
@@ -105,6 +106,17 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "tests/emulator/checkers/test_illegal_runs.py::"
         "test_a_group_is_forgotten_only_if_the_copy_of_its_logs_leader_lost_its_records",
         "tests/emulator/checkers/test_illegal_runs.py::test_a_member_whose_group_is_not_found_without_a_loss_is_a_violation",
+    ),
+    Allowance(
+        "classic-group-without-an-assignor",
+        ("liveness: unconverted-group",),
+        "The coordinator refused the join of this member in a join phase of a classic group that began Empty.",
+        "Kafka 4.0 to 4.3 ConsumerGroup.fromClassicGroup: the group has no protocol name before the phase ends",
+        ("kemu.emulator.checkers.liveness:Liveness._refused",),
+        "tests/emulator/checkers/test_illegal_runs.py::"
+        "test_a_group_cannot_be_converted_only_in_a_join_phase_that_began_empty",
+        "tests/emulator/checkers/test_illegal_runs.py::"
+        "test_a_group_cannot_be_converted_only_in_a_join_phase_that_began_empty",
     ),
     Allowance(
         "late-answer-to-a-removed-member",

@@ -4,8 +4,9 @@
   owner.
 - member-failed: no member ever fails permanently. An error injected by the
   plan excuses one failure.
-- forgotten-group, forgotten-instance, forgotten-rebalance, inconsistent-members, unheard-isr, unreleased-instance,
-  untold-coordinator: not-at-rest or member-failed, for a reason of Kafka's own (``findings.STAYS_BLOCKED``).
+- forgotten-group, forgotten-instance, forgotten-rebalance, inconsistent-members, unconverted-group, unheard-isr,
+  unreleased-instance, untold-coordinator: not-at-rest or member-failed, for a reason of Kafka's own
+  (``findings.STAYS_BLOCKED``).
 
 Every disturbance restarts the bound. A group has additional ``metadata.max.age.ms`` if its leader may not know a
 partition yet. One moment is enough, because members slower than ``max.poll.interval.ms`` rebalance for ever. After
@@ -40,6 +41,7 @@ from kemu.emulator.findings import (
     FORGOTTEN_REBALANCE,
     INCONSISTENT_MEMBERS,
     MEMBER_FAILED,
+    UNCONVERTED_GROUP,
     UNHEARD_ISR,
     UNRELEASED_INSTANCE,
     UNTOLD_COORDINATOR,
@@ -49,6 +51,7 @@ from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.settings import Settings
 from kemu.emulator.watching.static_ids import StaticIds
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.consumer_group import LEAVES_FOR_A_WHILE
 from kemu.protocol.names import (
     OFFSETS_TOPIC,
     ActorName,
@@ -59,6 +62,7 @@ from kemu.protocol.names import (
     broker_of,
     host_of,
 )
+from kemu.protocol.notes.consumer_groups import MemberReconciled
 from kemu.protocol.notes.groups import (
     AnswerInjected,
     AssignmentReceived,
@@ -73,6 +77,7 @@ from kemu.protocol.notes.groups import (
     PartitionsAssigned,
     PartitionsLost,
     PartitionsRevoked,
+    RequestRefused,
 )
 from kemu.protocol.notes.replication import MetadataCached
 from kemu.protocol.topic_pattern import TopicPattern
@@ -135,6 +140,7 @@ class Liveness(Checker):
         "inconsistent-members",
         "member-failed",
         "not-at-rest",
+        "unconverted-group",
         "unheard-isr",
         "unreleased-instance",
         "untold-coordinator",
@@ -164,7 +170,8 @@ class Liveness(Checker):
         """(member, error) of errors that the plan injected, until the member fails by the error or its host goes
         down."""
         self._static: dict[GroupId, dict[MemberId, str]] = {}
-        """Group -> member id -> client id of the static members that no coordinator removed."""
+        """Group -> member id -> client id of the static members that no coordinator removed, and that have not left for
+        a while (KIP-848)."""
         self._log_lost_records = False
         """Whether a disk lost records of a groups' log that brokers do not replicate."""
         self._in_log: dict[GroupId, tuple[int, Term]] = {}
@@ -172,6 +179,8 @@ class Liveness(Checker):
         record, the log has the group."""
         self._inconsistent: dict[ActorName, None] = {}
         """Members that a coordinator answered with INCONSISTENT_GROUP_PROTOCOL."""
+        self._unconverted: dict[MemberId, None] = {}
+        """Members that were refused because their classic group had no assignor yet."""
         self._reassigned: dict[GroupId, None] = {}
         """Groups of which the plan changed the assignors of a member."""
         self._failed_by_plan: dict[GroupId, str] = {}
@@ -184,9 +193,11 @@ class Liveness(Checker):
             MemberFailed: self._failed,
             MemberReconfigured: self._reconfigured,
             GroupRequestAnswered: self._request_answered,
+            RequestRefused: self._refused,
             AnswerInjected: self._injected,
             MemberAdded: self._added,
             MemberRemoved: self._removed,
+            MemberReconciled: self._reconciled,
             **dict.fromkeys((DiskTailLost, UnflushedLost), self._lost_records),
         }
         self.shown_to(dict.fromkeys(DISTURBING, self._disturbed))
@@ -369,8 +380,10 @@ class Liveness(Checker):
         if fact.group not in self.consumer_protocol_groups:
             return FORGOTTEN_INSTANCE if self._is_forgotten(actor, fact) else MEMBER_FAILED
         static, unreleased = self._static.get(fact.group, {}), fact.error is ErrorCode.UNRELEASED_INSTANCE_ID
-        if unreleased and any(client == host_of(actor) and each != fact.member_id for each, client in static.items()):
+        if unreleased and host_of(actor) in static.values():
             return UNRELEASED_INSTANCE
+        if fact.error is ErrorCode.UNKNOWN_SERVER_ERROR and fact.member_id in self._unconverted:
+            return UNCONVERTED_GROUP
         lost = fact.error is ErrorCode.GROUP_ID_NOT_FOUND and self._has_lost(fact.group, default=self._log_lost_records)
         return FORGOTTEN_GROUP if lost else MEMBER_FAILED
 
@@ -390,6 +403,12 @@ class Liveness(Checker):
         if fact.assignors:
             self._reassigned[self.panel.memberships.group_of.get(fact.host, "")] = None
 
+    def _refused(self, seen: Seen, fact: RequestRefused) -> None:
+        known = self.panel.memberships.groups.get(fact.group)
+        is_first = known is not None and known.state == "PreparingRebalance" and known.began_empty
+        if fact.api == "ConsumerGroupHeartbeat" and fact.error is ErrorCode.UNKNOWN_SERVER_ERROR and is_first:
+            self._unconverted[fact.member_id] = None
+
     def _request_answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
         if fact.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
             self._inconsistent[fact.client] = None
@@ -397,6 +416,10 @@ class Liveness(Checker):
     def _added(self, seen: Seen, fact: MemberAdded) -> None:
         if fact.instance_id is not None:
             self._static.setdefault(fact.group, {})[fact.member_id] = fact.client_id
+
+    def _reconciled(self, seen: Seen, fact: MemberReconciled) -> None:
+        if fact.epoch == LEAVES_FOR_A_WHILE:
+            self._static.get(fact.group, {}).pop(fact.member_id, None)
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
         self._static.get(fact.group, {}).pop(fact.member_id, None)

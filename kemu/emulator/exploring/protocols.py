@@ -1,7 +1,8 @@
 """Groups of the consumer protocol (KIP-848), drawn by the swarm in releases that have the protocol.
 
-These draws use a separate random stream, after all other draws of the seed, which do not change. A group keeps the
-classic protocol if its plan or its members need the classic protocol.
+About half of the groups have the consumer protocol, and about half of all groups migrate or have members of both
+protocols. These draws use separate random streams, after all other draws of the seed, which do not change. A group
+keeps the classic protocol if its plan or its members need the classic protocol.
 """
 
 import attrs
@@ -10,9 +11,11 @@ from kemu.actors.coordinator.rules import GROUP_RULES
 from kemu.emulator.chance import Stream
 from kemu.emulator.exploring.operations import in_order, one_of
 from kemu.emulator.plan.actions import ChangeSubscription, LateMessage, MembersExpulsion, RollingUpgrade
+from kemu.emulator.plan.draw import SECOND
 from kemu.emulator.plan.entries import At, Entry
-from kemu.emulator.scenario.groups import SETTINGS_OF_CLASSIC, GroupSpec
-from kemu.emulator.scenario.protocols import CONSUMER
+from kemu.emulator.scenario.groups import SETTINGS_OF_CLASSIC, GroupSpec, MemberSpec
+from kemu.emulator.scenario.protocols import CLASSIC, CONSUMER, KEY
+from kemu.emulator.scenario.random_faults import fault_times_us
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.consumer_group.assignors import ASSIGNORS
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
@@ -27,8 +30,7 @@ def with_consumer_protocol(scenario: Scenario, chance: Stream) -> Scenario:
     """The scenario; about half of its groups have the consumer protocol, if the release and the plan allow it."""
     session_ms, interval_ms = one_of(chance, SESSIONS_MS), one_of(chance, INTERVALS_MS)
     drawn = {name: (bool(chance.below(2)), one_of(chance, ("", *ASSIGNORS))) for name in scenario.groups}
-    kind = PROFILES[scenario.profile or DEFAULT_PROFILE].broker.coordinator_kind
-    if not GROUP_RULES[kind].consumer_protocol or scenario.mixes_releases:
+    if not _has_consumer_protocol(scenario):
         return scenario
     hosts = scenario.hosts_of_groups()
     chosen = {
@@ -51,10 +53,54 @@ def with_consumer_protocol(scenario: Scenario, chance: Stream) -> Scenario:
         groups=groups,
         plan=tuple(_of_heartbeats(entry, members) for entry in scenario.plan),
     )
-    within_us = made.checks.stable_within_us
-    if within_us is None or within_us >= made.timeouts_us:
-        return made
-    return attrs.evolve(made, checks=attrs.evolve(made.checks, stable_within_us=made.timeouts_us))
+    return _with_time_for_sessions(made)
+
+
+def with_migrations(scenario: Scenario, chance: Stream) -> Scenario:
+    """The scenario; if the release and the plan allow it, about a third of the groups change to the other protocol
+    during the faults, some of these change back, and about a sixth have a member of the other protocol from the start.
+    """
+    ways = {name: chance.below(6) for name in scenario.groups}
+    pace = {name: _drawn_pace(scenario, chance) for name in scenario.groups}
+    if not _has_consumer_protocol(scenario):
+        return scenario
+    hosts = scenario.hosts_of_groups()
+    groups, plan = dict(scenario.groups), list(scenario.plan)
+    for name, group in scenario.groups.items():
+        if ways[name] > 2 or _needs_classic(scenario, name, hosts[name]):
+            continue
+        protocols = (CLASSIC, CONSUMER) if group.uses_consumer_protocol else (CONSUMER, CLASSIC)
+        if ways[name] == 2:
+            config = ((KEY.replace(".", "_"), protocols[0]),)
+            groups[name] = attrs.evolve(group, overrides={hosts[name][0]: MemberSpec(config=config)})
+            continue
+        at_us, every_us, down_us, apart_us = pace[name]
+        for protocol in protocols[: 1 + ways[name]]:
+            action = RollingUpgrade(group=name, every_us=every_us, down_us=down_us, settings=(f"{KEY}={protocol}",))
+            plan.append(At(at_us=at_us, action=action))
+            at_us += group.members * every_us + apart_us
+    return _with_time_for_sessions(attrs.evolve(scenario, groups=groups, plan=tuple(plan)))
+
+
+def _drawn_pace(scenario: Scenario, chance: Stream) -> tuple[int, int, int, int]:
+    """(begin, interval, duration of a restart, time until the way back) of a migration, in us."""
+    earliest_us, latest_us = fault_times_us(scenario)
+    at_us = chance.between(earliest_us // 1_000, max(earliest_us, latest_us // 2) // 1_000) * 1_000
+    every_us, down_us = chance.between(2_000, 5_000) * 1_000, chance.between(500, 2_000) * 1_000
+    return at_us, every_us, down_us, chance.between(1, 10) * SECOND
+
+
+def _has_consumer_protocol(scenario: Scenario) -> bool:
+    kind = PROFILES[scenario.profile or DEFAULT_PROFILE].broker.coordinator_kind
+    return GROUP_RULES[kind].consumer_protocol and not scenario.mixes_releases
+
+
+def _with_time_for_sessions(scenario: Scenario) -> Scenario:
+    """The scenario; sessions of the consumer protocol may be longer than the time for recovery."""
+    within_us = scenario.checks.stable_within_us
+    if within_us is None or within_us >= scenario.timeouts_us:
+        return scenario
+    return attrs.evolve(scenario, checks=attrs.evolve(scenario.checks, stable_within_us=scenario.timeouts_us))
 
 
 def _needs_classic(scenario: Scenario, name: str, hosts: list[str]) -> bool:

@@ -32,7 +32,7 @@ from kemu.emulator.exploring.operations import (
     no_longer_than_needed,
     settings_text,
 )
-from kemu.emulator.exploring.protocols import with_consumer_protocol
+from kemu.emulator.exploring.protocols import with_consumer_protocol, with_migrations
 from kemu.emulator.plan.action import ANYONE, ActionKind, Drawn
 from kemu.emulator.plan.actions import ACTIONS, LateMessage, LinkPriorities, TieOrder
 from kemu.emulator.plan.draw import SECOND, Draw
@@ -211,6 +211,7 @@ def swarm_case(
     scenario = attrs.evolve(scenario, seed=seed, plan=(*scenario.plan, *plan, *lines), expect=expect)
     if is_drawn:
         scenario = with_consumer_protocol(scenario, seeded.stream("swarm/protocol"))
+        scenario = with_migrations(scenario, seeded.stream("swarm/migrations"))
     on, off = ((*on, ORDERS), off) if lines else (on, (*off, ORDERS))
     return SwarmCase(
         seed=seed, scenario=scenario, on=on, off=off, orders=lines, moments_us=moments_us, operations=operations

@@ -17,6 +17,7 @@ from kemu.emulator.judging import judge
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import FetchedOffset, OffsetFetchReply
 from kemu.protocol.notes import groups as notes
+from kemu.protocol.notes.consumer_groups import MemberReconciled
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, TOPIC, Story
 from tests.emulator.checkers.test_legal_runs import began_and_left, forgotten_id
 
@@ -359,6 +360,19 @@ def test_a_static_member_of_the_consumer_protocol_fails_for_good_without_another
     assert fails_for_good(story, error) == ["member-failed"]
 
 
+@pytest.mark.parametrize(("epoch", "kind"), [(1, "unreleased-instance"), (-2, "member-failed")])
+@pytest.mark.parametrize("member_id", ["c1-1", "c1-new"])
+def test_an_instance_is_unreleased_until_its_member_leaves_for_a_while(story, member_id, epoch, kind):
+    """Also for a repeated join of the same process (``throwIfInstanceIdIsUnreleased`` 4.0, kafka-4.0 seed 64)."""
+    story.add("c1", instance="c1")
+    reconciled = MemberReconciled(
+        group=GROUP, member_id=story.ids["c1"], epoch=epoch, state="STABLE", assigned=(), revoking=()
+    )
+    story.by(story.coordinator, reconciled)
+
+    assert fails_for_good(story, ErrorCode.UNRELEASED_INSTANCE_ID, member_id) == [kind]
+
+
 def test_a_member_of_the_consumer_protocol_fails_for_good_after_its_groups_log_was_lost(story):
     story.by("b0", DiskTailLost(host="b0", log="__consumer_offsets-0", records=3, end_offset=0))
 
@@ -395,6 +409,24 @@ def test_a_member_is_inconsistent_if_the_plan_changed_assignors_and_a_coordinato
     story.by("c1", failed)
 
     assert story.kinds(Liveness()) == [kind]
+
+
+@pytest.mark.parametrize(
+    ("former", "member_id", "kind"),
+    [
+        ("Empty", "c1-new", "unconverted-group"),
+        ("Empty", "another", "member-failed"),
+        ("Stable", "c1-new", "member-failed"),
+    ],
+)
+def test_a_group_cannot_be_converted_only_in_a_join_phase_that_began_empty(story, former, member_id, kind):
+    story.become(former)
+    story.become("PreparingRebalance")
+    error = ErrorCode.UNKNOWN_SERVER_ERROR
+    api = "ConsumerGroupHeartbeat"
+    story.by(story.coordinator, notes.RequestRefused(group=GROUP, api=api, member_id=member_id, error=error))
+
+    assert fails_for_good(story, error) == [kind]
 
 
 def test_a_member_whose_group_is_not_found_without_a_loss_is_a_violation(story):

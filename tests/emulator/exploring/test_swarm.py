@@ -644,13 +644,36 @@ def test_half_of_the_groups_of_a_release_with_the_consumer_protocol_use_it() -> 
     assert any(api.startswith("ConsumerGroupHeartbeat") for api in late)
 
 
+def test_some_groups_of_such_a_release_migrate_return_or_have_members_of_both_protocols() -> None:
+    """KIP-848: a rolling upgrade to the other protocol; a group whose plan needs the classic protocol does not."""
+    drawn = [swarm_case(seed, profile="kafka-4.0", operated=seed % 2 == 1).scenario for seed in SEEDS]
+    groups = [(scenario, name) for scenario in drawn for name in scenario.groups]
+    migrations = {
+        (scenario.name, name): [
+            entry.action.settings[0].partition("=")[2]
+            for entry in scenario.plan
+            if isinstance(entry.action, RollingUpgrade) and entry.action.group == name and entry.action.settings
+        ]
+        for scenario, name in groups
+    }
+    mixed = [(scenario, name) for scenario, name in groups if scenario.groups[name].overrides]
+
+    assert {tuple(each) for each in migrations.values()} == {
+        (), ("consumer",), ("classic",), ("consumer", "classic"), ("classic", "consumer"),
+    }  # fmt: skip
+    assert 0.1 < len([each for each in migrations.values() if each]) / len(groups) < 0.45
+    assert 0.05 < len(mixed) / len(groups) < 0.25
+    assert {scenario.groups[name].uses_consumer_protocol for scenario, name in mixed} == {True, False}
+    assert all(name in scenario.consumer_protocol_groups for scenario, name in mixed)
+    assert not any(scenario.groups[name].overrides for scenario, name in groups if migrations[scenario.name, name])
+
+
 def test_the_consumer_protocol_changes_no_other_draw() -> None:
     """Its stream is its own, and the last one: the faults and the loads of a seed are those of the classic protocol."""
     for seed in SEEDS[:40]:
         mine, other = (swarm_case(seed, profile=name).scenario for name in ("kafka-4.0", "kafka-3.9"))
-        late = LateMessage
-        assert [each for each in mine.plan if not isinstance(each.action, late)] == [
-            each for each in other.plan if not isinstance(each.action, late)
+        assert [each for each in mine.plan if not isinstance(each.action, LateMessage | RollingUpgrade)] == [
+            each for each in other.plan if not isinstance(each.action, LateMessage)
         ]
         assert mine.topics == other.topics
         assert mine.member_names() == other.member_names()
