@@ -70,7 +70,6 @@ def test_a_static_member_that_returns_too_early_fails_and_its_partitions_wait_fo
     assert 70 < removed_s < 76  # the session of 45 s began with the last heartbeat before 30 s
 
 
-<<<<<<< HEAD
 def test_partitions_of_a_removed_member_wait_for_an_assignment() -> None:
     """A closed member leaves at once; only a crashed member has a session that must end."""
     steady = load_scenario("consumer-protocol-steady")
@@ -86,7 +85,8 @@ def test_partitions_of_a_removed_member_wait_for_an_assignment() -> None:
     assert waits["remove-members"][Cause.ASSIGNMENT] > 1_000_000
     assert waits["crash"][Cause.SESSION] > 2 * 35_000_000
     assert 0 < waits["crash"][Cause.ASSIGNMENT] < 2 * 11_000_000
-=======
+
+
 def test_brokers_resolve_patterns_through_new_topics_and_a_failover() -> None:
     """A topic is created one second before the coordinator crashes: the next coordinator resolves the patterns."""
     run = played("pattern-growing-topics")
@@ -100,4 +100,3 @@ def test_brokers_resolve_patterns_through_new_topics_and_a_failover() -> None:
     assert loaded_s < min(of_africa) < loaded_s + 30
     given = {topic for fact in run.seen(MemberReconciled) for topic, _ in fact.assigned}
     assert given == {"orders-eu", "orders-us", "orders-asia", "orders-africa", "returns", "unread"}
->>>>>>> main
