@@ -141,15 +141,13 @@ TABLES: Mapping[str, Sequence[MeasuredEvent]] = {
 
 INTERVALS_OF: Sequence[MeasuredEvent] = (MeasuredEvent(*_RESTART),)
 """The events of the table of heartbeat intervals."""
-INTERVALS_S = (1, 3, 5)
-"""The columns of this table, in seconds."""
+INTERVALS_S = (1,)
+"""The columns of this table before the column of Kafka's defaults, in seconds."""
 
 
-def at_interval(event: MeasuredEvent, seconds: int) -> tuple[MeasuredEvent, ...]:
-    """The calls with this heartbeat interval. Protocols for which it is the default have the call of the event."""
-    others = tuple(each for each in event.protocols if DEFAULT_S[each] != seconds)
-    own = MeasuredEvent(f"{event.name}-{seconds}s", event.said, event.plan, _every(seconds), others)
-    return (own,) if others == tuple(event.protocols) else (own, event)
+def at_interval(event: MeasuredEvent, seconds: int) -> MeasuredEvent:
+    """The event in a group whose members all have this heartbeat interval."""
+    return MeasuredEvent(f"{event.name}-{seconds}s", event.said, event.plan, _every(seconds), event.protocols)
 
 
 def costs_of(answer: Mapping[str, Any], formation: Mapping[str, Any] | None) -> dict[str, dict[str, list[float]]]:
@@ -286,13 +284,11 @@ def costs(event: MeasuredEvent, folder: Path) -> dict[str, dict[str, list[float]
 def interval_table(events: Sequence[MeasuredEvent], folder: Path) -> Iterator[str]:
     """The lines of the table of downtime by heartbeat interval, in Markdown."""
     figure = next(iter(SHOWN))
-    yield f"| {SHOWN[figure]} | protocol | every 1 s | every 3 s | every 5 s |"
-    yield "|---|---|---|---|---|"
+    heads = [f"every {seconds} s" for seconds in INTERVALS_S]
+    yield f"| {SHOWN[figure]} | protocol | {' | '.join(heads)} | default |"
+    yield f"|---|---|{'---|' * (len(heads) + 1)}"
     for event in events:
-        found = []
-        for seconds in INTERVALS_S:
-            calls = at_interval(event, seconds)
-            found.append({name: mine for each in reversed(calls) for name, mine in costs(each, folder).items()})
+        found = [costs(each, folder) for each in (*(at_interval(event, each) for each in INTERVALS_S), event)]
         for protocol in event.protocols:
             cells = [_cell(figure, each[protocol][figure], each[event.protocols[0]][figure]) for each in found]
             yield f"| {event.said if protocol == event.protocols[0] else ''} | {protocol} | {' | '.join(cells)} |"
@@ -321,7 +317,7 @@ def main(folder: Path, names: Sequence[str], present: bool, write: bool) -> None
         rows = chosen(events, lambda event: (event,), title)
         listed += rows
         _show(title, list(table([(event, costs(event, folder)) for event in rows])) if rows else [], write)
-    rows = chosen(INTERVALS_OF, lambda event: [c for s in INTERVALS_S for c in at_interval(event, s)], "intervals")
+    rows = chosen(INTERVALS_OF, lambda event: [event, *(at_interval(event, each) for each in INTERVALS_S)], "intervals")
     if not names or "intervals" in names:
         _show("intervals", list(interval_table(rows, folder)) if rows else [], write)
     _show("options", list(option_table(listed)), write)

@@ -7,9 +7,7 @@ import pytest
 from kemu.tools.commands.compare import variants_of
 from lab.side_by_side import (
     CONSUMER,
-    COOPERATIVE,
     INTERVALS_OF,
-    INTERVALS_S,
     PAGE,
     SHOWN,
     TABLES,
@@ -55,15 +53,12 @@ def test_a_cell_is_better_or_worse_only_if_the_differences_exclude_0() -> None:
     assert idle[3] == "|  | consumer | - | - | - | - |"
 
 
-def test_a_default_interval_is_the_call_of_the_event() -> None:
-    """A group is not run twice with the same settings."""
-    (restart,) = INTERVALS_OF
-    calls = {seconds: at_interval(restart, seconds) for seconds in INTERVALS_S}
-    assert [call.name for call in calls[3]] == ["restart-3s", "restart"]
-    assert calls[3][0].protocols == (CONSUMER,)
-    assert calls[5][0].protocols[0] == COOPERATIVE
-    assert [call.name for call in calls[1]] == ["restart-1s"]
-    assert "--set group.consumer.heartbeat.interval.ms=1000" in " ".join(calls[1][0].words)
+def test_an_interval_is_that_of_both_protocols() -> None:
+    """The classic setting comes after the switch to a classic group, which the scenario is not."""
+    words = at_interval(INTERVALS_OF[0], 1).words
+    changes = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
+    assert changes[:2] == ["group.protocol=classic", "heartbeat.interval.ms=1000"]
+    assert "group.consumer.heartbeat.interval.ms=1000" in changes
 
 
 def test_the_page_has_the_events_and_their_options() -> None:

@@ -4,7 +4,7 @@
   LeaveGroup.
 - Ping (store): each third of the session timeout.
 - OffsetCommit: not before ``auto.commit.interval.ms`` (Streams:
-  ``commit.interval.ms``).
+  ``commit.interval.ms``), except before a member gives up partitions.
 - Follower's Fetch: one in flight to a leader; the next is sent at once after the answer.
 - JoinGroup, SyncGroup, OffsetFetch, Metadata: one in flight per client. In the consumer protocol, a new assignment
   may send another OffsetFetch.
@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
 
 from kemu.actors.consumer.catch_up import PART
+from kemu.actors.consumer.modern_state import ModernState
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen, received, sent
@@ -530,6 +531,10 @@ class Pace(Checker):
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
         if fact.new in ("CLOSED", "FAILED", "UNJOINED"):  # A static member that polls too late sends no LeaveGroup.
             self._end(Heartbeat, seen.actor)
+        if (
+            fact.new == ModernState.RECONCILING.value
+        ):  # commits before it gives up partitions (AbstractMembershipManager)
+            self._end(OffsetCommit, seen.actor)
 
     def _storms_by(self, seen: Seen, fact: Send) -> None:
         since_us, counts = self._storms.get(seen.actor, (-STORM_US, {}))

@@ -28,8 +28,9 @@ from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, 
 from kemu.emulator.watching.applications import ACTIVE, CLOSED, RUNNING
 from kemu.emulator.watching.memberships import ENDED, JOINING, CoordinatorsGroup, Memberships
 from kemu.protocol.frozen import frozen
-from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
+from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition, broker_host, host_of
 from kemu.protocol.nodes import BROKER_IDS, PartitionState
+from kemu.protocol.notes.consumer_groups import GroupEpochsChanged
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     CallbackReturned,
@@ -216,6 +217,9 @@ class Interruptions:
         """Partition -> the broker that serves it, if brokers do not replicate."""
         self._leaderless: dict[TopicPartition, None] = {}
         self._callbacks: dict[ActorName, list[tuple[int, int]]] = {}
+        self._of_consumer_protocol: dict[GroupId, None] = {}
+        self._actors: dict[MemberId, ActorName] = {}
+        """Members of these groups that received an assignment."""
         self._joined: dict[GroupId, _Joined] = {}
         """Group in a join phase -> its first members that have joined."""
         self.led_changed: list[TopicPartition] = []
@@ -223,7 +227,9 @@ class Interruptions:
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             **dict.fromkeys((HostDown, HostStarted, HostPaused, HostResumed), self._host_changed),
             **dict.fromkeys((GroupLoaded, GroupUnloaded, CoordinatorKnown, GroupBecame), self._group_changed),
-            **dict.fromkeys((JoinPhaseCompleted, MemberAdded, MemberRemoved), self._group_changed),
+            **dict.fromkeys((JoinPhaseCompleted, MemberAdded), self._group_changed),
+            MemberRemoved: self._removed,
+            GroupEpochsChanged: self._epochs_changed,
             **dict.fromkeys((BecameLeader, BecameFollower, ReplicaStopped), self._roles_changed),
             NodeWritten: self._written,
             PartitionHosted: self._served_by,
@@ -409,6 +415,20 @@ class Interruptions:
             self._joined.pop(fact.group, None)
         self._put_group(seen.at_us, fact.group)
 
+    def _epochs_changed(self, seen: Seen, fact: GroupEpochsChanged) -> None:
+        self._of_consumer_protocol[fact.group] = None
+
+    def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
+        """A removed member of the consumer protocol: its partitions wait for a heartbeat, and no more for its session.
+
+        A removal in a classic group begins a rebalance, whose steps are the causes.
+        """
+        actor = self._actors.get(fact.member_id, "")
+        for (group, _), history in self.services.items() if actor else ():
+            if group == fact.group and history.last == (_UNOWNED, actor):
+                history.put(seen.at_us, (_UNOWNED, ""))
+        self._group_changed(seen, fact)
+
     def _look_at_group(self, at_us: int, name: GroupId) -> None:
         self._joined.pop(name, None)
         self._put_group(at_us, name)
@@ -471,6 +491,8 @@ class Interruptions:
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         self._stopped_serving(seen, fact)
+        if fact.group in self._of_consumer_protocol:
+            self._actors[fact.member_id] = seen.actor
         for partition in fact.partitions:
             key = (fact.group, partition)
             if not self._owners.get(key):

@@ -2,7 +2,9 @@
 
 import pytest
 
-from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario, with_actions
+from kemu.emulator.watching.interruptions import Cause
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
@@ -66,6 +68,23 @@ def test_a_static_member_that_returns_too_early_fails_and_its_partitions_wait_fo
     assert [fact.error for fact in run.seen(MemberFailed)] == [ErrorCode.UNRELEASED_INSTANCE_ID]
     (removed_s,) = run.times_s(MemberRemoved)
     assert 70 < removed_s < 76  # the session of 45 s began with the last heartbeat before 30 s
+
+
+def test_partitions_of_a_removed_member_wait_for_an_assignment() -> None:
+    """A closed member leaves at once; only a crashed member has a session that must end."""
+    steady = load_scenario("consumer-protocol-steady")
+    waits = {}
+    for action in ("remove-members group=g at=30s", "crash host=c2 at=30s for=50s"):
+        result = run(with_actions(steady, [action]), seed=1, loop="bare")
+        pieces = [piece for row in result.figures.downtime if row.until_us > 30_000_000 for piece in row.pieces]
+        waits[action.partition(" ")[0]] = {
+            cause: sum(piece.until_us - piece.from_us for piece in pieces if piece.cause is cause)
+            for cause in (Cause.SESSION, Cause.ASSIGNMENT)
+        }
+    assert waits["remove-members"][Cause.SESSION] == 0
+    assert waits["remove-members"][Cause.ASSIGNMENT] > 1_000_000
+    assert waits["crash"][Cause.SESSION] > 2 * 35_000_000
+    assert 0 < waits["crash"][Cause.ASSIGNMENT] < 2 * 11_000_000
 
 
 def test_brokers_resolve_patterns_through_new_topics_and_a_failover() -> None:

@@ -105,3 +105,10 @@ def test_freed_partitions_wait_for_the_joined_member(recorded: Rolling, emulated
     assert sums[2] < 3_500
     assert recorded.downtime_sum_ms() > 1.3 * apart.downtime_sum_ms()
     assert max(recorded.downtime_ms().values(), key=len)[0][0] >= FROM_MS
+
+
+def test_commits_before_revocations_may_follow_each_other_quickly() -> None:
+    """With heartbeats every second, a member gives up partitions, and so commits, several times in five seconds."""
+    settings = [f"group.consumer.{each}heartbeat.interval.ms=1000" for each in ("min.", "")]
+
+    emulate(2, ["draws=life", *settings])  # asserts the verdict
