@@ -32,7 +32,7 @@ from lab.conformance import plans
 from lab.conformance.assignors.__main__ import ORACLE
 from lab.conformance.raw import recordings
 from lab.conformance.raw.comparing import compare as compare_raw
-from lab.conformance.raw.settings import broker_config
+from lab.conformance.raw.settings import CLASSIC, broker_config
 from lab.operators import ROOT, Mutant
 from lab.patching import LiveFunctions, live_functions, replace
 
@@ -127,7 +127,7 @@ def difference_of_plans(names: Sequence[str], seeds: int, known: Mapping[str, Se
 
 def difference_of_raw() -> str:
     """The first response that differs from a recorded response."""
-    for recording in recordings.read_all(recordings.KEPT):
+    for recording in recordings.read_all(recordings.KEPT[CLASSIC]):
         config = broker_config(PROFILES[recording.about.profile].broker)
         for talk in recording.talks:
             for each in compare_raw(talk, config).differences:

@@ -152,7 +152,8 @@ def _use(wheel: Path, place: Path) -> None:
 def _run_tests_of(sdist: Path, place: Path) -> None:
     """Check the source distribution, installed in editable mode."""
     with tarfile.open(sdist) as packed:
-        packed.extractall(place / "source", filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and later
+        packed.extractall(place / "source")
     (source,) = (place / "source").iterdir()
     programs = environment(place / "tester", "-e", source, "pytest", "hypothesis", "jsonschema", "mypy")
     run([programs / "kemu", "scenarios"], place)

@@ -195,7 +195,8 @@ def _exported(commit: str, folder: Path) -> Path:
     done = subprocess.run(["git", "archive", commit, "kemu"], cwd=ROOT, check=True, stdout=subprocess.PIPE)
     place = folder / "old"
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(place, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and later
+        archive.extractall(place)
     return place
 
 

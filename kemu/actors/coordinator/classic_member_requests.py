@@ -11,7 +11,7 @@ Source: Kafka 4.0 ``GroupMetadataManager.classicGroupJoinToConsumerGroup``, ``cl
 from functools import partial
 
 from kemu.actors.coordinator.consumer_group.heartbeats import HeartbeatRefused, known_member
-from kemu.actors.coordinator.consumer_group.state import ClassicMetadata, ConsumerMember
+from kemu.actors.coordinator.consumer_group.state import ClassicMetadata, ConsumerMember, share_of
 from kemu.actors.coordinator.consumer_requests import ConsumerGroupRequests
 from kemu.actors.coordinator.migration import assignment_of
 from kemu.actors.coordinator.modern_group import ModernGroup
@@ -19,7 +19,7 @@ from kemu.actors.coordinator.replies import leave_reply, leaving
 from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.machine import Caller, Received, caller_of
 from kemu.protocol.consumer_group.reconciling import ReconcilingState
-from kemu.protocol.consumer_group.shares import partitions_of
+from kemu.protocol.consumer_group.shares import partitions_of, replayed
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import (
     Heartbeat,
@@ -60,9 +60,11 @@ class ClassicMemberRequests:
                 request,
                 event.version,
                 is_stale=group.is_stale,
+                has_new_topics=group.has_new_topics,
                 now_ms=self._machine.now_ms,
                 client=consumers.client_of(event),
                 new_member_id=partial(self._machine.new_member_id, request.instance_id or event.peer, group.partition),
+                downgrades=group.may_downgrade_by(request.instance_id),
             )
         except HeartbeatRefused as refused:
             self._refuse_join(caller, request, refused.error, refused.member_id)
@@ -103,11 +105,12 @@ class ClassicMemberRequests:
         except HeartbeatRefused as refused:
             self._refuse_sync(caller, request, refused.error)
             return
+        assigned = partitions_of(replayed(share_of(current.assigned)))
         reply = SyncGroupReply(
             error=_NONE,
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
-            assignment=assignment_of(group.named(current.assigned), classic.protocols[0].metadata),
+            assignment=assignment_of(group.in_order(assigned), classic.protocols[0].metadata),
         )
         self._machine.writes.behind(group.partition, partial(self._answer_sync, caller, request, group, reply))
 

@@ -124,6 +124,7 @@ class Coordinator(Machine):
         self._injections = Injections(self)
         self._connections = Connections(self, self._receive)
         self._member_count = 0
+        self.topic_names: dict[str, str] = {}
         self._client_ids: dict[ActorName, str] = {}
         """Connection of a real client -> client id. The client id of another client is its actor's name."""
         self._requests: Mapping[type, Callable[[Received, Any], None]] = {
@@ -150,6 +151,7 @@ class Coordinator(Machine):
             GroupTimer.REVOCATION: self._revocation_timer_fired,
             GroupTimer.MEMBER_JOIN: partial(self._classic_member_timer_fired, GroupTimer.MEMBER_JOIN),
             GroupTimer.MEMBER_SYNC: partial(self._classic_member_timer_fired, GroupTimer.MEMBER_SYNC),
+            GroupTimer.REGEX: lambda group: self._consumers.resolve_regexes(group),
             GroupTimer.LOAD: lambda number: self._table.load_timer_fired(int(number)),
             GroupTimer.WRITE: lambda number: self.writes.time_is_over(int(number)),
             GroupTimer.LINGER: lambda number: self.writes.flush(self._table.partitions[int(number)]),
@@ -263,6 +265,7 @@ class Coordinator(Machine):
         self._table.leadership_ended(number, leader_epoch)
 
     def know_topics(self, topics: tuple[KnownTopic, ...]) -> None:
+        self.topic_names.update({each.topic_id: each.name for each in topics})
         self._consumers.know_topics(topics)
 
     def know_group_settings(self, group: GroupId, settings: Mapping[str, str]) -> None:
@@ -339,6 +342,8 @@ class Coordinator(Machine):
             return
         if not isinstance(group, Group):
             if request.member_id != UNKNOWN_MEMBER:
+                if group is not None:
+                    self._table.lose(group)
                 self._refuse(event, request, ErrorCode.UNKNOWN_MEMBER_ID)
                 return
             tombstones = () if group is None else group.ended_for_classic()

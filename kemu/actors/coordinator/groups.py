@@ -40,6 +40,8 @@ class Groups:
         self.by_name: dict[GroupId, AnyGroup] = {}
         """The groups of all active partitions."""
         self._by_partition: dict[int, dict[GroupId, AnyGroup]] = {}
+        self._lost: dict[GroupId, ModernGroup] = {}
+        """The groups of ``lose``, until another group has their name."""
         self._numbers: dict[GroupId, int] = {}
 
     # --- coordinated groups ------------------------------------------------------------------------------------
@@ -116,12 +118,28 @@ class Groups:
             self._machine.note(
                 RangesRemoved(group=group.name, topic=topic, partition=partition, why="the group was deleted")
             )
+        self._drop(group)
+
+    def lose(self, group: ModernGroup) -> None:
+        """Forget an empty group without a record. The next group of this name gets its offsets, and a load restores it.
+
+        Source: ``GroupMetadataManager.classicGroupJoinToClassicGroup`` 4.0 to 4.3, which deletes an empty group of the
+        consumer protocol also for a member that it then refuses.
+        """
+        group.die("a classic member with a member id came")
+        self._drop(group)
+        self._lost[group.name] = group
+
+    def _drop(self, group: AnyGroup) -> None:
         if self.by_name.get(group.name) is group:
             del self.by_name[group.name]
             del self._by_partition[group.partition.number][group.name]
 
     def keep(self, group: AnyGroup) -> None:
         """Add a group, or replace the group of this name."""
+        lost = self._lost.pop(group.name, None)
+        if lost is not None:
+            group.offsets, group.second = lost.offsets, lost.second
         self.by_name[group.name] = group
         self._by_partition.setdefault(group.partition.number, {})[group.name] = group
 
@@ -222,6 +240,7 @@ class Groups:
         for group in self._by_partition.pop(partition.number, {}).values():
             group.unload()
             del self.by_name[group.name]
+        self._lost = {name: group for name, group in self._lost.items() if group.partition is not partition}
 
 
 def _load_key(partition: OffsetsPartition) -> TimerKey:

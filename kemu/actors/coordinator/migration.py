@@ -72,14 +72,21 @@ def upgraded(
 
     Raises:
         HeartbeatRefused: the group cannot be converted: GROUP_ID_NOT_FOUND, or UNKNOWN_SERVER_ERROR before the first
-            generation.
+            generation and if the leader gave a partition twice (``ConsumerGroup.addPartitionEpochs``).
     """
-    if protocol is None:
-        raise HeartbeatRefused(_E.UNKNOWN_SERVER_ERROR)
-    try:
-        converted = [(_as_consumer(member, protocol), _assigned(member, topics)) for member in members]
-    except CodecError:
-        raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND) from None
+    converted: list[tuple[ConsumerMember, tuple[Partition, ...]]] = []
+    given: set[Partition] = set()
+    for one in members:
+        if protocol is None:
+            raise HeartbeatRefused(_E.UNKNOWN_SERVER_ERROR)
+        try:
+            assigned = _assigned(one, topics)
+            converted.append((_as_consumer(one, protocol), assigned))
+        except CodecError:
+            raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND) from None
+        if not given.isdisjoint(assigned):
+            raise HeartbeatRefused(_E.UNKNOWN_SERVER_ERROR)
+        given.update(assigned)
     names = sorted({name for member, _ in converted for name in member.topics})
     known = tuple(topics[name] for name in names if name in topics)
     records: list[GroupRecord] = [MemberRecord(member.member_id, member) for member, _ in converted]
@@ -118,12 +125,13 @@ def _assigned(member: Member, topics: Topics) -> tuple[Partition, ...]:
     assignment = decode_assignment(member.assignment)
     if assignment.user_data:
         raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND)
-    return tuple((topics[name].topic_id, number) for name, number in assignment.partitions if name in topics)
+    assigned = [(topics[name].topic_id, number) for name, number in assignment.partitions if name in topics]
+    return tuple(dict.fromkeys(assigned))
 
 
 def may_downgrade(group: ConsumerGroup, leaving: Collection[MemberId], members: int, config: BrokerConfig) -> bool:
     """Whether a group becomes a classic group without these members. ``members``: the number of members afterwards."""
-    permitted = config.group_consumer_migration_policy in DOWNGRADES and members <= config.group_max_size
+    permitted = config.group_consumer_migration_policy in DOWNGRADES and 0 < members <= config.group_max_size
     return permitted and group.is_classic_without(leaving)
 
 
@@ -139,7 +147,7 @@ def downgraded(
         group: the group.
         members: each member that remains, and the member whose target it gets: the same member, or the static member
             that it replaces.
-        named: the names of the topics of partitions, sorted.
+        named: gives partitions the names of their topics.
         into: the members of the classic group.
 
     Returns:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from kemu.actors.coordinator.consumer_group.heartbeats import ClassicJoined, Heard, removed
+from kemu.actors.coordinator.consumer_group.regexes import RESOLUTION_US
 from kemu.actors.coordinator.consumer_group.state import (
     ConsumerGroup,
     ConsumerGroupState,
@@ -39,7 +40,7 @@ from kemu.actors.coordinator.timers import GroupTimer, session_key
 from kemu.actors.machine import US_PER_MS, Record, TimerKey
 from kemu.protocol.config import GROUP_PROTOCOLS
 from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Partition, ReconcilingState
-from kemu.protocol.consumer_group.shares import Share, TopicId, partitions_of
+from kemu.protocol.consumer_group.shares import Share
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import DescribedConsumer, DescribedConsumerGroup, NamedTopicNumbers
 from kemu.protocol.messages.group import DescribedGroup
@@ -101,6 +102,10 @@ class ModernGroup:
         self.second = SecondLogs()
         self.is_stale = True
         """Whether subscribed topics may have changed since the last change of the group's epoch."""
+        self.has_new_topics = True
+        """Whether topics may have been created since the group's regular expressions were resolved."""
+        self.resolving: tuple[str, ...] = ()
+        """The regular expressions that are being resolved."""
         self._told = ConsumerGroupState.EMPTY.value
         """The last reported state."""
         self._is_dead = False
@@ -110,8 +115,6 @@ class ModernGroup:
         """Member with a running rebalance timeout -> its epoch at the start of the timeout."""
         self._running: dict[tuple[GroupTimer, MemberId], None] = {}
         """The running timers of classic members: the time to join, and the time to sync."""
-        self.names: dict[TopicId, str] = {}
-        """Topic id -> name, of all topics that the group ever used."""
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -211,9 +214,29 @@ class ModernGroup:
             self._start_revocation(member_id)
         elif heard.revokes is False:
             self._stop_revocation(member_id)
+        self._resolve_soon(heard.resolve)
         did = "joined" if MemberRecord(member_id, None) in heard.undo else "sent a heartbeat"
         who = self._member(member_id)
-        self._note(heard.records, heard.undo, f"{who} {did}", Removal.LEFT, heard.assignor)
+        if heard.records:
+            self._note(heard.records, heard.undo, f"{who} {did}", Removal.LEFT, heard.assignor)
+
+    def _resolve_soon(self, regexes: tuple[str, ...]) -> None:
+        """Resolve regular expressions outside of the heartbeat, unless some are being resolved."""
+        if regexes and not self.resolving:
+            self.resolving = regexes
+            self._machine.start_timer((GroupTimer.REGEX, self.name), RESOLUTION_US)
+
+    def resolved(self, records: tuple[GroupRecord, ...], undo: tuple[GroupRecord, ...]) -> None:
+        """React to resolved regular expressions, whose records the working state has already."""
+        self.has_new_topics = False
+        if any(isinstance(record, GroupEpochRecord) for record in records):
+            self.is_stale = False
+        self._note(records, undo, "regular expressions were resolved", Removal.LEFT)
+
+        def written(error: ErrorCode) -> None:
+            self.has_new_topics = self.has_new_topics or error is not _NONE
+
+        self.write(records, undo, written)
 
     def session_timer_fired(self, member_id: MemberId) -> None:
         """Remove a member whose session has expired."""
@@ -245,7 +268,10 @@ class ModernGroup:
         """
         rest = len(self.working.members) - len(member_ids)
         if may_downgrade(self.working, member_ids, rest, self._machine.config):
-            self._downgrade(member_ids, why, answer)
+            if self._lacks_a_target(member_ids):
+                answer(ErrorCode.UNKNOWN_SERVER_ERROR)
+            else:
+                self._downgrade(member_ids, why, answer)
             return
         who = ", ".join(map(self._member, member_ids))
         records, undo = removed(self.working, *member_ids)
@@ -273,17 +299,15 @@ class ModernGroup:
 
     def joined(self, joined: ClassicJoined, answer: Callable[[ErrorCode], None]) -> None:
         """React to the JoinGroup of a classic member; the member's timers start when its records are written."""
-        member, replaced = joined.member, joined.replaced
-        member_id = member.member_id
-        if replaced is not None and replaced.classic is None:
+        member_id = joined.member.member_id
+        if joined.downgrades:
             for record in joined.undo:
                 self.working.apply(record)
-            rest = len(self.working.members)
-            if may_downgrade(self.working, (replaced.member_id,), rest, self._machine.config):
+            if self._lacks_a_target(()):
+                answer(ErrorCode.UNKNOWN_SERVER_ERROR)
+            else:
                 self._downgrade((), Removal.REPLACED, answer, joined)
-                return
-            for record in joined.records:
-                self.working.apply(record)
+            return
 
         def written(error: ErrorCode) -> None:
             if error is _NONE and not self._is_dead and member_id in self.working.members:
@@ -292,6 +316,7 @@ class ModernGroup:
                 self._start(GroupTimer.MEMBER_SYNC, member_id)
             answer(error)
 
+        self._resolve_soon(joined.resolve)
         why = f"{self._member(member_id)} joined with the classic protocol"
         self._note(joined.records, joined.undo, why, Removal.LEFT, joined.assignor)
         self.write(joined.records, joined.undo, written)
@@ -358,6 +383,20 @@ class ModernGroup:
         self._tell(group.state.value, group.shared.generation, "the conversion could not be written")
         self._note_classic(group)
 
+    def may_downgrade_by(self, instance_id: str | None) -> bool:
+        """Whether a classic member with this instance id makes the group a classic group."""
+        working = self.working
+        holder = None if instance_id is None else working.static.get(instance_id)
+        if holder is None or working.members[holder].classic is not None:
+            return False
+        return may_downgrade(working, (holder,), len(working.members), self._machine.config)
+
+    def _lacks_a_target(self, leaving: tuple[MemberId, ...]) -> bool:
+        """Whether the downgrade fails, because a member that remains has no target: it joined without topics."""
+        rest = [each for each in self.working.members if each not in leaving]
+        needs = self._machine.rules.consumer_groups.downgrade_needs_targets
+        return needs and not all(each in self.working.targets for each in rest)
+
     def _downgrade(
         self,
         leaving: tuple[MemberId, ...],
@@ -384,25 +423,27 @@ class ModernGroup:
             for record in joined.undo:
                 working.apply(record)
         rest = [(working.members[each], each) for each in working.listed() if each not in leaving]
-        if joined is not None and joined.replaced is not None:
-            replaced = joined.replaced.member_id
-            rest = [each for each in rest if each[1] != replaced]
-            rest.append((joined.member, replaced))
-            self._note_removed(joined.replaced, f"{Removal.REPLACED} {joined.member.member_id}")
+        heir = None if joined is None else joined.member
+        if heir is not None:
+            assert heir.instance_id is not None
+            holder = working.static[heir.instance_id]
+            rest = [each for each in rest if each[1] != holder]
+            rest.append((heir, holder))
+            if holder != heir.member_id:
+                self._note_removed(working.members[holder], f"{Removal.REPLACED} {heir.member_id}")
         for member_id in leaving:
             self._note_removed(working.members[member_id], why)
-        protocol = downgraded(working, rest, self.named, group.members)
+        protocol = downgraded(working, rest, self.in_order, group.members)
         self._tell(ConsumerGroupState.STABLE.value, working.epoch, "converted to a classic group")
         self._end()
         group.take_over(working.epoch, protocol)
         self._note_classic(group)
-        if joined is not None:
-            self._note_added(joined.member)
+        if heir is not None and heir.member_id not in working.members:
+            self._note_added(heir)
         group.shared.note_leader()
         self._keep(group)
         records.append(group_record(group.shared.metadata()))
-        changed = joined is not None and any(isinstance(each, GroupEpochRecord) for each in joined.records)
-        if joined is None or (changed and machine.rules.consumer_groups.new_subscription_rebalances_downgraded):
+        if joined is None or joined.rebalances:
             group.phase.prepare(group.shared.reasons.downgraded(self.name, left=joined is None))
 
         def written(error: ErrorCode, _base_offset: int) -> None:
@@ -434,6 +475,7 @@ class ModernGroup:
     def _end(self) -> None:
         """End without a change of state: another group takes over the members."""
         self._is_dead = True
+        self._stop_resolving()
         for member_id in self.working.members:
             self._stop_timers(member_id)
 
@@ -535,8 +577,12 @@ class ModernGroup:
 
     def named(self, partitions: Iterable[Partition]) -> tuple[TopicPartition, ...]:
         """Partitions with the names of their topics, sorted."""
-        self.names.update({topic.topic_id: topic.name for topic in self.working.topics})
-        return tuple(sorted((self.names.get(topic, topic), number) for topic, number in partitions))
+        return tuple(sorted(self.in_order(partitions)))
+
+    def in_order(self, partitions: Iterable[Partition]) -> tuple[TopicPartition, ...]:
+        """Partitions with the names of their topics, in this order."""
+        names = self._machine.topic_names
+        return tuple((names.get(topic, topic), number) for topic, number in partitions)
 
     def _become(self, why: str) -> None:
         self._tell(self.working.state.value, self.working.epoch, why)
@@ -601,8 +647,10 @@ class ModernGroup:
         return _NONE if self.is_empty else ErrorCode.NON_EMPTY_GROUP
 
     def consumes(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic."""
-        return any(topic in member.topics for member in self.working.members.values())
+        """Whether a member subscribes to the topic, by name or by a regular expression."""
+        working = self.working
+        by_regex = any(topic in record.topics for record in working.regexes.values() if record.topics)
+        return by_regex or any(topic in member.topics for member in working.members.values())
 
     def expired_offsets(self) -> tuple[TopicPartition, ...]:
         """Partitions whose offsets expire now: without a subscriber, after the retention from their commit."""
@@ -667,9 +715,9 @@ class ModernGroup:
         return (*current.assigned, *current.revoking)
 
     def _rows(self, share: Share) -> tuple[NamedTopicNumbers, ...]:
-        self.named(partitions_of(share))
+        names = self._machine.topic_names
         return tuple(
-            NamedTopicNumbers(topic_id=topic, topic=self.names.get(topic, ""), partitions=numbers)
+            NamedTopicNumbers(topic_id=topic, topic=names.get(topic, ""), partitions=numbers)
             for topic, numbers in share.items()
         )
 
@@ -709,8 +757,14 @@ class ModernGroup:
         """End the group, and stop all timers."""
         self._tell(_DEAD, self.working.epoch, why)
         self._is_dead = True
+        self._stop_resolving()
         for member_id in self.working.members:
             self._stop_timers(member_id)
+
+    def _stop_resolving(self) -> None:
+        if self.resolving:
+            self.resolving = ()
+            self._machine.stop_timer((GroupTimer.REGEX, self.name))
 
     def unload(self) -> None:
         """End the group, because another broker coordinates it now."""
@@ -722,7 +776,7 @@ class ModernGroup:
         assert self._is_dead and self.is_empty
         group = ModernGroup(self._machine, self.partition, self.name, self._keep)
         group.working, group.committed = self.working, self.committed
-        group.offsets, group.second, group.names = self.offsets, self.second, self.names
+        group.offsets, group.second = self.offsets, self.second
         return group
 
 

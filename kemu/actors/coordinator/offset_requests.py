@@ -90,7 +90,13 @@ class OffsetRequests:
     # --- commit ------------------------------------------------------------------------------------------------
 
     def commit(self, event: Received, request: OffsetCommit) -> None:
-        """Store the offsets of OffsetCommit, from a member or from outside group management."""
+        """Store the offsets of OffsetCommit, from a member or from outside group management.
+
+        The coordinator does not see a request without offsets (``KafkaApis.handleOffsetCommitRequest``).
+        """
+        if not request.offsets:
+            self._machine.reply(event, OffsetCommitReply(outcomes=()))
+            return
         group = self._groups.by_name.get(request.group)
         if group is None and request.generation >= 0:
             since = self._machine.rules.commit_group_id_not_found_since

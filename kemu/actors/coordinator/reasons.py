@@ -71,12 +71,15 @@ class Reasons:
     def downgraded(self, group: str, *, left: bool) -> str:
         """The reason after the last member of the consumer protocol left the group (KIP-848), or was replaced.
 
-        Source: ``GroupMetadataManager.convertToClassicGroup`` 4.0.1, 4.1.1, 4.2.1.
+        Source: ``GroupMetadataManager.convertToClassicGroup`` 4.0.2, 4.1.1, 4.2.1; ``classicGroupJoinToConsumerGroup``
+        4.3.0.
         """
-        why = ""
-        if self._rules.consumer_groups.new_subscription_rebalances_downgraded:
-            why = " for member leaving" if left else " for static member replacement with different subscription"
-        return f"Downgrade group {group} from consumer to classic{why}."
+        why = "with stale assignment"
+        if left:
+            why = "for member leaving"
+        elif not self._rules.consumer_groups.stale_target_rebalances_downgraded:
+            why = "for static member replacement with different subscription"
+        return f"Downgrade group {group} from consumer to classic {why}."
 
     def over_capacity(self, group: str, members: int, most: int) -> str:
         """The reason after ``group.max.size`` was lowered while another coordinator led (KIP-389)."""

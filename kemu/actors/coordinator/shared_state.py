@@ -24,6 +24,8 @@ class GroupMachine(Protocol):
     config: BrokerConfig
     rules: GroupRules
     writes: Writes
+    topic_names: dict[str, str]
+    """Topic id -> name, of all topics that the coordinator ever knew."""
 
     @property
     def now_ms(self) -> int:

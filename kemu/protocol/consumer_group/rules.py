@@ -29,6 +29,17 @@ class ConsumerGroupRules:
 
     Source: ``GroupMetadataManager.maybeUpdateRegularExpressions`` 4.0.1, 4.0.2, 4.1.1, 4.1.2.
     """
+    refreshes_regexes: bool = False
+    """Regular expressions are resolved anew after ``group.consumer.regex.refresh.interval.ms``, an internal key (since
+    4.1). Before, only new topics and new expressions are a reason. The key lets a change of ACLs take effect.
+
+    Source: ``GroupMetadataManager.maybeUpdateRegularExpressions`` 4.0.2, 4.1.1; ``GroupCoordinatorConfig`` 4.1.1.
+    """
+    regexes_name_groups: bool = False
+    """Regular expressions may have groups ``(?<name>...)`` (since 4.1: RE2/J 1.8 instead of 1.7).
+
+    Source: the dependencies of ``kafka-group-coordinator`` 4.0.0, 4.1.0.
+    """
     first_epoch: int = 0
     """The epoch of a new group and of its empty target. Up to 4.2 the first heartbeat always raises the epoch. Since
     4.3 only a subscription to topics raises the epoch, so that the epoch after the first join is 2.
@@ -49,11 +60,18 @@ class ConsumerGroupRules:
 
     Source: ``ConsumerGroup.validateOffsetCommit`` 4.2.1, 4.3.0; ``OffsetMetadataManager.commitOffset`` 4.3.0.
     """
-    new_subscription_rebalances_downgraded: bool = False
+    stale_target_rebalances_downgraded: bool = False
     """A group becomes classic when a static classic member replaces its last member of the consumer protocol. It
-    rebalances if the subscription of that member has changed (since 4.1).
+    rebalances if the target is older than the group's epoch (since 4.3). Before, it rebalances if the subscription of
+    that member has changed (since 4.0.2 and 4.1.1).
 
-    Source: ``GroupMetadataManager.classicGroupJoinToConsumerGroup`` 4.0.1, 4.1.1, 4.3.0.
+    Source: ``GroupMetadataManager.classicGroupJoinToConsumerGroup`` 4.0.1, 4.0.2, 4.1.1, 4.2.1, 4.3.0.
+    """
+    downgrade_needs_targets: bool = True
+    """A group cannot become classic while a member has no target: UNKNOWN_SERVER_ERROR (up to 4.2). A classic member
+    that joins without topics has none until the next target.
+
+    Source: ``ClassicGroup.fromConsumerGroup`` 4.0.2, 4.2.1, 4.3.0.
     """
     classic_members_follow_target: bool = False
     """A classic member is told to rejoin when the target's epoch is above its epoch (since 4.3), not the group's epoch.
@@ -72,7 +90,7 @@ RULES_4_0_1 = ConsumerGroupRules(
     reconciling=ReconcilingRules(own_revoked_is_free=False), ended_pattern_raises_epoch=False
 )
 """The decisions of 4.0.0, 4.0.1, 4.1.0 and 4.1.1."""
-RULES_4_1 = evolve(RULES_4_0, new_subscription_rebalances_downgraded=True)
+RULES_4_1 = evolve(RULES_4_0, refreshes_regexes=True, regexes_name_groups=True)
 """Kafka 4.1 stores a hash of the topics instead of the topics, and compares racks. kemu stores topics without racks."""
 RULES_4_2 = evolve(
     RULES_4_1,
@@ -88,5 +106,7 @@ RULES_4_3 = evolve(
     spaces_targets=True,
     keeps_partition_epochs=True,
     classic_members_follow_target=True,
+    stale_target_rebalances_downgraded=True,
+    downgrade_needs_targets=False,
     describes_revoking=True,
 )

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import click
 
-from kemu.protocol.config import GROUP_PROTOCOLS, BrokerConfig
+from kemu.protocol.config import MIGRATION_POLICIES, BrokerConfig
 from kemu.protocol.profiles import PROFILES
 from lab.conformance.maven import RealKafkaError
 from lab.conformance.raw import recordings
 from lab.conformance.raw.comparing import Compared, compare, shown
 from lab.conformance.raw.consumer_drawing import draw_consumers
 from lab.conformance.raw.drawing import TOPIC, DrawnSequence, draw
-from lab.conformance.raw.settings import CLASSIC, broker_config, broker_settings, versions_of
+from lab.conformance.raw.mixed_drawing import draw_mixed
+from lab.conformance.raw.settings import CLASSIC, MIXED, PROTOCOLS, broker_config, broker_settings, versions_of
 from lab.conformance.raw.steps import SIZES, ConversationError
 from lab.conformance.real_broker import RealBroker, profile_of, unpacked
 from lab.conformance.real_cluster import fetch_jars
@@ -67,10 +68,17 @@ EVERY = 200
 )
 @click.option(
     "--protocol",
-    type=click.Choice(GROUP_PROTOCOLS),
+    type=click.Choice(PROTOCOLS),
     default=CLASSIC,
     show_default=True,
-    help="Protocol of the members: with consumer, ConsumerGroupHeartbeat (Kafka 4.0 or later).",
+    help="Protocol of the members: with consumer, ConsumerGroupHeartbeat (Kafka 4.0 or later); mixed: both protocols.",
+)
+@click.option(
+    "--policy",
+    type=click.Choice(MIGRATION_POLICIES),
+    default=MIGRATION_POLICIES[0],
+    show_default=True,
+    help="group.consumer.migration.policy of the broker; for the protocol mixed.",
 )
 @click.option("--port", type=click.IntRange(1, 65_535), help="Port of the broker; by default a free port.")
 @click.option("--keep", type=click.IntRange(1), help="Store the first N equal conversations.")
@@ -89,6 +97,7 @@ def main(
     at_once: int,
     profile: str | None,
     protocol: str,
+    policy: str,
     port: int | None,
     keep: int | None,
     kept: Path | None,
@@ -103,7 +112,7 @@ def main(
     asks = release is not None or distribution is not None
     if keep is not None and not asks:
         raise click.UsageError("--keep is about a new recording: say --maven VERSION or --kafka DIR, too")
-    kept = kept or (recordings.KEPT if protocol == CLASSIC else recordings.KEPT_OF_CONSUMERS)
+    kept = kept or recordings.KEPT[protocol]
     try:
         if not asks:
             sys.exit(_compare_recorded(kept, profile, protocol))
@@ -117,16 +126,19 @@ def main(
                 click.echo(f"Maven brings Kafka {release}", err=True)
                 libs = fetch_jars(release, folder / "release")
             profile = profile or profile_of(release)
-            config = broker_config(PROFILES[profile].broker, protocol)
+            config = broker_config(PROFILES[profile].broker, protocol, policy)
             versions = versions_of(release)
             seeds = range(seed, seed + sequences)
 
             def draw_all(topics: Mapping[str, str]) -> list[DrawnSequence]:
                 if protocol == CLASSIC:
                     return [draw(number, config, versions, length=length) for number in seeds]
-                return [draw_consumers(number, config, versions, topics, length=length) for number in seeds]
+                draws = draw_mixed if protocol == MIXED else draw_consumers
+                return [draws(number, config, versions, topics, length=length) for number in seeds]
 
-            with RealBroker(release, libs, folder / "broker", broker_settings(release, protocol), port) as broker:
+            with RealBroker(
+                release, libs, folder / "broker", broker_settings(release, protocol, policy), port
+            ) as broker:
                 click.echo(f"Kafka {release} listens on port {broker.port}", err=True)
                 topics = (TOPIC,) if protocol == CLASSIC else tuple(SIZES)
                 compared = asyncio.run(_ask_all(broker.port, topics, draw_all, config, at_once))
@@ -135,7 +147,8 @@ def main(
     if keep is not None:
         command = f"python -m lab.conformance.raw --maven {release} --sequences {sequences} --seed {seed}"
         command += "" if protocol == CLASSIC else f" --protocol {protocol}"
-        about = recordings.About(release, profile, f"{command} --length {length} --keep {keep}")
+        command += f" --policy {policy}" if protocol == MIXED else ""
+        about = recordings.About(release, profile, f"{command} --length {length} --keep {keep}", policy)
         path = recordings.path_of(kept, release)
         recordings.write(path, about, [each.talk for each in compared if each.equal][:keep])
         click.echo(f"wrote {path}", err=True)
@@ -146,7 +159,7 @@ def _compare_recorded(kept: Path, profile: str | None, protocol: str) -> int:
     code = 0
     for each in recordings.read_all(kept):
         name = profile or each.about.profile
-        config = broker_config(PROFILES[name].broker, protocol)
+        config = broker_config(PROFILES[name].broker, protocol, each.about.policy)
         compared = [compare(talk, config) for talk in each.talks]
         code |= _told(f"kafka {each.about.kafka} (recorded), profile {name}", compared)
     return code
@@ -198,6 +211,10 @@ def _told(title: str, compared: Sequence[Compared]) -> int:
     click.echo(f"{title}: {len(compared)} sequences, {asked.total()} requests, {answered} answers")
     click.echo(f"  {', '.join(f'{api} {count}' for api, count in asked.most_common())}")
     click.echo(f"  {len(equal)} equal, {len(unexplained)} with unexplained differences")
+    conversions = Counter(protocol for each in compared for protocol in each.conversions)
+    if conversions:
+        named = ", ".join(f"{count} to {protocol}" for protocol, count in sorted(conversions.items()))
+        click.echo(f"  conversions of groups with members: {named}")
     if repeated:
         click.echo(f"  {len(repeated)} put more than once; races that were possible where they differed first:")
         names = Counter(name for each in repeated for name in each.first_races or ("none that has a name",))

@@ -43,6 +43,8 @@ MOST_SECONDS = 600
 MOST_ANSWER_BYTES = 1 << 20
 _MADE_UP = re.compile(r"(.*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """Pattern of a member id: the name of the client or instance, and a UUID."""
+_KAFKAS_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
+"""Pattern of the id of a classic member in a group of the consumer protocol."""
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -136,7 +138,9 @@ class _Conversing:
         symbols = {member_id: symbol(step) for step, member_id in self._ids.items()}
         symbols |= {topic_id: name for name, topic_id in self._drawn.topics.items()}
         answers = {
-            number: Answer(answer.at_ms, told_by(with_ids(answer.reply, lambda name: symbols.get(name, name))))
+            number: Answer(
+                answer.at_ms, told_by(with_ids(answer.reply, lambda name: symbols.get(name, name)), self._group)
+            )
             for number, answer in sorted(self._answers.items())
         }
         ids = dict(sorted(self._ids.items()))
@@ -178,7 +182,8 @@ class _Conversing:
         if isinstance(request, messages.JoinGroup) and request.member_id == UNKNOWN_MEMBER:
             member_id = reply.member_id
             made_up = _MADE_UP.fullmatch(member_id)
-            if made_up is not None and made_up[1] == (request.instance_id or step.client):
+            is_named = made_up is not None and made_up[1] == (request.instance_id or step.client)
+            if is_named or _KAFKAS_UUID.fullmatch(member_id):
                 self._ids[number] = member_id
         if isinstance(request, ConsumerGroupHeartbeat) and not request.member_id and reply.member_id:
             self._ids[number] = reply.member_id
@@ -205,6 +210,8 @@ def in_group(request: Any, group: str) -> Any:
     """The same request for another group; other requests than those of the sequence's group are unchanged."""
     if type(request) in (messages.DescribeGroups, ConsumerGroupDescribe):
         return evolve(request, groups=(group,))
+    if isinstance(request, messages.ListGroups):
+        return request
     return evolve(request, group=group) if request.group == GROUP else request
 
 

@@ -11,7 +11,9 @@ from typing import Any
 import attrs
 from attrs import frozen
 
+from kemu.emulator.facts import Seen
 from kemu.protocol.config import BrokerConfig
+from kemu.protocol.notes.consumer_groups import GroupConverted
 from lab.conformance.raw.alone import replay
 from lab.conformance.raw.steps import Answer, Conversation, RawRequest
 
@@ -73,6 +75,8 @@ class Compared:
     races: tuple[str, ...]
     rounds: int
     first_races: tuple[str, ...]
+    conversions: tuple[str, ...]
+    """The protocols to which the machine's group was converted, in order."""
 
     @property
     def equal(self) -> bool:
@@ -94,11 +98,13 @@ def compare(
 
     ``within_ms``: the tolerance of the time of each response, early and late, instead of ``early_ms`` and ``late_ms``.
     """
-    ours, fired_ms = replay(talk, config)
+    notes: list[Seen] = []
+    ours, fired_ms = replay(talk, config, notes)
     races = tuple([name for name, possible in RACES.items() if possible(talk, ours, fired_ms)])
     first = races if before is None else before.first_races
     found = tuple(differences(talk, ours, early_ms, late_ms, within_ms))
-    return Compared(talk, ours, found, races, rounds, first)
+    conversions = tuple([each.fact.protocol for each in notes if isinstance(each.fact, GroupConverted)])
+    return Compared(talk, ours, found, races, rounds, first, conversions)
 
 
 def differences(

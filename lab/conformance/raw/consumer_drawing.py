@@ -4,7 +4,7 @@ As in ``drawing``, the machine answers in virtual time while a sequence is drawn
 that it was given, and the partitions that it says to own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from attrs import define
 
@@ -33,7 +33,7 @@ from lab.conformance.raw.drawing import (
 )
 from lab.conformance.raw.steps import GROUP, SIZES, symbol
 
-_TOPICS = (("t",), ("t",), ("t", "u"), ("t", "u"), ("u",), (), ("t", "missing"))
+TOPICS = (("t",), ("t",), ("t", "u"), ("t", "u"), ("u",), (), ("t", "missing"))
 _ASSIGNORS = (None, None, None, "uniform", "range")
 _COMMIT_EPOCH_SINCE, _FETCH_EPOCH_SINCE = 9, 9
 _GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
@@ -41,7 +41,7 @@ Owned = tuple[TopicNumbers, ...]
 
 
 @define
-class _Consumer:
+class DrawnConsumer:
     """The state that a member of the consumer protocol would keep. ``epoch`` 0: not in the group."""
 
     name: str
@@ -53,14 +53,14 @@ class _Consumer:
     waits: int = 0
 
 
-class _ConsumerDrawing(Drawing):
+class ConsumerDrawing(Drawing):
     def __init__(self, seed: int, config: BrokerConfig, versions: Versions, topics: Mapping[str, str]) -> None:
         sizes = [(name, topic_id, SIZES[name]) for name, topic_id in topics.items()]
         super().__init__(seed, config, versions, sizes)
         self.topics = topics
         self.names = {topic_id: name for name, topic_id in topics.items()}
-        self.consumers = [_Consumer(each.name, each.instance, f"{each.name}-{seed}") for each in self.clients]
-        self._beats: dict[int, tuple[_Consumer, ConsumerGroupHeartbeat]] = {}
+        self.consumers = [DrawnConsumer(each.name, each.instance, f"{each.name}-{seed}") for each in self.clients]
+        self._beats: dict[int, tuple[DrawnConsumer, ConsumerGroupHeartbeat]] = {}
         self._seen: set[int] = set()
 
     def _close(self) -> list[int]:
@@ -73,7 +73,7 @@ class _ConsumerDrawing(Drawing):
             if number in self._beats:
                 self._heard_beat(number, *self._beats[number])
 
-    def _heard_beat(self, number: int, client: _Consumer, request: ConsumerGroupHeartbeat) -> None:
+    def _heard_beat(self, number: int, client: DrawnConsumer, request: ConsumerGroupHeartbeat) -> None:
         reply: ConsumerGroupHeartbeatReply = self.alone.answers[number][1]
         minted = symbol(number) if not request.member_id else request.member_id
         if reply.error is ErrorCode.NONE and not request.member_id:
@@ -104,7 +104,7 @@ class _ConsumerDrawing(Drawing):
         else:
             self._wild_beat(client)
 
-    def _sensible_beat(self, client: _Consumer) -> None:
+    def _sensible_beat(self, client: DrawnConsumer) -> None:
         if not client.epoch:
             self._join_group(client)
             return
@@ -114,10 +114,10 @@ class _ConsumerDrawing(Drawing):
                 client.owned = client.given
             self._beat(client, client.epoch, owned=client.owned if self.chance(75) else None)
         elif kind < 63:
-            topics = self.pick(_TOPICS)
+            topics = self.pick(TOPICS)
             self._beat(client, client.epoch, topics=topics, owned=client.owned if self.chance(50) else None)
         elif kind < 68:
-            topics = self.pick(_TOPICS)
+            topics = self.pick(TOPICS)
             self._beat(client, client.epoch, topics=topics, owned=client.owned, rebalance_timeout_ms=LONG_REBALANCE_MS)
         elif kind < 76:
             self._beat(client, LEAVES if client.instance is None or self.chance(30) else LEAVES_FOR_A_WHILE)
@@ -128,9 +128,9 @@ class _ConsumerDrawing(Drawing):
         else:
             self._fetch_of(client, client.member_id, client.epoch)
 
-    def _wild_beat(self, client: _Consumer) -> None:
+    def _wild_beat(self, client: DrawnConsumer) -> None:
         kind = self.random.randrange(100)
-        member_id = client.member_id if self.chance(70) else self.pick((*[c.member_id for c in self.consumers], BOGUS))
+        member_id = client.member_id if self.chance(70) else self.pick(self._ids_of_members())
         epoch = client.epoch + self.pick((0, 0, 1, -1, -2))
         if kind < 25:
             self._join_group(client, wild=True)
@@ -150,12 +150,15 @@ class _ConsumerDrawing(Drawing):
         else:
             self._describe_any(client)
 
+    def _ids_of_members(self) -> list[str]:
+        return [*[each.member_id for each in self.consumers], BOGUS]
+
     # --- requests ----------------------------------------------------------------------------------------------
 
-    def _join_group(self, client: _Consumer, *, wild: bool = False) -> None:
+    def _join_group(self, client: DrawnConsumer, *, wild: bool = False, member_id: str | None = None) -> None:
         timeout_ms = SHORT_REBALANCE_MS if self.short and self.chance(50) else LONG_REBALANCE_MS
         owned: Owned | None = ()
-        topics: tuple[str, ...] | None = self.pick(_TOPICS)
+        topics: tuple[str, ...] | None = self.pick(TOPICS)
         if wild and self.chance(40):
             timeout_ms, owned, topics = self.pick(
                 ((-1, owned, topics), (timeout_ms, None, topics), (timeout_ms, self._some_partitions(), topics),
@@ -164,6 +167,7 @@ class _ConsumerDrawing(Drawing):
         self._beat(
             client,
             JOINS,
+            member_id=member_id,
             rebalance_timeout_ms=timeout_ms,
             topics=topics,
             owned=owned,
@@ -174,7 +178,7 @@ class _ConsumerDrawing(Drawing):
 
     def _beat(
         self,
-        client: _Consumer,
+        client: DrawnConsumer,
         epoch: int,
         *,
         member_id: str | None = None,
@@ -204,14 +208,14 @@ class _ConsumerDrawing(Drawing):
         self._beats[len(self.steps)] = client, request
         self._ask_as(client, version, request)
 
-    def _ask_as(self, client: _Consumer, version: int, request: object) -> None:
+    def _ask_as(self, client: DrawnConsumer, version: int, request: object) -> None:
         self.ask(self.clients[self.consumers.index(client)], version, request)
 
     def _some_partitions(self) -> Owned:
         name = self.pick(("t", "u"))
         return (TopicNumbers(topic_id=name, partitions=(self.random.randrange(SIZES[name]),)),)
 
-    def _commit_of(self, client: _Consumer, epoch: int, *, member_id: str | None = None) -> None:
+    def _commit_of(self, client: DrawnConsumer, epoch: int, *, member_id: str | None = None) -> None:
         version = _COMMIT_EPOCH_SINCE if self.chance(90) else self.version(self.versions.commit)
         name = client.member_id if member_id is None else member_id
         if self.chance(4):
@@ -225,7 +229,7 @@ class _ConsumerDrawing(Drawing):
         request = messages.OffsetCommit(group=GROUP, generation=epoch, member_id=name, offsets=tuple(rows))
         self._ask_as(client, version, request)
 
-    def _fetch_of(self, client: _Consumer, member_id: str, epoch: int) -> None:
+    def _fetch_of(self, client: DrawnConsumer, member_id: str, epoch: int) -> None:
         topics = (messages.TopicPartitions(topic="t", partitions=tuple(range(SIZES["t"]))),)
         if self.chance(40):
             version = self.version(self.versions.fetch)
@@ -240,21 +244,27 @@ class _ConsumerDrawing(Drawing):
         )
         self._ask_as(client, _FETCH_EPOCH_SINCE, request)
 
-    def _describe_any(self, client: _Consumer) -> None:
+    def _describe_any(self, client: DrawnConsumer) -> None:
         if self.chance(15):
             self.describe(self.clients[self.consumers.index(client)])
         else:
             self._describe_consumers(client)
 
-    def _describe_consumers(self, client: _Consumer) -> None:
+    def _describe_consumers(self, client: DrawnConsumer) -> None:
         self._ask_as(client, 1 if self.chance(80) else 0, ConsumerGroupDescribe(groups=(GROUP,)))
 
+    def last(self) -> list[Callable[[], None]]:
+        """The descriptions at the end of the sequence."""
+        return [lambda: self._describe_consumers(self.consumers[0])]
+
     def end(self, length: int) -> DrawnSequence:
-        """The sequence of this length, with a last description."""
-        while len(self.steps) < length - 1:
+        """The sequence of this length, with descriptions at its end."""
+        last = self.last()
+        while len(self.steps) < length - len(last):
             self.step()
         self.pass_time(GAP_MS)
-        self._describe_consumers(self.consumers[0])
+        for describe in last:
+            describe()
         self.pass_time(CLEAR_MS)
         return DrawnSequence(self.seed, tuple(self.steps), tuple(self.at_once), self.now_ms, self.topics)
 
@@ -263,4 +273,4 @@ def draw_consumers(
     seed: int, config: BrokerConfig, versions: Versions, topics: Mapping[str, str], *, length: int
 ) -> DrawnSequence:
     """Draw a sequence of ``length`` requests for a cluster with these topics (name -> id)."""
-    return _ConsumerDrawing(seed, config, versions, topics).end(length)
+    return ConsumerDrawing(seed, config, versions, topics).end(length)

@@ -5,7 +5,7 @@ generations. The times of timers are known, so no request is sent near a timer, 
 has no other influence on a sequence.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, TypeVar
 
@@ -50,6 +50,7 @@ class Versions:
     commit: tuple[int, int] = (2, 8)
     fetch: tuple[int, int] = (1, 7)
     describe: tuple[int, int] = (0, 5)
+    list_groups: tuple[int, int] = (0, 4)
 
 
 @frozen
@@ -65,7 +66,7 @@ class DrawnSequence:
 
 
 @define
-class _Client:
+class DrawnClient:
     """The state that a client would keep. The client id differs in each request (``ca7`` in step 7), so that a member
     id shows the step of its JoinGroup.
     """
@@ -99,7 +100,7 @@ class Drawing:
         self.at_once: list[bool] = []
         static = self.chance(55)
         instances = (None, None, "i1", self.pick(("i1", "i2"))) if static else (None,) * 4
-        self.clients = [_Client(*each) for each in zip(_CLIENTS, instances, strict=True)]
+        self.clients = [DrawnClient(*each) for each in zip(_CLIENTS, instances, strict=True)]
         self.busy = self.pick((2, 2, 3))
         """Number of clients that send most requests."""
         self.short = self.chance(35)
@@ -107,7 +108,7 @@ class Drawing:
         self.known: list[str] = []
         self.generated: list[str] = []
         """Generated ids that have not joined; a join phase waits for these ids."""
-        self._asked_by: dict[int, _Client] = {}
+        self._asked_by: dict[int, DrawnClient] = {}
         self._heard: set[int] = set()
         self.now_ms = 0
 
@@ -139,7 +140,7 @@ class Drawing:
 
     # --- asking ------------------------------------------------------------------------------------------------
 
-    def ask(self, client: _Client, version: int, request: Any) -> None:
+    def ask(self, client: DrawnClient, version: int, request: Any) -> None:
         number = len(self.steps)
         name = f"{client.name}{number}"
         self.steps.append(RawRequest(self.now_ms, name, version, request))
@@ -201,7 +202,7 @@ class Drawing:
         else:
             self._wild(client)
 
-    def _sensible(self, client: _Client) -> None:
+    def _sensible(self, client: DrawnClient) -> None:
         if client.waits and self.chance(80):
             client = next((each for each in self.clients[: self.busy] if not each.waits), client)
         if client.waits and self.chance(60):
@@ -234,7 +235,7 @@ class Drawing:
             else:
                 self._fetch(client)
 
-    def _wild(self, client: _Client) -> None:
+    def _wild(self, client: DrawnClient) -> None:
         member_id = self._some_id(client)
         if member_id == UNKNOWN_MEMBER and client.instance is None and self.chance(60):
             member_id = client.member_id
@@ -258,7 +259,7 @@ class Drawing:
         else:
             self._fetch(client)
 
-    def _some_id(self, client: _Client) -> str:
+    def _some_id(self, client: DrawnClient) -> str:
         kind = self.random.randrange(100)
         if kind < 65:
             return client.member_id
@@ -268,7 +269,7 @@ class Drawing:
 
     # --- requests ----------------------------------------------------------------------------------------------
 
-    def _join(self, client: _Client, member_id: str, instance: str | None, *, wild: bool) -> None:
+    def _join(self, client: DrawnClient, member_id: str, instance: str | None, *, wild: bool) -> None:
         version = self.version(self.versions.join)
         short = self.short and self.chance(60)
         session_ms = SHORT_SESSION_MS if self.short and self.chance(30) else LONG_SESSION_MS
@@ -278,7 +279,7 @@ class Drawing:
             if names and self.doubling.randrange(100) < DOUBLED_PERCENT:
                 names = (*names, names[self.doubling.randrange(len(names))])
             session_ms = self.pick((50, 2_000_000)) if self.chance(6) else session_ms
-        data = b"\x01" if self.chance(20 if wild else 8) else b""
+        metadata = self._metadata(client, wild=wild)
         request = messages.JoinGroup(
             group="" if wild and self.chance(1) else GROUP,
             session_timeout_ms=session_ms,
@@ -286,12 +287,20 @@ class Drawing:
             member_id=member_id,
             instance_id=instance if version >= 5 else None,
             protocol_type="other" if wild and self.chance(5) else "" if wild and self.chance(3) else CONSUMER,
-            protocols=tuple([messages.JoinProtocol(name=name, metadata=_SUBSCRIPTION + data) for name in names]),
+            protocols=tuple([messages.JoinProtocol(name=name, metadata=metadata) for name in names]),
             reason="drawn" if version >= 8 and self.chance(50) else None,
         )
         self.ask(client, version, request)
 
-    def _sync(self, client: _Client, member_id: str, generation: int, instance: str | None, *, wild: bool) -> None:
+    def _metadata(self, client: DrawnClient, *, wild: bool) -> bytes:
+        """The metadata of all protocols of a JoinGroup."""
+        return _SUBSCRIPTION + (b"\x01" if self.chance(20 if wild else 8) else b"")
+
+    def _assignments(self, members: int) -> Iterator[bytes]:
+        """The assignments that a leader sends."""
+        return (bytes([self.random.randrange(256)]) for _ in range(members))
+
+    def _sync(self, client: DrawnClient, member_id: str, generation: int, instance: str | None, *, wild: bool) -> None:
         version = self.version(self.versions.sync)
         protocol_type: str | None = CONSUMER
         protocol = client.protocol
@@ -300,8 +309,9 @@ class Drawing:
                 ((None, None), ("other", protocol), (CONSUMER, "other"), (None, protocol))
             )
         members = client.members if client.leads or (wild and self.chance(30)) else ()
+        assignments = self._assignments(len(members))
         given = [
-            messages.MemberAssignment(member_id=each, assignment=bytes([self.random.randrange(256)]))
+            messages.MemberAssignment(member_id=each, assignment=next(assignments))
             for each in members
             if self.chance(92)
         ]
@@ -316,14 +326,14 @@ class Drawing:
         )
         self.ask(client, version, request)
 
-    def _heartbeat(self, client: _Client, member_id: str, generation: int, instance: str | None) -> None:
+    def _heartbeat(self, client: DrawnClient, member_id: str, generation: int, instance: str | None) -> None:
         version = self.version(self.versions.heartbeat)
         request = messages.Heartbeat(
             group=GROUP, generation=generation, member_id=member_id, instance_id=instance if version >= 3 else None
         )
         self.ask(client, version, request)
 
-    def _leave(self, client: _Client, *, wild: bool) -> None:
+    def _leave(self, client: DrawnClient, *, wild: bool) -> None:
         version = self.version(self.versions.leave)
         if version < 3:
             member_id = self._some_id(client) if wild else client.member_id
@@ -339,7 +349,7 @@ class Drawing:
             leaving.append(messages.LeavingMember(member_id=member_id, instance_id=instance, reason=reason))
         self.ask(client, version, messages.LeaveGroup(group=GROUP, members=tuple(leaving)))
 
-    def _commit(self, client: _Client, member_id: str, generation: int, instance: str | None) -> None:
+    def _commit(self, client: DrawnClient, member_id: str, generation: int, instance: str | None) -> None:
         version = self.version(self.versions.commit)
         rows = [
             messages.OffsetToCommit(
@@ -361,13 +371,13 @@ class Drawing:
         )
         self.ask(client, version, request)
 
-    def _fetch(self, client: _Client) -> None:
+    def _fetch(self, client: DrawnClient) -> None:
         version = self.version(self.versions.fetch)
         topics = (messages.TopicPartitions(topic=TOPIC, partitions=tuple(range(TOPIC_SIZE))),)
         request = messages.OffsetFetch(group=GROUP, topics=topics, require_stable=version >= 7 and self.chance(50))
         self.ask(client, version, request)
 
-    def describe(self, client: _Client) -> None:
+    def describe(self, client: DrawnClient) -> None:
         self.ask(client, self.version(self.versions.describe), messages.DescribeGroups(groups=(GROUP,)))
 
 

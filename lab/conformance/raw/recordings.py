@@ -5,20 +5,23 @@ A compressed file has one line of JSON about the recording, and one line for eac
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
 from attrs import frozen
 
+from kemu.protocol.config import MIGRATION_POLICIES
 from kemu.protocol.profiles import PROFILES
+from lab.conformance.raw.settings import CLASSIC, PROTOCOLS
 from lab.conformance.raw.steps import Conversation, ConversationError, from_row, to_row
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-KEPT = REPOSITORY / "tests" / "data" / "raw-requests"
-"""Folder of the recordings. Only a checkout or a source distribution has this folder."""
-KEPT_OF_CONSUMERS = REPOSITORY / "tests" / "data" / "raw-consumer-requests"
-"""Folder of the recordings of the consumer protocol."""
+KEPT: Mapping[str, Path] = {
+    protocol: REPOSITORY / "tests" / "data" / ("raw-requests" if protocol == CLASSIC else f"raw-{protocol}-requests")
+    for protocol in PROTOCOLS
+}
+"""Protocol of the members -> folder of the recordings. Only a checkout or a source distribution has the folders."""
 _ENDING = ".jsonl.gz"
 
 
@@ -29,6 +32,8 @@ class About:
     kafka: str
     profile: str
     made_by: str
+    policy: str = MIGRATION_POLICIES[0]
+    """``group.consumer.migration.policy``."""
 
 
 @frozen

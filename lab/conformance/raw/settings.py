@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from attrs import evolve
 
-from kemu.protocol.config import GROUP_PROTOCOLS, BrokerConfig
+from kemu.protocol.config import GROUP_PROTOCOLS, MIGRATION_POLICIES, BrokerConfig
 from lab.conformance.maven import RealKafkaError
 from lab.conformance.raw.drawing import DELAY_MS, MIN_SESSION_MS, Versions
 from lab.conformance.real_broker import release_of
@@ -14,6 +14,9 @@ FIRST_WITH_CONSUMERS = (4, 0)
 ASSIGNMENT_INTERVAL_SINCE = (4, 3)
 CONSUMER_SESSION_MS, CONSUMER_INTERVAL_MS, ASSIGNMENT_INTERVAL_MS, MOST_CONSUMERS = 2_000, 400, 300, 4
 CLASSIC = GROUP_PROTOCOLS[0]
+MIXED = "mixed"
+"""Members of both protocols in one group."""
+PROTOCOLS = (*GROUP_PROTOCOLS, MIXED)
 SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": str(DELAY_MS),
     "group.min.session.timeout.ms": str(MIN_SESSION_MS),
@@ -43,8 +46,8 @@ CONSUMER_SETTINGS: Mapping[str, str] = {
 """The settings for sequences of the consumer protocol."""
 
 
-def broker_settings(release: str, protocol: str) -> Mapping[str, str]:
-    """The settings of a real broker.
+def broker_settings(release: str, protocol: str, policy: str = MIGRATION_POLICIES[0]) -> Mapping[str, str]:
+    """The settings of a real broker. ``policy``: ``group.consumer.migration.policy``.
 
     Raises:
         RealKafkaError: the release is too old for the protocol.
@@ -54,12 +57,13 @@ def broker_settings(release: str, protocol: str) -> Mapping[str, str]:
     number = release_of(release)
     if number < FIRST_WITH_CONSUMERS:
         raise RealKafkaError(f"Kafka {release} has no consumer protocol by default: 4.0 is the first that has it")
+    settings = {**CONSUMER_SETTINGS, "group.consumer.migration.policy": policy}
     if number < ASSIGNMENT_INTERVAL_SINCE:
-        return CONSUMER_SETTINGS
-    return {**CONSUMER_SETTINGS, "group.consumer.assignment.interval.ms": str(ASSIGNMENT_INTERVAL_MS)}
+        return settings
+    return {**settings, "group.consumer.assignment.interval.ms": str(ASSIGNMENT_INTERVAL_MS)}
 
 
-def broker_config(base: BrokerConfig, protocol: str = CLASSIC) -> BrokerConfig:
+def broker_config(base: BrokerConfig, protocol: str = CLASSIC, policy: str = MIGRATION_POLICIES[0]) -> BrokerConfig:
     """Configuration of the machine, equal to ``broker_settings``."""
     if protocol != CLASSIC:
         base = evolve(
@@ -69,6 +73,7 @@ def broker_config(base: BrokerConfig, protocol: str = CLASSIC) -> BrokerConfig:
             group_consumer_heartbeat_interval_ms=CONSUMER_INTERVAL_MS,
             group_consumer_assignment_interval_ms=ASSIGNMENT_INTERVAL_MS,
             group_consumer_max_size=MOST_CONSUMERS,
+            group_consumer_migration_policy=policy,
         )
     return evolve(
         base,

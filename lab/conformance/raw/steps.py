@@ -27,6 +27,7 @@ REQUESTS: Mapping[str, type] = {
         messages.OffsetCommit,
         messages.OffsetFetch,
         messages.DescribeGroups,
+        messages.ListGroups,
         consumer_group.ConsumerGroupHeartbeat,
         consumer_group.ConsumerGroupDescribe,
     )
@@ -109,8 +110,9 @@ def with_ids(message: Any, rename: Callable[[str], str]) -> Any:
     return attrs.evolve(message, **changes) if changes else message
 
 
-def told_by(reply: Any) -> Any:
+def told_by(reply: Any, group: str = GROUP) -> Any:
     """A reply without the parts that depend on the broker: the group's name, the clients' addresses, and messages.
+    ListGroups lists only the group, which has the name ``group`` at this broker.
 
     Partitions of the consumer protocol are sorted: their order is the order of a hash map, which no client reads.
     """
@@ -120,6 +122,9 @@ def told_by(reply: Any) -> Any:
     if isinstance(reply, consumer_group.ConsumerGroupDescribeReply):
         groups = tuple([_described(each) for each in reply.groups])
         return consumer_group.ConsumerGroupDescribeReply(groups=groups)
+    if isinstance(reply, messages.ListGroupsReply):
+        listed: list[Any] = [each for each in reply.groups if each.group == group]
+        return attrs.evolve(reply, groups=tuple([attrs.evolve(each, group=GROUP) for each in listed]))  # type: ignore[misc]
     if not isinstance(reply, messages.DescribeGroupsReply):
         return reply
     rows: list[Any] = []

@@ -20,7 +20,12 @@ from kemu.protocol.wire.codec import seal, unseal
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python's reading of schemas warns in Python 3.11
-    from kafka.protocol.admin.groups import DescribeGroupsRequest, DescribeGroupsResponse
+    from kafka.protocol.admin.groups import (
+        DescribeGroupsRequest,
+        DescribeGroupsResponse,
+        ListGroupsRequest,
+        ListGroupsResponse,
+    )
     from kafka.protocol.admin.topics import CreateTopicsRequest, CreateTopicsResponse
     from kafka.protocol.consumer.group import (
         HeartbeatRequest,
@@ -269,6 +274,12 @@ def _describe(asked: ours.DescribeGroups, version: int) -> Any:
     )
 
 
+def _list(asked: ours.ListGroups, version: int) -> Any:
+    return ListGroupsRequest(
+        states_filter=list(asked.states_filter), types_filter=list(asked.types_filter), version=version
+    )
+
+
 # --- replies -------------------------------------------------------------------------------------------------------
 
 
@@ -367,6 +378,21 @@ def _described(found: Any, version: int) -> ours.DescribeGroupsReply:
     )
 
 
+def _listed(found: Any, version: int) -> ours.ListGroupsReply:
+    return ours.ListGroupsReply(
+        error=ErrorCode(found.error_code),
+        groups=tuple(
+            ours.ListedGroup(
+                group=each.group_id,
+                protocol_type=each.protocol_type,
+                state=each.group_state or "",
+                group_type=each.group_type or "",
+            )
+            for each in found.groups
+        ),
+    )
+
+
 _APIS: Mapping[type, _Api] = {
     ours.JoinGroup: _Api(_join, JoinGroupResponse, _joined),
     ours.SyncGroup: _Api(_sync, SyncGroupResponse, _synced),
@@ -377,6 +403,7 @@ _APIS: Mapping[type, _Api] = {
     ours.OffsetCommit: _Api(_commit, OffsetCommitResponse, _committed),
     ours.OffsetFetch: _Api(_fetch, OffsetFetchResponse, _fetched),
     ours.DescribeGroups: _Api(_describe, DescribeGroupsResponse, _described),
+    ours.ListGroups: _Api(_list, ListGroupsResponse, _listed),
 }
 
 

@@ -55,6 +55,16 @@ def test_a_commit_without_a_generation_creates_a_simple_group() -> None:
     assert bench.committed() == 7
 
 
+def test_a_commit_without_offsets_creates_no_group() -> None:
+    """``KafkaApis.handleOffsetCommitRequest`` answers it itself."""
+    bench = Bench()
+
+    done = bench.ask("c1", OffsetCommit(group=GROUP, generation=-1, member_id="", offsets=()), 8)
+
+    assert done.reply.outcomes == ()
+    assert GROUP not in bench.coordinator.groups
+
+
 @scenario("S088")
 def test_who_may_commit() -> None:
     """S088 testValidateOffsetCommit."""

@@ -24,11 +24,11 @@ from lab.conformance.raw.alone import replay
 from lab.conformance.raw.asking import Talker
 from lab.conformance.raw.comparing import compare, differences
 from lab.conformance.raw.drawing import CLEAR_MS, Versions, draw
-from lab.conformance.raw.settings import broker_config, versions_of
+from lab.conformance.raw.settings import CLASSIC, broker_config, versions_of
 from lab.conformance.raw.steps import Answer, Conversation, from_row, symbol, to_row
 from lab.conformance.real_broker import RealBroker, profile_of, unpacked
 
-RECORDED = recordings.read_all(recordings.KEPT)
+RECORDED = recordings.read_all(recordings.KEPT[CLASSIC])
 CONFIG = broker_config(PROFILES["kafka-3.4"].broker)
 
 
@@ -51,7 +51,7 @@ def test_what_kafka_answered_is_right_by_the_reference_coordinator(recorded: rec
     for talk in recorded.talks:
         notes = [Seen(0, 0, "", 0, HostStarted(host="b0", life=1, kept_disk=True))]
         replay(talk, config, notes)
-        checker = MembershipRules(config.group_initial_rebalance_delay_ms * 1_000)
+        checker = MembershipRules(config.group_initial_rebalance_delay_ms * 1_000, one_protocol_type=False)
         judge(notes, ended_us=talk.end_ms * 1_000, checkers=(checker,))
         said += [(talk.seed, each.kind, each.text) for each in checker.violations]
 

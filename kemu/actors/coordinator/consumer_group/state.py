@@ -6,7 +6,7 @@ a record, for a write that fails.
 Source: Kafka 4.1 ``ConsumerGroup``, ``ModernGroup``, ``GroupMetadataManager.replay``.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from typing import TypeAlias, TypeVar
 
@@ -121,10 +121,16 @@ class CurrentRecord:
 
 @frozen
 class RegexRecord:
-    """The topics that match a pattern; None removes the record."""
+    """The topics that match a pattern, sorted; None removes the record.
+
+    ``at_ms``: the time of the match. ``version``: in Kafka an offset of the metadata log; kemu counts the changes of
+    the cluster's topics that this coordinator knows.
+    """
 
     regex: str
     topics: tuple[str, ...] | None
+    at_ms: int = 0
+    version: int = 0
 
 
 GroupRecord: TypeAlias = (
@@ -151,8 +157,10 @@ class ConsumerGroup:
         """Instance id -> member."""
         self.targets: dict[MemberId, Share] = {}
         self.current: dict[MemberId, CurrentAssignment] = {}
-        self.regexes: dict[str, tuple[str, ...]] = {}
-        """Resolved pattern -> topics."""
+        self.regexes: dict[str, RegexRecord] = {}
+        """The resolved patterns."""
+        self.regex_users: dict[str, int] = {}
+        """Pattern -> number of members that subscribe to the pattern."""
         self._holders: dict[Partition, MemberId] = {}
         self._table = TimelineTable()
 
@@ -175,6 +183,11 @@ class ConsumerGroup:
         """Whether no member holds this partition."""
         return partition not in self._holders
 
+    def free_now(self) -> Callable[[Partition], bool]:
+        """``is_free`` as it is now, whatever changes later."""
+        holders = dict(self._holders)
+        return lambda partition: partition not in holders
+
     def current_of(self, member_id: MemberId) -> CurrentAssignment:
         """A member's current assignment; a new member has none."""
         return self.current.get(member_id) or CurrentAssignment()
@@ -184,21 +197,19 @@ class ConsumerGroup:
         return self.targets.get(member_id, NOTHING)
 
     def supports_classic(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether every classic member supports one of these protocols.
+        """Whether every classic member supports one of these protocols. A protocol that a member names twice counts
+        twice.
 
-        Source: ``ConsumerGroup.supportsClassicProtocols``.
+        Source: ``ConsumerGroup.supportsClassicProtocols``, ``maybeUpdateClassicProtocolMembersSupportedProtocols``.
         """
-        each_supports = [
-            {own.name for own in member.classic.protocols}
-            for member in self.members.values()
-            if member.classic is not None
-        ]
-        return protocol_type == CONSUMER and any(all(name in own for own in each_supports) for name in names)
+        classic = [member.classic for member in self.members.values() if member.classic is not None]
+        named = [each.name for one in classic for each in one.protocols]
+        return protocol_type == CONSUMER and any(named.count(name) == len(classic) for name in names)
 
     def is_classic_without(self, leaving: Collection[MemberId]) -> bool:
-        """Whether members remain, and all of them speak the classic protocol."""
+        """Whether all other members speak the classic protocol."""
         rest = [member for member_id, member in self.members.items() if member_id not in leaving]
-        return bool(rest) and all(member.classic is not None for member in rest)
+        return all(member.classic is not None for member in rest)
 
     def _is_stable(self, member_id: MemberId) -> bool:
         current = self.current_of(member_id)
@@ -226,8 +237,8 @@ class ConsumerGroup:
                 undo = CurrentRecord(member_id, self.current.get(member_id))
                 self._set_current(member_id, current)
             case RegexRecord(regex=regex, topics=names):
-                undo = RegexRecord(regex, self.regexes.get(regex))
-                _set(self.regexes, regex, names)
+                undo = self.regexes.get(regex) or RegexRecord(regex, None)
+                _set(self.regexes, regex, None if names is None else record)
         return undo
 
     def _set_member(self, member_id: MemberId, member: ConsumerMember | None) -> None:
@@ -237,6 +248,10 @@ class ConsumerGroup:
         if before is None and member is not None:
             self._table.put(len(self.members))
         _set(self.members, member_id, member)
+        for who, step in ((before, -1), (member, 1)):
+            if who is not None and who.regex:
+                count = self.regex_users.get(who.regex, 0) + step
+                _set(self.regex_users, who.regex, count or None)
         if member is not None and member.instance_id is not None:
             self.static[member.instance_id] = member_id
 
@@ -248,6 +263,25 @@ class ConsumerGroup:
         _set(self.current, member_id, current)
         if current is not None:
             self._holders.update(dict.fromkeys((*current.assigned, *current.revoking), member_id))
+
+
+class RecordedChange:
+    """Records that are applied to a group one by one."""
+
+    def __init__(self, group: ConsumerGroup) -> None:
+        self.group = group
+        self.records: list[GroupRecord] = []
+        self.undo: list[GroupRecord] = []
+
+    def add(self, record: GroupRecord) -> None:
+        """Apply a record."""
+        self.undo.insert(0, self.group.apply(record))
+        self.records.append(record)
+
+    def revert(self) -> None:
+        """Undo all records."""
+        for record in self.undo:
+            self.group.apply(record)
 
 
 def _set(where: dict[str, V], key: str, value: V | None) -> None:

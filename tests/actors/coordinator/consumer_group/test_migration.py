@@ -144,6 +144,37 @@ def test_a_heartbeat_to_a_stable_classic_group_converts_the_group() -> None:
     assert [note.old for note in bench.noted(GroupBecame)][-2:] == ["Stable", "Assigning"]
 
 
+def test_a_converted_group_names_topics_that_nobody_subscribes_to() -> None:
+    """``ConsumerGroupMember.asConsumerGroupDescribeMember`` asks the metadata image."""
+    bench = Bench()
+    bench.feed(Told(KnowTopics(topics=(("t", "T", 1), ("u", "U", 1)))))
+    join = bench.join_twice("c1", data=subscription())
+    bench.until_answered(join)
+    given = encode_assignment(Assignment((("u", 0),)))
+    bench.sync("c1", join.reply.member_id, join.reply.generation, {join.reply.member_id: given})
+    beat(bench, "m2")
+
+    described = bench.ask("tool", ConsumerGroupDescribe(groups=(GROUP,)), 0).reply.groups[0]
+
+    assert {row.topic for member in described.members for row in member.assigned} == {"u"}
+
+
+def test_the_first_heartbeat_after_a_conversion_looks_at_all_subscriptions() -> None:
+    """``ConsumerGroup.subscriptionType`` is computed again: the time of the last look is lost with the first object.
+
+    The leave raises the epoch; the member that joins without topics gets nothing, which it would as one of the alike.
+    """
+    bench = bench_with_topics()
+    ids = form(bench, {"c1": (0, 1, 2, 3, 4, 5)})
+    beat(bench, "m1")
+    bench.leave("c1", LeavingMember(member_id=ids["c1"]))
+    without_topics = ConsumerGroupHeartbeat(
+        group=GROUP, member_id="m2", member_epoch=0, rebalance_timeout_ms=REBALANCE_MS, topics=(), owned=()
+    )
+
+    assert owned_by(bench.ask("m2", without_topics, 1)) == set()
+
+
 def test_classic_members_give_up_partitions_in_two_joins() -> None:
     """testConsumerGroupJoinWithNewDynamicMember, testReconciliationInJoiningConsumerGroupWithCooperativeProtocol."""
     bench = bench_with_topics()
@@ -236,6 +267,16 @@ def test_a_group_before_its_first_generation_is_not_converted() -> None:
     assert parked.error is E.REBALANCE_IN_PROGRESS
 
 
+def test_a_group_whose_members_left_before_its_first_generation_is_converted() -> None:
+    """``ConsumerGroup.fromClassicGroup`` reads the protocol only for members."""
+    bench = bench_with_topics()
+    parked = bench.join_twice("c1", data=subscription())
+    bench.leave("c1", LeavingMember(member_id=next(iter(bench.group.members.by_id))))
+
+    assert parked.error is E.UNKNOWN_MEMBER_ID
+    assert beat(bench, "m2").reply.member_epoch == 1
+
+
 @pytest.mark.parametrize("policy", ["downgrade", "disabled"])
 def test_the_policy_may_refuse_an_upgrade(policy: str) -> None:
     """testConsumerGroupHeartbeatToClassicGroup with ``group.consumer.migration.policy``."""
@@ -260,6 +301,24 @@ def test_user_data_of_a_custom_assignor_refuses_the_upgrade() -> None:
 
     assert beat(bench, "m2").error is E.GROUP_ID_NOT_FOUND
     assert bench.group.state is STABLE
+
+
+def test_a_partition_that_the_leader_gave_twice_refuses_the_upgrade() -> None:
+    """``ConsumerGroup.addPartitionEpochs`` throws."""
+    bench = bench_with_topics()
+    form(bench, {"c1": (0, 1), "c2": (1, 2)})
+
+    assert beat(bench, "m2").error is E.UNKNOWN_SERVER_ERROR
+    assert bench.group.state is STABLE
+
+
+def test_a_partition_that_the_leader_gave_a_member_twice_counts_once() -> None:
+    bench = bench_with_topics()
+    form(bench, {"c1": (0, 0, 1)})
+
+    assert beat(bench, "m2").error is E.NONE
+    targets = modern(bench).working.targets.values()
+    assert sorted(number for share in targets for number in share["T"]) == list(range(COUNT))
 
 
 def test_an_upgrade_that_cannot_be_written_leaves_the_classic_group() -> None:
@@ -337,6 +396,16 @@ def test_protocols_must_be_shared_by_all_classic_members() -> None:
 
     assert bench.join("c3", names=("sticky",), data=subscription()).error is E.INCONSISTENT_GROUP_PROTOCOL
     assert bench.join("c3", protocol_type="connect").error is E.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_protocol_that_a_classic_member_names_twice_is_not_shared() -> None:
+    """``ConsumerGroup.maybeUpdateClassicProtocolMembersSupportedProtocols`` counts names, not members."""
+    bench = bench_with_topics()
+    beat(bench, "m1")
+    twice = bench.join_twice("c1", names=("range", "range"), data=subscription())
+
+    assert twice.error is E.NONE
+    assert bench.join("c2", data=subscription()).error is E.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_a_full_group_turns_classic_members_away() -> None:
@@ -463,6 +532,54 @@ def test_the_last_static_consumer_member_returns_as_a_classic_member() -> None:
     assert bench.heartbeat("c2", ids["c2"], generation, instance="i-c2") is E.NONE
 
 
+def test_a_single_static_consumer_member_returns_as_a_classic_member_with_either_id() -> None:
+    """``validateOnlineDowngradeWithReplacedMember`` counts no other members, and looks only at the instance id."""
+    for member_id in ("", "m1"):
+        bench = bench_with_topics()
+        epoch = beat(bench, "m1", instance="i-c1").reply.member_epoch
+
+        back = bench.join("c1", member_id=member_id, instance="i-c1", data=subscription())
+
+        assert (back.error, back.reply.generation) == (E.NONE, epoch)
+        assert bench.group.state is STABLE
+        assert list(bench.group.members.by_id) == [back.reply.member_id]
+
+
+def test_topics_in_the_assignment_of_a_classic_member_have_the_order_of_the_map() -> None:
+    """``Utils.toConsumerProtocolAssignment`` of a ``Map<Uuid, Set<Integer>>``."""
+    bench = Bench()
+    first, second = "00000000-0000-0000-0000-000000000002", "00000000-0000-0000-0000-000000000001"
+    bench.feed(Told(KnowTopics(topics=(("t", first, 1), ("u", second, 2)))))
+    data = encode_subscription(Subscription(("t", "u")))
+    other = ConsumerGroupHeartbeat(
+        group=GROUP, member_id="m1", member_epoch=0, rebalance_timeout_ms=REBALANCE_MS, topics=("other",), owned=()
+    )
+    bench.ask("m1", other, 1)
+    join = bench.join_twice("c2", data=data)
+
+    told = bench.sync("c2", join.reply.member_id, join.reply.generation)
+
+    assert decode_assignment(told.reply.assignment).partitions == (("u", 0), ("u", 1), ("t", 0))
+
+
+def test_partitions_of_a_member_whose_id_a_static_member_takes_are_free_only_later() -> None:
+    """The coordinator replays the records of a heartbeat after it has answered: ``group::currentPartitionEpoch``."""
+    bench = bench_with_topics()
+    beat(bench, "m1")
+    beat(bench, "s1", instance="i")
+    beat(bench, "m1", 2, owned=())
+    beat(bench, "s1", 2, owned=(), instance="i")
+    held = current(bench, "m1")
+    beat(bench, "s1", -2, instance="i")
+
+    taken = beat(bench, "s2", instance="i", member_id="m1")
+
+    assert held
+    assert taken.error is E.NONE
+    assert owned_by(taken) is not None
+    assert not held & (owned_by(taken) or set())
+
+
 def test_the_session_of_a_replaced_static_member_ends_without_effect() -> None:
     """``replaceMember`` cancels no timer; here another coordinator has the group at that time."""
     bench = bench_with_topics()
@@ -564,6 +681,35 @@ def test_an_empty_consumer_group_becomes_classic_at_the_first_join() -> None:
     assert bench.committed() == 7
 
 
+def test_a_join_with_an_id_makes_the_coordinator_forget_an_empty_consumer_group() -> None:
+    """Kafka deletes the group before it looks for the member, and writes no record: the log still has the group."""
+    bench = bench_with_topics()
+    for epoch in (0, -1):
+        beat(bench, "m1", epoch)
+    beat(bench, "m1")
+    bench.commit("m1", 7, member_id="m1", generation=3)
+    beat(bench, "m1", -1)
+
+    assert bench.join("c1", member_id="c1", data=subscription()).error is E.UNKNOWN_MEMBER_ID
+
+    described = bench.ask("tool", ConsumerGroupDescribe(groups=(GROUP,)), 0).reply.groups[0]
+    assert described.error is E.GROUP_ID_NOT_FOUND
+    assert bench.committed() == -1
+    assert beat(bench, "m2").reply.member_epoch == 1
+    assert bench.committed() == 7
+
+
+def test_a_forgotten_consumer_group_is_loaded_again() -> None:
+    bench = bench_with_topics()
+    for epoch in (0, -1):
+        beat(bench, "m1", epoch)
+    bench.join("c1", member_id="c1", data=subscription())
+    bench.crash_and_restart()
+    bench.feed(Told(KnowTopics(topics=(("t", "T", COUNT),))))
+
+    assert beat(bench, "m2").reply.member_epoch == 3
+
+
 def test_a_leave_names_each_unknown_member() -> None:
     """testClassicGroupLeaveToConsumerGroup."""
     bench = bench_with_topics()
@@ -579,28 +725,59 @@ def test_a_leave_names_each_unknown_member() -> None:
 # --- releases --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "state"), [("java", STABLE), ("java-4.1", PREPARING), ("java-4.3", PREPARING)])
-def test_a_replacement_with_another_subscription_rebalances_since_4_1(kind: str, state: GroupState) -> None:
-    """``GroupMetadataManager.convertToClassicGroup`` 4.0.1, 4.1.1: ``hasSubscriptionChanged``."""
+@pytest.mark.parametrize("kind", ["java", "java-4.1", "java-4.3"])
+def test_a_replacement_with_another_subscription_rebalances(kind: str) -> None:
+    """``GroupMetadataManager.classicGroupJoinToConsumerGroup`` 4.0.2, 4.1.1: the member is not reconciled."""
     bench = bench_with_topics(coordinator_kind=kind)
     form(bench, {"c1": (0, 1, 2), "c2": (3, 4, 5)}, static=True)
     beat(bench, "m1", instance="i-c1")
 
-    bench.join("c1", instance="i-c1", data=subscription(topic="u"))
+    back = bench.join("c1", instance="i-c1", data=subscription(topic="u"))
+
+    assert bench.group.state is PREPARING
+    assert back.reply.generation == 0
+
+
+@pytest.mark.parametrize(("kind", "state", "epochs"), [("java-4.2", STABLE, 1), ("java-4.3", PREPARING, 0)])
+def test_a_replacement_in_a_group_with_an_old_target_rebalances_since_4_3(
+    kind: str, state: GroupState, epochs: int
+) -> None:
+    """``classicGroupJoinToConsumerGroup`` 4.2.1, 4.3.0; the leave of m3 raises the epoch and computes no target."""
+    bench = bench_with_topics(coordinator_kind=kind, group_consumer_assignment_interval_ms=0)
+    form(bench, {"c1": (0, 1, 2), "c2": (3, 4, 5)}, static=True)
+    beat(bench, "m1", instance="i-c1")
+    beat(bench, "m3")
+    target_epoch = modern(bench).working.target_epoch
+    beat(bench, "m3", -1)
+
+    back = bench.join("c1", instance="i-c1", data=subscription())
 
     assert bench.group.state is state
+    assert back.reply.generation == epochs * target_epoch
 
 
-@pytest.mark.parametrize(("kind", "why"), [("java", ""), ("java-4.1", " for member leaving")])
-def test_a_downgrade_has_kafkas_reason(kind: str, why: str) -> None:
-    """``GroupMetadataManager.convertToClassicGroup`` 4.0.1, 4.1.1; 4.2.1 in the plan 7-migration-down."""
+@pytest.mark.parametrize(("kind", "answer"), [("java-4.2", E.UNKNOWN_SERVER_ERROR), ("java-4.3", E.NONE)])
+def test_a_member_without_a_target_keeps_a_group_from_becoming_classic_up_to_4_2(kind: str, answer: E) -> None:
+    """``ClassicGroup.fromConsumerGroup`` 4.2.1, 4.3.0: a classic member that joins without topics has no target."""
+    bench = bench_with_topics(coordinator_kind=kind)
+    beat(bench, "m1")
+    bench.advance(STEP_MS)
+    bench.join_twice("c2", data=encode_subscription(Subscription(())))
+
+    assert beat(bench, "m1", -1).error is answer
+    assert isinstance(bench.coordinator.groups[GROUP], ModernGroup) is (answer is not E.NONE)
+
+
+@pytest.mark.parametrize("kind", ["java", "java-4.2", "java-4.3"])
+def test_a_downgrade_has_kafkas_reason(kind: str) -> None:
+    """``GroupMetadataManager.convertToClassicGroup`` 4.0.2; 4.2.1 in the plan 7-migration-down."""
     bench = bench_with_topics(coordinator_kind=kind)
     mixed(bench)
 
     beat(bench, "m1", -1)
 
     reasons = [note.why for note in bench.noted(GroupBecame) if note.new == PREPARING.value]
-    assert reasons[-1] == f"Downgrade group {GROUP} from consumer to classic{why}."
+    assert reasons[-1] == f"Downgrade group {GROUP} from consumer to classic for member leaving."
 
 
 @pytest.mark.parametrize(("kind", "answer"), [("java-4.2", E.REBALANCE_IN_PROGRESS), ("java-4.3", E.NONE)])
