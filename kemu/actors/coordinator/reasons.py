@@ -71,12 +71,13 @@ class Reasons:
     def downgraded(self, group: str, *, left: bool) -> str:
         """The reason after the last member of the consumer protocol left the group (KIP-848), or was replaced.
 
-        Source: ``GroupMetadataManager.convertToClassicGroup`` 4.0.2, 4.2.1; ``classicGroupJoinToConsumerGroup`` 4.3.0.
+        Source: ``GroupMetadataManager.convertToClassicGroup`` 4.0.2, 4.1.1, 4.2.1; ``classicGroupJoinToConsumerGroup``
+        4.3.0.
         """
-        why = "for member leaving"
-        if not left and self._rules.consumer_groups.stale_target_rebalances_downgraded:
-            why = "with stale assignment"
-        elif not left:
+        why = "with stale assignment"
+        if left:
+            why = "for member leaving"
+        elif not self._rules.consumer_groups.stale_target_rebalances_downgraded:
             why = "for static member replacement with different subscription"
         return f"Downgrade group {group} from consumer to classic {why}."
 

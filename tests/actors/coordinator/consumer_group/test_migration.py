@@ -768,9 +768,9 @@ def test_a_member_without_a_target_keeps_a_group_from_becoming_classic_up_to_4_2
     assert isinstance(bench.coordinator.groups[GROUP], ModernGroup) is (answer is not E.NONE)
 
 
-@pytest.mark.parametrize("kind", ["java", "java-4.3"])
+@pytest.mark.parametrize("kind", ["java", "java-4.2", "java-4.3"])
 def test_a_downgrade_has_kafkas_reason(kind: str) -> None:
-    """``GroupMetadataManager.convertToClassicGroup`` 4.0.2, 4.3.0; 4.2.1 in the plan 7-migration-down."""
+    """``GroupMetadataManager.convertToClassicGroup`` 4.0.2; 4.2.1 in the plan 7-migration-down."""
     bench = bench_with_topics(coordinator_kind=kind)
     mixed(bench)
 
