@@ -13,7 +13,8 @@ from kemu.emulator.exploring.operations import in_order, one_of
 from kemu.emulator.plan.actions import ChangeSubscription, LateMessage, MembersExpulsion, RollingUpgrade
 from kemu.emulator.plan.draw import SECOND
 from kemu.emulator.plan.entries import At, Entry
-from kemu.emulator.scenario.groups import SETTINGS_OF_CLASSIC, GroupSpec, MemberSpec
+from kemu.emulator.scenario.groups import SETTINGS_OF_CLASSIC, GroupSpec
+from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.protocols import CLASSIC, CONSUMER, KEY
 from kemu.emulator.scenario.random_faults import fault_times_us
 from kemu.emulator.scenario.scenario import Scenario
