@@ -371,7 +371,8 @@ class HeartbeatAnswers:
         return used.count(member.regex) > 1 and member.regex in change.group.regexes
 
     def _bump(self, change: "_Change", bump: bool) -> None:
-        group, first = change.group, self.rules.first_epoch
+        group = change.group
+        first = 0 if group.is_converted else self.rules.first_epoch
         names = {name for member in group.members.values() for name in _names_of(group, member)}
         topics = tuple(self.topics[name] for name in sorted(names) if name in self.topics)
         changed = topics != group.topics

@@ -267,9 +267,10 @@ def test_a_group_before_its_first_generation_is_not_converted() -> None:
     assert parked.error is E.REBALANCE_IN_PROGRESS
 
 
-def test_a_group_whose_members_left_before_its_first_generation_is_converted() -> None:
-    """``ConsumerGroup.fromClassicGroup`` reads the protocol only for members."""
-    bench = bench_with_topics()
+@pytest.mark.parametrize("kind", ["java", "java-4.3"])
+def test_a_group_whose_members_left_before_its_first_generation_is_converted(kind: str) -> None:
+    """``ConsumerGroup.fromClassicGroup`` reads the protocol only for members, and the epoch is the generation 0."""
+    bench = bench_with_topics(coordinator_kind=kind)
     parked = bench.join_twice("c1", data=subscription())
     bench.leave("c1", LeavingMember(member_id=next(iter(bench.group.members.by_id))))
 
