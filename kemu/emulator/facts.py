@@ -322,6 +322,11 @@ class TopicReplicated:
 
 
 @value
+class WarmUpEnded:
+    """The warm-up ended. From now on, periodic work is at random points of its intervals, as after hours."""
+
+
+@value
 class FaultApplied:
     """A plan entry took effect: index in the plan, kind ("crash"), and description.
 

@@ -105,6 +105,7 @@ UNHEARD_ISR = "unheard-isr"
 FORGOTTEN_INSTANCE = "forgotten-instance"
 FORGOTTEN_REBALANCE = "forgotten-rebalance"
 FORGOTTEN_GROUP = "forgotten-group"
+INCONSISTENT_MEMBERS = "inconsistent-members"
 UNRELEASED_INSTANCE = "unreleased-instance"
 
 STAYS_DEGRADED: Mapping[str, str] = MappingProxyType(
@@ -141,8 +142,13 @@ STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
             " coordinator changed before the end of the member's rebalance. The next coordinator knows the former id,"
             " and fences the member (FENCED_INSTANCE_ID), which is fatal"
         ),
+        ("liveness", INCONSISTENT_MEMBERS): (
+            "the plan changed the assignors of the group's members while the coordinator still had members with the"
+            " former assignors. A member that shares no assignor with all of these members gets"
+            " INCONSISTENT_GROUP_PROTOCOL, which is fatal. Operators wait until each former member has left"
+        ),
         ("liveness", FORGOTTEN_GROUP): (
-            "a disk lost records of the group's log, so that the coordinator does not know the group. It answers"
+            "the group's log lost the records of the group, so that the coordinator does not know the group. It answers"
             " GROUP_ID_NOT_FOUND to the heartbeats of the consumer protocol, which is fatal (KIP-848). Members of a"
             " classic group would rejoin"
         ),

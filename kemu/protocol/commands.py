@@ -62,10 +62,14 @@ class NameClient:
 
 @value
 class Subscribe:
-    """Consumer: subscribe to these topics, in any order, or to all topics that match the pattern."""
+    """Consumer: subscribe to these topics, in any order, or to all topics that match a pattern.
+
+    The member matches ``pattern``, the brokers match ``regex``.
+    """
 
     topics: tuple[str, ...]
     pattern: str = ""
+    regex: str = ""
 
 
 @value
@@ -256,15 +260,8 @@ class DeleteGroup:
 
 
 @value
-class DescribeConsumers:
-    """Admin: describe a group of the consumer protocol, its epochs and its members. Source: KIP-848."""
-
-    group: str
-
-
-@value
 class DescribeGroup:
-    """Admin: request a group's state and report it as a note."""
+    """Admin: request a group's state and members, and report them as a note."""
 
     group: str
 

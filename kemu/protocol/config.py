@@ -114,6 +114,9 @@ class BrokerConfig:
     group_consumer_min_assignment_interval_ms: int = key(0, "KIP-1263, Kafka 4.3")
     group_consumer_max_assignment_interval_ms: int = key(15_000, "KIP-1263, Kafka 4.3")
     group_consumer_max_size: int = key(2_147_483_647, "KIP-848, Kafka 4.0")
+    group_consumer_regex_refresh_interval_ms: int = key(
+        600_000, "KIP-848, internal, Kafka 4.1: age at which matches of SubscriptionPattern are stale; at least 10000"
+    )
     group_consumer_assignors: tuple[str, ...] = key(("uniform", "range"), "KIP-848, Kafka 4.0; the first: the default")
     group_consumer_migration_policy: str = key(
         MIGRATION_POLICIES[0], "KIP-848, Kafka 4.0; conversions of groups with members: bidirectional, upgrade, ..."

@@ -42,6 +42,7 @@ from kemu.protocol.rebalancing.client_rules import (
     CLIENT_3_7,
     CLIENT_3_9,
     CLIENT_4_0,
+    CLIENT_4_1,
 )
 from kemu.protocol.rebalancing.kip_429 import page_rules
 from kemu.protocol.rebalancing.rules import MemberRules, RulesOf, by_assignors, of_client
@@ -328,6 +329,7 @@ PROFILES: Mapping[str, Profile] = {
             release=(4, 1),
             summary="Kafka 4.1: as 4.0",
             broker=BrokerConfig(coordinator_kind="java-4.1"),
+            rules_of=of_client(CLIENT_4_1),
         ),
         _KAFKA_4_2,
         evolve(

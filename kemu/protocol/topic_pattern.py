@@ -1,18 +1,23 @@
-"""A subscription by pattern: each member matches the pattern of ``subscribe(Pattern)`` against its metadata."""
+"""Subscriptions by pattern.
+
+Each member matches the pattern of ``subscribe(Pattern)`` against its metadata. The coordinator matches the pattern of
+``subscribe(SubscriptionPattern)`` (KIP-848).
+"""
 
 import re
 from collections.abc import Iterable
 
 from kemu.protocol.names import OFFSETS_TOPIC
+from kemu.protocol.re2j import Re2jExpression
 
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
 """Topics that a broker marks as internal. Source: ``Topic.INTERNAL_TOPICS``."""
 
 
-def wrong_pattern(text: str) -> str:
-    """The reason why an expression is invalid; "" if it is valid."""
+def wrong_pattern(text: str, *, of_broker: bool = False) -> str:
+    """The reason why an expression is invalid; "" if it is valid. ``of_broker``: it is a ``SubscriptionPattern``."""
     try:
-        TopicPattern(text)
+        TopicPattern(text, of_broker=of_broker)
     except ValueError as error:
         return str(error)
     return ""
@@ -21,11 +26,13 @@ def wrong_pattern(text: str) -> str:
 class TopicPattern:
     """A regular expression that must match the whole name of a topic.
 
-    Kafka uses Java's expressions, kemu uses Python's; the usual constructs for names of topics mean the same in both.
+    Kafka's clients use Java's expressions, kemu uses Python's; the usual constructs for names of topics mean the same
+    in both. Kafka's brokers use RE2/J.
 
     Args:
         text: the expression.
         internal: whether to match brokers' internal topics, too (``exclude.internal.topics`` is false).
+        of_broker: whether brokers match the expression (``SubscriptionPattern``), in the syntax of RE2/J.
 
     Raises:
         ValueError: the expression is invalid.
@@ -33,17 +40,17 @@ class TopicPattern:
 
     __slots__ = ("_compiled", "_internal", "text")
 
-    def __init__(self, text: str, *, internal: bool = False) -> None:
+    def __init__(self, text: str, *, internal: bool = False, of_broker: bool = False) -> None:
         self.text = text
         self._internal = internal
         try:
-            self._compiled = re.compile(text)
-        except re.error as error:
+            self._compiled = Re2jExpression(text) if of_broker else re.compile(text)
+        except (re.error, ValueError) as error:
             raise ValueError(f"{text!r} is not a regular expression: {error}") from error
 
     def matches(self, topic: str) -> bool:
         """Whether a topic of this name belongs to the subscription. Source: ``ConsumerMetadata.retainTopic``."""
-        return (self._internal or topic not in INTERNAL_TOPICS) and self._compiled.fullmatch(topic) is not None
+        return (self._internal or topic not in INTERNAL_TOPICS) and bool(self._compiled.fullmatch(topic))
 
     def among(self, topics: Iterable[str]) -> tuple[str, ...]:
         """The matching topics, sorted."""

@@ -133,7 +133,7 @@ class Oracle(Generic[R]):
         """
 
         @click.command(help=what)
-        @click.option("--ask", "release", metavar="RELEASE", help=f"Ask this {self.library} (Java, Maven): 3.4.1.")
+        @click.option("--ask", "release", metavar="RELEASE", help=f"Ask this release of {self.library} (Java, Maven).")
         @click.option("--cases", "count", type=click.IntRange(1), default=self.cases, show_default=True, help=cases)
         @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the cases.")
         @click.option("--keep", is_flag=True, help=f"Write {keeps} with their answers.")

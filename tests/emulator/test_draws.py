@@ -14,7 +14,7 @@ from kemu.emulator.chance import Seeded, Stream
 from kemu.emulator.cluster.member_draws import work_shares
 from kemu.emulator.draws import Drawn, DrawSet
 from kemu.emulator.engine.loop import run_plain
-from kemu.emulator.facts import HostClosed, HostDown, HostStarted, Seen
+from kemu.emulator.facts import HostClosed, HostDown, HostStarted, Seen, WarmUpEnded
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import Run, run
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_actions, with_values
@@ -892,6 +892,8 @@ def test_members_commit_at_the_phase_that_is_drawn() -> None:
         for share in ("10%", "60%")
     )
     assert (late - early) / S == pytest.approx(2.5, abs=0.01)
+    assert len(alone(GROUP_OF_SIX, ["draws.commit.phase=10%", "duration=10s"], [], WarmUpEnded)) == 1
+    assert not alone(GROUP_OF_SIX, ["duration=10s"], [], WarmUpEnded)
 
 
 def test_leaders_look_who_fell_behind_at_the_phase_that_is_drawn() -> None:

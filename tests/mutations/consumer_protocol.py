@@ -3,6 +3,20 @@
 from tests.mutations import Mutation
 
 MUTATIONS = [
+    Mutation(  # each pattern of a group gets the topics of all its patterns
+        "kemu/actors/coordinator/consumer_group/regexes.py",
+        "        found = TopicPattern(regex, of_broker=True).among(topics)\n",
+        "        found = tuple(sorted({t for p in names for t in TopicPattern(p, of_broker=True).among(topics)}))\n",
+        "consumer-protocol/assigned-unsubscribed",
+        ("consumer-protocol-pattern-growing-topics:1",),
+    ),
+    Mutation(  # created topics are no reason to resolve patterns
+        "kemu/actors/coordinator/consumer_requests.py",
+        "                group.has_new_topics = group.has_new_topics or has_new\n",
+        "                pass\n",
+        "liveness/not-at-rest",
+        ("subscription_pattern.toml:own",),
+    ),
     Mutation(  # the target is ahead of its group
         "kemu/actors/coordinator/consumer_group/heartbeats.py",
         "        change.add(TargetEpochRecord(group.epoch, ",

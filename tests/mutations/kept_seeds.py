@@ -44,6 +44,13 @@ MUTATIONS = [
         "",
         "requests/out-of-order",
     ),
+    _kept(  # a reassignment of a partition that the controller does not know is refused before its replicas are read
+        "asked-without-a-context",
+        "kemu/protocol/reassign/requests.py",
+        "        if wrong:\n",
+        "        if wrong and current is not None:\n",
+        f"{_TESTS}actors/controller/test_reassignment.py::test_what_is_asked_for_wrongly_is_refused_and_the_rest_done",
+    ),
     _kept(  # a member of the ISR has every record, whatever its disk lost
         "back-before-it-is-missed",
         f"{_CHECKERS}replicas.py",
@@ -111,9 +118,16 @@ MUTATIONS = [
     _kept(  # a paused host must act
         "deposed-leader-stands-still",
         f"{_WATCHING}disturbances.py",
-        "        self._idle[fact.host] = None\n",
-        "        self._idle.update({fact.host: None} if isinstance(fact, HostDown) else {})\n",
+        "        self._idle.setdefault(fact.host, seen.at_us)\n",
+        "        self._idle.update({fact.host: seen.at_us} if isinstance(fact, HostDown) else {})\n",
         "requests/waits-for-ever",
+    ),
+    _kept(  # whatever a group's log lost, its coordinator knows the group
+        "fails-without-its-groups-log",
+        f"{_CHECKERS}liveness.py",
+        "records.term_at(position) != term\n",
+        "records.term_at(position) != term and False\n",
+        "liveness/member-failed",
     ),
     _kept(  # nobody may be fenced for an id of a deposed coordinator
         "fenced-for-an-id-of-a-deposed-coordinator",
@@ -258,6 +272,13 @@ MUTATIONS = [
         "elif fact.why in (COMMITTED, JUMPED):",
         "elif fact.why == COMMITTED:",
         "commits/not-truncated",
+    ),
+    _kept(  # all members always share an assignor
+        "upgraded-before-the-former-members-left",
+        f"{_CHECKERS}liveness.py",
+        "        if inconsistent and fact.group in self._reassigned:\n",
+        "        if False:\n",
+        "liveness/member-failed",
     ),
     _kept(  # ranges of a truncated partition stay open
         "void-where-its-partition-was-cut",

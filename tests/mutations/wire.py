@@ -65,8 +65,8 @@ MUTATIONS = [
     ),
     Mutation(  # a client asks for metadata again while a question is on its way
         "kemu/actors/clients/metadata.py",
-        "        if self._asked_for is not None or not (self._topics",
-        "        if not (self._topics",
+        "        if self._asked_for is not None or not wanted",
+        "        if not wanted",
         "pace/too-many",
         ("topic-created-and-deleted:1", "coordinator-failover-stable:1"),
     ),

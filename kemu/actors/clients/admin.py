@@ -29,7 +29,6 @@ from kemu.protocol.commands import (
     DeleteGroup,
     DeleteOffsets,
     DeleteRecordsOf,
-    DescribeConsumers,
     DescribeGroup,
     ElectLeadersOf,
     ListAllGroups,
@@ -99,7 +98,6 @@ from kemu.protocol.wire.schema import SPECS
 Command: TypeAlias = (
     RemoveMember
     | DeleteGroup
-    | DescribeConsumers
     | DescribeGroup
     | ListAllGroups
     | DeleteOffsets
@@ -145,7 +143,6 @@ ASK_LEADERS = (ResetOffsets, DeleteRecordsOf)
 API_OF: Mapping[type, str] = {
     RemoveMember: "LeaveGroup",
     DeleteGroup: "DeleteGroups",
-    DescribeConsumers: "ConsumerGroupDescribe",
     DescribeGroup: "DescribeGroups",
     ListAllGroups: "ListGroups",
     DeleteOffsets: "OffsetDelete",
@@ -187,15 +184,25 @@ class _Task:
 
 
 class Admin(Machine):
-    """An admin client. ``bootstrap``: the brokers to ask, in turn."""
+    """An admin client.
+
+    ``bootstrap``: the brokers to ask, in turn. ``describes_consumers``: whether every broker has ConsumerGroupDescribe.
+    """
 
     def __init__(
-        self, name: ActorName, bootstrap: tuple[ActorName, ...], *, chance: Chance, versions: SpokenVersions = LATEST
+        self,
+        name: ActorName,
+        bootstrap: tuple[ActorName, ...],
+        *,
+        chance: Chance,
+        versions: SpokenVersions = LATEST,
+        describes_consumers: bool = False,
     ) -> None:
         super().__init__(name)
         assert bootstrap, f"{name}: no broker to ask"
         self._bootstrap = bootstrap
         self._versions = versions
+        self._describes_consumers = describes_consumers
         self._chance = chance
         self._retry = Backoff(RETRY_BACKOFF_US, RETRY_BACKOFF_MAX_US)
         self._client = Client(
@@ -363,7 +370,7 @@ class Admin(Machine):
 
     def _end(self, error: ErrorCode, task: _Task, text: str = "") -> None:
         command = task.command
-        if isinstance(command, DescribeConsumers | DescribeGroup):
+        if isinstance(command, DescribeGroup):
             if error is not ErrorCode.NONE:
                 self.note(GroupDescribed(group=command.group, state="", members=(), error=error))
         else:
@@ -383,8 +390,6 @@ class Admin(Machine):
         match command:
             case DescribeGroup(group=group):
                 return self._describe(group)
-            case DescribeConsumers(group=group):
-                return self._describe_consumers(group)
             case DeleteGroup(group=group):
                 return self._delete_group(group)
             case RemoveMember(group=group, instance_id=instance_id):
@@ -413,21 +418,27 @@ class Admin(Machine):
                 return self._delete_records(command)
 
     def _describe(self, group: str) -> Steps:
-        reply: DescribeGroupsReply = yield Ask(Target.COORDINATOR, DescribeGroups(groups=(group,)), group)
-        (row,) = reply.groups
-        expect(row.error)
-        members = tuple(member.member_id for member in row.members)
-        self.note(GroupDescribed(group=group, state=row.state, members=members, error=row.error))
+        state, members = yield from self._described(group)
+        ids = tuple(member_id for member_id, _ in members)
+        self.note(GroupDescribed(group=group, state=state, members=ids, error=ErrorCode.NONE))
         return ""
 
-    def _describe_consumers(self, group: str) -> Steps:
-        request = ConsumerGroupDescribe(groups=(group,))
-        reply: ConsumerGroupDescribeReply = yield Ask(Target.COORDINATOR, request, group)
-        (row,) = reply.groups
-        expect(row.error)
-        members = tuple(member.member_id for member in row.members)
-        self.note(GroupDescribed(group=group, state=row.state, members=members, error=row.error))
-        return ""
+    def _described(self, group: str) -> Generator[Ask, Any, tuple[str, list[tuple[str, str | None]]]]:
+        """The state of a group, and (member id, instance id) of its members.
+
+        Source: ``DescribeConsumerGroupsHandler`` 4.0, which asks for a classic group in a second request.
+        """
+        if self._describes_consumers:
+            request = ConsumerGroupDescribe(groups=(group,))
+            reply: ConsumerGroupDescribeReply = yield Ask(Target.COORDINATOR, request, group)
+            (consumers,) = reply.groups
+            if consumers.error is not ErrorCode.GROUP_ID_NOT_FOUND:
+                expect(consumers.error)
+                return consumers.state, [(each.member_id, each.instance_id) for each in consumers.members]
+        classic: DescribeGroupsReply = yield Ask(Target.COORDINATOR, DescribeGroups(groups=(group,)), group)
+        (described,) = classic.groups
+        expect(described.error)
+        return described.state, [(each.member_id, each.instance_id) for each in described.members]
 
     def _delete_group(self, group: str) -> Steps:
         reply: DeleteGroupsReply = yield Ask(Target.COORDINATOR, DeleteGroups(groups=(group,)), group)
@@ -438,11 +449,12 @@ class Admin(Machine):
         """Remove the named static member, or all members without a name, as Kafka's admin client does."""
         leaving: tuple[LeavingMember, ...] = (LeavingMember(instance_id=instance_id, reason="removed by an admin"),)
         if not instance_id:
-            described: DescribeGroupsReply = yield Ask(Target.COORDINATOR, DescribeGroups(groups=(group,)), group)
-            expect(described.groups[0].error)
+            _, members = yield from self._described(group)
             leaving = tuple(
-                LeavingMember(member_id=each.member_id, reason="removed by an admin")
-                for each in described.groups[0].members
+                LeavingMember(member_id=member_id, reason="removed by an admin")
+                if instance is None
+                else LeavingMember(instance_id=instance, reason="removed by an admin")
+                for member_id, instance in members
             )
             if not leaving:
                 return "no member"
@@ -474,9 +486,7 @@ class Admin(Machine):
     def _reset_offsets(self, command: ResetOffsets) -> Steps:
         """Reset offsets of a group without members, within the log's start and end."""
         group, topic = command.group, command.topic
-        described: DescribeGroupsReply = yield Ask(Target.COORDINATOR, DescribeGroups(groups=(group,)), group)
-        expect(described.groups[0].error)
-        state = described.groups[0].state
+        state, _ = yield from self._described(group)
         if state not in ("Empty", "Dead"):
             raise TaskRefused(ErrorCode.NON_EMPTY_GROUP, f"the group is {state}; its members must stop first")
         metadata: MetadataReply = yield Ask(Target.ANY, Metadata(topics=(topic,)))

@@ -16,7 +16,7 @@ from kemu.actors.clients.once import OncePerValue
 from kemu.actors.machine import Chance, Machine, TimerKey
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import Metadata, MetadataReply, TopicMetadata
+from kemu.protocol.messages.data import TOPIC_IDS_SINCE, Metadata, MetadataReply, TopicMetadata
 from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
 from kemu.protocol.names import ActorName
 
@@ -85,6 +85,8 @@ class MetadataRefresh:
         self._last_seen = LastSeen(rules)
         self._keeps: Callable[[str], bool] | None = None
         """The filter while all topics are requested: it selects further topics to keep. None: topics by name."""
+        self._ids: tuple[str, ...] | None = None
+        """The ids of topics of interest; None: topics by name."""
         self._for_now: tuple[str, ...] = ()
         """Further topics, for a question in progress. Source: ``Metadata.addTransientTopics``."""
         self._machine = machine
@@ -98,6 +100,8 @@ class MetadataRefresh:
         self._without_topics = without_topics
         self._asked_for: tuple[str, ...] | None = None
         """The topics of the request in flight; None without a request in flight."""
+        self._asked_ids: tuple[str, ...] = ()
+        """The topic ids in the request in flight."""
         self._asked_all = False
         """Whether the request in flight is about all topics."""
         self._failures = 0
@@ -113,6 +117,13 @@ class MetadataRefresh:
         """Add these topics to the topics of interest, until the next call of this method."""
         before, self._for_now = self._topics, topics
         self._ask_for_new(before)
+
+    def want_ids(self, ids: tuple[str, ...] | None) -> None:
+        """Request these topics by id from the next refresh on. None: request topics by name again.
+
+        Source: ``ConsumerMetadata.newMetadataRequestBuilder`` 4.1: names only during a question.
+        """
+        self._ids = ids
 
     def want_all(self, keeps: Callable[[str], bool] | None) -> None:
         """Request all topics from now on, and keep topics that pass this filter. None: request topics by name again.
@@ -153,8 +164,8 @@ class MetadataRefresh:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the client has topics of interest, by name or by a filter."""
-        return bool(self.interest) or self._keeps is not None
+        """Whether the client has topics of interest, by name, by id or by a filter."""
+        return bool(self.interest) or self._keeps is not None or self._ids is not None
 
     def refresh_if_allowed(self) -> None:
         """Request metadata, unless the last response's backoff has not passed.
@@ -171,7 +182,9 @@ class MetadataRefresh:
 
     def _is_retained(self, topic: str) -> bool:
         """Whether a topic of a response is kept. Source: ``Metadata.retainTopic``."""
-        return topic in self._topics or (self._keeps is not None and self._keeps(topic))
+        layout = self.cluster.topics.get(topic) if self._ids else None
+        by_id = layout is not None and layout.topic_id in (self._ids or ())
+        return by_id or topic in self._topics or (self._keeps is not None and self._keeps(topic))
 
     def _ask_for_new(self, before: tuple[str, ...]) -> None:
         if any(topic not in before for topic in self._topics):
@@ -213,15 +226,18 @@ class MetadataRefresh:
         self.refresh()
 
     def _ask(self) -> None:
-        if self._asked_for is not None or not (self._topics or self._without_topics or self._keeps is not None):
+        wanted = self._topics or self._ids or self._without_topics or self._keeps is not None
+        if self._asked_for is not None or not wanted:
             return
         if self._machine.now_us < self._not_before_us:
             self._ask_at(self._not_before_us)
             return
         self._asked_for, self._asked_all = self._topics, self._keeps is not None
+        self._asked_ids = () if self._for_now else self._ids or ()
         host = self._brokers.pick()
-        asked = Metadata(topics=None if self._asked_all else self._asked_for)
-        self._client.call(host, asked, self._version, self._answered, self._failed, host)
+        asked = Metadata(topics=None if self._asked_all else self._asked_for, topic_ids=self._asked_ids)
+        version = TOPIC_IDS_SINCE if self._asked_ids else self._version
+        self._client.call(host, asked, version, self._answered, self._failed, host)
 
     def _ask_at(self, at_us: int) -> None:
         if at_us < self._timer_us or not self._timer_us:
@@ -255,7 +271,8 @@ class MetadataRefresh:
         if self._keeps is not None or self._asked_all:
             self.behind = not self._asked_all
         else:
-            self.behind = asked_for != topics and not set(topics).issubset(asked_for or ())
+            lacks_ids = not self._for_now and not set(self._ids or ()).issubset(self._asked_ids)
+            self.behind = lacks_ids or (asked_for != topics and not set(topics).issubset(asked_for or ()))
         self.stale = self.behind
         self._timer_us = 0
         self._ask_at(self._machine.now_us + self._max_age_us)

@@ -119,8 +119,12 @@ class Calls(Protocol):
         """Subscribe to these topics instead of the former topics, from the next poll on."""
         ...
 
-    def subscribe_to_pattern(self, pattern: str) -> None:
-        """Subscribe to all present and future topics that match this expression, from the next poll on."""
+    def subscribe_to_pattern(self, pattern: str, *, of_broker: bool = False) -> None:
+        """Subscribe to all present and future topics that match this expression, from the next poll on.
+
+        ``of_broker``: the brokers match the expression (``SubscriptionPattern``), which a classic member cannot have
+        (``IllegalState``).
+        """
         ...
 
     def unsubscribe(self) -> None:

@@ -57,7 +57,8 @@ class Consumer(HostingMachine):
     Args:
         name: the actor's name; also the client id if the configuration has none.
         topics: the topics to subscribe to at start; empty: the application subscribes or assigns partitions.
-        pattern: the pattern to subscribe to at start, instead of ``topics``.
+        pattern: the pattern to subscribe to at start, instead of ``topics``; the member matches the pattern.
+        regex: the pattern to subscribe to at start, instead of ``topics``; the brokers match the pattern (KIP-848).
         bootstrap: the brokers to ask first.
         assignors: all known assignors, by name; the configuration selects some of them.
         chance: the random stream of this process: the first broker to ask, and the jitter of backoffs.
@@ -74,6 +75,8 @@ class Consumer(HostingMachine):
         ValueError: an unknown assignor, assignors without a common protocol, or an unknown reset policy.
     """
 
+    membership: PolledMembership
+    rebalancing: PolledRebalancing
     _failure: MemberFailed | None = None
     """The fatal error raised to the application, while the consumer closes."""
 
@@ -93,6 +96,7 @@ class Consumer(HostingMachine):
         rules_of: RulesOf = by_assignors,
         metadata_rules: MetadataRules = METADATA_2_8,
         pattern: str = "",
+        regex: str = "",
         tasks_first: bool = False,
         life: int = 1,
     ) -> None:
@@ -101,6 +105,8 @@ class Consumer(HostingMachine):
         if config.heartbeat_interval_ms >= config.session_timeout_ms:
             beat_ms, session_ms = config.heartbeat_interval_ms, config.session_timeout_ms
             raise ValueError(f"heartbeat.interval.ms ({beat_ms}) must be lower than session.timeout.ms ({session_ms})")
+        if regex and not config.uses_consumer_protocol:
+            raise ValueError("subscription_pattern needs group.protocol = consumer")
         self.config = config
         self.versions = versions
         self.bootstrap = bootstrap
@@ -124,16 +130,15 @@ class Consumer(HostingMachine):
         self.metadata = MetadataRefresh.of_consumer(
             self, self.client, brokers, self, config, version=versions["Metadata"], chance=chance, rules=metadata_rules
         )
-        self.subscription = TopicSubscription(config, self.metadata, topics, pattern)
+        rules = rules_of(config, used)
+        asks_for_all = rules.client.asks_for_all_topics_of_brokers_pattern
+        self.subscription = TopicSubscription(config, self.metadata, topics, pattern, regex, asks_for_all=asks_for_all)
         lookups = CoordinatorLookups(self.client, brokers, versions["FindCoordinator"])
         self.discovery = Discovery(self, self.client, lookups, self.metadata, self, config, chance)
-        self.membership: PolledMembership
-        self.rebalancing: PolledRebalancing
         self.positions = Positions(self)
         self.catch_up = CatchUp(self, self.positions) if config.enable_parallel_rebalance else None
         """KIP-333's mode; None if the mode is off."""
         self.commits: Commits = Commits(self, self.positions)
-        rules = rules_of(config, used)
         if config.uses_consumer_protocol:
             modern = self.membership = ModernMembership(self, draws.identity(f"{name}.{life}"), rules.client)
             self.rebalancing = modern.reconciler = Reconciler(self, modern, self.positions, self.commits, rules.client)

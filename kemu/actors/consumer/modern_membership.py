@@ -7,7 +7,7 @@ id, and keeps the id until its process ends.
 A heartbeat has only the fields that changed since the last one. After an error or a missing answer it has all fields,
 so that the coordinator answers with the assignment.
 
-Not emulated: patterns. The machine runs both threads as one: a step of the network thread takes no time.
+The machine runs both threads as one: a step of the network thread takes no time.
 
 Source: Kafka 4.0 to 4.3 ``AbstractMembershipManager``, ``ConsumerMembershipManager``,
 ``AbstractHeartbeatRequestManager``, ``ConsumerHeartbeatRequestManager``.
@@ -65,7 +65,9 @@ class ModernHeartbeats:
         self._in_flight = False
         self._failures = 0
         self._sent: tuple[object, ...] = ()
-        """The rebalance timeout, topics, assignor and assignment of the last heartbeat; () after a failure."""
+        """The rebalance timeout, topics, regular expression, assignor and assignment of the last heartbeat; () after a
+        failure.
+        """
 
     def run(self) -> None:
         """Send the heartbeat that is due, or wait for the next heartbeat."""
@@ -95,9 +97,10 @@ class ModernHeartbeats:
         machine, membership = self._machine, self._membership
         config = machine.config
         current = membership.current
-        fields = (config.max_poll_interval_ms, machine.subscription.topics, config.group_remote_assignor, current)
+        topics, regex = machine.subscription.topics, machine.subscription.regex
+        fields = (config.max_poll_interval_ms, topics, regex, config.group_remote_assignor, current)
         before = () if membership.modern is _S.JOINING else self._sent
-        tells_timeout, tells_topics, tells_assignor, tells_owned = (
+        tells_timeout, tells_topics, tells_regex, tells_assignor, tells_owned = (
             not before or value != before[place] for place, value in enumerate(fields)
         )
         request = ConsumerGroupHeartbeat(
@@ -107,7 +110,8 @@ class ModernHeartbeats:
             instance_id=config.group_instance_id,
             rack=(config.client_rack or None) if membership.modern is _S.JOINING else None,
             rebalance_timeout_ms=config.max_poll_interval_ms if tells_timeout else -1,
-            topics=machine.subscription.topics if tells_topics else None,
+            topics=topics if tells_topics else None,
+            regex=regex if tells_regex and (regex or before) else None,
             assignor=(config.group_remote_assignor or None) if tells_assignor else None,
             owned=_rows(() if current is None else current.partitions) if tells_owned else None,
         )
@@ -316,6 +320,7 @@ class ModernMembership:
         if self.target is None or self.target.partitions != partitions:
             self._last_number += 1
             self.target = LocalAssignment(self._last_number, partitions)
+            self._machine.subscription.assigned(topic for topic, _ in partitions)
         if self.target != self.current:
             if self.modern is not _S.RECONCILING:
                 self._become(_S.RECONCILING, "an assignment has arrived")

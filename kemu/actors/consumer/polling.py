@@ -406,8 +406,8 @@ class PollingThread:
     def subscribe(self, topics: tuple[str, ...]) -> None:
         self._subscription.subscribe(topics)
 
-    def subscribe_to_pattern(self, pattern: str) -> None:
-        self._subscription.subscribe((), pattern)
+    def subscribe_to_pattern(self, pattern: str, *, of_broker: bool = False) -> None:
+        self._subscription.subscribe((), *(("", pattern) if of_broker else (pattern,)))
 
     def unsubscribe(self) -> None:
         self.commands.append(Unsubscribe())
@@ -549,6 +549,8 @@ class PollingThread:
         match command:
             case Subscribe(pattern=pattern) if pattern:
                 self.subscribe_to_pattern(pattern)
+            case Subscribe(regex=regex) if regex:
+                self.subscribe_to_pattern(regex, of_broker=True)
             case Subscribe(topics=topics):
                 self.subscribe(topics)
             case Unsubscribe():

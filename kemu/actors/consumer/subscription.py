@@ -12,37 +12,63 @@ from kemu.protocol.topic_pattern import TopicPattern
 
 
 class TopicSubscription:
-    """The subscription of one consumer; its topics are the topics that ``metadata`` requests."""
+    """The subscription of one consumer; its topics are the topics that ``metadata`` requests.
 
-    def __init__(self, config: ConsumerConfig, metadata: MetadataRefresh, topics: tuple[str, ...], text: str) -> None:
+    Args:
+        config: the consumer's configuration.
+        metadata: the consumer's metadata.
+        topics: the names of the first subscription.
+        text: its pattern for the member's own metadata, instead of names.
+        regex: its pattern for the brokers, instead of names.
+        asks_for_all: whether the consumer requests all topics under a pattern for the brokers, not the assigned ones.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        metadata: MetadataRefresh,
+        topics: tuple[str, ...],
+        text: str,
+        regex: str = "",
+        *,
+        asks_for_all: bool = False,
+    ) -> None:
         self._internal = not config.exclude_internal_topics
+        self._uses_consumer_protocol = config.uses_consumer_protocol
         self._metadata = metadata
+        self._asks_for_all = asks_for_all
         self.topics = sorted_topics(topics)
         self.pattern = TopicPattern(text, internal=self._internal) if text else None
-        """The subscribed pattern; None: the consumer subscribes to topics by name."""
+        """The subscribed pattern for the member's metadata; None: topics by name, or a pattern for the brokers."""
+        self.regex = regex
+        """The subscribed pattern for the brokers (``SubscriptionPattern``, KIP-848); "" without such a pattern."""
         self.by_hand = False
         """Whether the application assigned partitions (``assign()``), so that the consumer has no membership."""
 
     @property
     def is_subscribed(self) -> bool:
         """Whether the consumer is a member, or will be: it subscribes to topics or to a pattern."""
-        return bool(self.topics) or self.pattern is not None
+        return bool(self.topics or self.regex) or self.pattern is not None
 
-    def subscribe(self, topics: tuple[str, ...], pattern: str = "") -> None:
-        """Subscribe to these topics, or to all topics that match the pattern, instead of the former topics.
+    def subscribe(self, topics: tuple[str, ...], pattern: str = "", regex: str = "") -> None:
+        """Subscribe to these topics, or to all topics that match one of the patterns, instead of the former topics.
 
         Raises:
-            IllegalState: the application has assigned partitions with ``assign()``.
+            IllegalState: the application has assigned partitions with ``assign()``, or a classic member has a pattern
+                for the brokers.
         """
+        if regex and not self._uses_consumer_protocol:
+            raise IllegalState("subscribe(SubscriptionPattern) needs group.protocol = consumer")
         if self.by_hand:
             raise IllegalState("subscribe() after assign(): subscription to topics and partitions exclude each other")
         self.pattern = TopicPattern(pattern, internal=self._internal) if pattern else None
+        self.regex = regex
         self.topics = self.pattern.among(self._metadata.cluster.topics) if self.pattern else sorted_topics(topics)
         self.want_metadata()
 
     def unsubscribe(self) -> None:
         """Remove all topics from the subscription."""
-        self.topics, self.pattern = (), None
+        self.topics, self.pattern, self.regex = (), None, ""
         self.want_metadata()
 
     def match(self, topics: Iterable[str], *, keeps_others: bool) -> None:
@@ -62,8 +88,24 @@ class TopicSubscription:
 
     def want_metadata(self) -> None:
         """Request metadata of the subscribed topics."""
-        self._metadata.want_all(None if self.pattern is None else self.pattern.matches)
+        keeps = None if self.pattern is None else self.pattern.matches
+        if self.regex and self._asks_for_all:
+            keeps = _every
+        self._metadata.want_all(keeps)
+        self._metadata.want_ids(() if self.regex and not self._asks_for_all else None)
         self._metadata.want(self.topics)
+
+    def assigned(self, topic_ids: Iterable[str]) -> None:
+        """Request metadata of the assigned topics, if the brokers match the pattern.
+
+        Source: ``SubscriptionState.setAssignedTopicIds`` 4.1.
+        """
+        if self.regex and not self._asks_for_all:
+            self._metadata.want_ids(tuple(sorted(set(topic_ids))))
+
+
+def _every(topic: str) -> bool:
+    return True
 
 
 def sorted_topics(topics: tuple[str, ...]) -> tuple[str, ...]:

@@ -60,6 +60,7 @@ class ClassicMemberRequests:
                 request,
                 event.version,
                 is_stale=group.is_stale,
+                has_new_topics=group.has_new_topics,
                 now_ms=self._machine.now_ms,
                 client=consumers.client_of(event),
                 new_member_id=partial(self._machine.new_member_id, request.instance_id or event.peer, group.partition),

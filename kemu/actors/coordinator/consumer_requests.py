@@ -3,7 +3,8 @@
 The coordinator knows the topics of the cluster from its broker. Before it knows them, it answers
 COORDINATOR_LOAD_IN_PROGRESS, as a broker of Kafka leads no partition before it knows the cluster.
 
-Not emulated: patterns (SubscribedTopicRegex).
+Regular expressions (SubscribedTopicRegex) never match ``__consumer_offsets``, which a broker does not tell its
+coordinator.
 
 Source: Kafka 4.0 ``GroupCoordinatorService.consumerGroupHeartbeat``, ``GroupMetadataManager``.
 """
@@ -22,6 +23,7 @@ from kemu.actors.coordinator.consumer_group.heartbeats import (
     preferred,
     votes_of,
 )
+from kemu.actors.coordinator.consumer_group.regexes import resolved
 from kemu.actors.coordinator.consumer_group.state import Topic
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
@@ -66,6 +68,7 @@ class ConsumerGroupRequests:
             session_timeout_ms=config.group_consumer_session_timeout_ms,
             heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
             assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+            regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
             max_size=config.group_consumer_max_size,
             assignors=config.group_consumer_assignors,
         )
@@ -73,18 +76,23 @@ class ConsumerGroupRequests:
         """Group -> its own settings (IncrementalAlterConfigs)."""
         self._topics: Mapping[str, Topic] | None = None
         """The cluster's topics by name; None before the broker has told them."""
+        self._topics_version = 0
 
     def know_topics(self, topics: Iterable[KnownTopic]) -> None:
         """Use these topics of the cluster from now on.
 
-        Groups that subscribe to a changed topic look at the topics at their next heartbeat.
+        Groups that subscribe to a changed topic look at the topics at their next heartbeat. After a topic was created,
+        groups resolve their regular expressions.
         """
         before = self._topics or {}
         self._topics = now = {each.name: Topic(each.name, each.topic_id, each.partitions) for each in topics}
+        self._topics_version += 1
         changed = [name for name in dict.fromkeys((*before, *now)) if before.get(name) != now.get(name)]
+        has_new = any(name not in before or before[name].topic_id != topic.topic_id for name, topic in now.items())
         for group in self._groups.by_name.values():
-            if isinstance(group, ModernGroup) and any(map(group.consumes, changed)):
-                group.is_stale = True
+            if isinstance(group, ModernGroup):
+                group.is_stale = group.is_stale or any(map(group.consumes, changed))
+                group.has_new_topics = group.has_new_topics or has_new
 
     def know_settings(self, group: GroupId, settings: Mapping[str, str]) -> None:
         """Use these settings of a group from its next heartbeat on. Source: ``GroupConfigManager`` 4.0."""
@@ -109,7 +117,7 @@ class ConsumerGroupRequests:
         try:
             self._serve(event, request)
         except HeartbeatRefused as refused:
-            self._refuse(event, request, refused.error)
+            self._refuse(event, request, refused.error, refused.text)
 
     def _serve(self, event: Received, request: ConsumerGroupHeartbeat) -> None:
         if not self._machine.rules.consumer_protocol:
@@ -121,8 +129,6 @@ class ConsumerGroupRequests:
         if error is not _NONE:
             raise HeartbeatRefused(error)
         self._known_topics()
-        if request.regex:
-            raise HeartbeatRefused(_E.UNSUPPORTED_VERSION)  # kemu resolves no patterns
         known = self._groups.by_name.get(request.group)
         if isinstance(known, ModernGroup):
             if request.member_epoch < JOINS:
@@ -181,6 +187,7 @@ class ConsumerGroupRequests:
             group.working,
             request,
             is_stale=group.is_stale,
+            has_new_topics=group.has_new_topics,
             now_ms=self._machine.now_ms,
             client=self.client_of(event),
             new_member_id=partial(self._machine.new_member_id, event.peer, group.partition),
@@ -199,6 +206,14 @@ class ConsumerGroupRequests:
         group.heard(heard, self.config_of(group.name).session_timeout_ms)
         answer = partial(self._answer, caller_of(event), request, heard.reply)
         group.write(heard.records, heard.undo, answer, first)
+
+    def resolve_regexes(self, name: GroupId) -> None:
+        """Resolve the regular expressions of a group, after a heartbeat asked for it."""
+        group = self._groups.of_consumers(name)
+        if group is not None and group.resolving:
+            regexes, group.resolving = group.resolving, ()
+            topics, now_ms = self._known_topics(), self._machine.now_ms
+            group.resolved(*resolved(group.working, regexes, topics, now_ms=now_ms, version=self._topics_version))
 
     def answers_for(self, group: GroupId) -> HeartbeatAnswers:
         """The answers to members of a group in this moment.
@@ -225,10 +240,12 @@ class ConsumerGroupRequests:
         else:
             self._refuse(caller, request, self._machine.rules.group_append_errors.get(error, error))
 
-    def _refuse(self, caller: Caller | Received, request: ConsumerGroupHeartbeat, error: ErrorCode) -> None:
+    def _refuse(
+        self, caller: Caller | Received, request: ConsumerGroupHeartbeat, error: ErrorCode, text: str | None = None
+    ) -> None:
         self._machine.refuse(
             caller,
-            ConsumerGroupHeartbeatReply(error=error),
+            ConsumerGroupHeartbeatReply(error=error, error_message=text),
             group=request.group,
             api="ConsumerGroupHeartbeat",
             member_id=request.member_id,

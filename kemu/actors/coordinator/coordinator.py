@@ -151,6 +151,7 @@ class Coordinator(Machine):
             GroupTimer.REVOCATION: self._revocation_timer_fired,
             GroupTimer.MEMBER_JOIN: partial(self._classic_member_timer_fired, GroupTimer.MEMBER_JOIN),
             GroupTimer.MEMBER_SYNC: partial(self._classic_member_timer_fired, GroupTimer.MEMBER_SYNC),
+            GroupTimer.REGEX: lambda group: self._consumers.resolve_regexes(group),
             GroupTimer.LOAD: lambda number: self._table.load_timer_fired(int(number)),
             GroupTimer.WRITE: lambda number: self.writes.time_is_over(int(number)),
             GroupTimer.LINGER: lambda number: self.writes.flush(self._table.partitions[int(number)]),

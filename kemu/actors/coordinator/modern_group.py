@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from kemu.actors.coordinator.consumer_group.heartbeats import ClassicJoined, Heard, removed
+from kemu.actors.coordinator.consumer_group.regexes import RESOLUTION_US
 from kemu.actors.coordinator.consumer_group.state import (
     ConsumerGroup,
     ConsumerGroupState,
@@ -101,6 +102,10 @@ class ModernGroup:
         self.second = SecondLogs()
         self.is_stale = True
         """Whether subscribed topics may have changed since the last change of the group's epoch."""
+        self.has_new_topics = True
+        """Whether topics may have been created since the group's regular expressions were resolved."""
+        self.resolving: tuple[str, ...] = ()
+        """The regular expressions that are being resolved."""
         self._told = ConsumerGroupState.EMPTY.value
         """The last reported state."""
         self._is_dead = False
@@ -209,10 +214,29 @@ class ModernGroup:
             self._start_revocation(member_id)
         elif heard.revokes is False:
             self._stop_revocation(member_id)
+        self._resolve_soon(heard.resolve)
         did = "joined" if MemberRecord(member_id, None) in heard.undo else "sent a heartbeat"
         who = self._member(member_id)
         if heard.records:
             self._note(heard.records, heard.undo, f"{who} {did}", Removal.LEFT, heard.assignor)
+
+    def _resolve_soon(self, regexes: tuple[str, ...]) -> None:
+        """Resolve regular expressions outside of the heartbeat, unless some are being resolved."""
+        if regexes and not self.resolving:
+            self.resolving = regexes
+            self._machine.start_timer((GroupTimer.REGEX, self.name), RESOLUTION_US)
+
+    def resolved(self, records: tuple[GroupRecord, ...], undo: tuple[GroupRecord, ...]) -> None:
+        """React to resolved regular expressions, whose records the working state has already."""
+        self.has_new_topics = False
+        if any(isinstance(record, GroupEpochRecord) for record in records):
+            self.is_stale = False
+        self._note(records, undo, "regular expressions were resolved", Removal.LEFT)
+
+        def written(error: ErrorCode) -> None:
+            self.has_new_topics = self.has_new_topics or error is not _NONE
+
+        self.write(records, undo, written)
 
     def session_timer_fired(self, member_id: MemberId) -> None:
         """Remove a member whose session has expired."""
@@ -292,6 +316,7 @@ class ModernGroup:
                 self._start(GroupTimer.MEMBER_SYNC, member_id)
             answer(error)
 
+        self._resolve_soon(joined.resolve)
         why = f"{self._member(member_id)} joined with the classic protocol"
         self._note(joined.records, joined.undo, why, Removal.LEFT, joined.assignor)
         self.write(joined.records, joined.undo, written)
@@ -451,6 +476,7 @@ class ModernGroup:
     def _end(self) -> None:
         """End without a change of state: another group takes over the members."""
         self._is_dead = True
+        self._stop_resolving()
         for member_id in self.working.members:
             self._stop_timers(member_id)
 
@@ -622,8 +648,10 @@ class ModernGroup:
         return _NONE if self.is_empty else ErrorCode.NON_EMPTY_GROUP
 
     def consumes(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic."""
-        return any(topic in member.topics for member in self.working.members.values())
+        """Whether a member subscribes to the topic, by name or by a regular expression."""
+        working = self.working
+        by_regex = any(topic in record.topics for record in working.regexes.values() if record.topics)
+        return by_regex or any(topic in member.topics for member in working.members.values())
 
     def expired_offsets(self) -> tuple[TopicPartition, ...]:
         """Partitions whose offsets expire now: without a subscriber, after the retention from their commit."""
@@ -730,8 +758,14 @@ class ModernGroup:
         """End the group, and stop all timers."""
         self._tell(_DEAD, self.working.epoch, why)
         self._is_dead = True
+        self._stop_resolving()
         for member_id in self.working.members:
             self._stop_timers(member_id)
+
+    def _stop_resolving(self) -> None:
+        if self.resolving:
+            self.resolving = ()
+            self._machine.stop_timer((GroupTimer.REGEX, self.name))
 
     def unload(self) -> None:
         """End the group, because another broker coordinates it now."""

@@ -21,6 +21,8 @@ class GroupTimer(StrEnum):
     """(group, id): the time for a classic member of a group of the consumer protocol to join, after it was told so."""
     MEMBER_SYNC = "member-sync"
     """(group, id): the time for a classic member of a group of the consumer protocol to sync after its join."""
+    REGEX = "regex"
+    """(group): the end of the resolution of a group's regular expressions (consumer protocol)."""
     LOAD = "load"
     """(partition): the time to begin reading a partition of the offsets topic, or the end of the reading."""
     WRITE = "write"

@@ -30,6 +30,7 @@ from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.memberships import MEMBER
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.consumer_group import ConsumerGroupDescribe
 from kemu.protocol.messages.control import (
     AlterPartitionReassignments,
     CreatePartitions,
@@ -99,9 +100,9 @@ OF_MEMBERS: Mapping[type, type] = {
 }
 """Requests to a group's coordinator -> their replies."""
 ADMINS_ASK: tuple[type, ...] = (
-    *(FindCoordinator, DescribeGroups, DeleteGroups, LeaveGroup, ListGroups, OffsetDelete, OffsetFetch, OffsetCommit),
-    *(ListOffsets, DeleteRecords, CreateTopics, CreatePartitions, DeleteTopics, ElectLeaders, IncrementalAlterConfigs),
-    *(AlterPartitionReassignments, ListPartitionReassignments),
+    *(FindCoordinator, ConsumerGroupDescribe, DescribeGroups, DeleteGroups, LeaveGroup, ListGroups, OffsetDelete),
+    *(OffsetFetch, OffsetCommit, ListOffsets, DeleteRecords, CreateTopics, CreatePartitions, DeleteTopics),
+    *(ElectLeaders, IncrementalAlterConfigs, AlterPartitionReassignments, ListPartitionReassignments),
 )
 """Requests of admin commands, without Metadata, because the client also sends Metadata without a command."""
 RETRIED = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT)

@@ -7,7 +7,10 @@ time as a classic group count for the members only.
   The epoch of a member rises until the member rejoins, leaves, or restarts.
 - held-twice: the coordinator lets one member at a time hold a partition: assigned, or not given up yet.
 - assigned-too-soon: a member takes a partition only after its former owner gave up the partition, or after the
-  coordinator removed the former owner.
+  coordinator removed the former owner. A removed member may take partitions by an answer that was late.
+- assigned-unsubscribed: the coordinator gives a member only partitions of topics that the member subscribes to, or did
+  before: by name, or by a regular expression that matches the topic. The target may be older than a new subscription,
+  and a static member takes over the target of its former process.
 - stale-commit: a commit is accepted if it has the member's epoch. Since 4.3 a commit with an older epoch is also
   accepted, if the member got all its partitions at that epoch or before. Other commits are refused.
 
@@ -24,7 +27,9 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, Seen, received
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.group import OffsetCommit
+from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
+from kemu.protocol.messages.group import JoinGroup, OffsetCommit
+from kemu.protocol.messages.member import subscribed_topics
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition, is_real_client
 from kemu.protocol.notes.consumer_groups import GroupConverted, GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
@@ -37,6 +42,7 @@ from kemu.protocol.notes.groups import (
     MemberRemoved,
     PartitionsAssigned,
 )
+from kemu.protocol.topic_pattern import TopicPattern, wrong_pattern
 
 _E = ErrorCode
 RESTS = ("JOINING", "LEAVING", "UNSUBSCRIBED", "FENCED", "STALE", "UNJOINED", "PREPARING_REBALANCE")
@@ -70,11 +76,22 @@ class _Group:
         self.holder.update(dict.fromkeys(partitions, member_id))
 
 
+class _Told:
+    """The names and the regular expressions that a member has subscribed to since its join."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, None] = {}
+        self.patterns: dict[str, TopicPattern] = {}
+
+    def has(self, topic: str) -> bool:
+        return topic in self.names or any(pattern.matches(topic) for pattern in self.patterns.values())
+
+
 class ConsumerProtocol(Checker):
     """Judges groups with the consumer protocol."""
 
     name = "consumer-protocol"
-    kinds = ("assigned-too-soon", "epoch-fell", "held-twice", "stale-commit")
+    kinds = ("assigned-too-soon", "assigned-unsubscribed", "epoch-fell", "held-twice", "stale-commit")
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
@@ -82,12 +99,18 @@ class ConsumerProtocol(Checker):
         self._groups: dict[Speaker, _Group] = {}
         self._reached: dict[tuple[ActorName, int], int] = {}
         """Member's life -> its highest epoch since the last rejoin."""
+        self._told: dict[tuple[GroupId, MemberId], _Told] = {}
+        """The subscriptions of each member of the consumer protocol."""
+        self._told_by_instance: dict[tuple[GroupId, str], _Told] = {}
+        """(group, instance id) -> the subscriptions of all members with this instance id."""
         self._arrived: dict[tuple[ActorName, Request], tuple[TopicPartition, ...]] = {}
         """(coordinator, request) of a commit that the coordinator has not read yet -> its partitions."""
         self._commits: dict[tuple[ActorName, Request], tuple[GroupId, MemberId, bool]] = {}
         """(coordinator, request) of an unanswered commit -> (group, member, whether it must be accepted)."""
         self.on = {
             received(OffsetCommit): self._commit_arrived,
+            received(ConsumerGroupHeartbeat): self._subscribes,
+            received(JoinGroup): self._joins,
             GroupEpochsChanged: self._epochs_changed,
             GroupLoaded: self._begins,
             GroupConverted: self._begins,
@@ -146,6 +169,7 @@ class ConsumerProtocol(Checker):
             if other != fact.member_id:
                 text = f"{at[0]}-{at[1]} is held by {fact.member_id} and by {other}"
                 self._say(seen, "held-twice", fact.group, text, f"{at[0]}-{at[1]}")
+        self._judge_subscription(seen, fact, group.held.get(fact.member_id, ()))
         group.hold(fact.member_id, (*fact.assigned, *fact.revoking), fact.epoch)
         group.member_epoch[fact.member_id] = fact.epoch
 
@@ -155,6 +179,36 @@ class ConsumerProtocol(Checker):
             group.hold(fact.member_id, ())
             group.member_epoch.pop(fact.member_id, None)
             group.since.pop(fact.member_id, None)
+
+    # --- subscriptions -------------------------------------------------------------------------------------------
+
+    def _subscribes(self, seen: Seen, fact: Received) -> None:
+        request: ConsumerGroupHeartbeat = fact.message
+        if not request.member_id or (request.topics is None and request.regex is None):
+            return
+        if request.instance_id is not None:
+            told = self._told_by_instance.setdefault((request.group, request.instance_id), _Told())
+            self._told[request.group, request.member_id] = told
+        else:
+            told = self._told.setdefault((request.group, request.member_id), _Told())
+        told.names.update(dict.fromkeys(request.topics or ()))
+        if request.regex and not wrong_pattern(request.regex, of_broker=True):
+            told.patterns[request.regex] = TopicPattern(request.regex, of_broker=True)
+
+    def _joins(self, seen: Seen, fact: Received) -> None:
+        request: JoinGroup = fact.message
+        if request.instance_id is not None and self._is_judged(request.group):
+            told = self._told_by_instance.setdefault((request.group, request.instance_id), _Told())
+            for protocol in request.protocols:
+                told.names.update(dict.fromkeys(subscribed_topics(protocol.metadata)))
+
+    def _judge_subscription(self, seen: Seen, fact: MemberReconciled, held: tuple[TopicPartition, ...]) -> None:
+        told = self._told.get((fact.group, fact.member_id))
+        new = [at for at in fact.assigned if at not in held] if told is not None else []
+        for topic in dict.fromkeys(topic for topic, _ in new):
+            if told is not None and not told.has(topic):
+                text = f"{fact.member_id} gets partitions of {topic}, which it does not subscribe to"
+                self._say(seen, "assigned-unsubscribed", fact.group, text, topic)
 
     # --- commits -----------------------------------------------------------------------------------------------
 
@@ -220,6 +274,8 @@ class ConsumerProtocol(Checker):
         if not self._is_judged(fact.group) or self.panel.asks_deposed(seen):
             return
         known = self.panel.memberships.groups.get(fact.group)
+        if known is not None and fact.member_id not in known.entries:
+            return  # the answer was late: the coordinator fences the member at its next heartbeat
         added = frozenset(self.panel.gained)
         for actor, holding in self.panel.holdings.items():
             if actor == seen.actor or holding.group != fact.group or holding.has_left:

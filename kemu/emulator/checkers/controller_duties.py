@@ -30,7 +30,7 @@ from collections.abc import Iterator, Sequence
 
 from kemu.emulator.checkers.duty import ORDER_US, SETTLE_US, TICK_US, Duties, Duty
 from kemu.emulator.checkers.reassignment import listed_in
-from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostResumed, HostStarted, Seen
+from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostResumed, HostStarted, Seen, WarmUpEnded
 from kemu.emulator.watching.control_plane import ControlPlane
 from kemu.protocol.config import ControllerConfig
 from kemu.protocol.messages.control import NO_LEADER
@@ -85,6 +85,7 @@ class ControllerDuties(Duties):
             HostResumed: self._resumed,
             HostStarted: self._resumed,
             FaultApplied: self._applied,
+            WarmUpEnded: self._warmed_up,
             SessionOpened: self._session_opened,
             SessionEnded: self._session_ended,
             NodeWritten: self._written,
@@ -115,6 +116,10 @@ class ControllerDuties(Duties):
     def _applied(self, seen: Seen, fact: FaultApplied) -> None:
         if fact.kind.startswith("elect"):
             self._asked_us = seen.at_us
+
+    def _warmed_up(self, seen: Seen, fact: WarmUpEnded) -> None:
+        """Forget the last check: hours have passed, and the next check is at a random point of its interval."""
+        self._check = (-1, 0)
 
     def _session_opened(self, seen: Seen, fact: SessionOpened) -> None:
         self._lives[fact.session_id] = self.panel.hosts[host_of(fact.client)].life

@@ -65,7 +65,7 @@ from kemu.protocol.nodes import (
     read_state,
 )
 from kemu.protocol.notes.groups import GroupBecame, OffsetCommitted
-from kemu.protocol.notes.replication import MetadataCached, NodeWritten
+from kemu.protocol.notes.replication import ControllerReady, ControllerResigned, MetadataCached, NodeWritten
 
 UNKNOWN: object = object()
 """Stands for an unknown right value."""
@@ -276,6 +276,8 @@ class Fields(Checker):
         self._since_deleted: dict[str, dict[TopicPartition, None]] = {}
         """Group that a coordinator began to delete -> partitions with a later commit. The deletion may be in the log
         even if the coordinator stopped before its report."""
+        self._resigned: dict[ActorName, None] = {}
+        """Controllers that resigned and are not ready again. Such a controller knows no partition."""
         self._types: dict[str, str] = {}
         """Group -> protocol type in the last JoinGroup."""
         if settings is None:
@@ -300,6 +302,8 @@ class Fields(Checker):
             (MetadataCached, self._caches),
             (GroupBecame, self._group_ends),
             (OffsetCommitted, self._committed),
+            (ControllerResigned, self._resigns),
+            (ControllerReady, self._is_ready),
             (HostDown, self._down),
             (Hangup, self._lost_connection),
             (LinkDown, self._lost_connection),
@@ -483,6 +487,8 @@ class Fields(Checker):
 
     def _knows_partitions(self, seen: Seen, fact: Send) -> None:
         reply = fact.message
+        if seen.actor in self._resigned:  # it is active again if it reads its former node (KafkaController.elect)
+            return
         rows = reply.replica_election_results if isinstance(reply, ElectLeadersReply) else reply.responses
         for row in rows:
             at = (row.topic_name, row.partition_index)
@@ -492,8 +498,17 @@ class Fields(Checker):
 
     # --- hosts -------------------------------------------------------------------------------------------------
 
+    def _resigns(self, seen: Seen, fact: ControllerResigned) -> None:
+        self._resigned[seen.actor] = None
+
+    def _is_ready(self, seen: Seen, fact: ControllerReady) -> None:
+        self._resigned.pop(seen.actor, None)
+
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        tables: tuple[dict[ActorName, Any], ...] = (self.memberships, self.assigned_ids, self.sessions)
+        tables: tuple[dict[ActorName, Any], ...] = (
+            *(self.memberships, self.assigned_ids),
+            *(self.sessions, self._resigned),
+        )
         for known in (*tables, *self._right.values()):
             for actor in [actor for actor in known if host_of(actor) == fact.host]:
                 del known[actor]

@@ -4,8 +4,8 @@
   owner.
 - member-failed: no member ever fails permanently. An error injected by the
   plan excuses one failure.
-- forgotten-group, forgotten-instance, forgotten-rebalance, unheard-isr, unreleased-instance, untold-coordinator:
-  not-at-rest or member-failed, for a reason of Kafka's own (``findings.STAYS_BLOCKED``).
+- forgotten-group, forgotten-instance, forgotten-rebalance, inconsistent-members, unheard-isr, unreleased-instance,
+  untold-coordinator: not-at-rest or member-failed, for a reason of Kafka's own (``findings.STAYS_BLOCKED``).
 
 Every disturbance restarts the bound. A group has additional ``metadata.max.age.ms`` if its leader may not know a
 partition yet. One moment is enough, because members slower than ``max.poll.interval.ms`` rebalance for ever. After
@@ -29,6 +29,7 @@ from kemu.emulator.facts import (
     HostPaused,
     HostResumed,
     HostStarted,
+    MemberReconfigured,
     Seen,
     TopicGrown,
     UnflushedLost,
@@ -37,11 +38,13 @@ from kemu.emulator.findings import (
     FORGOTTEN_GROUP,
     FORGOTTEN_INSTANCE,
     FORGOTTEN_REBALANCE,
+    INCONSISTENT_MEMBERS,
     MEMBER_FAILED,
     UNHEARD_ISR,
     UNRELEASED_INSTANCE,
     UNTOLD_COORDINATOR,
 )
+from kemu.emulator.watching.epoch_log import Term
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.settings import Settings
 from kemu.emulator.watching.static_ids import StaticIds
@@ -61,6 +64,7 @@ from kemu.protocol.notes.groups import (
     AssignmentReceived,
     GroupBecame,
     GroupLoaded,
+    GroupRequestAnswered,
     GroupUnloaded,
     MemberAdded,
     MemberBecame,
@@ -85,7 +89,8 @@ REFUSED_BY: Mapping[ErrorCode, str] = {
 """Error that rejects a member's setting -> explanation."""
 DEFAULT_BOUND_US = 45_000_000 + 300_000_000 + 60_000_000
 """The sum of Kafka 3.9's session.timeout.ms and max.poll.interval.ms and one minute, in us."""
-SUBSCRIBE, _SUBSCRIBES_TO, _MATCHING = "subscribe", " subscribes to ", "all that matches "
+SUBSCRIBE, _SUBSCRIBES_TO = "subscribe", " subscribes to "
+_MATCHING, _MATCHED_BY_BROKERS = "all that matches ", "all that brokers match to "
 """The plan entry that subscribes an application, and its words."""
 DISTURBING = (
     *(Healed, CoreHealed, FaultApplied, HostStarted, HostDown, HostPaused, HostResumed, TopicGrown),
@@ -127,6 +132,7 @@ class Liveness(Checker):
         "forgotten-group",
         "forgotten-instance",
         "forgotten-rebalance",
+        "inconsistent-members",
         "member-failed",
         "not-at-rest",
         "unheard-isr",
@@ -160,7 +166,14 @@ class Liveness(Checker):
         self._static: dict[GroupId, dict[MemberId, str]] = {}
         """Group -> member id -> client id of the static members that no coordinator removed."""
         self._log_lost_records = False
-        """Whether a disk lost records of a groups' log."""
+        """Whether a disk lost records of a groups' log that brokers do not replicate."""
+        self._in_log: dict[GroupId, tuple[int, Term]] = {}
+        """Group of the consumer protocol -> (position, term) of a record of the group's log. While the log has this
+        record, the log has the group."""
+        self._inconsistent: dict[ActorName, None] = {}
+        """Members that a coordinator answered with INCONSISTENT_GROUP_PROTOCOL."""
+        self._reassigned: dict[GroupId, None] = {}
+        """Groups of which the plan changed the assignors of a member."""
         self._failed_by_plan: dict[GroupId, str] = {}
         """Group -> the last failure of a member that the plan caused."""
         self.on = {
@@ -169,6 +182,8 @@ class Liveness(Checker):
             AssignmentReceived: self._received,
             HostDown: self._down,
             MemberFailed: self._failed,
+            MemberReconfigured: self._reconfigured,
+            GroupRequestAnswered: self._request_answered,
             AnswerInjected: self._injected,
             MemberAdded: self._added,
             MemberRemoved: self._removed,
@@ -241,6 +256,7 @@ class Liveness(Checker):
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._answered = {key: None for key in self._answered if host_of(key[0]) != fact.host}
+        self._inconsistent = {actor: None for actor in self._inconsistent if host_of(actor) != fact.host}
 
     # --- subscriptions -----------------------------------------------------------------------------------------
 
@@ -250,6 +266,8 @@ class Liveness(Checker):
             self._chosen[fact.text.partition(" ")[0]] = _NOTHING
         elif fact.kind == SUBSCRIBE and topics.startswith(_MATCHING):
             self._chosen[host] = TopicPattern(topics.removeprefix(_MATCHING))
+        elif fact.kind == SUBSCRIBE and topics.startswith(_MATCHED_BY_BROKERS):
+            self._chosen[host] = TopicPattern(topics.removeprefix(_MATCHED_BY_BROKERS), of_broker=True)
         elif fact.kind == SUBSCRIBE:
             self._chosen[host] = tuple(topics.split(", "))
 
@@ -281,6 +299,9 @@ class Liveness(Checker):
         if fact.generation != group.generation:
             group.generation, group.assigned = fact.generation, {}
         group.assigned.update(dict.fromkeys(fact.partitions))
+        records = self.panel.logs.of(self.panel.log_of(fact.group)).records
+        if fact.group in self.consumer_protocol_groups and records.end and self._has_lost(fact.group, default=True):
+            self._in_log[fact.group] = records.end - 1, records.term_at(records.end - 1)
 
     def _group_changed(self, seen: Seen, fact: Any) -> None:
         group = self._groups.get(fact.group)
@@ -342,13 +363,36 @@ class Liveness(Checker):
 
     def _kind_of(self, actor: ActorName, fact: MemberFailed) -> str:
         """The kind of a failure: MEMBER_FAILED unless Kafka's own members fail so."""
+        inconsistent = fact.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL and actor in self._inconsistent
+        if inconsistent and fact.group in self._reassigned:
+            return INCONSISTENT_MEMBERS
         if fact.group not in self.consumer_protocol_groups:
             return FORGOTTEN_INSTANCE if self._is_forgotten(actor, fact) else MEMBER_FAILED
         static, unreleased = self._static.get(fact.group, {}), fact.error is ErrorCode.UNRELEASED_INSTANCE_ID
         if unreleased and any(client == host_of(actor) and each != fact.member_id for each, client in static.items()):
             return UNRELEASED_INSTANCE
-        lost = self._log_lost_records and fact.error is ErrorCode.GROUP_ID_NOT_FOUND
+        lost = fact.error is ErrorCode.GROUP_ID_NOT_FOUND and self._has_lost(fact.group, default=self._log_lost_records)
         return FORGOTTEN_GROUP if lost else MEMBER_FAILED
+
+    def _has_lost(self, group: GroupId, *, default: bool) -> bool:
+        """Whether the group's log has lost a group of the consumer protocol.
+
+        A member learns its assignment when the records of the group are in the log, so the record before the end of
+        the log at this time is known. ``default``: the result without such a record.
+        """
+        at = self.panel.log_of(group)
+        if at is None or group not in self._in_log:
+            return default
+        position, term = self._in_log[group]
+        return self.panel.logs.of(at).records.term_at(position) != term
+
+    def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
+        if fact.assignors:
+            self._reassigned[self.panel.memberships.group_of.get(fact.host, "")] = None
+
+    def _request_answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
+        if fact.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+            self._inconsistent[fact.client] = None
 
     def _added(self, seen: Seen, fact: MemberAdded) -> None:
         if fact.instance_id is not None:

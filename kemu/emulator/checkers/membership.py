@@ -135,13 +135,17 @@ class MembershipRules(Checker):
         "unbalanced",
     )
 
-    def __init__(self, initial_delay_us: int = 0, settings: Settings | None = None) -> None:
+    def __init__(
+        self, initial_delay_us: int = 0, settings: Settings | None = None, *, one_protocol_type: bool = True
+    ) -> None:
         """Create a checker of one run.
 
         ``initial_delay_us``: ``group.initial.rebalance.delay.ms``. ``settings``: the settings in force.
+        ``one_protocol_type``: whether all clients join with the protocol type of consumers, which no note has.
         """
         super().__init__()
         self._settings = settings
+        self._one_protocol_type = one_protocol_type
         self._initial_delay_us = initial_delay_us
         self._shadows = ShadowGroups()
         self._step: _Step | None = None
@@ -285,8 +289,18 @@ class MembershipRules(Checker):
         group = self._shadows.group(seen.actor, request.group)
         if group is not None and fact.error in JUDGED and fact.error not in request.permitted:
             step.answers.append((seen, request, group, fact.error))
+        if group is not None and fact.error is _E.INCONSISTENT_GROUP_PROTOCOL and request.seq == seen.seq:
+            self._refuses_protocols(seen, group, request, fact.client)
         if group is not None and fact.error is _E.NONE:
             self._content(seen, group, request, fact)
+
+    def _refuses_protocols(self, seen: Seen, group: ShadowGroup, request: GroupRequest, client: ActorName) -> None:
+        """Judge a join that the coordinator refused when it read the join, so that no member has changed since."""
+        is_consumer = self._settings is None or self._settings.consumer(client) is not None
+        if self._one_protocol_type and is_consumer and group.supports(request.join_data.rows):
+            error = _E.INCONSISTENT_GROUP_PROTOCOL.name
+            text = f"the join of {client} is refused with {error}, though all members support a protocol"
+            self._say(seen, "refused", request.group, text)
 
     def _content(self, seen: Seen, group: ShadowGroup, request: GroupRequest, fact: GroupRequestAnswered) -> None:
         for member_id in [each for each in request.leaves if each in group.members]:

@@ -63,8 +63,6 @@ class ReplicaDuties(Duties):
         """Partition -> (leader, end) of the first append since a producer's last answer."""
         self._appended_us: dict[TopicPartition, int] = {}
         """Partition -> time of the last append, in us."""
-        self._down_us: dict[str, int] = {}
-        """Host -> time at which it last went down, in us."""
         self._throttled: dict[str, None] = {}
         """Topics with throttled replicas."""
         self.on = {
@@ -135,7 +133,6 @@ class ReplicaDuties(Duties):
 
     def _went_down(self, seen: Seen, fact: HostDown) -> None:
         self._requested_us.pop(fact.host, None)
-        self._down_us[fact.host] = seen.at_us
 
     def _node_written(self, seen: Seen, fact: NodeWritten) -> None:
         if fact.path.startswith(f"{TOPIC_CONFIGS}/"):
@@ -207,18 +204,19 @@ class ReplicaDuties(Duties):
     def _waited_for(
         self, at: TopicPartition, assignment: ReplicaAssignment, leader: str, watermark: int, least: int
     ) -> bool:
-        """Whether the leader last computed the high watermark while it waited for a replica that is down now.
+        """Whether the leader last computed the high watermark while it waited for a replica that cannot fetch now.
 
         The leader waits for a replica that had every record within ``replica.lag.time.max.ms``. After that, the leader
         computes the high watermark only when a log end or the ISR changes. Source: ``Partition.maybeIncrementLeaderHW``
         (3.4.1).
         """
-        hosts = [host for host in map(broker_host, assignment.replicas) if host != leader]
+        appended_us, hit_since_us = self._appended_us.get(at, 0), self.panel.disturbances.hit_since_us
         return any(
-            not self.plane.runs(host)
+            host != leader
             and watermark <= self._end(host, at) < least
-            and self._appended_us.get(at, 0) <= self._down_us.get(host, -self._lag_us - 1) + self._lag_us
-            for host in hosts
+            and (since_us := hit_since_us((leader, host))) is not None
+            and appended_us <= since_us + self._lag_us
+            for host in map(broker_host, assignment.replicas)
         )
 
     def _leaves(self, at: TopicPartition, state: PartitionState, leader: str, own: int) -> Iterator[Duty]:

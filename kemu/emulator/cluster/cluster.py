@@ -33,7 +33,7 @@ from kemu.emulator.plan.stage import ReplicatedOperators
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.assign.base import Assignor
-from kemu.protocol.commands import Close, DescribeConsumers, DescribeGroup, HoursPass, NameClient, SetRate
+from kemu.protocol.commands import Close, HoursPass, NameClient, SetRate
 from kemu.protocol.draws import MILLION, DrawName
 from kemu.protocol.names import (
     ADMIN,
@@ -225,7 +225,9 @@ class Cluster(ABC):
 
     def _admin(self, life: int) -> Admin:
         chance = self.world.choices.stream(f"{ADMIN}/life {life}")
-        return Admin(ADMIN, self.brokers, chance=chance, versions=self.releases.spoken_by_own_clients())
+        consumers = all(self.releases.coordinator_rules_of(each).consumer_protocol for each in self.brokers)
+        versions = self.releases.spoken_by_own_clients()
+        return Admin(ADMIN, self.brokers, chance=chance, versions=versions, describes_consumers=consumers)
 
     def factory(self, actor: str) -> MachineFactory:
         """Return the factory of an actor's machine, for replay."""
@@ -441,8 +443,6 @@ class Cluster(ABC):
             self._append_draws[host] = self.group_draws(host, self.members.busy(host))
 
     def ask_admin(self, command: object) -> str | None:
-        if isinstance(command, DescribeGroup) and command.group in self.scenario.consumer_protocol_groups:
-            command = DescribeConsumers(group=command.group)
         return None if self.world.tell(ADMIN, command) else f"{ADMIN} does not run"
 
     def tell_servers(self, command: object) -> None:

@@ -14,7 +14,7 @@ from kemu.emulator.cluster.member_draws import member_draws
 from kemu.emulator.cluster.releases import Releases
 from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.world import World
-from kemu.emulator.plan.actions import MembersExpulsion, RollingUpgrade
+from kemu.emulator.plan.actions import RollingUpgrade
 from kemu.emulator.scenario.groups import EARLIEST, GroupSpec
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.scenario.scenario import Scenario
@@ -160,6 +160,7 @@ class MemberHosts:
             rules_of=profile.rules_of,
             metadata_rules=profile.metadata,
             pattern=spec.pattern,
+            regex=spec.subscription_pattern,
             life=life,
         )
 
@@ -244,8 +245,6 @@ class MemberHosts:
             if isinstance(action, RollingUpgrade) and action.group in names and action.profile:
                 text = "to another release is not emulated for groups with group.protocol = consumer"
                 problems.append(Problem(("plan", "rolling-upgrade"), text))
-            if isinstance(action, MembersExpulsion) and action.group in names:
-                problems.append(Problem(("plan", "expel-members"), "is not emulated with group.protocol = consumer"))
         if problems:
             raise ScenarioError(problems)
 

@@ -81,4 +81,5 @@ class WarmUp:
         self._asked = False
         if self._waits and self._all_there:
             self._waits = False
+            self._world.report(facts.WarmUpEnded())
             self._over()

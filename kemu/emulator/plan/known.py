@@ -39,6 +39,8 @@ class Known:
     """Groups whose members are Streams instances."""
     in_groups: tuple[tuple[str, str], ...] = ()
     """Members as (member, group)."""
+    classic_members: tuple[str, ...] = ()
+    """Members that start with ``group.protocol`` classic."""
     log_dirs: tuple[tuple[str, int], ...] = ()
     """Brokers as (broker, number of log directories)."""
     deleted: tuple[str, ...] = ()

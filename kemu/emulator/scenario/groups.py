@@ -59,6 +59,10 @@ class GroupSpec:
         default="",
         metadata=key("regular expression for the whole topic name, instead of topics; see subscribe(Pattern)"),
     )
+    subscription_pattern: str = field(
+        default="",
+        metadata=key("as pattern, but brokers match it, in the syntax of RE2/J; see subscribe(SubscriptionPattern)"),
+    )
     members: int = field(
         default=3,
         metadata=key(
@@ -114,13 +118,16 @@ class GroupSpec:
         refuse(self._wrong_for_protocol())
 
     def _wrong_subscription(self) -> Iterator[Problem]:
-        if not self.topics and not self.pattern:
+        given = [name for name in ("topics", "pattern", "subscription_pattern") if getattr(self, name)]
+        if not given:
             wanted = 'needs at least one topic, or a "pattern" for the names of topics'
             yield Problem(("topics",), wanted, instead="pattern")
-        elif self.topics and self.pattern:
-            yield Problem(("pattern",), 'and "topics" exclude each other: give one of them')
-        elif isinstance(self.pattern, str) and (wrong := wrong_pattern(self.pattern)):
-            yield Problem(("pattern",), wrong)
+        for other in given[1:]:
+            yield Problem((other,), f'and "{given[0]}" exclude each other: give one of them')
+        for name in ("pattern", "subscription_pattern"):
+            text, of_broker = getattr(self, name), name == "subscription_pattern"
+            if isinstance(text, str) and given == [name] and (wrong := wrong_pattern(text, of_broker=of_broker)):
+                yield Problem((name,), wrong)
 
     def _mislabelled(self) -> Iterator[Problem]:
         for index, label in enumerate(self.labels):
@@ -133,6 +140,10 @@ class GroupSpec:
         Source: ``ConsumerConfig.checkUnsupportedConfigsPostProcess`` 4.0.
         """
         consumer = self.uses_consumer_protocol
+        all_use_it = consumer and all(map(self.member_uses_consumer_protocol, self.overrides.values()))
+        if self.subscription_pattern and not all_use_it:
+            text = 'needs group.protocol = consumer for all members (KIP-848); classic members match a "pattern"'
+            yield Problem(("subscription_pattern",), text)
         yield from _wrong_of_member((), self.assignors, self.config, consumer=consumer)
         for host, member in self.overrides.items():
             own = self.member_uses_consumer_protocol(member)
@@ -146,9 +157,8 @@ class GroupSpec:
     def obstacles(self) -> Iterator[Problem]:
         """Yield the settings that kemu does not emulate in a group whose members use the consumer protocol at times."""
         text = "is not emulated with group.protocol = consumer"
-        for name in ("pattern", "streams"):
-            if getattr(self, name):
-                yield Problem((name,), text)
+        if self.streams:
+            yield Problem(("streams",), text)
         if dict(self.config).get("enable_parallel_rebalance"):
             yield Problem(("config", "enable.parallel.rebalance"), text)
 
@@ -166,6 +176,8 @@ class GroupSpec:
     @property
     def subscription(self) -> tuple[str, ...] | TopicPattern:
         """Return the subscribed topics, or the pattern of their names."""
+        if self.subscription_pattern:
+            return TopicPattern(self.subscription_pattern, of_broker=True)
         if not self.pattern:
             return self.topics
         excludes = configured(EARLIEST, self.config).exclude_internal_topics

@@ -1,7 +1,7 @@
 """The switch of all groups of a scenario to the other ``group.protocol`` (KIP-848).
 
 A switch leaves out the settings that only the former protocol has. Uses that the new protocol cannot have, such as a
-pattern or Kafka Streams, remain: the check of the scenario refuses them.
+``subscription_pattern`` or Kafka Streams, remain: the check of the scenario refuses them.
 """
 
 from collections.abc import Iterator, Mapping

@@ -354,8 +354,18 @@ def known_names(scenario: Scenario) -> Known:
         replicated=scenario.brokers.replication is not None,
         streams=tuple(name for name, group in scenario.groups.items() if group.streams is not None),
         in_groups=tuple((host, group) for host, group, _ in scenario.member_names()),
+        classic_members=_classic_members(scenario),
         log_dirs=tuple((host, scenario.brokers.log_dirs_of(host)) for host in scenario.broker_names()),
         subscribed=tuple(topic for group in scenario.groups.values() for topic in group.topics),
+    )
+
+
+def _classic_members(scenario: Scenario) -> tuple[str, ...]:
+    groups = scenario.groups
+    return tuple(
+        host
+        for host, group, _ in scenario.member_names()
+        if not groups[group].member_uses_consumer_protocol(groups[group].overrides.get(host, AS_ITS_GROUP))
     )
 
 

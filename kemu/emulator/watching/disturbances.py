@@ -41,9 +41,11 @@ class Disturbances:
         """Plan entry that hits a session once -> (fault, the session's client, time of the hit in us)."""
         self._over_us: dict[Link, int] = {}
         """Link -> end of the last fault on it, in us."""
-        self._idle: dict[str, None] = {}
-        """Hosts that are down, paused, or never started."""
+        self._idle: dict[str, int] = {}
+        """Host that is down or paused -> time at which it stopped, in us."""
         self._away: frozenset[str] = frozenset()
+        self._away_us = 0
+        """Time since which the hosts in ``_away`` stay faulty, in us."""
         self._runs_since_us: dict[str, int] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             FaultApplied: self._applied,
@@ -68,6 +70,15 @@ class Disturbances:
             return None
         since_us = [self._runs_since_us[host] for host in hosts]
         return max([*since_us, *[at_us for link, at_us in self._over_us.items() if _hits(link, hosts)]])
+
+    def hit_since_us(self, hosts: Collection[str]) -> int | None:
+        """Start of the oldest fault that hits these hosts or the links between these hosts now, in us; None without a
+        fault.
+        """
+        starts_us = [self._idle[host] for host in hosts if host in self._idle]
+        starts_us += [self._away_us for host in hosts if host in self._away]
+        starts_us += [us for links, us in self._lasting.values() if any(_hits(link, hosts) for link in links)]
+        return min(starts_us, default=None)
 
     def runs_since_us(self, host: str) -> int | None:
         """Time since which a host runs and is not paused, in us; None for a host that is down or paused."""
@@ -118,7 +129,7 @@ class Disturbances:
                 self._end(index, seen.at_us)
 
     def _stopped(self, seen: Seen, fact: HostDown | HostPaused) -> None:
-        self._idle[fact.host] = None
+        self._idle.setdefault(fact.host, seen.at_us)
 
     def _started(self, seen: Seen, fact: HostStarted | HostResumed) -> None:
         self._idle.pop(fact.host, None)
@@ -128,7 +139,7 @@ class Disturbances:
         """Note that recalled hosts work undisturbed from now on."""
         recalled = sorted(self._away - set(fact.away))
         self._over_us.update(dict.fromkeys(((host, "") for host in recalled), seen.at_us))
-        self._away = frozenset(fact.away)
+        self._away, self._away_us = frozenset(fact.away), seen.at_us
 
 
 def _hits(link: Link, hosts: Collection[str]) -> bool:

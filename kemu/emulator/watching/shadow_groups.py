@@ -176,6 +176,11 @@ class ShadowGroup:
         """
         return error is _E.REBALANCE_IN_PROGRESS and self.prepared_seq == seen.seq
 
+    def supports(self, protocols: Rows) -> bool:
+        """Whether all members support one of these protocols; False if the protocols of a member are unknown."""
+        names = [[name for name, _ in member.protocols] for member in self.members.values()]
+        return any(all(name in each for each in names) for name, _ in protocols)
+
     def timeout_us(self) -> int:
         """The longest rebalance timeout of the members, in us."""
         return max([member.rebalance_us for member in self.members.values()], default=0)

@@ -29,6 +29,17 @@ class ConsumerGroupRules:
 
     Source: ``GroupMetadataManager.maybeUpdateRegularExpressions`` 4.0.1, 4.0.2, 4.1.1, 4.1.2.
     """
+    refreshes_regexes: bool = False
+    """Regular expressions are resolved anew after ``group.consumer.regex.refresh.interval.ms``, an internal key (since
+    4.1). Before, only new topics and new expressions are a reason. The key lets a change of ACLs take effect.
+
+    Source: ``GroupMetadataManager.maybeUpdateRegularExpressions`` 4.0.2, 4.1.1; ``GroupCoordinatorConfig`` 4.1.1.
+    """
+    regexes_name_groups: bool = False
+    """Regular expressions may have groups ``(?<name>...)`` (since 4.1: RE2/J 1.8 instead of 1.7).
+
+    Source: the dependencies of ``kafka-group-coordinator`` 4.0.0, 4.1.0.
+    """
     first_epoch: int = 0
     """The epoch of a new group and of its empty target. Up to 4.2 the first heartbeat always raises the epoch. Since
     4.3 only a subscription to topics raises the epoch, so that the epoch after the first join is 2.
@@ -79,7 +90,7 @@ RULES_4_0_1 = ConsumerGroupRules(
     reconciling=ReconcilingRules(own_revoked_is_free=False), ended_pattern_raises_epoch=False
 )
 """The decisions of 4.0.0, 4.0.1, 4.1.0 and 4.1.1."""
-RULES_4_1 = RULES_4_0
+RULES_4_1 = evolve(RULES_4_0, refreshes_regexes=True, regexes_name_groups=True)
 """Kafka 4.1 stores a hash of the topics instead of the topics, and compares racks. kemu stores topics without racks."""
 RULES_4_2 = evolve(
     RULES_4_1,

@@ -19,7 +19,7 @@ TOPIC_IDS_SINCE = 13
 class Metadata:
     """Client -> any broker: describe topics. ``topics`` None (v1+) requests all topics, () requests no topic.
 
-    ``topic_ids``: further topics, by id. Kafka's request has ids since v12; kemu's own clients send v12 without ids.
+    ``topic_ids``: further topics, by id. Kafka's request has ids since v12; kemu's codec has them in its own version.
     """
 
     topics: tuple[str, ...] | None

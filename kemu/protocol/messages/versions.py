@@ -76,7 +76,7 @@ LATEST = SpokenVersions({api.__name__: SPECS[api].versions[-1] for api in _OF_RE
     Fetch=data.REPLICA_FETCH_VERSION - 1, OffsetFetch=7, Metadata=data.TOPIC_IDS_SINCE - 1
 )
 """The versions of Kafka 3.9 clients: the newest declared versions, except the version of Fetch that only followers
-send, and of Metadata that only real clients send.
+send, and of Metadata that has topic ids.
 
 FindCoordinator is declared up to the last version without batches, and classic members send the last such version of
 OffsetFetch.

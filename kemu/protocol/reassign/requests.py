@@ -35,14 +35,14 @@ def refusal(
         moves: whether a reassignment that can be cancelled is in progress.
         deleted: whether the topic is being deleted.
     """
-    if current is None or deleted:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such partition"
     if target is None:
         if not moves:
             return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no reassignment is in progress"
-        return ErrorCode.NONE, ""
-    wrong = list_error(target)
-    if not wrong:
-        dead = [broker for broker in target if broker not in current and broker not in live]
-        wrong = f"broker {dead[0]} is not alive" if dead else ""
-    return (ErrorCode.INVALID_REPLICA_ASSIGNMENT, wrong) if wrong else (ErrorCode.NONE, "")
+    else:
+        dead = [broker for broker in target if broker not in (current or ()) and broker not in live]
+        wrong = list_error(target) or (f"broker {dead[0]} is not alive" if dead else "")
+        if wrong:
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, wrong
+    if current is None or deleted:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such partition"
+    return ErrorCode.NONE, ""

@@ -53,6 +53,10 @@ class ClientRules:
     heartbeat, each in half of the cases. In 4.0 and 4.1 the jitter of this back-off is ``max.poll.interval.ms`` by
     mistake; since 4.2 the jitter is 20 percent (``AbstractHeartbeatRequestManager`` 4.1.1, 4.2.1).
     """
+    asks_for_all_topics_of_brokers_pattern: bool = False
+    """A consumer whose pattern the brokers match (``SubscriptionPattern``) requests metadata of all topics (4.0 only).
+    Since 4.1 it requests the assigned topics by id (``ConsumerMetadata.newMetadataRequestBuilder`` 4.0.1, 4.1.1).
+    """
 
     def retries_offset_fetch(self, error: ErrorCode) -> bool:
         """Whether OffsetFetch is retried after this error of the group; otherwise the application gets the error."""
@@ -65,7 +69,8 @@ _ANY_RELEASE = (
     ErrorCode.UNSTABLE_OFFSET_COMMIT,  # in the answer for a partition, or for both of KIP-333's logs
 )
 CLIENT_3_9 = ClientRules()
-CLIENT_4_0 = evolve(CLIENT_3_9, beats_after_no_or_the_longest_backoff=True)
+CLIENT_4_1 = evolve(CLIENT_3_9, beats_after_no_or_the_longest_backoff=True)
+CLIENT_4_0 = evolve(CLIENT_4_1, asks_for_all_topics_of_brokers_pattern=True)
 CLIENT_3_7 = evolve(CLIENT_3_9, refetches_after_any_retriable_error=False)
 CLIENT_3_2 = evolve(CLIENT_3_7, names_the_given_id=False)
 CLIENT_2_7 = evolve(CLIENT_3_2, keeps_member_id=False, serves_while_committing=False)

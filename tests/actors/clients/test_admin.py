@@ -19,6 +19,12 @@ from kemu.protocol.commands import (
     Start,
 )
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.consumer_group import (
+    ConsumerGroupDescribe,
+    ConsumerGroupDescribeReply,
+    DescribedConsumer,
+    DescribedConsumerGroup,
+)
 from kemu.protocol.messages.control import (
     CreatePartitions,
     CreatePartitionsReply,
@@ -65,8 +71,10 @@ class NoJitter:
 class Bench:
     """An admin that knows b0 and b1; the last request is ``asked``."""
 
-    def __init__(self, versions: SpokenVersions = LATEST) -> None:
-        self.admin = Admin("admin", ("b0", "b1"), versions=versions, chance=NoJitter())
+    def __init__(self, versions: SpokenVersions = LATEST, *, describes_consumers: bool = False) -> None:
+        self.admin = Admin(
+            "admin", ("b0", "b1"), versions=versions, chance=NoJitter(), describes_consumers=describes_consumers
+        )
         self.now_us = 0
         self.timers: dict[tuple[str, ...], int] = {}
         self.notes: list[Any] = []
@@ -103,6 +111,35 @@ class Bench:
             self.now_us = self.timers.pop(key)
             self.step(TimerFired(key))
         self.now_us = end_us
+
+
+def test_a_classic_group_is_described_in_a_second_request_by_brokers_with_the_consumer_protocol():
+    """ConsumerGroupDescribe comes first. Source: ``DescribeConsumerGroupsHandler`` 4.0."""
+    bench = Bench(describes_consumers=True)
+    bench.step(Told(DescribeGroup(group="g")))
+    bench.answer(FOUND)
+    assert bench.asked[-1].message == ConsumerGroupDescribe(groups=("g",))
+    bench.answer(ConsumerGroupDescribeReply(groups=(_consumers(error=ErrorCode.GROUP_ID_NOT_FOUND),)))
+    bench.answer(FOUND)
+    assert bench.asked[-1].message == DescribeGroups(groups=("g",))
+
+
+def test_all_members_of_a_consumer_protocol_group_are_removed_static_members_by_their_instances():
+    """``KafkaAdminClient.getMembersFromGroup`` 4.0."""
+    bench = Bench(describes_consumers=True)
+    bench.step(Told(RemoveMember(group="g", instance_id="")))
+    bench.answer(FOUND)
+    members = (DescribedConsumer(member_id="m1"), DescribedConsumer(member_id="m2", instance_id="i2"))
+    bench.answer(ConsumerGroupDescribeReply(groups=(_consumers(members=members),)))
+    bench.answer(FOUND)
+
+    left = bench.asked[-1].message
+    assert isinstance(left, LeaveGroup)
+    assert [(each.member_id, each.instance_id) for each in left.members] == [("m1", None), ("", "i2")]
+
+
+def _consumers(*, error: ErrorCode = NONE, members: tuple[DescribedConsumer, ...] = ()) -> DescribedConsumerGroup:
+    return DescribedConsumerGroup(error=error, group="g", state="Stable", members=members)
 
 
 def test_a_group_is_described_by_its_coordinator():

@@ -19,6 +19,7 @@ from kemu.protocol.rebalancing.client_rules import (
     CLIENT_3_7,
     CLIENT_3_9,
     CLIENT_4_0,
+    CLIENT_4_1,
     ClientRules,
 )
 from tests.actors.consumer.consumer_harness import Harness
@@ -174,7 +175,7 @@ def test_each_release_has_the_consumer_of_its_time() -> None:
         "kafka-3.7": CLIENT_3_7,
         "kafka-3.9": CLIENT_3_9,
         "kafka-4.0": CLIENT_4_0,
-        "kafka-4.1": CLIENT_4_0,
+        "kafka-4.1": CLIENT_4_1,
         "kafka-4.2": CLIENT_3_9,
         "kafka-4.3": CLIENT_3_9,
     }

@@ -318,6 +318,10 @@ def test_what_is_asked_for_wrongly_is_refused_and_the_rest_done():
     }
     assert moves.assignments[1] == ReplicaAssignment((2, 1, 0), (2,), (0,))
     assert moves.alter({0: None}) == {0: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
+    assert moves.alter({7: (9,), 8: None}) == {
+        7: ErrorCode.INVALID_REPLICA_ASSIGNMENT,  # validateReplicas precedes the look for the partition
+        8: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+    }
 
 
 def test_a_broker_that_does_not_control_refuses_the_whole_request():

@@ -40,7 +40,14 @@ from kemu.protocol.messages.group import (
 from kemu.protocol.messages.store import OpenSession, OpenSessionReply, Ping, StoreCode
 from kemu.protocol.nodes import CONTROLLER_EPOCH, PartitionState, state_data, state_path
 from kemu.protocol.notes.groups import GroupBecame, OffsetCommitted
-from kemu.protocol.notes.replication import BecameFollower, BecameLeader, MetadataCached, NodeWritten
+from kemu.protocol.notes.replication import (
+    BecameFollower,
+    BecameLeader,
+    ControllerReady,
+    ControllerResigned,
+    MetadataCached,
+    NodeWritten,
+)
 from tests.emulator.checkers.wired import Wired
 
 B = "b0/coordinator"
@@ -274,3 +281,21 @@ def test_a_partition_that_the_store_has_is_not_unknown(told: Wired) -> None:
     told.replies("b0/controller", "admin", AlterPartitionReassignmentsReply(responses=(row,)))
 
     assert told.said() == ["wrong"]
+
+
+@pytest.mark.parametrize("is_ready", [False, True])
+def test_a_controller_that_resigned_knows_no_partition_until_it_is_ready_again(told: Wired, is_ready: bool) -> None:
+    """``KafkaController.elect`` (3.9): its own node of a former session makes it active, without a context."""
+    row = ReassignmentOutcome(topic_name="orders", partition_index=0, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    data = state_data(PartitionState(leader=1, leader_epoch=2, isr=(1, 0), controller_epoch=1))
+    path = state_path("orders", 0)
+    told.note("zk", NodeWritten(what="created", path=path, data=data, version=0, zxid=9, client="b1/controller"))
+    told.note("b0/controller", ControllerResigned(broker_id=0, controller_epoch=1, why="the session expired"))
+    if is_ready:
+        told.note(
+            "b0/controller", ControllerReady(broker_id=0, controller_epoch=2, brokers=(0, 1), topics=1, partitions=1)
+        )
+    told.replies("b0/controller", "admin", AlterPartitionReassignmentsReply(responses=(row,)))
+    told.replies("b1/controller", "admin", AlterPartitionReassignmentsReply(responses=(row,)))
+
+    assert told.said() == ["wrong"] * (1 + is_ready)

@@ -10,6 +10,7 @@ from kemu.emulator.facts import (
     FaultApplied,
     HostPaused,
     HostStarted,
+    MemberReconfigured,
     TopicGrown,
 )
 from kemu.emulator.judging import judge
@@ -362,6 +363,38 @@ def test_a_member_of_the_consumer_protocol_fails_for_good_after_its_groups_log_w
     story.by("b0", DiskTailLost(host="b0", log="__consumer_offsets-0", records=3, end_offset=0))
 
     assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND) == ["forgotten-group"]
+
+
+@pytest.mark.parametrize(("left", "kind"), [(2, "forgotten-group"), (5, "member-failed")])
+def test_a_group_is_forgotten_only_if_the_copy_of_its_logs_leader_lost_its_records(story, left, kind):
+    """b0's disk is empty or lost an end of the log; b1 leads with what it has."""
+    story.groups_log("b0", 0, (0, 0), end=0)
+    story.by("b0", notes.RecordsAppended(topic="__consumer_offsets", partition=0, base_offset=0, count=4))
+    story.receive("c1", 1, "0")
+    story.by("b0", notes.RecordsAppended(topic="__consumer_offsets", partition=0, base_offset=4, count=4))
+    story.groups_log("b1", 1, (0, 0), (1, left), end=left)
+
+    assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND) == [kind]
+
+
+@pytest.mark.parametrize(
+    ("is_changed", "is_refused", "kind"),
+    [(True, True, "inconsistent-members"), (False, True, "member-failed"), (True, False, "member-failed")],
+)
+def test_a_member_is_inconsistent_if_the_plan_changed_assignors_and_a_coordinator_refused_it(
+    story, is_changed, is_refused, kind
+):
+    """Otherwise the settings of the scenario, or the member itself, are wrong."""
+    inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if is_changed:
+        story.world(MemberReconfigured(host="c2", profile="", assignors=("cooperative-sticky",), settings=()))
+    client = "c1" if is_refused else "c2"
+    answered = notes.GroupRequestAnswered(client=client, connection=1, request_id=1, error=inconsistent)
+    story.by(story.coordinator, answered)
+    failed = notes.MemberFailed(group=GROUP, member_id=story.ids["c1"], error=inconsistent, why="told")
+    story.by("c1", failed)
+
+    assert story.kinds(Liveness()) == [kind]
 
 
 def test_a_member_whose_group_is_not_found_without_a_loss_is_a_violation(story):

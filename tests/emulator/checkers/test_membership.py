@@ -106,6 +106,25 @@ def test_an_id_that_is_no_member_is_refused(story, api):
     assert "refused" not in story.found()
 
 
+@pytest.mark.parametrize(("assignor", "kinds"), [("range", ["refused"]), ("sticky", [])])
+@pytest.mark.parametrize("member", ["c2", "c3"])
+def test_a_join_is_inconsistent_only_if_it_shares_no_protocol_with_all_members(story, member, assignor, kinds):
+    """``ClassicGroup.supportsProtocols`` (4.0)."""
+    member_id = "" if member == "c3" else None
+    error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    story.ask("JoinGroup", member, error=error, rows=subscribed(assignor=assignor), member_id=member_id)
+
+    assert story.found() == kinds
+
+
+def test_a_join_is_inconsistent_after_a_member_joined_without_that_protocol(story):
+    story.ask("JoinGroup", "c1", story.state_of("PreparingRebalance"), rows=subscribed(assignor="sticky"))
+    error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    story.ask("JoinGroup", "c3", error=error, rows=subscribed(), member_id="")
+
+    assert "refused" not in story.found()
+
+
 def test_nobody_outside_the_group_commits_while_it_has_members(story):
     story.ask("OffsetCommit", "c1", member_id="", generation=-1)
 

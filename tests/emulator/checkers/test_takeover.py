@@ -4,7 +4,7 @@ import pytest
 
 from kemu.emulator.checkers.duty import ORDER_US, TICK_US
 from kemu.emulator.checkers.replication_duties import ReplicationDuties
-from kemu.emulator.facts import FaultApplied, FaultEnded
+from kemu.emulator.facts import FaultApplied, FaultEnded, WarmUpEnded
 from kemu.emulator.watching.control_plane import START_US
 from kemu.protocol.config import ControllerConfig
 from kemu.protocol.nodes import CONTROLLER, broker_path
@@ -196,3 +196,31 @@ def test_leaders_go_home_at_one_check_in_an_interval(after_s: float, kinds: list
     story.write_state(0, (0, 1, 2))
 
     assert found(story) == kinds
+
+
+def home_twice(story: ClusterStory) -> None:
+    """b0 leads again, then b1 for 10 s, then b0 again."""
+    story.write_state(0, (0, 1, 2))
+    story.write_state(1, (0, 1, 2))
+    story.lead(1)
+    time_passes(story, 10)
+
+
+def test_the_end_of_the_warm_up_moves_the_next_check():
+    """The warm-up stands for hours of checks, and the next check is at a random point of its interval."""
+    story = led_by_b1()
+    home_twice(story)
+    story.world(WarmUpEnded())
+    story.write_state(0, (0, 1, 2))
+
+    assert found(story) == []
+
+
+def test_leaders_that_go_home_twice_after_the_warm_up_are_a_violation():
+    story = led_by_b1()
+    home_twice(story)
+    story.world(WarmUpEnded())
+    home_twice(story)
+    story.write_state(0, (0, 1, 2))
+
+    assert found(story) == ["moved-early"]

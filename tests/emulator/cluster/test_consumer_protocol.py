@@ -15,6 +15,7 @@ from kemu.protocol.notes.groups import (
     MemberAdded,
     MemberFailed,
     MemberRemoved,
+    PartitionsLost,
     PartitionsRevoked,
     Removal,
     RequestRefused,
@@ -29,6 +30,9 @@ TWO_BROKERS = "brokers = { count = 2 }"
 UPGRADE = "{ at = '9s', do = 'rolling-upgrade', group = 'g', every = '5s', down = '1s', profile = 'kafka-3.9' }"
 TO_CONSUMER = UPGRADE.replace("profile = 'kafka-3.9'", "settings = ['group.protocol=consumer']")
 PATTERN = "groups.g = { pattern = 'ord.*', members = 3 }"
+PARALLEL = "groups.g = { topics = ['orders'], config.'enable.parallel.rebalance' = true }"
+BY_BROKERS = "groups.g = { subscription_pattern = 'ord.*', config.'group.protocol' = 'consumer' }"
+TO_CLASSIC = TO_CONSUMER.replace("=consumer", "=classic")
 PLAIN = "groups.g = { topics = ['orders'], members = 3, config.'group.protocol' = 'consumer' }"
 
 
@@ -269,14 +273,84 @@ def test_settings_that_do_not_fit_the_protocol_are_refused(extra: str, said: str
         scenario(group=PLAIN.replace("members = 3", f"members = 3, {extra}"))
 
 
-def test_a_pattern_is_refused() -> None:
-    with pytest.raises(ScenarioError, match=r"pattern: is not emulated with group\.protocol = consumer"):
-        scenario(group=PLAIN.replace("topics = ['orders']", "pattern = 'ord.*'"))
+WRONG_PATTERNS = {
+    "subscription_pattern = 'o.*', pattern = 'o.*'": r'subscription_pattern: and "pattern" exclude each other',
+    "subscription_pattern = 'o.*', topics = ['orders']": r'subscription_pattern: and "topics" exclude each other',
+    "subscription_pattern = 'o('": r"subscription_pattern: 'o\(' is not a regular expression: missing closing \)",
+    "subscription_pattern = '(?=o).*'": r"subscription_pattern: .* invalid or unsupported Perl syntax",
+    "subscription_pattern = 'o.*', overrides.c2.config.'group.protocol' = 'classic'": "consumer for all members",
+}
+
+
+@pytest.mark.parametrize(("extra", "said"), WRONG_PATTERNS.items())
+def test_patterns_that_do_not_fit_are_refused(extra: str, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        scenario(group=PLAIN.replace("topics = ['orders']", extra))
+
+
+def test_only_members_of_the_consumer_protocol_have_a_pattern_for_brokers() -> None:
+    with pytest.raises(ScenarioError, match=r"subscription_pattern: needs group\.protocol = consumer for"):
+        scenario(group=PATTERN.replace("pattern", "subscription_pattern"))
+    with pytest.raises(ScenarioError, match=r"subscription_pattern: needs .*, which c1 lacks"):
+        scenario(group=PATTERN, plan="{ at = '9s', do = 'subscribe', host = 'c1', subscription_pattern = 'o.*' }")
+
+
+@pytest.mark.parametrize("key", ["pattern", "subscription_pattern"])
+@pytest.mark.parametrize("profile", ["kafka-4.0", "kafka-4.2"])
+def test_a_group_follows_its_pattern_when_topics_are_created_and_deleted(key: str, profile: str) -> None:
+    """Members match ``pattern`` at their refreshes, brokers match ``subscription_pattern`` after a heartbeat."""
+    group = PLAIN.replace("topics = ['orders']", f"{key} = 'ord.*', config.'metadata.max.age.ms' = 15000")
+    plan = (
+        "{ at = '20s', do = 'create-topic', topic = 'orders-us', partitions = 2 },"
+        "{ at = '50s', do = 'delete-topic', topic = 'orders-us' }"
+    )
+    played = Played(scenario(REPLICATED, group=group, plan=plan, profile=profile)).held()
+
+    owned = [
+        (at_s, {topic for topic, _ in fact.assigned})
+        for at_s, fact in zip(played.times_s(MemberReconciled), played.seen(MemberReconciled), strict=True)
+    ]
+    of_new = [at_s for at_s, topics in owned if "orders-us" in topics]
+    assert 20 < min(of_new) < 42
+    assert max(of_new) < 72
+    assert {topic for _, topics in owned for topic in topics} == {"orders", "orders-us"}
+
+
+def test_a_member_changes_to_a_pattern_for_brokers_and_back() -> None:
+    plan = (
+        "{ at = '15s', do = 'subscribe', host = 'c1', subscription_pattern = 'pay.*' },"
+        "{ at = '45s', do = 'subscribe', host = 'c1', topics = ['orders'] }"
+    )
+    played = Played(scenario("topics.payments = { partitions = 2, rate = '2/s' }", plan=plan)).held()
+
+    (member_id,) = [fact.member_id for fact in played.seen(MemberAdded) if fact.client_id == "c1"]
+    topics = [
+        (at_s, {topic for topic, _ in fact.assigned})
+        for at_s, fact in zip(played.times_s(MemberReconciled), played.seen(MemberReconciled), strict=True)
+        if fact.member_id == member_id
+    ]
+    assert any(each == {"payments"} for at_s, each in topics if 15 < at_s < 45)
+    assert topics[-1][1] == {"orders"}
 
 
 def test_a_remote_assignor_needs_the_protocol() -> None:
     with pytest.raises(ScenarioError, match=r"group\.remote\.assignor: needs group\.protocol = consumer"):
         scenario(group="groups.g = { topics = ['orders'], config.'group.remote.assignor' = 'range' }")
+
+
+@pytest.mark.parametrize("static", ["false", "true"])
+def test_members_that_an_admin_removes_lose_their_partitions_and_join_again(static: str) -> None:
+    """The coordinator removes members of both protocols for LeaveGroup. Each member learns it at its next heartbeat.
+
+    Source: ``GroupMetadataManager.classicGroupLeaveToConsumerGroup`` 4.0 to 4.3.
+    """
+    group = PLAIN.replace("members = 3", f"members = 3, static = {static}")
+    played = Played(scenario(group=group, plan="{ at = '30s', do = 'expel-members', group = 'g' }")).held()
+
+    assert [fact.text for fact in played.seen(AdminAnswered)] == ["3 members"]
+    assert [fact.removal for fact in played.seen(MemberRemoved)] == [Removal.LEFT] * 3
+    assert {each.actor for each in played.watcher.facts if type(each.fact) is PartitionsLost} == {"c1", "c2", "c3"}
+    assert len(played.seen(MemberAdded)) == 6
 
 
 @pytest.mark.parametrize("key", ["session.timeout.ms", "heartbeat.interval.ms"])
@@ -290,9 +364,9 @@ def test_a_broker_refuses_times_outside_its_bounds(key: str) -> None:
     [
         (scenario(), "kafka-3.9", "needs one profile"),
         (scenario("brokers.config.'coordinator.kind' = 'scala'"), "kafka-4.0", "needs one profile"),
-        (scenario(plan="{ at = '9s', do = 'expel-members', group = 'g' }"), "kafka-4.0", "is not emulated"),
         (scenario(plan=UPGRADE), "kafka-4.0", "to another release is not emulated"),
-        (scenario(group=PATTERN, plan=TO_CONSUMER), "kafka-4.0", "pattern: is not emulated"),
+        (scenario(group=PARALLEL, plan=TO_CONSUMER), "kafka-4.0", r"rebalance: is not emulated"),
+        (scenario(group=BY_BROKERS, plan=TO_CLASSIC), "kafka-4.0", "subscription_pattern needs group.protocol"),
     ],
 )
 def test_what_is_not_emulated_is_refused_before_the_run(made: Scenario, profile: str, said: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from kemu.emulator.scenario.files import load_scenario
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.notes.consumer_groups import GroupEpochsChanged
+from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
     GroupLoaded,
     MemberAdded,
@@ -66,3 +66,18 @@ def test_a_static_member_that_returns_too_early_fails_and_its_partitions_wait_fo
     assert [fact.error for fact in run.seen(MemberFailed)] == [ErrorCode.UNRELEASED_INSTANCE_ID]
     (removed_s,) = run.times_s(MemberRemoved)
     assert 70 < removed_s < 76  # the session of 45 s began with the last heartbeat before 30 s
+
+
+def test_brokers_resolve_patterns_through_new_topics_and_a_failover() -> None:
+    """A topic is created one second before the coordinator crashes: the next coordinator resolves the patterns."""
+    run = played("pattern-growing-topics")
+
+    (loaded_s,) = [at_s for at_s in run.times_s(GroupLoaded) if at_s > 60]
+    of_africa = [
+        at_s
+        for at_s, fact in zip(run.times_s(MemberReconciled), run.seen(MemberReconciled), strict=True)
+        if any(topic == "orders-africa" for topic, _ in fact.assigned)
+    ]
+    assert loaded_s < min(of_africa) < loaded_s + 30
+    given = {topic for fact in run.seen(MemberReconciled) for topic, _ in fact.assigned}
+    assert given == {"orders-eu", "orders-us", "orders-asia", "orders-africa", "returns", "unread"}

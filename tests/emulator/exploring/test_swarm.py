@@ -608,6 +608,22 @@ def test_what_a_static_member_gave_up_is_nobodys_if_it_comes_back_before_it_was_
     assert [(each.checker, each.kind) for each in outcome.violations] == [("liveness", "forgotten-rebalance")]
 
 
+@pytest.mark.parametrize(
+    ("seed", "kind"),
+    [
+        ("fails-without-its-groups-log", "forgotten-group"),  # two disks that held the groups' log are emptied
+        ("upgraded-before-the-former-members-left", "inconsistent-members"),  # sessions of crashed members last
+        ("asked-without-a-context", "inconsistent-members"),  # an admin asks a controller that found its former node
+    ],
+)
+def test_members_of_4_0_that_fail_for_good_as_kafkas_do(seed: str, kind: str) -> None:
+    """``GroupMetadataManager`` (4.0) answers GROUP_ID_NOT_FOUND or INCONSISTENT_GROUP_PROTOCOL, which are fatal."""
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / f"{seed}.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+    assert {(each.checker, each.kind) for each in outcome.violations} == {("liveness", kind)}
+
+
 def test_half_of_the_groups_of_a_release_with_the_consumer_protocol_use_it() -> None:
     """KIP-848: other releases never do; a group whose plan needs the classic protocol does not."""
     drawn = [swarm_case(seed, profile="kafka-4.0", operated=seed % 2 == 1).scenario for seed in SEEDS]

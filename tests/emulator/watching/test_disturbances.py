@@ -100,3 +100,14 @@ def test_a_lost_answer_is_over_when_the_broker_writes_to_the_store_again():
     assert shown(lost, hit, evolve(write, client="b1")).undisturbed_since_us(("b0", "zk")) is None
     assert shown(lost, write).undisturbed_since_us(("b0", "zk")) is None
     assert shown(lost, hit, write).undisturbed_since_us(("b0", "zk")) == 3_000_000
+
+
+def test_a_fault_hits_since_its_start_and_the_oldest_of_several_counts():
+    away = CoreHealed(core=("b1",), away=("b0",), how="cut off", recalled=(), unrecoverable=())
+    down = HostDown(host="b0", life=1, how="power")
+
+    assert shown(HostPaused(host="b0"), down).hit_since_us(("b0", "b1")) == 1_000_000
+    assert shown(HostPaused(host="b0"), HostResumed(host="b0")).hit_since_us(("b0",)) is None
+    assert shown(down, lasting(("b1", "b2")), away).hit_since_us(("b1", "b2")) == 2_000_000
+    assert shown(HostResumed(host="b0"), away).hit_since_us(("b0",)) == 2_000_000
+    assert shown(lasting(("b0", "zk"))).hit_since_us(("b0", "b1")) is None

@@ -11,6 +11,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from attrs import evolve
 
+from kemu.actors.coordinator.consumer_group.regexes import (
+    followed,
+    forget_unused,
+    invalid_regex,
+    is_new,
+    must_resolve,
+    subscribed_names,
+    subscribed_topics,
+)
 from kemu.actors.coordinator.consumer_group.state import (
     ClassicMetadata,
     ConsumerGroup,
@@ -19,7 +28,7 @@ from kemu.actors.coordinator.consumer_group.state import (
     GroupEpochRecord,
     GroupRecord,
     MemberRecord,
-    RegexRecord,
+    RecordedChange,
     TargetEpochRecord,
     TargetRecord,
     Topics,
@@ -59,7 +68,7 @@ from kemu.protocol.messages.consumer_group import (
 from kemu.protocol.messages.group import JoinGroup, JoinGroupReply
 from kemu.protocol.messages.member import decode_subscription
 from kemu.protocol.names import CONSUMER, UNKNOWN_MEMBER, MemberId, java_string_hash
-from kemu.protocol.topic_pattern import wrong_pattern
+from kemu.protocol.re2j import InvalidExpression, NotEmulated, Re2jExpression
 from kemu.protocol.wire.codec import CodecError
 
 _E = ErrorCode
@@ -72,13 +81,14 @@ _MEMBER_ID_REQUIRED_SINCE = 4
 class HeartbeatRefused(Exception):
     """The heartbeat, or the JoinGroup of a classic member, is refused with this error; the group did not change.
 
-    ``member_id``: the id that the member must join with.
+    ``member_id``: the id that the member must join with. ``text``: the error message, if kemu emulates the message.
     """
 
-    def __init__(self, error: ErrorCode, member_id: MemberId = UNKNOWN_MEMBER) -> None:
+    def __init__(self, error: ErrorCode, member_id: MemberId = UNKNOWN_MEMBER, text: str | None = None) -> None:
         super().__init__(error.name)
         self.error = error
         self.member_id = member_id
+        self.text = text
 
 
 @frozen
@@ -89,6 +99,8 @@ class ConsumerGroupConfig:
     heartbeat_interval_ms: int = 5_000
     assignment_interval_ms: int = 1_000
     """The least time between two targets of a group, in releases whose rules have this time."""
+    regex_refresh_interval_ms: int = 600_000
+    """The age at which the matches of regular expressions are stale, in releases whose rules have this time."""
     max_size: int = (1 << 31) - 1
     assignors: tuple[str, ...] = tuple(ASSIGNORS)
 
@@ -99,8 +111,9 @@ class Heard:
 
     ``records``: applied to the group already; ``undo``: the records that undo them, in their order. ``removed``: the
     member that leaves, which the caller removes. ``revokes``:
-    whether the rebalance timeout of the member starts (True), stops (False) or stays (None). ``resolve``: whether the
-    patterns of the group must be resolved now. ``assignor``: the assignor of a target that was computed.
+    whether the rebalance timeout of the member starts (True), stops (False) or stays (None). ``resolve``: the
+    regular expressions of the group that must be resolved now. ``assignor``: the assignor of a target that was
+    computed.
     """
 
     reply: ConsumerGroupHeartbeatReply
@@ -110,13 +123,14 @@ class Heard:
     removed: MemberId | None = None
     revokes: bool | None = None
     rebalance_timeout_ms: int = -1
-    resolve: bool = False
+    resolve: tuple[str, ...] = ()
     assignor: str = ""
 
 
 @frozen
 class ClassicJoined:
-    """The outcome of a JoinGroup of a classic member that is not refused: ``records`` and ``undo`` as in ``Heard``.
+    """The outcome of a JoinGroup of a classic member that is not refused: ``records``, ``undo`` and ``resolve`` are
+    those of ``Heard``.
 
     ``downgrades``: whether the group becomes a classic group by this join. ``rebalances``: whether that classic group
     rebalances at once.
@@ -129,6 +143,7 @@ class ClassicJoined:
     assignor: str
     downgrades: bool
     rebalances: bool
+    resolve: tuple[str, ...] = ()
 
 
 def check_request(request: ConsumerGroupHeartbeat, version: int, config: ConsumerGroupConfig) -> None:
@@ -175,7 +190,7 @@ class HeartbeatAnswers:
         )
         if request.member_epoch != LEAVES_FOR_A_WHILE:
             return Heard(reply, name, removed=name)
-        change = _Change(group)
+        change = RecordedChange(group)
         current = group.current_of(name)
         kept = dict.fromkeys(current.assigned, 0)  # the member's next process gets the partitions from epoch 0 on
         change.add(CurrentRecord(name, evolve(current, epoch=LEAVES_FOR_A_WHILE, assigned=kept, revoking={})))
@@ -187,6 +202,7 @@ class HeartbeatAnswers:
         request: ConsumerGroupHeartbeat,
         *,
         is_stale: bool,
+        has_new_topics: bool = True,
         now_ms: int = 0,
         client: tuple[str, str] = ("", ""),
         new_member_id: Callable[[], MemberId] = str,
@@ -197,6 +213,7 @@ class HeartbeatAnswers:
             group: the group, new if its epoch is 0.
             request: the request, checked by ``check_request``.
             is_stale: whether the cluster's topics may have changed since the last change of the group's epoch.
+            has_new_topics: whether topics were created since the group's regular expressions were resolved.
             now_ms: the present time.
             client: the client's id and host.
             new_member_id: makes an id for a member without an id.
@@ -209,7 +226,8 @@ class HeartbeatAnswers:
         name = request.member_id or new_member_id()
         former, replaced = self._former(group, request, name)
         member = _told(former, request, client)
-        resolve = _must_resolve(group, former, member, is_stale)
+        self._check_regex(group, former, member)
+        resolves = self._resolves(group, former, member, now_ms, has_new_topics)
         owned = None if request.owned is None else _partitions(request.owned)
         advanced = self._advance(group, former, replaced, member, owned, is_stale=is_stale, now_ms=now_ms)
         change, before, current = advanced.change, advanced.before, advanced.current
@@ -228,6 +246,7 @@ class HeartbeatAnswers:
         )
         timeout_ms = member.rebalance_timeout_ms
         records, undo, assignor = tuple(change.records), tuple(change.undo), advanced.assignor
+        resolve = tuple(group.regex_users) if resolves else ()
         return Heard(reply, name, records, undo, None, revokes, timeout_ms, resolve, assignor)
 
     def join(
@@ -237,6 +256,7 @@ class HeartbeatAnswers:
         version: int,
         *,
         is_stale: bool,
+        has_new_topics: bool,
         now_ms: int,
         client: tuple[str, str] = ("", ""),
         new_member_id: Callable[[], MemberId] = str,
@@ -274,7 +294,11 @@ class HeartbeatAnswers:
             client_host=client[1],
             rebalance_timeout_ms=former.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
             topics=tuple(sorted(set(subscription.topics))),
+            regex="" if self.rules.ended_pattern_raises_epoch else former.regex,
             classic=ClassicMetadata(request.session_timeout_ms, request.protocols),
+        )
+        resolves = self.rules.ended_pattern_raises_epoch and self._resolves(
+            group, former, member, now_ms, has_new_topics
         )
         owned = [(self.topics[topic].topic_id, n) for topic, n in subscription.owned if topic in self.topics]
         advanced = self._advance(
@@ -288,8 +312,8 @@ class HeartbeatAnswers:
             member_id=name,
         )
         records, undo = tuple(advanced.change.records), tuple(advanced.change.undo)
-        rebalances = advanced.rebalances
-        return ClassicJoined(reply, member, records, undo, advanced.assignor, downgrades, rebalances)
+        resolve, rebalances = tuple(group.regex_users) if resolves else (), advanced.rebalances
+        return ClassicJoined(reply, member, records, undo, advanced.assignor, downgrades, rebalances, resolve)
 
     def _advance(
         self,
@@ -308,7 +332,7 @@ class HeartbeatAnswers:
         A group that becomes a classic group gets no new target. If it rebalances, the member is not reconciled.
         """
         name = member.member_id
-        change = _Change(group)
+        change = RecordedChange(group)
         is_free: Callable[[Partition], bool] = group.is_free
         told_nothing = replaced is None and member == former and name in group.members
         if told_nothing and not is_stale and 0 < group.epoch == group.target_epoch:  # nobody else is looked at
@@ -326,7 +350,7 @@ class HeartbeatAnswers:
         if member != former or name not in group.members:
             change.add(MemberRecord(name, member))
         changed = (member.topics, member.regex) != (former.topics, former.regex)
-        bump = self._follow_pattern(change, former, member) or member.topics != former.topics
+        bump = followed(change, former, member, self.rules) or member.topics != former.topics
         if bump or is_stale or group.epoch == 0:
             self._bump(change, bump)
             alike = _alike(group)  # otherwise Kafka uses the subscriptions from before the heartbeat
@@ -357,24 +381,29 @@ class HeartbeatAnswers:
             raise HeartbeatRefused(_E.UNRELEASED_INSTANCE_ID)
         return evolve(replaced, member_id=name), replaced
 
+    def _check_regex(self, group: ConsumerGroup, former: ConsumerMember, member: ConsumerMember) -> None:
+        """Refuse a new expression that is invalid, or that kemu does not know."""
+        if is_new(group, former, member):
+            try:
+                Re2jExpression(member.regex, names_groups=self.rules.regexes_name_groups)
+            except InvalidExpression as error:
+                text = invalid_regex(member.regex, str(error))
+                raise HeartbeatRefused(_E.INVALID_REGULAR_EXPRESSION, text=text) from None
+            except NotEmulated as error:
+                raise HeartbeatRefused(_E.UNSUPPORTED_VERSION, text=str(error)) from None
+
+    def _resolves(
+        self, group: ConsumerGroup, former: ConsumerMember, member: ConsumerMember, now_ms: int, has_new_topics: bool
+    ) -> bool:
+        refresh_ms = self.config.regex_refresh_interval_ms if self.rules.refreshes_regexes else None
+        return must_resolve(group, former, member, now_ms=now_ms, has_new_topics=has_new_topics, refresh_ms=refresh_ms)
+
     # --- epoch and targets ---------------------------------------------------------------------------------------
 
-    def _follow_pattern(self, change: "_Change", former: ConsumerMember, member: ConsumerMember) -> bool:
-        """Forget a pattern that nobody uses any more; return whether the member's new pattern is resolved already."""
-        if member.regex == former.regex:
-            return False
-        used = [each.regex for each in change.group.members.values()]
-        if former.regex and former.regex not in used and former.regex in change.group.regexes:
-            change.add(RegexRecord(former.regex, None))
-        if not member.regex:
-            return self.rules.ended_pattern_raises_epoch
-        return used.count(member.regex) > 1 and member.regex in change.group.regexes
-
-    def _bump(self, change: "_Change", bump: bool) -> None:
+    def _bump(self, change: RecordedChange, bump: bool) -> None:
         group = change.group
         first = 0 if group.is_converted else self.rules.first_epoch
-        names = {name for member in group.members.values() for name in _names_of(group, member)}
-        topics = tuple(self.topics[name] for name in sorted(names) if name in self.topics)
+        topics = subscribed_topics(group, self.topics)
         changed = topics != group.topics
         if changed:
             change.add(TopicsRecord(topics))
@@ -391,13 +420,13 @@ class HeartbeatAnswers:
         return not group.target_at_ms or not interval_ms or now_ms >= group.target_at_ms + interval_ms
 
     def _compute(
-        self, change: "_Change", listed: Collection[MemberId], assignor: str, alike: bool, now_ms: int
+        self, change: RecordedChange, listed: Collection[MemberId], assignor: str, alike: bool, now_ms: int
     ) -> None:
         """Compute the targets of all members. ``listed``: the members before the heartbeat, and the member itself."""
         group = change.group
         in_order = [group.members[each] for each in member_order(listed) if each in group.members]
         subscribed = {(each.topics, each.regex): each for each in in_order}
-        topics = {key: self._topics_in_order(_names_of(group, each)) for key, each in subscribed.items()}
+        topics = {key: self._topics_in_order(subscribed_names(group, each)) for key, each in subscribed.items()}
         seen = {
             each.member_id: TargetMember(
                 *topics[each.topics, each.regex], group.target_of(each.member_id), each.instance_id
@@ -419,7 +448,7 @@ class HeartbeatAnswers:
 
     def _reconcile(
         self,
-        change: "_Change",
+        change: RecordedChange,
         member: ConsumerMember,
         before: CurrentAssignment,
         owned: Collection[Partition] | None,
@@ -428,7 +457,7 @@ class HeartbeatAnswers:
     ) -> CurrentAssignment:
         group = change.group
         share = group.target_of(member.member_id)
-        names = _names_of(group, member)
+        names = subscribed_names(group, member)
         subscribed = tuple([self.topics[name].topic_id for name in names if name in self.topics])
         target = TargetAssignment(group.target_epoch, tuple(partitions_of(share)), subscribed, len(names), changed)
         try:
@@ -442,23 +471,6 @@ class HeartbeatAnswers:
         return before
 
 
-class _Change:
-    """Records that are applied to a group one by one."""
-
-    def __init__(self, group: ConsumerGroup) -> None:
-        self.group = group
-        self.records: list[GroupRecord] = []
-        self.undo: list[GroupRecord] = []
-
-    def add(self, record: GroupRecord) -> None:
-        self.undo.insert(0, self.group.apply(record))
-        self.records.append(record)
-
-    def revert(self) -> None:
-        for record in self.undo:
-            self.group.apply(record)
-
-
 @frozen
 class _Advanced:
     """The change by a request, the member's former and new assignment, and the assignor of a target that was computed.
@@ -466,7 +478,7 @@ class _Advanced:
     ``rebalances``: whether the group, which becomes a classic group, rebalances.
     """
 
-    change: _Change
+    change: RecordedChange
     before: CurrentAssignment
     current: CurrentAssignment
     assignor: str
@@ -479,28 +491,24 @@ def removed(group: ConsumerGroup, *names: MemberId) -> tuple[tuple[GroupRecord, 
     Returns:
         The records, and the records that undo them.
     """
-    change, members = _Change(group), [group.members[name] for name in names]
+    change, members = RecordedChange(group), [group.members[name] for name in names]
     for member in members:
         _forget(change, member.member_id)
-    others = [each.regex for each in group.members.values()]
-    for regex in dict.fromkeys(member.regex for member in members):
-        if regex and regex not in others and regex in group.regexes:
-            change.add(RegexRecord(regex, None))
-    wanted = {name for member in group.members.values() for name in _names_of(group, member)}
-    subscribed = tuple(topic for topic in group.topics if topic.name in wanted)
+    forget_unused(change, [member.regex for member in members])
+    subscribed = subscribed_topics(group, {topic.name: topic for topic in group.topics})
     if subscribed != group.topics:
         change.add(TopicsRecord(subscribed))
     change.add(GroupEpochRecord(group.epoch + 1))
     return tuple(change.records), tuple(change.undo)
 
 
-def _forget(change: _Change, name: MemberId) -> None:
+def _forget(change: RecordedChange, name: MemberId) -> None:
     change.add(CurrentRecord(name, None))
     change.add(TargetRecord(name, None))
     change.add(MemberRecord(name, None))
 
 
-def _replace(change: _Change, old: ConsumerMember, new: ConsumerMember) -> None:
+def _replace(change: RecordedChange, old: ConsumerMember, new: ConsumerMember) -> None:
     """Give the target and the partitions of a static member to its new id."""
     share = change.group.target_of(old.member_id)
     current = evolve(change.group.current_of(old.member_id), epoch=0, previous_epoch=0)
@@ -574,26 +582,8 @@ def _told(former: ConsumerMember, request: ConsumerGroupHeartbeat, client: tuple
     )
 
 
-def _must_resolve(group: ConsumerGroup, former: ConsumerMember, member: ConsumerMember, is_stale: bool) -> bool:
-    """Whether the group's patterns must be resolved; a new pattern must be valid.
-
-    Raises:
-        HeartbeatRefused: INVALID_REGULAR_EXPRESSION.
-    """
-    used = {each.regex for each in group.members.values() if each.regex}
-    new = bool(member.regex) and member.regex != former.regex and member.regex not in used
-    if new and wrong_pattern(member.regex):
-        raise HeartbeatRefused(_E.INVALID_REGULAR_EXPRESSION)
-    return new or (bool(used) and (is_stale or len(used) != len(group.regexes)))
-
-
 def _partitions(owned: Iterable[TopicNumbers]) -> tuple[Partition, ...]:
     return tuple((row.topic_id, number) for row in owned for number in row.partitions)
-
-
-def _names_of(group: ConsumerGroup, member: ConsumerMember) -> tuple[str, ...]:
-    """The subscribed names of a member: its topics, then the topics of its pattern."""
-    return tuple(dict.fromkeys((*member.topics, *group.regexes.get(member.regex, ()))))
 
 
 def _alike(group: ConsumerGroup) -> bool:

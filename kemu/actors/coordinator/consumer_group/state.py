@@ -121,10 +121,16 @@ class CurrentRecord:
 
 @frozen
 class RegexRecord:
-    """The topics that match a pattern; None removes the record."""
+    """The topics that match a pattern, sorted; None removes the record.
+
+    ``at_ms``: the time of the match. ``version``: in Kafka an offset of the metadata log; kemu counts the changes of
+    the cluster's topics that this coordinator knows.
+    """
 
     regex: str
     topics: tuple[str, ...] | None
+    at_ms: int = 0
+    version: int = 0
 
 
 GroupRecord: TypeAlias = (
@@ -153,8 +159,10 @@ class ConsumerGroup:
         """Instance id -> member."""
         self.targets: dict[MemberId, Share] = {}
         self.current: dict[MemberId, CurrentAssignment] = {}
-        self.regexes: dict[str, tuple[str, ...]] = {}
-        """Resolved pattern -> topics."""
+        self.regexes: dict[str, RegexRecord] = {}
+        """The resolved patterns."""
+        self.regex_users: dict[str, int] = {}
+        """Pattern -> number of members that subscribe to the pattern."""
         self._holders: dict[Partition, MemberId] = {}
         self._table = TimelineTable()
 
@@ -231,8 +239,8 @@ class ConsumerGroup:
                 undo = CurrentRecord(member_id, self.current.get(member_id))
                 self._set_current(member_id, current)
             case RegexRecord(regex=regex, topics=names):
-                undo = RegexRecord(regex, self.regexes.get(regex))
-                _set(self.regexes, regex, names)
+                undo = self.regexes.get(regex) or RegexRecord(regex, None)
+                _set(self.regexes, regex, None if names is None else record)
         return undo
 
     def _set_member(self, member_id: MemberId, member: ConsumerMember | None) -> None:
@@ -242,6 +250,10 @@ class ConsumerGroup:
         if before is None and member is not None:
             self._table.put(len(self.members))
         _set(self.members, member_id, member)
+        for who, step in ((before, -1), (member, 1)):
+            if who is not None and who.regex:
+                count = self.regex_users.get(who.regex, 0) + step
+                _set(self.regex_users, who.regex, count or None)
         if member is not None and member.instance_id is not None:
             self.static[member.instance_id] = member_id
 
@@ -253,6 +265,25 @@ class ConsumerGroup:
         _set(self.current, member_id, current)
         if current is not None:
             self._holders.update(dict.fromkeys((*current.assigned, *current.revoking), member_id))
+
+
+class RecordedChange:
+    """Records that are applied to a group one by one."""
+
+    def __init__(self, group: ConsumerGroup) -> None:
+        self.group = group
+        self.records: list[GroupRecord] = []
+        self.undo: list[GroupRecord] = []
+
+    def add(self, record: GroupRecord) -> None:
+        """Apply a record."""
+        self.undo.insert(0, self.group.apply(record))
+        self.records.append(record)
+
+    def revert(self) -> None:
+        """Undo all records."""
+        for record in self.undo:
+            self.group.apply(record)
 
 
 def _set(where: dict[str, V], key: str, value: V | None) -> None:

@@ -62,7 +62,7 @@ def encoded(group: GroupId, record: GroupRecord, *, epochs: bool = False) -> Rec
         case CurrentRecord(member_id=member_id, current=current):
             return _key(CURRENT, group, member_id), None if current is None else _current(current, epochs)
         case RegexRecord(regex=regex, topics=names):
-            return _key(REGEX, group, regex), None if names is None else _names(names)
+            return _key(REGEX, group, regex), None if names is None else _resolved(record, names)
 
 
 def decoded(key: bytes, value: bytes | None) -> tuple[GroupId, GroupRecord] | None:
@@ -94,7 +94,7 @@ def decoded(key: bytes, value: bytes | None) -> tuple[GroupId, GroupRecord] | No
         case 8:
             record = CurrentRecord(about, None if row is None else _read_current(row))
         case _:
-            record = RegexRecord(about, None if row is None else _read_strings(row))
+            record = RegexRecord(about, None) if row is None else _read_resolved(about, row)
     return group, record
 
 
@@ -198,9 +198,11 @@ def _current(current: CurrentAssignment, epochs: bool) -> bytes:
     return _ended(out)
 
 
-def _names(names: tuple[str, ...]) -> bytes:
+def _resolved(record: RegexRecord, names: tuple[str, ...]) -> bytes:
     out = _begun("ConsumerGroupRegularExpressionValue")
     _write_strings(out, names)
+    out.int64(record.version)
+    out.int64(record.at_ms)
     return _ended(out)
 
 
@@ -271,6 +273,11 @@ def _read_classic(source: Reader) -> ClassicMetadata | None:
 
 def _read_strings(source: Reader) -> tuple[str, ...]:
     return tuple([source.string("name") for _ in range(source.count("names"))])
+
+
+def _read_resolved(regex: str, source: Reader) -> RegexRecord:
+    names, version = _read_strings(source), source.int64("version")
+    return RegexRecord(regex, names, source.int64("timestamp"), version)
 
 
 def _read_target_epoch(source: Reader) -> TargetEpochRecord:

@@ -58,24 +58,37 @@ class ChangeSubscription:
     """Change a member's subscription to these topics until its process ends. The member rejoins with the new
     subscription.
 
-    ``pattern``: instead of ``topics``, all present and later topics whose names match this expression. The group starts
-    a rebalance. Other members keep their subscriptions, because members of a group may subscribe to different topics.
+    ``pattern``: instead of ``topics``, all present and later topics whose names match this expression.
+    ``subscription_pattern``: the same, but brokers match the expression, for members with ``group.protocol`` consumer.
+    The group starts a rebalance. Other members keep their subscriptions, because members of a group may subscribe to
+    different topics.
     """
 
     host: MemberHost
     topics: tuple[str, ...] = ()
     pattern: str = ""
+    subscription_pattern: str = ""
 
     def words(self) -> str:
+        if self.subscription_pattern:
+            return f"{self.host} subscribes to all that brokers match to {self.subscription_pattern}"
         return f"{self.host} subscribes to {', '.join(self.topics) or f'all that matches {self.pattern}'}"
 
     def check(self, table: Table, known: Known) -> None:
         _no_instance(self.host, table, known)
-        if self.pattern:
-            if self.topics:
-                table.problem("pattern", 'and "topics" exclude each other: give one of them')
-            if wrong := wrong_pattern(self.pattern):
-                table.problem("pattern", wrong)
+        given = [name for name in ("topics", "pattern", "subscription_pattern") if getattr(self, name)]
+        for other in given[1:]:
+            table.problem(other, f'and "{given[0]}" exclude each other: give one of them')
+        if self.pattern and (wrong := wrong_pattern(self.pattern)):
+            table.problem("pattern", wrong)
+        if self.subscription_pattern:
+            if wrong := wrong_pattern(self.subscription_pattern, of_broker=True):
+                table.problem("subscription_pattern", wrong)
+            if self.host in known.classic_members:
+                text = f'needs group.protocol = consumer (KIP-848), which {self.host} lacks; it can match a "pattern"'
+                table.problem("subscription_pattern", text)
+        elif self.pattern:
+            pass
         elif not table.has("topics"):
             table.problem("topics", 'is missing; it or "pattern" must say what; to none is do = "unsubscribe"')
         elif not self.topics:
@@ -84,7 +97,9 @@ class ChangeSubscription:
             table.known("topics", topic, [name for name, _ in known.topics], "topic")
 
     def apply(self, stage: Stage) -> Outcome:
-        return _tell(stage, self.host, Subscribe(topics=self.topics, pattern=self.pattern))
+        return _tell(
+            stage, self.host, Subscribe(topics=self.topics, pattern=self.pattern, regex=self.subscription_pattern)
+        )
 
 
 @action("unsubscribe", "a member unsubscribes and leaves its group", drawn=NEVER, workload=True)

@@ -20,20 +20,18 @@ from kemu.actors.coordinator.consumer_group.heartbeats import (
     check_request,
     removed,
 )
-from kemu.actors.coordinator.consumer_group.state import ConsumerGroup, GroupEpochRecord, RegexRecord, Topic
+from kemu.actors.coordinator.consumer_group.regexes import resolved
+from kemu.actors.coordinator.consumer_group.state import ConsumerGroup, Topic
 from kemu.protocol.consumer_group.assignors import ASSIGNORS_4_0_0
 from kemu.protocol.consumer_group.rules import RULES_4_0_1
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat, TopicNumbers
-from kemu.protocol.topic_pattern import TopicPattern
 
 DATA = Path(__file__).parents[3] / "data"
 with gzip.open(DATA / "consumer-groups" / "kafka-4.0.0-raw.jsonl.gz", "rt") as lines:
     SEQUENCES = [json.loads(line) for line in lines]
 COUNTS = {"t": 4, "u": 2}
 CONFIG = ConsumerGroupConfig()
-BATCH_REFRESH_MS = 10_000
-"""The least time between two resolutions of a group's patterns."""
 
 
 class Coordinator:
@@ -47,7 +45,6 @@ class Coordinator:
         self.revocations: dict[str, tuple[float, int]] = {}
         self.is_stale = True
         self.new_ids: list[str] = []
-        self.resolved_at: float = -BATCH_REFRESH_MS - 1
 
     def pass_time(self, until: float) -> None:
         """Fire the timers up to this time, in order."""
@@ -85,21 +82,18 @@ class Coordinator:
             raise HeartbeatRefused(ErrorCode.GROUP_ID_NOT_FOUND)
         group = self.group or ConsumerGroup("g")
         heard = self.heartbeats.heartbeat(
-            group, request, is_stale=self.is_stale, new_member_id=lambda: self.new_ids.pop(0)
+            group,
+            request,
+            is_stale=self.is_stale,
+            has_new_topics=not group.regexes,
+            now_ms=int(at),
+            new_member_id=lambda: self.new_ids.pop(0),
         )
         self.is_stale = False
         self.group = group
-        if heard.resolve and (not group.regexes or at > self.resolved_at + BATCH_REFRESH_MS):
-            self.resolved_at = at
-            self._resolve(group)
+        if heard.resolve:
+            resolved(group, heard.resolve, self.heartbeats.topics, now_ms=int(at), version=0)
         return heard
-
-    def _resolve(self, group: ConsumerGroup) -> None:
-        for regex in sorted({member.regex for member in group.members.values() if member.regex}):
-            topics = TopicPattern(regex).among(COUNTS)
-            if group.regexes.get(regex) != topics:
-                group.apply(RegexRecord(regex, topics))
-                group.apply(GroupEpochRecord(group.epoch + 1))
 
     def _set_timers(self, at: float, heard: Heard) -> None:
         assert self.group is not None

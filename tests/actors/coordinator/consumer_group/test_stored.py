@@ -46,7 +46,7 @@ RECORDS: tuple[GroupRecord, ...] = (
     TargetEpochRecord(5),
     TargetRecord("m1", {"T": (0, 2)}),
     CurrentRecord("m1", CURRENT),
-    RegexRecord("t.*", ("t",)),
+    RegexRecord("t.*", ("t",), 7_000, 3),
 )
 TOMBSTONES: tuple[GroupRecord, ...] = (
     CurrentRecord("m1", None),
