@@ -259,9 +259,10 @@ class ConsumerGroupRequests:
         rows = []
         for name in request.groups:
             error, group = self._groups.why_not(name), self._groups.by_name.get(name)
-            if error is _NONE and isinstance(group, ModernGroup) and group.committed.epoch:
-                assignor = preferred(votes_of(group.committed), "", "", self._config.assignors)
-                rows.append(group.described_as_consumers(assignor, event.version))
+            known = group if isinstance(group, ModernGroup) and error is _NONE else None
+            if known is not None and (known.committed.epoch or known.committed.members):
+                assignor = preferred(votes_of(known.committed), "", "", self._config.assignors)
+                rows.append(known.described_as_consumers(assignor, event.version))
                 continue
             error = error or _E.GROUP_ID_NOT_FOUND
             self._machine.note(RequestRefused(group=name, api="ConsumerGroupDescribe", member_id="", error=error))

@@ -146,7 +146,7 @@ class Coordinator(Machine):
         }
         self._timers: Mapping[str, Callable[..., None]] = {
             GroupTimer.SESSION: self._session_timer_fired,
-            GroupTimer.JOIN: lambda group: self._classic(group).phase.timer_fired(),
+            GroupTimer.JOIN: self._join_timer_fired,
             GroupTimer.SYNC: lambda group: self._classic(group).sync_timer_fired(),
             GroupTimer.REVOCATION: self._revocation_timer_fired,
             GroupTimer.MEMBER_JOIN: partial(self._classic_member_timer_fired, GroupTimer.MEMBER_JOIN),
@@ -179,6 +179,11 @@ class Coordinator(Machine):
         group = self.groups.get(name)
         if group is not None:
             group.session_timer_fired(member_id)
+
+    def _join_timer_fired(self, name: GroupId) -> None:
+        group = self._table.classic(name)
+        if group is not None:
+            group.phase.timer_fired()
 
     def _revocation_timer_fired(self, name: GroupId, member_id: MemberId) -> None:
         group = self._table.of_consumers(name)

@@ -443,11 +443,11 @@ class Group:
     def die(self, why: str) -> None:
         """Enter DEAD and stop all timers."""
         self.shared.change(GroupChange.END, why)
+        self.phase.stop()
         self._stop_timers()
         self.members.pending.clear()
 
     def _stop_timers(self) -> None:
-        self.phase.stop()
         self.syncing.stop()
         for member in self.members:
             self._machine.stop_timer(member.timer)
@@ -466,8 +466,13 @@ class Group:
             self.syncing.refuse_parked(member_id, ErrorCode.REBALANCE_IN_PROGRESS)
 
     def converted(self) -> None:
-        """Stop all timers: a group of the consumer protocol replaces this group, unless its write fails."""
+        """Stop the timers of members: a group of the consumer protocol replaces this group, unless its write fails.
+
+        The timer of a join phase runs on, as in Kafka, and may find another classic group of this name.
+        """
         assert self._converted_in is None and self.state is not DEAD
+        if self.state is not PREPARING:
+            self.phase.stop()
         self._stop_timers()
         self.members.pending.clear()
         self._converted_in, self.shared.state = self.shared.state, DEAD

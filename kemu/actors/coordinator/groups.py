@@ -237,9 +237,14 @@ class Groups:
         partition.state = OffsetsPartitionState.RESIGNED
         partition.records = ()
         self._machine.writes.abandon(partition)
+        lost = [group for group in self._lost.values() if group.partition is partition]
         for group in self._by_partition.pop(partition.number, {}).values():
             group.unload()
             del self.by_name[group.name]
+            if isinstance(group, ModernGroup):
+                lost.append(group)
+        for former in lost:  # of a group from before a conversion
+            self._machine.stop_timer((GroupTimer.JOIN, former.name))
         self._lost = {name: group for name, group in self._lost.items() if group.partition is not partition}
 
 

@@ -99,8 +99,15 @@ class JoinPhase:
             self._complete()
 
     def timer_fired(self) -> None:
-        """End the join phase at its timeout, or extend the initial delay if members have joined (KIP-134)."""
-        if self._shared.state is DEAD:
+        """End the join phase at its timeout, or extend the initial delay if members have joined (KIP-134).
+
+        The timer may be of a former group, which was converted. An empty group then gets its next generation, and
+        nothing else (``GroupMetadataManager.completeClassicGroupJoin`` 4.0 to 4.3 fails afterwards). What Kafka does to
+        a group with members in this case is not emulated.
+        """
+        if self._shared.state is EMPTY:
+            self._shared.generation += 1
+        if self._shared.state is not PREPARING:
             return
         left = self._delay_left_ms
         if left and self._new_member_added:

@@ -358,6 +358,7 @@ class ModernGroup:
 
     def begin_with(self, records: tuple[GroupRecord, ...]) -> None:
         """Apply the records of a classic group's conversion."""
+        self.working.is_converted = True
         for record in records:
             self.working.apply(record)
 

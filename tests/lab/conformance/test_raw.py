@@ -24,11 +24,13 @@ from lab.conformance.raw.alone import replay
 from lab.conformance.raw.asking import Talker
 from lab.conformance.raw.comparing import compare, differences
 from lab.conformance.raw.drawing import CLEAR_MS, Versions, draw
-from lab.conformance.raw.settings import CLASSIC, broker_config, versions_of
-from lab.conformance.raw.steps import Answer, Conversation, from_row, symbol, to_row
+from lab.conformance.raw.mixed_drawing import draw_mixed
+from lab.conformance.raw.settings import CLASSIC, MIXED, broker_config, versions_of
+from lab.conformance.raw.steps import REQUESTS, Answer, Conversation, from_row, symbol, to_row
 from lab.conformance.real_broker import RealBroker, profile_of, unpacked
 
 RECORDED = recordings.read_all(recordings.KEPT[CLASSIC])
+MIXED_RECORDED = recordings.read_all(recordings.KEPT[MIXED])
 CONFIG = broker_config(PROFILES["kafka-3.4"].broker)
 
 
@@ -78,6 +80,16 @@ def test_the_recordings_have_every_request_with_several_outcomes(recorded: recor
     assert any(answer is None for talk in recorded.talks for answer in map(talk.answers.get, range(len(talk.steps))))
 
 
+@pytest.mark.parametrize("recorded", MIXED_RECORDED, ids=[each.about.kafka for each in MIXED_RECORDED])
+def test_the_machine_answers_requests_of_both_protocols_as_kafka_did(recorded: recordings.RawRecording) -> None:
+    """And these groups were converted in both directions."""
+    config = broker_config(PROFILES[recorded.about.profile].broker, MIXED, recorded.about.policy)
+    compared = [compare(talk, config) for talk in recorded.talks]
+
+    assert [each.differences for each in compared if not each.equal] == []
+    assert {protocol for each in compared for protocol in each.conversions} == {"classic", "consumer"}
+
+
 def test_another_releases_coordinator_is_told_apart() -> None:
     """What 2.4 answers otherwise shows: the comparison can fail."""
     recorded = RECORDED[0]
@@ -103,6 +115,13 @@ def test_a_conversation_comes_back_from_its_line() -> None:
     """Requests, replies, bytes, error codes, ids."""
     for talk in RECORDED[0].talks[:20]:
         assert from_row(to_row(talk)) == talk
+
+
+def test_releases_differ_in_groups_of_both_protocols() -> None:
+    """A comparison with another release's rules shows it."""
+    config = broker_config(PROFILES["kafka-4.0"].broker, MIXED)
+
+    assert any(not compare(talk, config).equal for talk in MIXED_RECORDED[-1].talks)
 
 
 # --- drawing -------------------------------------------------------------------------------------------------------
@@ -140,6 +159,23 @@ def test_a_release_is_asked_in_its_versions_and_compared_with_its_profile() -> N
     for release in ("1.0.0", "three"):
         with pytest.raises(RealKafkaError):
             profile_of(release)
+
+
+def test_groups_of_both_protocols_are_drawn_with_both_and_are_converted() -> None:
+    """Each client speaks its protocol, and some speak the other one later."""
+    config = broker_config(PROFILES["kafka-4.0"].broker, MIXED)
+    topics = {"t": "00000000-0000-0000-0000-000000000001", "u": "00000000-0000-0000-0000-000000000002"}
+    asked: set[str] = set()
+    conversions: set[str] = set()
+    for seed in range(12):
+        drawn = draw_mixed(seed, config, versions_of("4.0.2"), topics, length=24)
+        asked.update(step.api for step in drawn.steps)
+        ids = {number: symbol(number) for number in range(len(drawn.steps))}
+        talk = Conversation(seed, drawn.end_ms, drawn.steps, {}, ids, topics=topics)
+        conversions.update(compare(talk, config).conversions)
+
+    assert asked == set(REQUESTS)
+    assert conversions == {"classic", "consumer"}
 
 
 # --- the wire ------------------------------------------------------------------------------------------------------

@@ -401,14 +401,15 @@ class HeartbeatAnswers:
     # --- epoch and targets ---------------------------------------------------------------------------------------
 
     def _bump(self, change: RecordedChange, bump: bool) -> None:
-        group, first = change.group, self.rules.first_epoch
+        group = change.group
+        first = 0 if group.is_converted else self.rules.first_epoch
         topics = subscribed_topics(group, self.topics)
         changed = topics != group.topics
         if changed:
             change.add(TopicsRecord(topics))
         if bump or changed:
             change.add(GroupEpochRecord(max(group.epoch, first) + 1))
-        elif group.epoch == 0:
+        elif group.epoch == 0 and first == self.rules.first_epoch:  # in 4.3 a converted group may keep its epoch 0
             change.add(GroupEpochRecord(first or 1))  # Kafka 4.3 writes no record of its first epochs
             if first:
                 change.add(TargetEpochRecord(first))

@@ -147,6 +147,8 @@ class ConsumerGroup:
     def __init__(self, name: GroupId) -> None:
         self.name = name
         self.epoch = 0
+        self.is_converted = False
+        """Whether the group began with the generation of a classic group, which is 0 before a first generation."""
         self.target_epoch = 0
         self.target_at_ms = 0
         """The time of the targets; 0 if the log does not tell the time."""

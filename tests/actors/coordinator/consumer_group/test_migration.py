@@ -267,9 +267,10 @@ def test_a_group_before_its_first_generation_is_not_converted() -> None:
     assert parked.error is E.REBALANCE_IN_PROGRESS
 
 
-def test_a_group_whose_members_left_before_its_first_generation_is_converted() -> None:
-    """``ConsumerGroup.fromClassicGroup`` reads the protocol only for members."""
-    bench = bench_with_topics()
+@pytest.mark.parametrize("kind", ["java", "java-4.3"])
+def test_a_group_whose_members_left_before_its_first_generation_is_converted(kind: str) -> None:
+    """``ConsumerGroup.fromClassicGroup`` reads the protocol only for members, and the epoch is the generation 0."""
+    bench = bench_with_topics(coordinator_kind=kind)
     parked = bench.join_twice("c1", data=subscription())
     bench.leave("c1", LeavingMember(member_id=next(iter(bench.group.members.by_id))))
 
@@ -708,6 +709,23 @@ def test_a_forgotten_consumer_group_is_loaded_again() -> None:
     bench.feed(Told(KnowTopics(topics=(("t", "T", COUNT),))))
 
     assert beat(bench, "m2").reply.member_epoch == 3
+
+
+def test_the_join_timer_of_a_converted_group_raises_the_generation_of_the_next_classic_group() -> None:
+    """``completeClassicGroupJoin`` of a group that is Empty: the generation rises, then the transition fails."""
+    bench = bench_with_topics()
+    bench.join_twice("c1", data=subscription())
+    bench.leave("c1", LeavingMember(member_id=next(iter(bench.group.members.by_id))))
+    beat(bench, "m1")
+    beat(bench, "m1", -1)
+    required = bench.join("c2", data=subscription())
+    assert bench.group.state is EMPTY
+    bench.advance(bench.coordinator.config.group_initial_rebalance_delay_ms)
+
+    join = bench.join("c2", required.reply.member_id, data=subscription())
+    bench.until_answered(join)
+
+    assert join.reply.generation == 2
 
 
 def test_a_leave_names_each_unknown_member() -> None:
