@@ -58,8 +58,10 @@ def with_consumer_protocol(scenario: Scenario, chance: Stream) -> Scenario:
 
 
 def with_migrations(scenario: Scenario, chance: Stream) -> Scenario:
-    """The scenario; if the release and the plan allow it, about a third of the groups change to the other protocol
-    during the faults, some of these change back, and about a sixth have a member of the other protocol from the start.
+    """The scenario with migrations, if the release and the plan allow them.
+
+    About a third of the groups change to the other protocol during the faults, and some of these change back. About a
+    sixth have a member of the other protocol from the start.
     """
     ways = {name: chance.below(6) for name in scenario.groups}
     pace = {name: _drawn_pace(scenario, chance) for name in scenario.groups}
