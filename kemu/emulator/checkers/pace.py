@@ -531,9 +531,7 @@ class Pace(Checker):
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
         if fact.new in ("CLOSED", "FAILED", "UNJOINED"):  # A static member that polls too late sends no LeaveGroup.
             self._end(Heartbeat, seen.actor)
-        if (
-            fact.new == ModernState.RECONCILING.value
-        ):  # commits before it gives up partitions (AbstractMembershipManager)
+        if fact.new == ModernState.RECONCILING.value:  # AbstractMembershipManager commits before a revocation
             self._end(OffsetCommit, seen.actor)
 
     def _storms_by(self, seen: Seen, fact: Send) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 from attrs import evolve
 
+from kemu.actors.consumer.modern_state import ModernState
 from kemu.emulator.checkers.pace import Pace
 from kemu.emulator.facts import FaultApplied, FaultEnded, HostDown, HostPaused, HostResumed
 from kemu.protocol.errors import ErrorCode
@@ -33,6 +34,7 @@ from kemu.protocol.messages.store import (
     StoreOps,
     Transaction,
 )
+from kemu.protocol.notes.groups import MemberBecame
 from tests.emulator.checkers.wired import Wired
 
 B = "b0/coordinator"
@@ -144,6 +146,27 @@ def test_interval_commits_come_no_sooner_than_the_interval() -> None:
         told.asks("c1", B, COMMIT, number)
         told.answers(B, "c1", good, number)
         told.wait(1)
+
+    assert told.said() == ["too-soon"]
+
+
+def test_commits_before_revocations_may_come_sooner_and_others_are_judged() -> None:
+    """The consumer protocol: ``AbstractMembershipManager.maybeReconcile`` commits before a revocation."""
+    told = Wired(Pace)
+    states = {"old": ModernState.STABLE.value, "new": ModernState.RECONCILING.value}
+    reconciling = MemberBecame(group="g", member_id="m", generation=1, why="", **states)
+
+    def commits(numbers: range, reconciles: bool) -> None:
+        for number in numbers:
+            if reconciles:
+                told.note("c1", reconciling)
+            told.asks("c1", B, COMMIT, number)
+            told.answers(B, "c1", OffsetCommitReply(outcomes=()), number)
+            told.wait(1)
+
+    commits(range(10), reconciles=True)
+    assert told.said() == []
+    commits(range(10, 15), reconciles=False)
 
     assert told.said() == ["too-soon"]
 
