@@ -102,8 +102,8 @@ class JoinPhase:
         """End the join phase at its timeout, or extend the initial delay if members have joined (KIP-134).
 
         The timer may be of a former group, which was converted. An empty group then gets its next generation, and
-        nothing else (``GroupMetadataManager.completeClassicGroupJoin`` 4.0 to 4.3 fails afterwards). What Kafka does to
-        a group with members in this case is not emulated.
+        nothing else (``GroupMetadataManager.completeClassicGroupJoin`` 4.0 to 4.3 fails afterwards). The case of a
+        group with members is not emulated.
         """
         if self._shared.state is EMPTY:
             self._shared.generation += 1
