@@ -94,7 +94,7 @@ def read(data: Mapping[str, Any], cls: type[T]) -> T:
             problems = list(_problems(error, ()))
             known = {problem.path for problem in found}
             new = [problem for problem in problems if not _is_known(problem.path, known)]
-            new = [each for each in new if not each.instead or (*each.path[:-1], each.instead) not in known]
+            new = [each for each in new if not any((*each.path[:-1], other) in known for other in each.instead)]
             found += new
             before = copy.deepcopy(rest)
             for problem in problems:

@@ -121,7 +121,7 @@ class GroupSpec:
         given = [name for name in ("topics", "pattern", "subscription_pattern") if getattr(self, name)]
         if not given:
             wanted = 'needs at least one topic, or a "pattern" for the names of topics'
-            yield Problem(("topics",), wanted, instead="pattern")
+            yield Problem(("topics",), wanted, instead=("pattern", "subscription_pattern"))
         for other in given[1:]:
             yield Problem((other,), f'and "{given[0]}" exclude each other: give one of them')
         for name in ("pattern", "subscription_pattern"):

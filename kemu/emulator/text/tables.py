@@ -19,13 +19,13 @@ Path: TypeAlias = tuple[str | int, ...]
 class Problem:
     """A mistake in the input: the path of the key, and a text.
 
-    ``instead`` names a key that could replace a missing key. If the key ``instead`` has a mistake itself, only this
-    mistake is reported.
+    ``instead`` names keys that could replace a missing key. If one of these keys has a mistake itself, only this mistake
+    is reported.
     """
 
     path: Path
     text: str
-    instead: str = ""
+    instead: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

@@ -90,6 +90,8 @@ def test_a_member_changes_to_a_pattern() -> None:
     [
         ('pattern = "a("', "groups.g.pattern: 'a(' is not a regular expression"),
         ("pattern = 5", "groups.g.pattern: must be a string, not a number (5)"),
+        ('subscription_pattern = "a("', "groups.g.subscription_pattern: 'a(' is not a regular expression"),
+        ('subscription_pattern = "a"', "groups.g.subscription_pattern: needs group.protocol = consumer"),
         ('topics = ["t"]\npattern = "t"', 'groups.g.pattern: and "topics" exclude each other'),
         ("members = 2", 'groups.g.topics: needs at least one topic, or a "pattern"'),
         ('pattern = "t"\nstreams = { subtopologies = ["t"] }', 'groups.g.pattern: and "topics" exclude each other'),
