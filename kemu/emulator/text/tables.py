@@ -19,8 +19,8 @@ Path: TypeAlias = tuple[str | int, ...]
 class Problem:
     """A mistake in the input: the path of the key, and a text.
 
-    ``instead`` names keys that could replace a missing key. If one of these keys has a mistake itself, only this mistake
-    is reported.
+    ``instead`` names keys that could replace a missing key. If one of these has a mistake itself, only this mistake is
+    reported.
     """
 
     path: Path
