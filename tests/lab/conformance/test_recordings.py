@@ -62,7 +62,7 @@ def logged(at: str, api: str, client: str, request: Mapping[str, Any], response:
 def joined(at: str, client: str, member: str, generation: int, members: list[str]) -> str:
     """A JoinGroup that was answered."""
     told = [{"memberId": each} for each in members]
-    answer = {"errorCode": 0, "generationId": generation, "memberId": member, "members": told}
+    answer = {"errorCode": 0, "generationId": generation, "leader": C1, "memberId": member, "members": told}
     return logged(at, "JOIN_GROUP", client, {"groupId": GROUP}, answer)
 
 
