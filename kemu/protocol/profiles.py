@@ -327,7 +327,7 @@ PROFILES: Mapping[str, Profile] = {
             _KAFKA_4_0,
             name="kafka-4.1",
             release=(4, 1),
-            summary="Kafka 4.1: as 4.0",
+            summary="Kafka 4.1: coordinators match patterns again after an interval; consumers ask for topics by id",
             broker=BrokerConfig(coordinator_kind="java-4.1"),
             rules_of=of_client(CLIENT_4_1),
         ),
