@@ -4,7 +4,8 @@ An expression is parsed into sets of the characters that names of topics may hav
 other character matches nothing. The match visits sets of positions: no expression takes exponential time, as in RE2/J.
 The whole name must match, so greediness does not matter.
 
-Not emulated: scripts of Unicode other than Latin and Common (``\p{Greek}``), whose tables Python lacks.
+Not emulated: scripts of Unicode other than Latin and Common (``\p{Greek}``), whose tables Python lacks, and groups
+that nest deeper than 100 levels.
 
 Source: https://github.com/google/re2/wiki/Syntax, and answers of RE2/J 1.7 and 1.8. Kafka 4.0 has 1.7; 4.1 to 4.3
 have 1.8, which knows the group ``(?<name>...)``.
@@ -19,6 +20,8 @@ from kemu.protocol.frozen import frozen
 NAME_CHARACTERS = string.ascii_letters + string.digits + "._-"
 """The characters of names of topics. Source: ``Topic.LEGAL_CHARS``."""
 MOST_REPEATS = 1000
+MOST_NESTED_GROUPS = 100
+"""A deeper expression would exhaust the stack of Python. RE2/J's limit is the stack of Java."""
 
 _ALL = frozenset(NAME_CHARACTERS)
 _DIGITS = frozenset(string.digits)
@@ -160,6 +163,7 @@ class _Parser:
         self._at = 0
         self._names_groups = names_groups
         self._folds = False
+        self._depth = 0
         self._names: set[str] = set()
 
     def parsed(self) -> _Node:
@@ -263,11 +267,16 @@ class _Parser:
 
     def _group(self) -> tuple[_Node, ...]:
         folds = self._folds
+        self._depth += 1
+        if self._depth > MOST_NESTED_GROUPS:
+            raise NotEmulated(f"kemu knows no expression whose groups nest deeper than {MOST_NESTED_GROUPS} levels")
         if self._take("?P<") or (self._names_groups and self._take("?<")):
             self._name()
         elif self._take("?") and self._flags() == ")":
+            self._depth -= 1
             return ()
         node = self._choice()
+        self._depth -= 1
         self._folds = folds
         if not self._take(")"):
             raise InvalidExpression("missing closing )")

@@ -45,7 +45,7 @@ class TopicPattern:
         self._internal = internal
         try:
             self._compiled = Re2jExpression(text) if of_broker else re.compile(text)
-        except (re.error, ValueError) as error:
+        except (re.error, ValueError, RecursionError) as error:
             raise ValueError(f"{text!r} is not a regular expression: {error}") from error
 
     def matches(self, topic: str) -> bool:

@@ -41,3 +41,9 @@ def test_no_expression_takes_exponential_time(text: str) -> None:
 def test_an_expression_that_kemu_does_not_know_is_not_taken_for_an_invalid_expression() -> None:
     with pytest.raises(NotEmulated, match="script Greek"):
         Re2jExpression(r"\p{Greek}+")
+
+
+def test_an_expression_nested_too_deeply_is_refused_before_it_exhausts_the_stack() -> None:
+    assert Re2jExpression("(" * 100 + "a" + ")" * 100 + "(?i)" * 200 + "(b)" * 200).fullmatch("a" + "B" * 200)
+    with pytest.raises(NotEmulated, match="nest deeper than 100"):
+        Re2jExpression("(?:" * 5000 + "a" + ")" * 5000)

@@ -168,3 +168,5 @@ def test_what_is_no_expression_says_where_it_goes_wrong() -> None:
     """A user's mistake gets a clear error."""
     with pytest.raises(ValueError, match=r"'orders\(' is not a regular expression: missing \), .*position 6"):
         TopicPattern("orders(")
+    with pytest.raises(ValueError, match="is not a regular expression: maximum recursion depth exceeded"):
+        TopicPattern("(" * 3000 + ")" * 3000)
