@@ -12,6 +12,7 @@ from kemu.protocol.notes.groups import (
     MemberAdded,
     MemberFailed,
     MemberRemoved,
+    PartitionsAssigned,
     PartitionsRevoked,
     Removal,
 )
@@ -60,6 +61,21 @@ def test_a_zombie_is_fenced_and_rejoins_with_its_id() -> None:
     ids = [fact.member_id for fact in run.seen(MemberAdded) if fact.client_id == "c2"]
     assert len(ids) == 2
     assert len(set(ids)) == 1
+
+
+@pytest.mark.parametrize(("profile", "rejoins_at_once"), [("kafka-4.1", False), ("kafka-4.2", True)])
+def test_a_member_whose_epoch_the_coordinator_does_not_know_rejoins_by_release(
+    profile: str, rejoins_at_once: bool
+) -> None:
+    """The coordinator that loads an old log at 63 s fences both members. Their sessions end at 78 s."""
+    run = Played(load_scenario("consumer-protocol-fenced"), profile=profile).held()
+
+    assert 60 < max(run.times_s(GroupLoaded)) < 80
+    removed = zip(run.times_s(MemberRemoved), run.seen(MemberRemoved), strict=True)
+    expired = [at_s for at_s, fact in removed if fact.why == Removal.SESSION_EXPIRED and at_s < 80]
+    given = min(at_s for at_s in run.times_s(PartitionsAssigned) if at_s > 63)
+    assert len(expired) == (1 if rejoins_at_once else 3)  # the member that left belongs to the old log, too
+    assert (given < min(expired)) is rejoins_at_once
 
 
 def test_a_static_member_that_returns_too_early_fails_and_its_partitions_wait_for_its_session() -> None:

@@ -177,9 +177,10 @@ class LeadersElection:
 
     ``unclean``: any live replica may become leader of a partition without a leader; records may be lost. Otherwise the
     preferred replica becomes leader, if this replica is alive and in sync.
+    ``topic``: a topic or ``__consumer_offsets``, whose leaders coordinate the groups.
     """
 
-    topic: TopicName
+    topic: AnyTopicName
     unclean: bool = False
 
     def words(self) -> str:
