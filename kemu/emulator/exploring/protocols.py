@@ -123,7 +123,7 @@ def migrations_text(scenario: Scenario) -> str:
     """The drawn migrations, and members of another protocol than their group, for a report; "none" without any."""
     parts = [describe_entry(entry) for name in scenario.groups for entry in _upgrades(scenario, name)]
     for name, group in scenario.groups.items():
-        parts += [f"{host} of {name} has {dict(own.config)[KEY_NAME]}" for host, own in group.overrides.items()]
+        parts += [f"{host} of {name} has {KEY}={dict(own.config)[KEY_NAME]}" for host, own in group.overrides.items()]
     return "; ".join(parts) or "none"
 
 
