@@ -627,6 +627,13 @@ def test_members_of_4_0_that_fail_for_good_as_kafkas_do(seed: str, kind: str) ->
     assert {(each.checker, each.kind) for each in outcome.violations} == {("liveness", kind)}
 
 
+def test_a_member_that_closes_for_an_upgrade_joins_with_its_former_settings() -> None:
+    """c7 of seed 98 of kafka-4.0 gives up partitions and rejoins, and only then notices the order to close."""
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "closes-with-its-former-settings.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+
+
 def test_half_of_the_groups_of_a_release_with_the_consumer_protocol_use_it() -> None:
     """KIP-848: other releases never do; a group whose plan needs the classic protocol does not."""
     drawn = [swarm_case(seed, profile="kafka-4.0", operated=seed % 2 == 1).scenario for seed in SEEDS]
