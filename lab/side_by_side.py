@@ -147,7 +147,14 @@ INTERVALS_S = (1,)
 
 def at_interval(event: MeasuredEvent, seconds: int) -> MeasuredEvent:
     """The event in a group whose members all have this heartbeat interval."""
-    return MeasuredEvent(f"{event.name}-{seconds}s", event.said, event.plan, _every(seconds), event.protocols)
+    said = f"{event.said}; a heartbeat every {seconds} s"
+    return MeasuredEvent(f"{event.name}-{seconds}s", said, event.plan, _every(seconds), event.protocols)
+
+
+def measured_events() -> list[MeasuredEvent]:
+    """The events of all tables."""
+    listed = [event for events in TABLES.values() for event in events]
+    return [*listed, *(at_interval(event, each) for event in INTERVALS_OF for each in INTERVALS_S)]
 
 
 def costs_of(answer: Mapping[str, Any], formation: Mapping[str, Any] | None) -> dict[str, dict[str, list[float]]]:
@@ -305,6 +312,10 @@ def main(folder: Path, names: Sequence[str], present: bool, write: bool) -> None
     """Run the commands whose answers FOLDER lacks, and print the tables."""
     folder.mkdir(parents=True, exist_ok=True)
 
+    def shown(title: str, lines: Sequence[str]) -> None:
+        # A table of some events does not replace the whole table of the page.
+        _show(title, lines, write and (not names or title in names))
+
     def chosen(
         events: Sequence[MeasuredEvent], needs: Callable[[MeasuredEvent], Sequence[MeasuredEvent]], table: str
     ) -> list[MeasuredEvent]:
@@ -312,15 +323,13 @@ def main(folder: Path, names: Sequence[str], present: bool, write: bool) -> None
         calls = {event.name: [call for each in needs(event) for call in (each, each.formation)] for event in named}
         return [e for e in named if not present or all((folder / f"{c.name}.json").exists() for c in calls[e.name])]
 
-    listed = []
     for title, events in TABLES.items():
         rows = chosen(events, lambda event: (event,), title)
-        listed += rows
-        _show(title, list(table([(event, costs(event, folder)) for event in rows])) if rows else [], write)
+        shown(title, list(table([(event, costs(event, folder)) for event in rows])) if rows else [])
     rows = chosen(INTERVALS_OF, lambda event: [event, *(at_interval(event, each) for each in INTERVALS_S)], "intervals")
     if not names or "intervals" in names:
-        _show("intervals", list(interval_table(rows, folder)) if rows else [], write)
-    _show("options", list(option_table(listed)), write)
+        shown("intervals", list(interval_table(rows, folder)) if rows else [])
+    _show("options", list(option_table(measured_events())), write)
     if "phases" in names:
         click.echo("\n".join(phase_lines(40)))
 

@@ -14,13 +14,14 @@ from lab.side_by_side import (
     MeasuredEvent,
     at_interval,
     costs_of,
+    measured_events,
     option_table,
     phases,
     table,
     with_table,
 )
 
-EVENTS = [event for events in TABLES.values() for event in events]
+EVENTS = measured_events()
 JOIN = MeasuredEvent("join", "a member joins", '--do "add-members group=g at=40s"', protocols=("classic", CONSUMER))
 
 
@@ -64,11 +65,10 @@ def test_an_interval_is_that_of_both_protocols() -> None:
 def test_the_page_has_the_events_and_their_options() -> None:
     """No event of the page is another one than the command's, and every table is there."""
     page = PAGE.read_text(encoding="utf-8")
-    rows = set(option_table(EVENTS))
     listed = page.partition("<!-- table: options -->")[2].splitlines()
-    assert {line for line in listed if line.startswith("|")} <= rows
+    assert [line for line in listed if line.startswith("|")] == list(option_table(measured_events()))
     assert len({event.name for event in EVENTS}) == len(EVENTS)
-    for name in (*TABLES, "options"):
+    for name in (*TABLES, "intervals", "options"):
         assert with_table(page, name, ["x"]) != page
     assert {event.said for event in INTERVALS_OF} <= {event.said for event in EVENTS}
     with pytest.raises(ValueError, match="no lines"):

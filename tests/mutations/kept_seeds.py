@@ -16,6 +16,13 @@ def _kept(name: str, file: str, old: str, new: str, caught_by: str) -> Mutation:
 
 
 MUTATIONS = [
+    _kept(  # a process that closes has the settings of the next process
+        "closes-with-its-former-settings",
+        f"{_WATCHING}settings.py",
+        "        self._next_members[fact.host] = own.then(",
+        "        self._consumers.pop(fact.host, None)\n        self._members[fact.host] = own.then(",
+        "fields/wrong",
+    ),
     _kept(  # an id that the loaded log replaced still owns
         "an-id-that-was-lost-in-between",
         f"{_CHECKERS}one_owner.py",

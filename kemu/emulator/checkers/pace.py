@@ -1,7 +1,8 @@
 """The intervals between requests, and the waits after failures.
 
-- Heartbeat: each ``heartbeat.interval.ms``, from SyncGroup to JoinGroup or
-  LeaveGroup.
+- Heartbeat: each ``heartbeat.interval.ms``, from SyncGroup to JoinGroup,
+  LeaveGroup, or the callback of ``close()``, which first stops the heartbeat
+  thread.
 - Ping (store): each third of the session timeout.
 - OffsetCommit: not before ``auto.commit.interval.ms`` (Streams:
   ``commit.interval.ms``), except before a member gives up partitions.
@@ -26,6 +27,7 @@ from typing import Any, NamedTuple, Self
 
 from kemu.actors.consumer.catch_up import PART
 from kemu.actors.consumer.modern_state import ModernState
+from kemu.actors.consumer.reasons import CLOSED
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen, received, sent
@@ -70,7 +72,7 @@ from kemu.protocol.messages.store import (
     StoreOps,
 )
 from kemu.protocol.names import ActorName, host_of, role_of
-from kemu.protocol.notes.groups import MemberBecame, MemberFailed
+from kemu.protocol.notes.groups import CallbackReturned, MemberBecame, MemberFailed
 
 _US = 1_000
 SLACK_US = 1_500_000
@@ -345,6 +347,14 @@ class _Line:
         """The last request, if a retry can be too late; otherwise None."""
 
 
+class _Late(NamedTuple):
+    """An overdue heartbeat: the time when it was due, in us, and the fact and text of its violation."""
+
+    due_us: int
+    seen: Seen
+    text: str
+
+
 class Pace(Checker):
     """Judges the intervals between requests, and retries.
 
@@ -369,6 +379,10 @@ class Pace(Checker):
         """
         self._storms: dict[ActorName, tuple[int, dict[object, int]]] = {}
         """Sender -> (start of the counted second, request -> number of equal requests in this second)."""
+        self._late: dict[ActorName, _Late] = {}
+        """Member -> its overdue heartbeat, until the member shows whether close() stopped its heartbeats."""
+        self._called_back: dict[ActorName, tuple[int, int]] = {}
+        """Member -> (step in which its listener gave up partitions, begin of this callback in us)."""
         self._looks_us = 0
         self._last = Seen(0, 0, "", 0, None)
         if settings is None:
@@ -378,6 +392,7 @@ class Pace(Checker):
             Hangup: self._connection_broke,
             LinkDown: self._connection_broke,
             HostDown: self._down,
+            CallbackReturned: self._callback_returned,
             MemberFailed: self._failed,
             MemberBecame: self._became,
         }
@@ -418,7 +433,7 @@ class Pace(Checker):
 
     def _asks_as(self, kind: type) -> Callable[[Seen, Send], None]:
         row, known = ROWS[kind], self._line_of[kind]
-        at_a_time, follows, produces = row.at_a_time, kind is Fetch, kind is Produce
+        at_a_time, follows, produces, beats = row.at_a_time, kind is Fetch, kind is Produce, kind is Heartbeat
 
         def asks(seen: Seen, fact: Send) -> None:
             to, _, request_id, _, request = fact
@@ -430,6 +445,8 @@ class Pace(Checker):
             line = known[key] if key in known else self._line(kind, *key)
             if line is None:
                 return
+            if beats and key[0] in self._late:
+                self._say_late(key[0])
             in_flight = line.in_flight
             if at_a_time and len(in_flight) >= at_a_time:
                 self._say(seen, "too-many", seen.actor, kind, f"while {len(in_flight)} sent before have no answer")
@@ -514,7 +531,12 @@ class Pace(Checker):
         return begun
 
     def _ended_as(self, kind: type) -> Callable[[Seen, Any], None]:
-        return lambda seen, fact: self._end(kind, seen.actor)
+        def ended(seen: Seen, fact: Any) -> None:
+            if kind is Heartbeat and not isinstance(fact.message, LeaveGroup):  # MemberBecame tells why it left
+                self._say_late(seen.actor)
+            self._end(kind, seen.actor)
+
+        return ended
 
     def _end(self, kind: type, actor: ActorName) -> None:
         for line in self._lines_of.get((kind, actor), ()):
@@ -526,9 +548,27 @@ class Pace(Checker):
             self._end(Heartbeat, seen.actor)
 
     def _failed(self, seen: Seen, fact: MemberFailed) -> None:
+        self._say_late(seen.actor)
         self._end(Heartbeat, seen.actor)
 
+    def _callback_returned(self, seen: Seen, fact: CallbackReturned) -> None:
+        # A Streams thread closes its tasks before its consumer.
+        if fact.callback != "onPartitionsAssigned" and not self._settings.is_streams(seen.actor):
+            self._called_back[seen.actor] = (seen.seq, seen.at_us - fact.took_us)
+
+    def _say_late(self, actor: ActorName, stopped_us: int = _NEVER_US) -> None:
+        """Report the overdue heartbeat of a member, unless heartbeats were stopped when it was due.
+
+        ``close()`` stops the heartbeat thread, calls the listener, and then leaves. A host that ends earlier does not
+        show whether ``close()`` had begun. Source: ``AbstractCoordinator.close`` (2.4 to 4.3).
+        """
+        late = self._late.pop(actor, None)
+        if late is not None and late.due_us < stopped_us:
+            self._say(late.seen, "overdue", actor, Heartbeat, late.text, liveness=True)
+
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
+        step, began_us = self._called_back.pop(seen.actor, (-1, 0))
+        self._say_late(seen.actor, began_us if fact.why == CLOSED and step == seen.seq else _NEVER_US)
         if fact.new in ("CLOSED", "FAILED", "UNJOINED"):  # A static member that polls too late sends no LeaveGroup.
             self._end(Heartbeat, seen.actor)
         if fact.new == ModernState.RECONCILING.value:  # AbstractMembershipManager commits before a revocation
@@ -561,6 +601,7 @@ class Pace(Checker):
                     line.failures += 1
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._late = {actor: late for actor, late in self._late.items() if host_of(actor) != fact.host}
         self._lines = {key: line for key, line in self._lines.items() if host_of(key[1][0]) != fact.host}
         self._lines_of = {key: lines for key, lines in self._lines_of.items() if host_of(key[1]) != fact.host}
         for known in self._line_of.values():
@@ -571,6 +612,8 @@ class Pace(Checker):
     def finish(self, at_us: int) -> None:
         """Judge the requests that are overdue at the end of the run."""
         self._look(self._last._replace(at_us=at_us))
+        for actor in tuple(self._late):
+            self._say_late(actor)
 
     def _look(self, seen: Seen) -> None:
         self._looks_us, self._last = seen.at_us + LOOK_US, seen
@@ -581,7 +624,10 @@ class Pace(Checker):
                 if able_us is not None and seen.at_us > max(line.due_us, able_us + line.span.most_us):
                     text = f"for {(seen.at_us - line.sent_us) / 1e6:.3f} s, although one is due after"
                     text += f" {line.span.least_us / 1e6:.3f} s"
-                    self._say(seen, "overdue", about[0], kind, text, liveness=True)
+                    if kind is Heartbeat:
+                        self._late[about[0]] = _Late(line.due_us, seen, text)
+                    else:
+                        self._say(seen, "overdue", about[0], kind, text, liveness=True)
                     line.due_us = _NEVER_US
 
     def _able_since_us(self, kind: type, host: str) -> int | None:

@@ -32,7 +32,7 @@ from kemu.emulator.exploring.operations import (
     no_longer_than_needed,
     settings_text,
 )
-from kemu.emulator.exploring.protocols import with_consumer_protocol, with_migrations
+from kemu.emulator.exploring.protocols import migrations_text, with_consumer_protocol, with_migrations, with_patterns
 from kemu.emulator.plan.action import ANYONE, ActionKind, Drawn
 from kemu.emulator.plan.actions import ACTIONS, LateMessage, LinkPriorities, TieOrder
 from kemu.emulator.plan.draw import SECOND, Draw
@@ -129,7 +129,11 @@ class SwarmCase:
             static = ", static" if group.static else ""
             assignors = ", ".join(group.assignors) or "its release's assignors"
             assignors = "the coordinator assigns" if group.uses_consumer_protocol else assignors
-            rows.append((f"group {name}", f"{group.members} members, {assignors}{static}{config}"))
+            pattern = group.subscription_pattern or group.pattern
+            pattern = f", subscribed to {pattern}" + ", which brokers match" * bool(group.subscription_pattern)
+            pattern *= not group.topics
+            rows.append((f"group {name}", f"{group.members} members, {assignors}{static}{pattern}{config}"))
+        rows.append(("migrations", migrations_text(scenario)))
         away = scenario.checks.away
         if away is None:
             rows.append(("healed", "everything"))
@@ -212,6 +216,7 @@ def swarm_case(
     if is_drawn:
         scenario = with_consumer_protocol(scenario, seeded.stream("swarm/protocol"))
         scenario = with_migrations(scenario, seeded.stream("swarm/migrations"))
+        scenario = with_patterns(scenario, seeded.stream("swarm/patterns"))
     on, off = ((*on, ORDERS), off) if lines else (on, (*off, ORDERS))
     return SwarmCase(
         seed=seed, scenario=scenario, on=on, off=off, orders=lines, moments_us=moments_us, operations=operations

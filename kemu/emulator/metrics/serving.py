@@ -77,9 +77,11 @@ class _State(Enum):
     """A partition with an owner in callbacks. Service is interrupted if a record from before ``doubt_us`` waits until
     the owner's next processing."""
     DOWN = 4
+    DELETED = 5
+    """A partition of a deleted topic, which members may own until they learn of the deletion."""
 
 
-_NEW, _UP, _DOUBTFUL, _DOWN = _State  # looking up a member in its class is slow on CPython 3.11
+_NEW, _UP, _DOUBTFUL, _DOWN, _DELETED = _State  # looking up a member in its class is slow on CPython 3.11
 
 
 class _Served:
@@ -136,11 +138,14 @@ class Serving:
     def finish(self, at_us: int) -> None:
         """End the run: count unfinished downtime until now."""
         for key, served in self._partitions.items():
-            if served.state is _DOWN:
-                self._back(key, served, at_us)
-            elif served.state is _DOUBTFUL:
-                self._no_doubt(key, served, at_us)
+            self._finish(key, served, at_us)
         self.intervals.sort(key=lambda row: (row.group, row.from_us, row.topic, row.partition))
+
+    def _finish(self, key: Service, served: _Served, at_us: int) -> None:
+        if served.state is _DOWN:
+            self._back(key, served, at_us)
+        elif served.state is _DOUBTFUL:
+            self._no_doubt(key, served, at_us)
 
     def downtime_us(self) -> dict[str, int]:
         """Microseconds of downtime by "group/topic-partition", for every partition that ever had an owner."""
@@ -181,16 +186,29 @@ class Serving:
 
     def _led(self, seen: Seen, fact: object) -> None:
         """Interrupt partitions that lost their running leader; resume partitions that have a running leader again."""
+        if isinstance(fact, NodeWritten) and self._panel.written is not None:
+            self._written(seen.at_us, self._panel.written)
         interruptions = self._panel.interruptions
         for at in interruptions.led_changed:
             is_led = interruptions.is_led(at)
             for key in self._of.get(at, ()):
                 served = self._partitions[key]
                 if not is_led:
-                    if served.owners and served.state not in (_NEW, _DOWN):
+                    if served.owners and served.state not in (_NEW, _DOWN, _DELETED):
                         self._interrupt(seen.at_us, key, served, LEADERLESS)
                 elif served.state is _DOWN and self._oldest_us(key) is None and interruptions.is_well(key):
                     self._back(key, served, seen.at_us)
+
+    def _written(self, at_us: int, at: TopicPartition) -> None:
+        """End the service of a deleted partition, and begin the service of a partition that exists again."""
+        is_there = at in self._panel.states
+        for key in self._of.get(at, ()):
+            served = self._partitions[key]
+            if is_there and served.state is _DELETED:
+                served.state = _NEW
+            elif not is_there:
+                self._finish(key, served, at_us)
+                served.state = _DELETED
 
     def _interrupt(self, at_us: int, key: Service, served: _Served, cause: str) -> None:
         served.state, served.cause, served.owner_before = _DOWN, cause, served.owner
@@ -218,7 +236,7 @@ class Serving:
         served = self._partitions[key]
         assert served.owners > 0, f"{key}: owned by nobody"
         served.owners -= 1
-        if served.owners > 0 or served.state is _DOWN:
+        if served.owners > 0 or served.state in (_DOWN, _DELETED):
             return
         if served.state is _NEW:
             if self._positions_told:
@@ -257,7 +275,7 @@ class Serving:
             self._awaiting[key] = seen
             return
         served = self._partitions.get(key)
-        if served is None or served.state is _UP or seen.actor != served.owner:
+        if served is None or served.state in (_UP, _DELETED) or seen.actor != served.owner:
             return
         if served.state is _NEW:
             served.state = _UP
@@ -272,7 +290,7 @@ class Serving:
     def _processed(self, seen: Seen, fact: Processed) -> None:
         key: Service = (fact.group, (fact.topic, fact.partition))
         served = self._partitions.get(key)
-        if served is None or served.state is _UP or not served.owners:
+        if served is None or served.state in (_UP, _DELETED) or not served.owners:
             return
         # A host's clock may run slightly fast or slow.
         began_us = min(seen.at_us, max(served.began_us, fact.started_us))

@@ -26,7 +26,13 @@ from kemu.emulator.facts import (
 from kemu.emulator.watching.logs import WatchedLogs
 from kemu.emulator.watching.readable import ReadableEnds
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of, part_on
-from kemu.protocol.notes.groups import MemberFailed, PartitionsLost, ProduceFailed, RecordsAcknowledged
+from kemu.protocol.notes.groups import (
+    JoinPhaseCompleted,
+    MemberFailed,
+    PartitionsLost,
+    ProduceFailed,
+    RecordsAcknowledged,
+)
 from kemu.protocol.notes.replication import BecameLeader
 from kemu.protocol.notes.streams import (
     InstanceLeaving,
@@ -115,7 +121,7 @@ class TaskDisk:
 class WatchedInstance:
     """A Streams instance, from its first life on."""
 
-    __slots__ = ("joined", "leaving", "released", "started")
+    __slots__ = ("joined", "known", "leaving", "released", "started")
 
     def __init__(self, started: InstanceStarted) -> None:
         self.started = started
@@ -126,10 +132,14 @@ class WatchedInstance:
         self.joined: dict[str, dict[str, tuple[int, int, int]]] = {}
         """Thread -> task -> the positions that the disk had when the thread last joined: least, most, and most if open
         state is lost."""
+        self.known: dict[str, dict[str, tuple[int, int, int]]] = {}
+        """``joined`` when the last join phase completed. A thread may join anew before the leader decides."""
 
     def had(self, task: str) -> tuple[int, int, int]:
-        """The position of a task when the threads last joined: least, most, and most if open state is lost."""
-        known = [tasks.get(task, (0, 0, 0)) for tasks in self.joined.values()] or [(0, 0, 0)]
+        """The position of a task when the threads joined the last completed join phase: least, most, and most if open
+        state is lost.
+        """
+        known = [tasks.get(task, (0, 0, 0)) for tasks in self.known.values()] or [(0, 0, 0)]
         return min(each[0] for each in known), max(each[1] for each in known), max(each[2] for each in known)
 
 
@@ -216,6 +226,7 @@ class WatchedApplications:
             InstanceLeaving: self._leaving,
             InstanceReleased: self._released,
             StreamsJoined: self._joined,
+            JoinPhaseCompleted: self._completed,
             TaskBecame: self._became,
             TaskRestored: self._restored,
             RecordsAcknowledged: self._acknowledged,
@@ -302,6 +313,11 @@ class WatchedApplications:
                 least, most, _ = tasks.get(copy.task, (0, 0, 0))
                 has = max(copy.position, copy.applied)
                 tasks[copy.task] = max(least, has), max(most, has), max(most, has)
+
+    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
+        application = self.all.get(fact.group)
+        for instance in () if application is None else application.instances.values():
+            instance.known = dict(instance.joined)
 
     # --- copies ------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kemu.emulator.facts import BrokerReconfigured, MemberHostAdded, MemberReconfigured, RunStarted, Seen
+from kemu.emulator.facts import BrokerReconfigured, HostStarted, MemberHostAdded, MemberReconfigured, RunStarted, Seen
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.text.kafka_keys import configured
 from kemu.emulator.watching.group_times import GroupTimes, times_of
@@ -39,6 +39,9 @@ class Settings:
         self._consumers: dict[str, ConsumerConfig] = {}
         self._brokers: dict[str, str] = {}
         """Upgraded broker -> release."""
+        self._next_members: dict[str, MemberSpec] = {}
+        self._next_brokers: dict[str, str] = {}
+        """Settings of a host's next life. Until its end, a process that closes has its former settings."""
         self.broker = configured(BrokerConfig(), scenario.brokers.config)
         self.producer = configured(PROFILES[profile].producer, scenario.producers)
         replication = scenario.brokers.replication
@@ -51,6 +54,7 @@ class Settings:
             MemberHostAdded: self._added,
             MemberReconfigured: self._reconfigured,
             BrokerReconfigured: self._broker_reconfigured,
+            HostStarted: self._host_started,
         }
 
     @cached_property
@@ -84,12 +88,18 @@ class Settings:
         self._group_of[fact.host] = fact.group
 
     def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
-        own = self._members.get(fact.host, AS_ITS_GROUP)
-        self._members[fact.host] = own.then(upgraded_to(fact.profile, fact.assignors, fact.settings))
-        self._consumers.pop(fact.host, None)
+        own = self._next_members.get(fact.host) or self._members.get(fact.host, AS_ITS_GROUP)
+        self._next_members[fact.host] = own.then(upgraded_to(fact.profile, fact.assignors, fact.settings))
 
     def _broker_reconfigured(self, seen: Seen, fact: BrokerReconfigured) -> None:
-        self._brokers[fact.host] = fact.profile
+        self._next_brokers[fact.host] = fact.profile
+
+    def _host_started(self, seen: Seen, fact: HostStarted) -> None:
+        if fact.host in self._next_members:
+            self._members[fact.host] = self._next_members.pop(fact.host)
+            self._consumers.pop(fact.host, None)
+        if fact.host in self._next_brokers:
+            self._brokers[fact.host] = self._next_brokers.pop(fact.host)
 
     def group_of(self, actor: ActorName) -> str:
         """The group of a member; "" for other actors."""

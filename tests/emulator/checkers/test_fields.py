@@ -6,6 +6,7 @@ import pytest
 from attrs import evolve
 
 from kemu.emulator.checkers.fields import Fields
+from kemu.emulator.facts import HostDown, HostStarted, MemberReconfigured
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     AlterIsr,
@@ -68,6 +69,26 @@ def told() -> Wired:
 def joined(told: Wired) -> None:
     told.asks("c1", B, JOIN)
     told.answers(B, "c1", JOINED)
+
+
+def test_a_member_has_its_former_settings_until_its_next_life(told: Wired) -> None:
+    """A process that closes may still send a JoinGroup; the next process has the new settings."""
+    changed = MemberReconfigured(host="c1", profile="", assignors=(), settings=("session.timeout.ms=30000",))
+    later = evolve(JOIN, session_timeout_ms=30_000)
+    told.world(changed)
+    told.sends("c1", B, JOIN)
+    assert told.said() == []
+
+    told.sends("c1", B, later)
+    assert told.said() == ["wrong"]
+
+    told.world(HostDown(host="c1", life=1, how="closed"))
+    told.world(HostStarted(host="c1", life=2, kept_disk=True))
+    told.sends("c1", B, later)
+    assert told.said() == ["wrong"]
+
+    told.sends("c1", B, JOIN)
+    assert told.said() == ["wrong", "wrong"]
 
 
 @pytest.mark.parametrize("wrong", [{"session_timeout_ms": 45_000}, {"rebalance_timeout_ms": 1}, {"instance_id": "x"}])

@@ -6,6 +6,7 @@ import pytest
 from attrs import evolve
 
 from kemu.actors.consumer.modern_state import ModernState
+from kemu.actors.consumer.reasons import CLOSED, UNSUBSCRIBED
 from kemu.emulator.checkers.pace import Pace
 from kemu.emulator.facts import FaultApplied, FaultEnded, HostDown, HostPaused, HostResumed
 from kemu.protocol.errors import ErrorCode
@@ -34,8 +35,8 @@ from kemu.protocol.messages.store import (
     StoreOps,
     Transaction,
 )
-from kemu.protocol.notes.groups import MemberBecame
-from tests.emulator.checkers.wired import Wired
+from kemu.protocol.notes.groups import CallbackReturned, MemberBecame
+from tests.emulator.checkers.wired import S, Wired
 
 B = "b0/coordinator"
 BEAT = Heartbeat(group="g", generation=1, member_id="m")
@@ -103,6 +104,35 @@ def test_a_member_that_joins_leaves_or_lost_its_coordinator_beats_no_more(told: 
         told.wait(60)
 
     assert told.said() == []
+
+
+@pytest.mark.parametrize(
+    ("beaten", "callback", "why", "said"),
+    [
+        (4, "onPartitionsRevoked", CLOSED, []),
+        (2, "onPartitionsRevoked", CLOSED, ["overdue"]),
+        (4, "onPartitionsRevoked", UNSUBSCRIBED, ["overdue"]),
+        (4, "onPartitionsAssigned", CLOSED, ["overdue"]),
+    ],
+    ids=["close", "overdue before the callback", "unsubscribe", "another callback"],
+)
+def test_heartbeats_end_before_the_callback_of_close_and_are_due_until_then(
+    told: Wired, beaten: int, callback: str, why: str, said: list[str]
+) -> None:
+    """``AbstractCoordinator.close`` (2.4 to 4.3): the heartbeat thread ends, then ``onLeavePrepare``."""
+    told.asks("c2", B, SYNC)
+    told.answers(B, "c2", SyncGroupReply(error=ErrorCode.NONE))
+    for number in range(2, 8):
+        told.wait(3)
+        for member in ("c1", "c2") if number <= beaten else ("c2",):
+            told.asks(member, B, BEAT, number)
+            told.answers(B, member, HeartbeatReply(error=ErrorCode.NONE), number)
+
+    returned = CallbackReturned(group="g", member_id="m", callback=callback, took_us=8 * S)
+    became = MemberBecame(group="g", member_id="m", old="STABLE", new="UNJOINED", generation=1, why=why)
+    told.note("c1", returned, became)
+
+    assert told.said() == said
 
 
 def test_a_commit_that_fails_may_end_the_membership(told: Wired) -> None:

@@ -283,6 +283,26 @@ def test_a_task_does_not_go_past_who_has_most_of_it(has: int, lag: int, late_s: 
     assert [each for each in kinds(told) if each == "state-passed-over"] == found
 
 
+def test_the_leader_does_not_know_of_a_join_after_the_join_phase() -> None:
+    """b's other thread joins again before the leader has learned the ends of the changelogs; the next leader knows."""
+    joined = StreamsJoined(
+        application=APP, instance="b", assigned=(), revoked=(), learning=(), ready=(), leaving=False, size=0
+    )
+    told = StreamsStory(assignor="ha", standbys=1, ready_lag=20, probing_us=600 * S)
+    told.start(0, "a", "b", "c")
+    told.decide(1, {"a": "0 | standby 1", "b": "1 | standby 0", "c": "2 3"})
+    told.runs(2, a="0", b="1", c="2 3")
+    told.say(11, "b", joined)
+    told.copy(12, "b", "0", "standby", "CREATED", "RESTORING", "RUNNING")
+    told.read(13, "b", "0", "standby", 0, 50)
+    told.decide(14, {"a": "", "b": "1", "c": "0 2 3"}, decided_after_s=2)
+    told.say(15, "b", joined)
+    assert "state-passed-over" not in kinds(told)
+
+    told.decide(17, {"a": "0", "b": "1", "c": "2 3"})
+    assert "state-passed-over" in kinds(told)
+
+
 @pytest.mark.parametrize(
     ("exactly_once", "kept", "found"),
     [((), True, []), ((APP,), True, ["state-passed-over"]), ((), False, ["state-passed-over"])],

@@ -38,8 +38,8 @@ class Wired:
     def world(self, fact: Any) -> None:
         self._see("", fact)
 
-    def _see(self, actor: str, fact: Any) -> None:
-        self._seq += 1
+    def _see(self, actor: str, fact: Any, *, in_last_step: bool = False) -> None:
+        self._seq += not in_last_step
         self._judging.panel.see(seen := Seen(self._seq, self.at_us, actor, 1 if actor else 0, fact))
         self.checker.see(seen)
 
@@ -70,8 +70,10 @@ class Wired:
     def breaks(self, actor: str, peer: str) -> None:
         self._see(actor, LinkDown(peer))
 
-    def note(self, actor: str, fact: object) -> None:
-        self._see(actor, fact)
+    def note(self, actor: str, *facts: object) -> None:
+        """The notes of one step."""
+        for number, fact in enumerate(facts):
+            self._see(actor, fact, in_last_step=number > 0)
 
     def said(self) -> list[str]:
         """The kinds of what the checker found until now."""

@@ -248,6 +248,45 @@ def test_a_partition_without_a_leader_is_without_service_and_says_what_the_leade
     assert report.service["g"].lost_us == 6_100 * MS
 
 
+class OfTopic(Group):
+    """The group and its topic, which has a node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at(1_705, "", TopicReplicated(topic="t", replicas=((0,),), min_isr=1, unclean=False))
+        self.at(1_705, "zk", written(topic_path("t"), topic_data({0: ReplicaAssignment((0,))})))
+        self.exists(1_710)
+        self.appended(1_800, 10, 2)
+
+    def exists(self, at_ms: int) -> None:
+        self.at(at_ms, "zk", written(state_path("t", 0), state_data(PartitionState(0, 0, (0,), 1))))
+
+    def deleted(self, at_ms: int) -> None:
+        self.at(at_ms, "zk", written(state_path("t", 0), what="deleted"))
+
+
+def test_downtime_ends_when_the_topic_is_deleted() -> None:
+    told = OfTopic()
+    told.revoked(3_000, "c1", 1, T0)
+    told.deleted(5_000)
+
+    assert spans(told.report(9_000)) == [("revoked", 1_800, 5_000)]
+
+
+def test_a_deleted_topic_has_no_downtime_until_a_topic_of_its_name_is_served() -> None:
+    """The owner may process fetched records, and own the partition, for some time."""
+    told = OfTopic()
+    told.deleted(5_000)
+    told.worked(5_500, "c1", 10, 12)
+    told.revoked(6_000, "c1", 1, T0)
+    told.exists(10_000)
+    told.assigned(11_000, "c2", 2, T0)
+    told.position(11_000, "c2", 0, "reset")
+    told.revoked(13_000, "c2", 2, T0)
+
+    assert spans(told.report(14_000)) == [("revoked", 13_000, 14_000)]
+
+
 def test_a_group_that_never_came_back_is_down_until_the_end() -> None:
     """One interval, whoever tries in between."""
     told = Group()

@@ -107,7 +107,7 @@ def test_freed_partitions_wait_for_the_joined_member(recorded: Rolling, emulated
     assert max(recorded.downtime_ms().values(), key=len)[0][0] >= FROM_MS
 
 
-def test_commits_before_revocations_may_follow_each_other_quickly() -> None:
+def test_a_run_whose_commits_before_revocations_follow_each_other_quickly_holds() -> None:
     """With heartbeats every second, a member gives up partitions, and so commits, several times in five seconds."""
     settings = [f"group.consumer.{each}heartbeat.interval.ms=1000" for each in ("min.", "")]
 
