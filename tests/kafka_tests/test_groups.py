@@ -1,0 +1,11 @@
+"""The cases of Kafka's tests of whole groups of the consumer protocol."""
+
+import pytest
+
+from tests.kafka_tests.cases import Case, cases
+from tests.kafka_tests.group_runner import GroupRunner
+
+
+@pytest.mark.parametrize(("case", "release"), cases("GroupMetadataManagerTest", "TargetAssignmentBuilderTest"))
+def test_the_coordinator_answers_as_in_kafkas_test(case: Case, release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    GroupRunner(case, release, monkeypatch).run()
