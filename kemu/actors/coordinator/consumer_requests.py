@@ -186,13 +186,13 @@ class ConsumerGroupRequests:
         heard = self.answers_for(group.name).heartbeat(
             group.working,
             request,
-            is_stale=group.is_stale,
+            is_stale=group.must_compare_topics,
             has_new_topics=group.has_new_topics,
             now_ms=self._machine.now_ms,
             client=self.client_of(event),
             new_member_id=partial(self._machine.new_member_id, event.peer, group.partition),
         )
-        group.is_stale = False
+        group.compared_topics(heard.records)
         return heard
 
     def _change(
