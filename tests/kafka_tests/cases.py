@@ -31,15 +31,22 @@ def releases(case: Case) -> list[str]:
 
 
 def cases(*names: str) -> list[Any]:
-    """The cases of files in each of their releases, as parameters of a test."""
+    """The cases of files in each of their releases and versions, as parameters of a test."""
     return [
         pytest.param(
-            case, release, id=f"{release}-{case['method']}{'-' if 'name' in case else ''}{case.get('name', '')}"
+            {**case, **version},
+            release,
+            id="-".join([release, case["method"], *_told(case), *map(str, version.values())]),
         )
         for name in names
         for case in table(name)["case"]
+        for version in ([{"version": each} for each in case["versions"]] if "versions" in case else [{}])
         for release in releases(case)
     ]
+
+
+def _told(case: Case) -> list[str]:
+    return [case["name"]] if "name" in case else []
 
 
 def held(text: str) -> dict[Partition, int | None]:

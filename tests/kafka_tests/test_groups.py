@@ -5,7 +5,13 @@ import pytest
 from tests.kafka_tests.cases import Case, cases
 from tests.kafka_tests.group_runner import GroupRunner
 
+FILES = (
+    "TargetAssignmentBuilderTest",
+    "GroupMetadataManagerTest",
+    "GroupMetadataManagerTest_migration",
+)
 
-@pytest.mark.parametrize(("case", "release"), cases("GroupMetadataManagerTest", "TargetAssignmentBuilderTest"))
+
+@pytest.mark.parametrize(("case", "release"), cases(*FILES))
 def test_the_coordinator_answers_as_in_kafkas_test(case: Case, release: str, monkeypatch: pytest.MonkeyPatch) -> None:
     GroupRunner(case, release, monkeypatch).run()
