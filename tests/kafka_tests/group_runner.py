@@ -27,7 +27,12 @@ from kemu.protocol.commands import KnowTopics
 from kemu.protocol.consumer_group.assignors import ASSIGNORS
 from kemu.protocol.consumer_group.shares import TargetMember, Targets, TopicId
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.consumer_group import JOINS, ConsumerGroupHeartbeat, TopicNumbers
+from kemu.protocol.messages.consumer_group import (
+    JOINS,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatReply,
+    TopicNumbers,
+)
 from kemu.protocol.messages.group import DeleteGroups, Heartbeat, JoinProtocol, LeaveGroup, LeavingMember, SyncGroup
 from kemu.protocol.messages.member import (
     HIGHEST_VERSION,
@@ -55,6 +60,14 @@ TIMERS = {
     "phase": GroupTimer.JOIN,
     "regex": GroupTimer.REGEX,
 }
+KEYS_OF_CASES = (
+    " method name since until config topics stored_topics epoch target_epoch members regexes classic loaded version "
+    "versions steps "
+)
+KEYS_OF_STEPS = (
+    " topics prepared settings append_fails after_ms heartbeat join sync classic_heartbeat leave delete answer text as "
+    "ask answered records first_records timers kind state current members held seen "
+)
 _PENDING = "pending"
 
 
@@ -81,6 +94,8 @@ class GroupRunner:
 
     def __init__(self, case: Case, release: str, monkeypatch: pytest.MonkeyPatch) -> None:
         case = resolved(case, release)
+        for keys, known in ((case, KEYS_OF_CASES), *((step, KEYS_OF_STEPS) for step in case["steps"])):
+            assert all(f" {key} " in known for key in keys), f"an unknown key in {keys}"
         self._steps = case["steps"]
         self._version = case.get("version", HIGHEST_VERSION)
         self._names: dict[str, MemberId] = {}
@@ -131,9 +146,10 @@ class GroupRunner:
             if "target" in row:
                 yield TargetRecord(name, share(row["target"]))
         yield TargetEpochRecord(case.get("target_epoch", epoch))
-        for name, row in members.items():
-            if "current" in row:
-                yield CurrentRecord(name, current(row["current"]))
+        for key in ("before", "current", "then"):  # former records, which the log may still have, come first
+            for name, row in members.items():
+                if key in row:
+                    yield CurrentRecord(name, current(row[key]))
 
     # --- steps -------------------------------------------------------------------------------------------------
 
@@ -149,7 +165,8 @@ class GroupRunner:
             self.bench.advance(step["after_ms"])
         answer = step.get("answer", {})
         if "heartbeat" in step:
-            self._heartbeat(step["heartbeat"], answer, why)
+            reply = self._heartbeat(step["heartbeat"], answer, why)
+            assert step.get("text", reply.error_message) == reply.error_message, f"{why}: {reply}"
         if "join" in step:
             self._ask(step, self._join(step["join"]), why)
         if "sync" in step:
@@ -180,11 +197,13 @@ class GroupRunner:
     def _name(self, member_id: MemberId) -> str:
         return next((name for name, known in self._names.items() if known == member_id), member_id)
 
-    def _heartbeat(self, row: Mapping[str, Any], answer: Any, why: str) -> None:
+    def _heartbeat(self, row: Mapping[str, Any], answer: Any, why: str) -> ConsumerGroupHeartbeatReply:
         epoch = row["epoch"]
         owned = row.get("owned", "" if epoch == JOINS else None)
+        if "group" in row:
+            self.bench.lead(row["group"])
         request = ConsumerGroupHeartbeat(
-            group=GROUP,
+            group=row.get("group", GROUP),
             member_id=self._id(row["member"]),
             member_epoch=epoch,
             instance_id=row.get("instance"),
@@ -193,14 +212,14 @@ class GroupRunner:
             topics=tuple(row["topics"].split()) if "topics" in row else None,
             regex=row.get("regex"),
             assignor=row.get("assignor"),
-            owned=None if owned is None else rows(owned),
+            owned=None if owned in (None, "none") else rows(owned),
         )
         ask = self.bench.ask(CLIENT, request, row.get("version", 1))
-        error = answer if isinstance(answer, str) else "NONE"
-        assert _error(ask) == error, f"{why}: {ask.reply}"
-        if error != "NONE":
-            return
         reply = ask.reply
+        error = answer if isinstance(answer, str) else "NONE"
+        assert _error(ask) == error, f"{why}: {reply}"
+        if error != "NONE":
+            return reply
         assert reply.member_id == request.member_id or (not request.member_id and reply.member_id), why
         assert reply.member_epoch == answer.get("epoch", epoch), f"{why}: {reply}"
         if epoch >= JOINS:
@@ -208,6 +227,7 @@ class GroupRunner:
         got = None if reply.assignment is None else {(t.topic_id, n) for t in reply.assignment for n in t.partitions}
         wanted = None if "assignment" not in answer else set(held(answer["assignment"]))
         assert got == wanted, f"{why}: {reply}"
+        return reply
 
     def _join(self, row: Mapping[str, Any]) -> Ask:
         return self.bench.join(
@@ -278,7 +298,11 @@ class GroupRunner:
             kind, *member = key.split()
             found_ms = self.bench.left_ms(TIMERS[kind], GROUP, *map(self._id, member))
             assert found_ms == (None if left_ms == "none" else left_ms), f"{why}: {key} {found_ms}"
-        group = self.bench.coordinator.groups[GROUP] if {"state", "kind", "current", "members"} & step.keys() else None
+        group = (
+            self.bench.coordinator.groups[GROUP]
+            if {"state", "kind", "current", "members", "held"} & step.keys()
+            else None
+        )
         if "kind" in step:
             assert isinstance(group, ModernGroup) is (step["kind"] == "consumer"), why
         if "state" in step:
@@ -287,6 +311,8 @@ class GroupRunner:
             for name, text in step.get("current", {}).items():
                 record = CurrentRecord(self._id(name), group.working.current_of(self._id(name)))
                 assert agrees(shown(record, self._name), expected(f"current {name} {text}")), f"{why}\n{record}"
+            for text, is_held in step.get("held", {}).items():
+                assert all(group.working.is_free(at) is not is_held for at in held(text)), f"{why}: {text}"
             if "members" in step:
                 assert sorted(map(self._name, group.working.members)) == step["members"].split(), why
         for name, topics in step.get("seen", {}).items():

@@ -9,6 +9,7 @@ FILES = (
     "TargetAssignmentBuilderTest",
     "GroupMetadataManagerTest",
     "GroupMetadataManagerTest_migration",
+    "GroupMetadataManagerTest_regexes",
 )
 
 
