@@ -25,6 +25,12 @@ def table(name: str) -> Mapping[str, Any]:
     return tomllib.loads((FOLDER / "kafka_tests" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
+@cache
+def files() -> tuple[str, ...]:
+    """The names of all files of cases."""
+    return tuple(sorted(path.stem for path in (FOLDER / "kafka_tests").glob("*.toml")))
+
+
 def releases(case: Case) -> list[str]:
     """The lines of releases whose tests have the case."""
     return [each for each in KINDS if case.get("since", "4.0") <= each <= case.get("until", "4.3")]
