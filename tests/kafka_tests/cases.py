@@ -6,14 +6,15 @@ Source: ``tests/vectors/kafka_tests``. Each file names a class of Kafka's tests,
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
 from kemu.protocol.consumer_group.reconciling import Partition
 from kemu.protocol.consumer_group.shares import Share
-from tests.case_files import FOLDER
 
+FOLDER = Path(__file__).parents[1] / "vectors" / "kafka_tests"
 Case: TypeAlias = Mapping[str, Any]
 KINDS = {"4.0": "java", "4.1": "java-4.1", "4.2": "java-4.2", "4.3": "java-4.3"}
 """The line of releases -> ``coordinator.kind``. Sources: the tests of 4.0.2, 4.1.2, 4.2.1 and 4.3.0."""
@@ -22,13 +23,13 @@ KINDS = {"4.0": "java", "4.1": "java-4.1", "4.2": "java-4.2", "4.3": "java-4.3"}
 @cache
 def table(name: str) -> Mapping[str, Any]:
     """A file of cases or verdicts."""
-    return tomllib.loads((FOLDER / "kafka_tests" / f"{name}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 @cache
 def files() -> tuple[str, ...]:
     """The names of all files of cases."""
-    return tuple(sorted(path.stem for path in (FOLDER / "kafka_tests").glob("*.toml")))
+    return tuple(sorted(path.stem for path in (FOLDER).glob("*.toml")))
 
 
 def releases(case: Case) -> list[str]:

@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from kemu.protocol.frozen import frozen
-from tests.case_files import FOLDER
-from tests.kafka_tests.cases import files, table
+from tests.kafka_tests.cases import FOLDER, files, table
 
 RUNS = "runs"
 
@@ -28,7 +27,7 @@ class Verdict:
 def read() -> tuple[Mapping[str, str], tuple[Verdict, ...]]:
     """The reasons by key, and the verdicts."""
     reasons, rows = {}, []
-    for line in (FOLDER / "kafka_tests" / "verdicts.txt").read_text(encoding="utf-8").splitlines():
+    for line in (FOLDER / "verdicts.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("= "):
             key, _, text = line.removeprefix("= ").partition(": ")
             reasons[key] = text
