@@ -163,14 +163,9 @@ def bad_setting(resource: ConfigResource, name: str, value: str | None, *, one: 
     return f"{name} {must}, not {value!r}" if must else ""
 
 
-def bad_group_settings(settings: Mapping[str, str], config: BrokerConfig, *, spaces_targets: bool) -> str:
-    """The reason why these settings of a group are invalid together with the brokers' settings; "" if they are valid.
-
-    ``spaces_targets``: whether the release has ``consumer.assignment.interval.ms`` (since 4.3).
-
-    Source: ``GroupConfig.validateValues`` 4.1, 4.3.
-    """
-    bounds = {
+def bounds_of_groups(config: BrokerConfig) -> Mapping[str, tuple[int, int]]:
+    """A setting of a group -> its least and greatest value with these settings of the brokers."""
+    return {
         CONSUMER_HEARTBEAT_INTERVAL: (
             config.group_consumer_min_heartbeat_interval_ms,
             config.group_consumer_max_heartbeat_interval_ms,
@@ -184,9 +179,18 @@ def bad_group_settings(settings: Mapping[str, str], config: BrokerConfig, *, spa
             config.group_consumer_max_assignment_interval_ms,
         ),
     }
+
+
+def bad_group_settings(settings: Mapping[str, str], config: BrokerConfig, *, spaces_targets: bool) -> str:
+    """The reason why these settings of a group are invalid together with the brokers' settings; "" if they are valid.
+
+    ``spaces_targets``: whether the release has ``consumer.assignment.interval.ms`` (since 4.3).
+
+    Source: ``GroupConfig.validateValues`` 4.1, 4.3.
+    """
     if CONSUMER_ASSIGNMENT_INTERVAL in settings and not spaces_targets:
         return f"Unknown group config name: {CONSUMER_ASSIGNMENT_INTERVAL}"
-    for name, (least, most) in bounds.items():
+    for name, (least, most) in bounds_of_groups(config).items():
         value = int(settings.get(name, least))
         if value < least:
             return f"{name} must be greater than or equal to group.{name.replace('consumer.', 'consumer.min.')}"

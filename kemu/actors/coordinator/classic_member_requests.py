@@ -59,7 +59,7 @@ class ClassicMemberRequests:
                 group.working,
                 request,
                 event.version,
-                is_stale=group.is_stale,
+                is_stale=group.must_compare_topics,
                 has_new_topics=group.has_new_topics,
                 now_ms=self._machine.now_ms,
                 client=consumers.client_of(event),
@@ -69,7 +69,7 @@ class ClassicMemberRequests:
         except HeartbeatRefused as refused:
             self._refuse_join(caller, request, refused.error, refused.member_id)
             return
-        group.is_stale = False
+        group.compared_topics(joined.records)
         group.joined(joined, partial(self._answer_join, caller, request, joined.reply))
 
     def _answer_join(self, caller: Caller, request: JoinGroup, reply: JoinGroupReply, error: ErrorCode) -> None:

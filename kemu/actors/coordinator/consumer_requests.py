@@ -35,6 +35,7 @@ from kemu.protocol.dynamic_configs import (
     CONSUMER_ASSIGNMENT_INTERVAL,
     CONSUMER_HEARTBEAT_INTERVAL,
     CONSUMER_SESSION_TIMEOUT,
+    bounds_of_groups,
 )
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import (
@@ -103,11 +104,20 @@ class ConsumerGroupRequests:
         own, config = self._settings.get(group), self._config
         if not own:
             return config
+        bounds = bounds_of_groups(self._machine.config) if self._machine.rules.consumer_groups.limits_settings else {}
+
+        def own_ms(key: str, default_ms: int) -> int:
+            if key not in own:
+                return default_ms
+            value_ms = int(own[key])
+            least_ms, most_ms = bounds.get(key, (value_ms, value_ms))
+            return min(max(value_ms, least_ms), most_ms)
+
         return evolve(
             config,
-            session_timeout_ms=int(own.get(CONSUMER_SESSION_TIMEOUT, config.session_timeout_ms)),
-            heartbeat_interval_ms=int(own.get(CONSUMER_HEARTBEAT_INTERVAL, config.heartbeat_interval_ms)),
-            assignment_interval_ms=int(own.get(CONSUMER_ASSIGNMENT_INTERVAL, config.assignment_interval_ms)),
+            session_timeout_ms=own_ms(CONSUMER_SESSION_TIMEOUT, config.session_timeout_ms),
+            heartbeat_interval_ms=own_ms(CONSUMER_HEARTBEAT_INTERVAL, config.heartbeat_interval_ms),
+            assignment_interval_ms=own_ms(CONSUMER_ASSIGNMENT_INTERVAL, config.assignment_interval_ms),
         )
 
     # --- heartbeats --------------------------------------------------------------------------------------------
@@ -123,7 +133,8 @@ class ConsumerGroupRequests:
         if not self._machine.rules.consumer_protocol:
             raise HeartbeatRefused(_E.UNSUPPORTED_VERSION)
         error = self._groups.why_not(request.group)
-        if error is _E.COORDINATOR_NOT_AVAILABLE:
+        checks_first = self._machine.rules.consumer_groups.checks_requests_first
+        if error is _E.COORDINATOR_NOT_AVAILABLE or (error is not _NONE and not checks_first):
             raise HeartbeatRefused(error)
         check_request(request, event.version, self._config)
         if error is not _NONE:
@@ -186,13 +197,13 @@ class ConsumerGroupRequests:
         heard = self.answers_for(group.name).heartbeat(
             group.working,
             request,
-            is_stale=group.is_stale,
+            is_stale=group.must_compare_topics,
             has_new_topics=group.has_new_topics,
             now_ms=self._machine.now_ms,
             client=self.client_of(event),
             new_member_id=partial(self._machine.new_member_id, event.peer, group.partition),
         )
-        group.is_stale = False
+        group.compared_topics(heard.records)
         return heard
 
     def _change(

@@ -101,7 +101,9 @@ class ModernGroup:
         self.offsets = GroupOffsets()
         self.second = SecondLogs()
         self.is_stale = True
-        """Whether subscribed topics may have changed since the last change of the group's epoch."""
+        """Whether subscribed topics may have changed since a heartbeat compared them with the cluster's."""
+        self._compared_epoch = 0
+        """The group's epoch at the end of the last comparison, also if the epoch could not be written."""
         self.has_new_topics = True
         """Whether topics may have been created since the group's regular expressions were resolved."""
         self.resolving: tuple[str, ...] = ()
@@ -125,6 +127,19 @@ class ModernGroup:
     def is_empty(self) -> bool:
         """Whether the group has no members."""
         return not self.working.members
+
+    @property
+    def must_compare_topics(self) -> bool:
+        """Whether the next heartbeat compares the subscribed topics with the cluster's.
+
+        Source: ``ModernGroup.hasMetadataExpired``: also after the write of an epoch failed.
+        """
+        return self.is_stale or self.working.epoch < self._compared_epoch
+
+    def compared_topics(self, records: tuple[GroupRecord, ...]) -> None:
+        """React to a heartbeat with these records, which compared topics if it had to or if it raised the epoch."""
+        if self.must_compare_topics or any(isinstance(record, GroupEpochRecord) for record in records):
+            self.is_stale, self._compared_epoch = False, self.working.epoch
 
     @property
     def protocol_type(self) -> str:
@@ -230,7 +245,7 @@ class ModernGroup:
         """React to resolved regular expressions, whose records the working state has already."""
         self.has_new_topics = False
         if any(isinstance(record, GroupEpochRecord) for record in records):
-            self.is_stale = False
+            self.compared_topics(records)
         self._note(records, undo, "regular expressions were resolved", Removal.LEFT)
 
         def written(error: ErrorCode) -> None:

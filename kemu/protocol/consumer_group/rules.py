@@ -47,6 +47,17 @@ class ConsumerGroupRules:
     Source: ``ModernGroup``, ``TargetAssignmentMetadata.INITIAL``, ``GroupMetadataManager.consumerGroupHeartbeat`` of
     4.2.1 and 4.3.0.
     """
+    checks_requests_first: bool = False
+    """An invalid heartbeat is INVALID_REQUEST also at a broker that does not coordinate the group (since 4.1).
+
+    Source: ``throwIfConsumerGroupHeartbeatRequestIsInvalid`` in ``GroupMetadataManager`` 4.0.2, and in
+    ``GroupCoordinatorService`` 4.1.1.
+    """
+    limits_settings: bool = False
+    """A coordinator limits the settings of groups to the range of its own keys (since 4.3).
+
+    Source: ``GroupConfig.evaluate`` 4.3.0.
+    """
     spaces_targets: bool = False
     """``group.consumer.assignment.interval.ms`` separates two targets of a group (since 4.3, KIP-1263). A heartbeat
     within the interval gets the former target.
@@ -90,7 +101,7 @@ RULES_4_0_1 = ConsumerGroupRules(
     reconciling=ReconcilingRules(own_revoked_is_free=False), ended_pattern_raises_epoch=False
 )
 """The decisions of 4.0.0, 4.0.1, 4.1.0 and 4.1.1."""
-RULES_4_1 = evolve(RULES_4_0, refreshes_regexes=True, regexes_name_groups=True)
+RULES_4_1 = evolve(RULES_4_0, refreshes_regexes=True, regexes_name_groups=True, checks_requests_first=True)
 """Kafka 4.1 stores a hash of the topics instead of the topics, and compares racks. kemu stores topics without racks."""
 RULES_4_2 = evolve(
     RULES_4_1,
@@ -103,6 +114,7 @@ RULES_4_3 = evolve(
     RULES_4_2,
     reconciling=evolve(RULES_4_2.reconciling, following_repeats_epoch=True),
     first_epoch=1,
+    limits_settings=True,
     spaces_targets=True,
     keeps_partition_epochs=True,
     classic_members_follow_target=True,

@@ -74,6 +74,8 @@ from kemu.protocol.wire.codec import CodecError
 _E = ErrorCode
 _EMPTY_ID_UP_TO = 0
 """The last version of the request in which the coordinator makes the id of a member that joins."""
+_TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
+"""The characters that ``String.trim`` of Java removes."""
 _MEMBER_ID_REQUIRED_SINCE = 4
 """The first version of JoinGroup in which a dynamic member must join with an id from the coordinator (KIP-394)."""
 
@@ -154,7 +156,8 @@ def check_request(request: ConsumerGroupHeartbeat, version: int, config: Consume
     """
     epoch = request.member_epoch
     named = version > _EMPTY_ID_UP_TO or epoch > JOINS or epoch == LEAVES
-    invalid = (named and not request.member_id) or not request.group or "" in (request.instance_id, request.rack)
+    needed = (request.group, request.instance_id, request.rack, request.member_id if named else None)
+    invalid = any(text is not None and not text.strip(_TRIMMED) for text in needed)
     if epoch == JOINS:
         told = request.topics is not None or request.regex is not None
         invalid = invalid or request.rebalance_timeout_ms == -1 or request.owned != () or not told

@@ -89,10 +89,10 @@ def followed(change: RecordedChange, former: ConsumerMember, member: ConsumerMem
 
 
 def forget_unused(change: RecordedChange, regexes: Iterable[str]) -> None:
-    """Remove the outcome of those expressions that no member has."""
-    for regex in dict.fromkeys(regexes):
-        if regex in change.group.regexes and regex not in change.group.regex_users:
-            change.add(RegexRecord(regex, None))
+    """Remove the outcome of those expressions that no member has, also of expressions without an outcome."""
+    unused = [regex for regex in dict.fromkeys(regexes) if regex and regex not in change.group.regex_users]
+    for regex in hash_order(unused, java_string_hash):
+        change.add(RegexRecord(regex, None))
 
 
 def resolved(

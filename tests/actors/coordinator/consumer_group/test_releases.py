@@ -15,6 +15,7 @@ from kemu.actors.coordinator.consumer_group.state import ConsumerGroup, RegexRec
 from kemu.protocol.consumer_group.rules import RULES_4_0, RULES_4_0_1, RULES_4_1, RULES_4_2, RULES_4_3
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat, TopicNumbers
+from tests.actors.coordinator.coordinator_harness import Bench
 
 RELEASES = {"4.0.1": RULES_4_0_1, "4.0": RULES_4_0, "4.1": RULES_4_1, "4.2": RULES_4_2, "4.3": RULES_4_3}
 TOPICS = {"t": Topic("t", "T", 4), "u": Topic("u", "U", 2)}
@@ -63,6 +64,16 @@ def test_up_to_4_1_a_fenced_member_is_fenced_again_when_it_rejoins(release: str,
         again = desk.join("m1").reply
         assert again.member_epoch == second
         assert again.assignment == desk.owns("m1")
+
+
+@pytest.mark.parametrize(("kind", "error"), [("java", "NOT_COORDINATOR"), ("java-4.1", "INVALID_REQUEST")])
+def test_since_4_1_a_broker_checks_a_heartbeat_before_it_looks_for_the_group(kind: str, error: str) -> None:
+    """throwIfConsumerGroupHeartbeatRequestIsInvalid: in GroupMetadataManager 4.0.2, GroupCoordinatorService 4.1.1."""
+    bench = Bench(lead=False, coordinator_kind=kind)
+
+    ask = bench.ask("c1", ConsumerGroupHeartbeat(group="g", member_id=" ", member_epoch=1), 1)
+
+    assert ask.error is ErrorCode[error]
 
 
 @pytest.mark.parametrize(("release", "epoch"), [("4.0", 1), ("4.2", 1), ("4.3", 2)])

@@ -1,0 +1,399 @@
+"""Runs a case of Kafka's tests of a whole group: a log with the given state, requests, answers, records and timers."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from kemu.actors.coordinator.consumer_group.state import (
+    ClassicMetadata,
+    ConsumerMember,
+    CurrentRecord,
+    GroupEpochRecord,
+    GroupRecord,
+    MemberRecord,
+    RegexRecord,
+    TargetEpochRecord,
+    TargetRecord,
+    Topic,
+    TopicsRecord,
+)
+from kemu.actors.coordinator.consumer_group.stored import encoded
+from kemu.actors.coordinator.modern_group import ModernGroup
+from kemu.actors.coordinator.timers import GroupTimer
+from kemu.actors.machine import Told
+from kemu.protocol.commands import KnowTopics
+from kemu.protocol.consumer_group.assignors import ASSIGNORS
+from kemu.protocol.consumer_group.shares import TargetMember, Targets, TopicId
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.consumer_group import (
+    JOINS,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatReply,
+    TopicNumbers,
+)
+from kemu.protocol.messages.group import DeleteGroups, Heartbeat, JoinProtocol, LeaveGroup, LeavingMember, SyncGroup
+from kemu.protocol.messages.member import (
+    HIGHEST_VERSION,
+    Assignment,
+    Subscription,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+from kemu.protocol.messages.records import GroupMetadata, StoredMember, group_record
+from kemu.protocol.names import MemberId
+from tests.actors.coordinator.coordinator_harness import GROUP, Ask, Bench
+from tests.kafka_tests.cases import KINDS, Case, held, share, topic_id
+from tests.kafka_tests.shown import agrees, current, expected, in_any_order, shown, written
+
+BEGIN_US = 1_000_000_000
+"""Far from zero, as in Kafka's tests."""
+CLIENT = "client"
+"""The client of all requests, as in Kafka's tests."""
+TIMERS = {
+    "session": GroupTimer.SESSION,
+    "revocation": GroupTimer.REVOCATION,
+    "join": GroupTimer.MEMBER_JOIN,
+    "sync": GroupTimer.MEMBER_SYNC,
+    "phase": GroupTimer.JOIN,
+    "regex": GroupTimer.REGEX,
+}
+KEYS_OF_CASES = (
+    " method name since until config topics stored_topics epoch target_epoch members regexes classic loaded version "
+    "versions steps "
+)
+KEYS_OF_STEPS = (
+    " topics prepared settings append_fails after_ms heartbeat join sync classic_heartbeat leave delete answer text as "
+    "ask answered records first_records timers kind state current members held seen "
+)
+_PENDING = "pending"
+
+
+class Prepared:
+    """An assignor that gives the targets that a case names, otherwise the former targets."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, names: Mapping[str, MemberId]) -> None:
+        self.targets: Targets | None = None
+        self.seen: Mapping[MemberId, TargetMember] = {}
+        self._names = names
+        for name in ASSIGNORS:
+            monkeypatch.setitem(ASSIGNORS, name, self.assign)  # type: ignore[arg-type]
+
+    def assign(self, members: Mapping[MemberId, TargetMember], _: Mapping[TopicId, int], alike: bool) -> Targets:
+        """The targets, whatever the members subscribe to."""
+        self.seen = members
+        if self.targets is None:
+            return {name: member.target for name, member in members.items()}
+        return {self._names.get(name, name): target for name, target in self.targets.items()}
+
+
+class GroupRunner:
+    """A coordinator with the given group, which makes the steps of a case."""
+
+    def __init__(self, case: Case, release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        case = resolved(case, release)
+        for keys, known in ((case, KEYS_OF_CASES), *((step, KEYS_OF_STEPS) for step in case["steps"])):
+            assert all(f" {key} " in known for key in keys), f"an unknown key in {keys}"
+        self._steps = case["steps"]
+        self._version = case.get("version", HIGHEST_VERSION)
+        self._names: dict[str, MemberId] = {}
+        """The name of a member in the case -> the id that the coordinator gave."""
+        self._asked: dict[str, Ask] = {}
+        """The joins and syncs whose answers a later step compares."""
+        self._prepared = Prepared(monkeypatch, self._names)
+        self._topics: dict[str, Topic] = {}
+        config = {"group_min_session_timeout_ms": 0, **case.get("config", {})}  # another class of Kafka checks the time
+        self.bench = Bench(lead=False, coordinator_kind=KINDS[release], **config)
+        self.bench.now_us = BEGIN_US
+        self._know_topics(case.get("topics", {}))
+        records = [encoded(GROUP, record, epochs=True) for record in self._given(case)]
+        if "classic" in case:
+            records.append(group_record(_classic_group(case["classic"], self._version)))
+        self.bench.lead(GROUP, records=tuple(records))
+        if not case.get("loaded", "classic" in case):  # Kafka's tests replay records without the end of a load
+            self.bench.timers.clear()
+
+    def run(self) -> None:
+        """Make the steps of the case, and compare their outcomes."""
+        for number, step in enumerate(self._steps, 1):
+            before = len(self.bench.log())
+            self._act(step, f"step {number}: {step}")
+            self._compare(step, before, f"step {number}: {step}")
+
+    # --- the given state ---------------------------------------------------------------------------------------
+
+    def _know_topics(self, counts: Mapping[str, int]) -> None:
+        self._topics = {name: Topic(name, topic_id(name), count) for name, count in counts.items()}
+        told = tuple((each.name, each.topic_id, each.partitions) for each in self._topics.values())
+        self.bench.feed(Told(KnowTopics(topics=told)))
+
+    def _given(self, case: Case) -> Iterator[GroupRecord]:
+        epoch, members, regexes = case.get("epoch", 0), case.get("members", {}), case.get("regexes", {})
+        if not epoch:
+            return
+        names = {topic for row in members.values() for topic in row.get("topics", "").split()}
+        names.update(topic for topics in regexes.values() for topic in topics.split())
+        stored = set(case["stored_topics"].split()) if "stored_topics" in case else names
+        for name, row in members.items():
+            yield MemberRecord(name, _member(name, row, self._version))
+        for regex, topics in regexes.items():
+            yield RegexRecord(regex, tuple(sorted(topics.split())), BEGIN_US // 1_000)
+        yield TopicsRecord(tuple(self._topics[name] for name in sorted(stored & self._topics.keys())))
+        yield GroupEpochRecord(epoch)
+        for name, row in members.items():
+            if "target" in row:
+                yield TargetRecord(name, share(row["target"]))
+        yield TargetEpochRecord(case.get("target_epoch", epoch))
+        for key in ("before", "current", "then"):  # former records, which the log may still have, come first
+            for name, row in members.items():
+                if key in row:
+                    yield CurrentRecord(name, current(row[key]))
+
+    # --- steps -------------------------------------------------------------------------------------------------
+
+    def _act(self, step: Mapping[str, Any], why: str) -> None:
+        self.bench.append_errors = [ErrorCode.NOT_LEADER_OR_FOLLOWER] if step.get("append_fails") else []
+        if "topics" in step:
+            self._know_topics(step["topics"])
+        if "prepared" in step:
+            self._prepared.targets = {name: share(text) for name, text in step["prepared"].items()}
+        if "settings" in step:
+            self.bench.coordinator.know_group_settings(GROUP, step["settings"])
+        if "after_ms" in step:
+            self.bench.advance(step["after_ms"])
+        answer = step.get("answer", {})
+        if "heartbeat" in step:
+            reply = self._heartbeat(step["heartbeat"], answer, why)
+            assert step.get("text", reply.error_message) == reply.error_message, f"{why}: {reply}"
+        if "join" in step:
+            self._ask(step, self._join(step["join"]), why)
+        if "sync" in step:
+            self._ask(step, self._sync(step["sync"]), why)
+        if "classic_heartbeat" in step:
+            row = step["classic_heartbeat"]
+            request = Heartbeat(
+                group=GROUP,
+                member_id=self._id(row["member"]),
+                generation=row["generation"],
+                instance_id=row.get("instance"),
+            )
+            assert _error(self.bench.ask(CLIENT, request)) == answer, why
+        if "delete" in step:
+            (outcome,) = self.bench.ask(CLIENT, DeleteGroups(groups=(GROUP,))).reply.outcomes
+            assert ErrorCode(outcome.error).name == answer, why
+        if "leave" in step:
+            leaving = tuple(
+                LeavingMember(member_id=self._id(each.get("member", "")), instance_id=each.get("instance"))
+                for each in step["leave"]
+            )
+            reply = self.bench.ask(CLIENT, LeaveGroup(group=GROUP, members=leaving)).reply
+            assert [ErrorCode(each.error).name for each in reply.members] == answer, why
+
+    def _id(self, name: str) -> MemberId:
+        return self._names.get(name, name)
+
+    def _name(self, member_id: MemberId) -> str:
+        return next((name for name, known in self._names.items() if known == member_id), member_id)
+
+    def _heartbeat(self, row: Mapping[str, Any], answer: Any, why: str) -> ConsumerGroupHeartbeatReply:
+        epoch = row["epoch"]
+        owned = row.get("owned", "" if epoch == JOINS else None)
+        if "group" in row:
+            self.bench.lead(row["group"])
+        request = ConsumerGroupHeartbeat(
+            group=row.get("group", GROUP),
+            member_id=self._id(row["member"]),
+            member_epoch=epoch,
+            instance_id=row.get("instance"),
+            rack=row.get("rack"),
+            rebalance_timeout_ms=row.get("timeout_ms", 5_000 if epoch == JOINS else -1),
+            topics=tuple(row["topics"].split()) if "topics" in row else None,
+            regex=row.get("regex"),
+            assignor=row.get("assignor"),
+            owned=None if owned in (None, "none") else rows(owned),
+        )
+        ask = self.bench.ask(CLIENT, request, row.get("version", 1))
+        reply = ask.reply
+        error = answer if isinstance(answer, str) else "NONE"
+        assert _error(ask) == error, f"{why}: {reply}"
+        if error != "NONE":
+            return reply
+        assert reply.member_id == request.member_id or (not request.member_id and reply.member_id), why
+        assert reply.member_epoch == answer.get("epoch", epoch), f"{why}: {reply}"
+        if epoch >= JOINS:
+            assert reply.heartbeat_interval_ms == answer.get("interval_ms", 5_000), f"{why}: {reply}"
+        got = None if reply.assignment is None else {(t.topic_id, n) for t in reply.assignment for n in t.partitions}
+        wanted = None if "assignment" not in answer else set(held(answer["assignment"]))
+        assert got == wanted, f"{why}: {reply}"
+        return reply
+
+    def _join(self, row: Mapping[str, Any]) -> Ask:
+        return self.bench.join(
+            CLIENT,
+            self._id(row["member"]),
+            given=protocols(row, self._version),
+            instance=row.get("instance"),
+            session_ms=row.get("session_ms", 5_000),
+            rebalance_ms=row.get("timeout_ms", 10_000),
+            protocol_type=row.get("type", "consumer"),
+        )
+
+    def _sync(self, row: Mapping[str, Any]) -> Ask:
+        request = SyncGroup(
+            group=GROUP,
+            generation=row["generation"],
+            member_id=self._id(row["member"]),
+            instance_id=row.get("instance"),
+            protocol_type=row.get("type"),
+            protocol_name=row.get("protocol"),
+            assignments=(),
+        )
+        return self.bench.ask(CLIENT, request, 5 if "protocol" in row else 4)
+
+    def _ask(self, step: Mapping[str, Any], ask: Ask, why: str) -> None:
+        if ask.reply is not None and "as" in step:
+            self._names[step["as"]] = ask.reply.member_id
+        if step.get("answer") == _PENDING:
+            assert ask.reply is None, why
+            self._asked[step["ask"]] = ask
+        else:
+            self._check_answer(ask, step["answer"], why)
+
+    def _check_answer(self, ask: Ask, answer: Any, why: str) -> None:
+        """Compare the answer of a join or a sync: an error, the generation and assignor, or the assignment."""
+        assert ask.reply is not None, why
+        if isinstance(answer, str):
+            assert _error(ask) == answer, f"{why}: {ask.reply}"
+            return
+        reply = ask.reply
+        assert _error(ask) == "NONE", f"{why}: {reply}"
+        if "assignment" in answer:
+            got = {(topic_id(topic), number) for topic, number in decode_assignment(reply.assignment).partitions}
+            assert got == set(held(answer["assignment"])), f"{why}: {reply}"
+        elif answer:
+            assert (reply.generation, reply.protocol_name) == (answer["generation"], answer["protocol"]), (
+                f"{why}: {reply}"
+            )
+
+    # --- outcomes ----------------------------------------------------------------------------------------------
+
+    def _compare(self, step: Mapping[str, Any], before: int, why: str) -> None:
+        for name, answer in step.get("answered", {}).items():
+            self._check_answer(self._asked[name], answer, why)
+        if "first_records" in step:
+            wanted = list(map(expected, step["first_records"]))
+            log = [written(record, self._name) for record in self.bench.log()[before:]]
+            found = [record for record in log if record is not None][: len(wanted)]
+            assert list(map(agrees, found, wanted)) == [True] * len(wanted), f"{why}\n{found}"
+        if "records" in step:
+            wanted = in_any_order(map(expected, step["records"]))
+            log = [written(record, self._name) for record in self.bench.log()[before:]]
+            found = in_any_order([record for record in log if record is not None])
+            assert len(found) == len(wanted), f"{why}\n{found}"
+            for one, other in zip(found, wanted, strict=True):
+                assert agrees(one, other), f"{why}\n{one}\n{other}"
+        for key, left_ms in step.get("timers", {}).items():
+            kind, *member = key.split()
+            found_ms = self.bench.left_ms(TIMERS[kind], GROUP, *map(self._id, member))
+            assert found_ms == (None if left_ms == "none" else left_ms), f"{why}: {key} {found_ms}"
+        group = (
+            self.bench.coordinator.groups[GROUP]
+            if {"state", "kind", "current", "members", "held"} & step.keys()
+            else None
+        )
+        if "kind" in step:
+            assert isinstance(group, ModernGroup) is (step["kind"] == "consumer"), why
+        if "state" in step:
+            assert group is not None and group.state.value == step["state"], f"{why}: {group and group.state}"
+        if isinstance(group, ModernGroup):
+            for name, text in step.get("current", {}).items():
+                record = CurrentRecord(self._id(name), group.working.current_of(self._id(name)))
+                assert agrees(shown(record, self._name), expected(f"current {name} {text}")), f"{why}\n{record}"
+            for text, is_held in step.get("held", {}).items():
+                assert all(group.working.is_free(at) is not is_held for at in held(text)), f"{why}: {text}"
+            if "members" in step:
+                assert sorted(map(self._name, group.working.members)) == step["members"].split(), why
+        for name, topics in step.get("seen", {}).items():
+            assert set(self._prepared.seen[self._id(name)].topics) == set(map(topic_id, topics.split())), why
+
+
+def _error(ask: Ask) -> str:
+    return "unanswered" if ask.reply is None else ErrorCode(ask.reply.error).name
+
+
+def _member(name: MemberId, row: Mapping[str, Any], version: int) -> ConsumerMember:
+    classic = row.get("classic")
+    return ConsumerMember(
+        name,
+        instance_id=row.get("instance"),
+        rack=row.get("rack"),
+        client_id=CLIENT,
+        client_host=f"/{CLIENT}",
+        rebalance_timeout_ms=row.get("timeout_ms", -1),
+        topics=tuple(sorted(row.get("topics", "").split())),
+        regex=row.get("regex", ""),
+        assignor=row.get("assignor", ""),
+        classic=None
+        if classic is None
+        else ClassicMetadata(classic.get("session_ms", 5_000), protocols(classic, version)),
+    )
+
+
+def _classic_group(row: Mapping[str, Any], version: int) -> GroupMetadata:
+    members = tuple(
+        StoredMember(
+            member_id=name,
+            instance_id=each.get("instance"),
+            client_id=CLIENT,
+            client_host=f"/{CLIENT}",
+            rebalance_timeout_ms=10_000,
+            session_timeout_ms=5_000,
+            subscription=protocols(each, version)[0].metadata,
+            assignment=encode_assignment(
+                Assignment(
+                    _named(each.get("assigned", "")), each["user_data"].encode() if "user_data" in each else None
+                )
+            ),
+        )
+        for name, each in row.get("members", {}).items()
+    )
+    leader = row.get("leader")
+    return GroupMetadata(
+        GROUP, row.get("type", ""), row["generation"], row.get("protocol"), leader, BEGIN_US // 1_000, members
+    )
+
+
+def protocols(row: Mapping[str, Any], version: int) -> tuple[JoinProtocol, ...]:
+    """The assignors of a classic member, each with its subscription."""
+    subscription = Subscription(tuple(row.get("topics", "").split()), None, _named(row.get("owned", "")))
+    data = encode_subscription(subscription, version)
+    return tuple(JoinProtocol(name=name, metadata=data) for name in row.get("protocols", "range").split())
+
+
+def _named(text: str) -> tuple[tuple[str, int], ...]:
+    return tuple((topic.removesuffix("-id"), number) for topic, number in held(text))
+
+
+def rows(text: str) -> tuple[TopicNumbers, ...]:
+    """Partitions by topic id, as in a request."""
+    return tuple(TopicNumbers(topic_id=topic, partitions=numbers) for topic, numbers in share(text).items())
+
+
+def resolved(value: Any, release: str) -> Any:
+    """A part of a case in which ``E1`` is the epoch of a group after its first join: 1, and 2 since 4.3.
+
+    A value with the key ``since 4.3`` has its value for these releases, and else its other value.
+    """
+    if isinstance(value, Mapping):
+        if value.keys() == {"before 4.3", "since 4.3"}:
+            return resolved(value["since 4.3" if release >= "4.3" else "before 4.3"], release)
+        return {key: resolved(each, release) for key, each in value.items()}
+    if isinstance(value, list):
+        return [resolved(each, release) for each in value]
+    if not isinstance(value, str):
+        return value
+    text = value if release >= "4.3" else re.sub(r"@\d+", "", value)  # before, nothing keeps epochs of partitions
+    text = re.sub(r"\bE(\d)\b", lambda found: str(int(found[1]) + (release >= "4.3")), text)
+    return int(text) if text != value and text.isdigit() else text

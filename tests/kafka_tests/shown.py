@@ -1,0 +1,165 @@
+"""Records of a group as cases of Kafka's tests name them, and the comparison with records that were written."""
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
+from typing import Any, TypeAlias
+
+from kemu.actors.coordinator.consumer_group.state import (
+    CurrentRecord,
+    GroupEpochRecord,
+    GroupRecord,
+    MemberRecord,
+    RegexRecord,
+    TargetEpochRecord,
+    TargetRecord,
+    TopicsRecord,
+)
+from kemu.actors.coordinator.consumer_group.stored import decoded
+from kemu.actors.machine import Record
+from kemu.protocol.consumer_group.reconciling import CurrentAssignment, ReconcilingState
+from kemu.protocol.messages.member import decode_assignment
+from kemu.protocol.messages.records import GroupMetadata, decode_record
+from kemu.protocol.messages.records import GroupRecord as ClassicRecord
+from tests.kafka_tests.cases import held, topic_id
+
+STATES = {
+    "STABLE": ReconcilingState.STABLE,
+    "UNREVOKED": ReconcilingState.UNREVOKED_PARTITIONS,
+    "UNRELEASED": ReconcilingState.UNRELEASED_PARTITIONS,
+    "UNKNOWN": ReconcilingState.UNKNOWN,
+}
+_NAMES = {state: name for name, state in STATES.items()}
+Shown: TypeAlias = tuple[Any, ...]
+"""The kind of a record, the member or expression that it is about, and its values."""
+Named: TypeAlias = Callable[[str], str]
+"""The name of a member in a case, for a member id."""
+
+
+def current(text: str) -> CurrentAssignment:
+    """``STABLE 10/9 foo 0-2 revoking foo 3``: the state, the epoch and the previous epoch, the partitions."""
+    state, epochs, assigned, revoking = _parts_of_current(text)
+    epoch, previous = epochs
+    filled = [
+        {at: epoch if since is None else since for at, since in held(part).items()} for part in (assigned, revoking)
+    ]
+    return CurrentAssignment(STATES[state], epoch, previous, *filled)
+
+
+def _parts_of_current(text: str) -> tuple[str, tuple[int, int], str, str]:
+    state, epochs, *rest = text.split(maxsplit=2)
+    epoch, previous = epochs.split("/")
+    assigned, _, revoking = "".join(rest).partition("revoking")
+    return state, (int(epoch), int(previous)), assigned, revoking
+
+
+def written(record: Record, named: Named) -> Shown | None:
+    """A record of the log; None for the topics of a group, which the cases do not compare."""
+    found = decoded(*record)
+    if found is not None:
+        return None if isinstance(found[1], TopicsRecord) else shown(found[1], named)
+    classic = decode_record(*record)
+    assert isinstance(classic, ClassicRecord), classic
+    return ("classic", "removed") if classic.metadata is None else _classic(classic.metadata, named)
+
+
+def _classic(group: GroupMetadata, named: Named) -> Shown:
+    shares = {named(each.member_id): _partitions_of(each.assignment) for each in group.members}
+    return "classic", group.generation, group.protocol or "", shares
+
+
+def _partitions_of(assignment: bytes) -> set[tuple[str, int]]:
+    return {(topic_id(topic), n) for topic, n in decode_assignment(assignment).partitions} if assignment else set()
+
+
+def shown(record: GroupRecord, named: Named) -> Shown:
+    """A record of a group of the consumer protocol."""
+    match record:
+        case GroupEpochRecord(epoch=epoch):
+            return "epoch", epoch or "removed"
+        case TargetEpochRecord(epoch=epoch):
+            return "target epoch", epoch or "removed"
+        case MemberRecord(member_id=name, member=None):
+            return "member", named(name), "removed"
+        case TargetRecord(member_id=name, share=None):
+            return "target", named(name), "removed"
+        case CurrentRecord(member_id=name, current=None):
+            return "current", named(name), "removed"
+        case RegexRecord(regex=regex, topics=topics):
+            return "regex", regex, "removed" if topics is None else set(topics)
+        case MemberRecord(member_id=name, member=member) if member is not None:
+            fields = {
+                "instance": member.instance_id or "",
+                "regex": member.regex,
+                "assignor": member.assignor,
+                "rack": member.rack or "",
+                "timeout": str(member.rebalance_timeout_ms),
+                "classic": "no" if member.classic is None else str(member.classic.session_timeout_ms),
+            }
+            return "member", named(name), set(member.topics), fields
+        case TargetRecord(member_id=name, share=share) if share is not None:
+            return "target", named(name), {(topic, n) for topic, numbers in share.items() for n in numbers}
+        case CurrentRecord(member_id=name, current=now) if now is not None:
+            epochs = now.epoch, now.previous_epoch
+            return "current", named(name), _NAMES[now.state], epochs, now.assigned, now.revoking
+    raise AssertionError(record)
+
+
+def expected(text: str) -> Shown:
+    """A record as a case names it."""
+    words = text.split()
+    if words[0] == "epoch" or words[:2] == ["target", "epoch"]:
+        return " ".join(words[:-1]), words[-1] if words[-1] == "removed" else int(words[-1])
+    if words[0] == "classic":
+        return _expected_classic(text)
+    kind, name, *rest = text.split(maxsplit=2)
+    about = "".join(rest)
+    if about == "removed":
+        return kind, name, about
+    match kind:
+        case "member":
+            fields = dict(each.split("=", 1) for each in about.split() if "=" in each)
+            return kind, name, {each for each in about.split() if "=" not in each}, fields
+        case "target":
+            return kind, name, set(held(about))
+        case "regex":
+            return kind, name, set(about.removeprefix("=").split())
+        case "current":
+            state, epochs, assigned, revoking = _parts_of_current(about)
+            return kind, name, state, epochs, held(assigned), held(revoking)
+    raise AssertionError(text)
+
+
+def _expected_classic(text: str) -> Shown:
+    """``classic 10 range m1: foo 0-2; m2: bar 0``: the generation, the assignor, the members' assignments."""
+    kind, generation, *rest = text.split(maxsplit=3)
+    if generation == "removed":
+        return kind, generation
+    protocol, members = rest[0], "".join(rest[1:])
+    rows = [row.partition(":") for row in members.split(";") if row]
+    return kind, int(generation), protocol, {name.strip(): set(held(share)) for name, _, share in rows}
+
+
+def agrees(found: Shown, wanted: Shown) -> bool:
+    """Whether a record is the expected one, in what the case tells about it."""
+    return len(found) == len(wanted) and all(map(_agrees, found, wanted))
+
+
+def _agrees(found: Any, wanted: Any) -> bool:
+    if not isinstance(found, Mapping) or not isinstance(wanted, Mapping):
+        return bool(found == wanted)
+    told = {key: value for key, value in wanted.items() if value is not None}
+    of_partitions = any(isinstance(key, tuple) for key in (*found, *wanted))
+    return (not of_partitions or found.keys() == wanted.keys()) and told.items() <= dict(found).items()
+
+
+def in_any_order(records: Iterable[Shown]) -> list[Shown]:
+    """The records; those of one kind that follow each other are sorted, since their order is that of a hash map."""
+    return [each for _, batch in groupby(records, _kind) for each in sorted(batch, key=_about)]
+
+
+def _kind(record: Shown) -> str:
+    return str(record[0])
+
+
+def _about(record: Shown) -> str:
+    return str(record[1])

@@ -1,0 +1,18 @@
+"""The cases of Kafka's tests of whole groups of the consumer protocol."""
+
+import pytest
+
+from tests.kafka_tests.cases import Case, cases
+from tests.kafka_tests.group_runner import GroupRunner
+
+FILES = (
+    "TargetAssignmentBuilderTest",
+    "GroupMetadataManagerTest",
+    "GroupMetadataManagerTest_migration",
+    "GroupMetadataManagerTest_regexes",
+)
+
+
+@pytest.mark.parametrize(("case", "release"), cases(*FILES))
+def test_the_coordinator_answers_as_in_kafkas_test(case: Case, release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    GroupRunner(case, release, monkeypatch).run()
