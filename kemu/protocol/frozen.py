@@ -3,11 +3,15 @@
 A run uses few of the classes that it imports, and attrs compiles methods for each class. These methods took half of the
 time to start. So a class begins with its slots and with methods that all classes share. The first instance of a class,
 or the first request for its fields, makes attrs compile the other methods. Type checkers see ``attrs.frozen`` itself.
+
+The ``__init__`` of a class with plain fields is the compiled one of another class with as many fields, under other
+names. It does what attrs' own does.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from operator import attrgetter
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -43,6 +47,11 @@ else:
 
         for each in later.values():
             each.complete = complete
+        defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
+        if options.keys() <= {"kw_only"} and _is_plain(cls, names, defaults, kw_only := options.get("kw_only", False)):
+            PLAIN[made] = {name: defaults.get(name, attrs.NOTHING) for name in names}
+            kinds = {name: cls.__annotations__[name] for name in names}
+            later["__init__"].complete = lambda: setattr(made, "__init__", _init(made, kinds, defaults, kw_only))
         return made
 
 
@@ -71,11 +80,62 @@ def _move(method: Any, cls: type, made: type) -> None:
             cell.cell_contents = made
 
 
+PLAIN: dict[type, Mapping[str, Any]] = {}
+"""Class with plain fields alone -> its fields with their defaults, ``attrs.NOTHING`` without one."""
+
+
+def defaults_of(cls: type) -> Mapping[str, Any]:
+    """The fields of a frozen class with their defaults, ``attrs.NOTHING`` without one."""
+    found = PLAIN.get(cls)
+    return {each.name: each.default for each in attrs.fields(cls)} if found is None else found
+
+
+def _is_plain(cls: type, names: list[str], defaults: Mapping[str, Any], kw_only: bool) -> bool:
+    """Whether ``__init__`` of a class only stores the arguments, each under its own name."""
+    return not (
+        any(isinstance(default, _SPECIAL) for default in defaults.values())
+        or any(name.startswith("_") for name in names)
+        or hasattr(cls, "__attrs_post_init__")
+        or any("__attrs_attrs__" in vars(base) for base in cls.__mro__)
+        or not (kw_only or list(defaults) == names[len(names) - len(defaults) :])
+    )
+
+
+_SPECIAL = (type(attrs.field()), type(attrs.Factory(list)))
+
+
+def _init(cls: type, kinds: Mapping[str, Any], defaults: Mapping[str, Any], kw_only: bool) -> FunctionType:
+    """The ``__init__`` of a class with these fields, as attrs makes it."""
+    given = {f"field_{number}": name for number, name in enumerate(kinds)}
+    template, count = _template(len(kinds)), len(kinds)
+    code = template.replace(
+        co_argcount=1 if kw_only else count + 1,
+        co_kwonlyargcount=count if kw_only else 0,
+        co_varnames=tuple(given.get(name, name) for name in template.co_varnames),
+        co_consts=tuple(given.get(const, const) if type(const) is str else const for const in template.co_consts),
+        co_qualname=f"{cls.__qualname__}.__init__",
+    )
+    made = FunctionType(code, {"_setter": object.__setattr__.__get__}, "__init__")
+    made.__kwdefaults__, made.__defaults__ = (dict(defaults), None) if kw_only else (None, tuple(defaults.values()))
+    made.__annotations__ = {**kinds, "return": None}
+    return made
+
+
+@cache
+def _template(count: int) -> CodeType:
+    """The code of an ``__init__`` with this number of fields."""
+    names = [f"field_{number}" for number in range(count)]
+    lines = [f"def __init__(self, {', '.join(names)}):", "    put = _setter(self)"]
+    defined: dict[str, FunctionType] = {}
+    exec("\n".join([*lines, *(f"    put('{name}', {name})" for name in names)]), defined)
+    return defined["__init__"].__code__
+
+
 class _Values(dict[type, Callable[[Any], Any]]):
     """Class -> the function that returns the values of the class's fields; made at first use."""
 
     def __missing__(self, cls: type) -> Callable[[Any], Any]:
-        names = [each.name for each in attrs.fields(cls)]
+        names = tuple(defaults_of(cls))
         values = self[cls] = attrgetter(*names) if names else lambda _: ()
         return values
 
@@ -94,12 +154,12 @@ def _hash(self: Any) -> int:
 
 def _repr(self: Any) -> str:
     cls = self.__class__
-    shown = (f"{each.name}={getattr(self, each.name)!r}" for each in attrs.fields(cls))
+    shown = (f"{name}={getattr(self, name)!r}" for name in defaults_of(cls))
     return f"{cls.__qualname__.rpartition('>.')[2]}({', '.join(shown)})"
 
 
 def _get_state(self: Any) -> dict[str, Any]:
-    return {each.name: getattr(self, each.name) for each in attrs.fields(self.__class__)}
+    return {name: getattr(self, name) for name in defaults_of(self.__class__)}
 
 
 def _set_state(self: Any, state: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """``@frozen`` behaves as ``attrs.frozen``, but attrs completes a class at its first use."""
 
+import inspect
 import pickle
 from typing import ClassVar
 
@@ -93,3 +94,67 @@ def test_attrs_completes_a_class_at_its_first_use():
 def test_values_cross_processes():
     """Workers of ``--jobs`` send results by pickle."""
     assert pickle.loads(pickle.dumps(Kept("a", 2))) == Kept("a", 2)
+
+
+@pytest.mark.parametrize("kw_only", [False, True])
+def test_plain_fields_need_no_attrs_and_take_the_same_arguments(kw_only):
+    """The constructor of a class without ``attrs.field`` is not compiled for the class."""
+
+    def declare(decorator):
+        @decorator(kw_only=kw_only)
+        class Plain:
+            text: str
+            size: int = 1
+            more: tuple[int, ...] = ()
+
+        return Plain
+
+    ours, of_attrs = declare(frozen), declare(attrs.frozen)
+    first = ours(text="a", more=(2,))
+
+    assert (first.text, first.size, first.more) == ("a", 1, (2,))
+    assert first == ours(text="a", size=1, more=(2,)) and first != ours(text="b")
+    assert repr(first).endswith("Plain(text='a', size=1, more=(2,))")
+    assert not isinstance(vars(ours)["__init__"], type(vars(ours)["__attrs_attrs__"])), "made at the first instance"
+    assert type(vars(ours)["__attrs_attrs__"]).__name__ == "_Later", "attrs was not asked"
+    assert inspect.signature(ours) == inspect.signature(of_attrs)
+    assert ours.__init__.__annotations__ == of_attrs.__init__.__annotations__
+    for wrong in ({}, {"text": "a", "z": 1}):
+        with pytest.raises(TypeError) as of_ours:
+            ours(**wrong)
+        with pytest.raises(TypeError) as of_theirs:
+            of_attrs(**wrong)
+        assert str(of_ours.value).rpartition("Plain.")[2] == str(of_theirs.value).rpartition("Plain.")[2]
+    assert attrs.evolve(first, size=3) == ours(text="a", size=3, more=(2,))
+    assert [each.default for each in attrs.fields(ours)] == [attrs.NOTHING, 1, ()]
+
+
+def test_classes_with_more_than_plain_fields_are_made_by_attrs():
+    """Private names, a required field after a default, a method after ``__init__``, fields of a base."""
+
+    @frozen
+    class Private:
+        _x: int = 1
+
+    @frozen
+    class Checked:
+        x: int
+
+        def __attrs_post_init__(self):
+            assert self.x
+
+    @frozen
+    class Derived(Kept):
+        more: int = 0
+
+    @frozen
+    class Wrong:
+        x: int = 1
+        y: int
+
+    assert Private(x=2) == Private(2)
+    with pytest.raises(AssertionError):
+        Checked(0)
+    assert Derived("a", 2, 3) == Derived(text="a", size=2, more=3)
+    with pytest.raises(ValueError, match="No mandatory attributes allowed"):
+        Wrong(1, 2)

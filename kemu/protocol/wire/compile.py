@@ -14,6 +14,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar, Union, get_args, get_origi
 
 import attrs
 
+from kemu.protocol.frozen import defaults_of
 from kemu.protocol.wire.schema import STRUCTS, WHOLE, Field
 
 
@@ -120,12 +121,11 @@ def maker(cls: Callable[P, T]) -> Callable[P, T]:
     made_of: Any = cls
     scope: dict[str, Any] = {"cls": cls, "blank": blank_of(made_of)}
     parameters, lines = [], ["    made = blank()"]
-    for attribute in attrs.fields(made_of):
-        name = attribute.name
-        if attribute.default is attrs.NOTHING:
+    for name, default in defaults_of(made_of).items():
+        if default is attrs.NOTHING:
             parameters.append(name)
         else:
-            scope[f"default_{name}"] = attribute.default
+            scope[f"default_{name}"] = default
             parameters.append(f"{name}=default_{name}")
         lines.append(f"    made.{name} = {name}")
     head = f"def make({'*, ' if parameters else ''}{', '.join(parameters)}):"
@@ -139,7 +139,7 @@ def blank_of(cls: type) -> type:
     A frozen class sets each field through ``object.__setattr__``, which is three times as slow. The ``__init__`` of a
     value class only sets fields.
     """
-    names = tuple(attribute.name for attribute in attrs.fields(cls))
+    names = tuple(defaults_of(cls))
     assert cls.__slots__ == names, f"{cls.__name__} must have exactly the slots of its fields"  # type: ignore[attr-defined]
     assert not hasattr(cls, "__attrs_post_init__"), f"{cls.__name__} must not have __attrs_post_init__"
     return type(f"Blank{cls.__name__}", (), {"__slots__": names})
