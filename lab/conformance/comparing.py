@@ -46,6 +46,8 @@ FEWEST_RUNS = 10
 """Least number of runs with Kafka's course so far, so that the next outcome can be compared."""
 FIXED = 0.01
 """Largest width of the 5-95 % range of a fixed duration, divided by the median."""
+Figure = Callable[[Course], float | None]
+"""A figure of a course, such as seconds of downtime; None if the course does not have it."""
 TOO_UNLIKELY = 0.01
 """Level of the tests: outliers of a whole comparison with a lower probability are not due to chance."""
 
@@ -133,8 +135,7 @@ class ComparedRow:
     def is_constant(self) -> bool:
         """Whether all runs on both sides have one value, or a timer fixes the duration."""
         if self.kind in DURATIONS and self.emulated is not None:
-            ours = self.emulated
-            return ours.high - ours.low <= FIXED * ours.median
+            return _is_fixed(self.emulated)
         return self.values == 1 and self.runs_like_it == self.runs
 
     @property
@@ -151,7 +152,11 @@ class ComparedRow:
 
 @frozen
 class Comparison:
-    """All rows of one run of Kafka. ``fitted``: whether drawn times of the emulator were measured in this run."""
+    """All rows of one run of Kafka. ``fitted``: whether drawn times of the emulator were measured in this run.
+
+    ``ranks``: for Kafka's run and then for each run of the emulator, the ranks of its durations among all other runs
+    (``ranks_of_durations``).
+    """
 
     plan: str
     source: str
@@ -159,6 +164,7 @@ class Comparison:
     runs: int
     held: int
     rows: tuple[ComparedRow, ...]
+    ranks: tuple[tuple[float, ...], ...] = ()
 
     @property
     def is_undecided(self) -> bool:
@@ -190,9 +196,9 @@ def compare(kafka: Course, emulated: Sequence[Course], *, excuses: Sequence[Excu
     rows.outcome("members of all generations", RowKind.MEMBERS, _members, emulated)
     for place in range(len(kafka.rebalances)):
         rows.generation(place)
-    alike = [course for course in emulated if _members(course) == _members(kafka)]
-    rows.measured("downtime, sum", RowKind.DOWNTIME, lambda course: course.downtime_sum_ms / 1000, alike)
-    rows.measured("downtime, longest", RowKind.DOWNTIME, lambda course: course.downtime_longest_ms / 1000, alike)
+    alike = _alike(kafka, emulated)
+    rows.measured("downtime, sum", RowKind.DOWNTIME, _downtime_s, alike)
+    rows.measured("downtime, longest", RowKind.DOWNTIME, _longest_s, alike)
     rows.measured("hand-overs, mean", RowKind.HAND_OVERS, _mean_hand_over, emulated)
     if kafka.exchanges:
         rows.totals()
@@ -200,6 +206,61 @@ def compare(kafka: Course, emulated: Sequence[Course], *, excuses: Sequence[Excu
         rows.connections()
     held = sum(course.verdict == "holds" for course in emulated)
     return Comparison(kafka.plan, kafka.source, kafka.is_fitted, len(emulated), held, tuple(rows.found))
+
+
+def ranks_in_each_place(kafka: Course, emulated: Sequence[Course]) -> tuple[tuple[float, ...], ...]:
+    """``Comparison.ranks``."""
+    runs = (kafka, *emulated)
+    return tuple(ranks_of_durations(each, [*runs[:at], *runs[at + 1 :]]) for at, each in enumerate(runs))
+
+
+def ranks_of_durations(run: Course, others: Sequence[Course]) -> tuple[float, ...]:
+    """The ranks of a run's durations among other runs, by the rules of ``compare``, without fixed durations.
+
+    No rank depends on an excuse or a standing, so a run of an equal system has the ranks of each of the others.
+    """
+    alike = _alike(run, others)
+    durations = [(_rebalance_s(place), _alike(run, others, place + 1)) for place in range(len(run.rebalances))] + [
+        (_downtime_s, alike),
+        (_longest_s, alike),
+    ]
+    ranks = []
+    for of, runs in durations:
+        theirs, ours = of(run), _values(of, runs)
+        if theirs is not None and len(ours) >= FEWEST_RUNS and not _is_fixed(range_of(ours)):
+            ranks.append(rank_of(theirs, ours))
+    return tuple(ranks)
+
+
+def _alike(run: Course, others: Sequence[Course], generations: int | None = None) -> list[Course]:
+    """The runs with the same members in the first generations; None for all generations."""
+    members = _members(run)[:generations]
+    return [course for course in others if _members(course)[:generations] == members]
+
+
+def _values(of: Figure, runs: Sequence[Course]) -> list[float]:
+    return [value for course in runs if (value := of(course)) is not None]
+
+
+def _rebalance_s(place: int) -> Figure:
+    def took_s(course: Course) -> float | None:
+        took_ms = course.rebalances[place].took_ms
+        return None if took_ms is None else took_ms / 1000
+
+    return took_s
+
+
+def _downtime_s(course: Course) -> float:
+    return course.downtime_sum_ms / 1000
+
+
+def _longest_s(course: Course) -> float:
+    return course.downtime_longest_ms / 1000
+
+
+def _is_fixed(ours: SeedRange) -> bool:
+    """Whether a timer fixes a duration."""
+    return ours.high - ours.low <= FIXED * ours.median
 
 
 class _Rows:
@@ -233,27 +294,20 @@ class _Rows:
         chance = _unseen_share([repr(each) for each in ours])
         self._add(name, kind, None, None, equal, len(runs), values, None, standing, why, chance)
 
-    def measured(self, name: str, kind: RowKind, of: Callable[[Course], float | None], runs: Sequence[Course]) -> None:
+    def measured(self, name: str, kind: RowKind, of: Figure, runs: Sequence[Course]) -> None:
         """Add a number that must lie within the range of the runs. Runs without the figure are left out."""
-        theirs, ours = of(self._kafka), [value for course in runs if (value := of(course)) is not None]
-        if theirs is not None:
-            self._number(name, kind, theirs, ours)
+        if (theirs := of(self._kafka)) is not None:
+            self._number(name, kind, theirs, _values(of, runs))
 
     def generation(self, place: int) -> None:
         """Add leader, owners and duration of the n-th generation, in the runs with the same members so far."""
-        seen, so_far = self._kafka.rebalances[place], _members(self._kafka)[: place + 1]
-        alike = [course for course in self._emulated if _members(course)[: place + 1] == so_far]
+        seen, alike = self._kafka.rebalances[place], _alike(self._kafka, self._emulated, place + 1)
         if seen.leader:
             self.outcome(f"leader {seen.generation}", RowKind.LEADER, lambda it: it.rebalances[place].leader, alike)
         if seen.reason:
             self.outcome(f"reason {seen.generation}", RowKind.REASON, lambda it: _reason(it, place), alike)
         self.outcome(f"owners {seen.generation}", RowKind.OWNERS, lambda it: it.rebalances[place].owners, alike)
-
-        def took_s(course: Course) -> float | None:
-            took_ms = course.rebalances[place].took_ms
-            return None if took_ms is None else took_ms / 1000
-
-        self.measured(f"rebalance {seen.generation}", RowKind.REBALANCE, took_s, alike)
+        self.measured(f"rebalance {seen.generation}", RowKind.REBALANCE, _rebalance_s(place), alike)
 
     def totals(self) -> None:
         """Add the number of responses to each member by API."""

@@ -15,6 +15,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from zlib import crc32
 
+import attrs
+
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import ScenarioError
@@ -194,7 +196,8 @@ def compare(
                 found = comparing.compare(course, emulated)
                 if not found.is_undecided:
                     break
-            compared.append(found)
+            ranks = comparing.ranks_in_each_place(course, emulated)
+            compared.append(attrs.evolve(found, ranks=ranks))
     return allow_for_chance(compared)
 
 

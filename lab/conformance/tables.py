@@ -17,7 +17,7 @@ from lab.conformance.comparing import (
     uses,
 )
 from lab.conformance.excuses import EXCUSES
-from lab.conformance.ranks import inside, measured, over_several_runs, uniformity
+from lab.conformance.ranks import exchangeability, inside, measured, over_several_runs
 
 HEAD = ("row", "Kafka", "emulated: least, 5-95 %, most", "Kafka's outcome in", "rank", "", "why")
 
@@ -90,10 +90,10 @@ def _of_sample(sample: str, plans: Sequence[Comparison]) -> list[str]:
         f" {constants} constants agree and are no evidence, {missing} rows are not compared",
     ]
     if durations:
-        share, p = inside(durations) / len(durations), uniformity([row.rank or 0 for row in durations])
+        share, p = inside(durations) / len(durations), exchangeability(plans)
         lines.append(
             f"- {sample}: {inside(durations)} of {len(durations)} durations ({share:.0%}) lie in the 5-95 % range;"
-            f" their ranks are uniform with p = {p:.3f}"
+            f" Kafka's runs are like the emulator's with p = {p:.3f}"
         )
     if outcomes:
         least = min(outcomes, key=lambda row: row.probability)

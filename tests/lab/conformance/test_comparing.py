@@ -1,6 +1,8 @@
 """When a row of Kafka's run agrees with the emulator's runs, is excused, or differs."""
 
 from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from statistics import median
 
 import attrs
 import pytest
@@ -18,11 +20,12 @@ from lab.conformance.comparing import (
     most_by_chance,
     range_of,
     rank_of,
+    ranks_in_each_place,
     uses,
 )
 from lab.conformance.course import RECORDED, Course, Exchange, RebalanceSeen
 from lab.conformance.excuses import EXCUSES, Direction, Excuse
-from lab.conformance.ranks import measured, over_several_runs, uniformity
+from lab.conformance.ranks import exchangeability, measured, over_several_runs, uniformity
 
 
 def course(
@@ -317,6 +320,68 @@ def test_ranks_of_a_slower_emulator_are_not_uniform() -> None:
     assert uniformity([(2 * step + 1) / 40 for step in range(20)]) > 0.9
     assert uniformity([0.01 * step for step in range(20)]) < 0.001
     assert uniformity([]) == 1
+
+
+def dependent_runs(plans: int) -> list[list[list[float]]]:
+    """Plan -> run -> four durations, most of whose variation is common to the run."""
+    drawn = Random(1).random
+    plan = []
+    for _ in range(plans):
+        common = [drawn() for _ in range(21)]
+        plan.append([[each + drawn() / 4 for _ in range(4)] for each in common])
+    return plan
+
+
+def false_alarms(plans: list[list[list[float]]], spread: float, times: int = 50) -> tuple[float, float]:
+    """Shares of comparisons that reject a Kafka whose durations spread as many times as the emulator's, at 5 %: by
+    ``exchangeability``, and by the test for independent ranks. In each, other runs take Kafka's place.
+    """
+    places = [
+        [
+            tuple(rank_of(value, [other[at] for other in runs if other is not run]) for at, value in enumerate(run))
+            for run in runs
+        ]
+        for runs in plans
+    ]
+    rejected = [0, 0]
+    for time in range(times):
+        compared = []
+        for number, runs in enumerate(plans):
+            chosen = (7 * time + 5 * number + time * number) % len(runs)
+            kafka = []
+            for at, value in enumerate(runs[chosen]):
+                others = [run[at] for run in runs if run is not runs[chosen]]
+                middle = median(others)
+                kafka.append(rank_of(middle + spread * (value - middle), others))
+            others_in_place = places[number][:chosen] + places[number][chosen + 1 :]
+            compared.append(Comparison("p", "", False, 20, 20, (), (tuple(kafka), *others_in_place)))
+        rejected[0] += exchangeability(compared) < 0.05
+        rejected[1] += uniformity([rank for plan in compared for rank in plan.ranks[0]]) < 0.05
+    return rejected[0] / times, rejected[1] / times
+
+
+def test_dependent_durations_of_equal_systems_are_rejected_as_often_as_the_level_says() -> None:
+    """The test for independent ranks rejects more than every third equal system."""
+    by_runs, by_rows = false_alarms(dependent_runs(17), 1.0)
+
+    assert by_runs < 0.1
+    assert by_rows > 0.3
+
+
+@pytest.mark.parametrize("spread", [0.5, 2.0])
+def test_an_emulator_that_varies_twice_or_half_as_much_as_kafka_is_rejected(spread: float) -> None:
+    by_runs, _ = false_alarms(dependent_runs(17), spread)
+
+    assert by_runs > 0.9
+
+
+def test_the_ranks_of_each_run_in_kafkas_place_are_kept() -> None:
+    """Kafka's run is slower than all, so each other run has a rank among the rest and Kafka's."""
+    slow, *others = ranks_in_each_place(course(9_000), [course(1_000 + 25 * step) for step in range(20)])
+
+    assert slow == (1.0,)
+    assert others == [(step / 20,) for step in range(20)]
+    assert exchangeability([]) == 1
 
 
 def several(shift: Callable[[int], int]) -> list[Comparison]:
