@@ -45,7 +45,6 @@ from kemu.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     DescribedConsumerGroup,
 )
-from kemu.protocol.messages.offsets_log import KnownTopic
 from kemu.protocol.names import ActorName, GroupId
 from kemu.protocol.notes.groups import Removal, RequestRefused
 
@@ -74,18 +73,15 @@ class ConsumerGroupRequests:
         )
         self._settings: dict[GroupId, Mapping[str, str]] = {}
         """Group -> its own settings (IncrementalAlterConfigs)."""
-        self._topics: Mapping[str, Topic] | None = None
-        """The cluster's topics by name; None before the broker has told them."""
         self._topics_version = 0
 
-    def know_topics(self, topics: Iterable[KnownTopic]) -> None:
-        """Use these topics of the cluster from now on.
+    def topics_changed(self, before: Mapping[str, Topic]) -> None:
+        """React to changed topics of the cluster.
 
         Groups that subscribe to a changed topic look at the topics at their next heartbeat. After a topic was created,
         groups resolve their regular expressions.
         """
-        before = self._topics or {}
-        self._topics = now = {each.name: Topic(each.name, each.topic_id, each.partitions) for each in topics}
+        now = self._machine.topics or {}
         self._topics_version += 1
         changed = [name for name in dict.fromkeys((*before, *now)) if before.get(name) != now.get(name)]
         has_new = any(name not in before or before[name].topic_id != topic.topic_id for name, topic in now.items())
@@ -224,9 +220,9 @@ class ConsumerGroupRequests:
         return HeartbeatAnswers(self._known_topics(), self.config_of(group), self._machine.rules.consumer_groups)
 
     def _known_topics(self) -> Mapping[str, Topic]:
-        if self._topics is None:
+        if self._machine.topics is None:
             raise HeartbeatRefused(_E.COORDINATOR_LOAD_IN_PROGRESS)
-        return self._topics
+        return self._machine.topics
 
     def client_of(self, event: Received) -> tuple[str, str]:
         """The id and the host of the client of a request."""

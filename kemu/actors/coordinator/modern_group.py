@@ -9,7 +9,7 @@ Source: Kafka 4.0 ``GroupMetadataManager``, ``CoordinatorRuntime``, ``ConsumerGr
 ``validateOffsetFetch``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from kemu.actors.coordinator.consumer_group.heartbeats import ClassicJoined, Heard, removed
@@ -45,7 +45,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import DescribedConsumer, DescribedConsumerGroup, NamedTopicNumbers
 from kemu.protocol.messages.group import DescribedGroup
 from kemu.protocol.messages.records import group_record
-from kemu.protocol.messages.refusals import described_error
+from kemu.protocol.messages.refusals import described_dead
 from kemu.protocol.names import CONSUMER, ActorName, GroupId, MemberId, TopicPartition
 from kemu.protocol.notes.consumer_groups import GroupConverted, GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
@@ -65,6 +65,12 @@ _EPOCH_SINCE = 9
 """The first version of OffsetCommit and OffsetFetch with a member epoch."""
 _TIMER_RETRY_US = 500_000
 """Source: ``CoordinatorRuntime.EventBasedCoordinatorTimer``: the backoff after a failed write of a timer."""
+_REASONS: Mapping[GroupTimer, Removal] = {
+    GroupTimer.REVOCATION: Removal.NOT_REVOKED,
+    GroupTimer.MEMBER_JOIN: Removal.NOT_REJOINED,
+    GroupTimer.MEMBER_SYNC: Removal.NOT_SYNCED,
+}
+"""Timer of ``GroupMachine.member_timers`` -> why its member is removed."""
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 """``MemberType`` of a member of each protocol."""
 
@@ -111,10 +117,6 @@ class ModernGroup:
         self._is_dead = False
         self._writing: list[_Change] = []
         """The changes that are being written, in order."""
-        self._revoking: dict[MemberId, int] = {}
-        """Member with a running rebalance timeout -> its epoch at the start of the timeout."""
-        self._running: dict[tuple[GroupTimer, MemberId], None] = {}
-        """The running timers of classic members: the time to join, and the time to sync."""
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -211,9 +213,9 @@ class ModernGroup:
         if heard.reply.member_epoch >= 0:
             self._machine.start_timer(session_key(self.name, member_id), session_ms * US_PER_MS)
         if heard.revokes:
-            self._start_revocation(member_id)
+            self._start(GroupTimer.REVOCATION, member_id)
         elif heard.revokes is False:
-            self._stop_revocation(member_id)
+            self._stop(GroupTimer.REVOCATION, member_id)
         self._resolve_soon(heard.resolve)
         did = "joined" if MemberRecord(member_id, None) in heard.undo else "sent a heartbeat"
         who = self._member(member_id)
@@ -242,19 +244,21 @@ class ModernGroup:
         """Remove a member whose session has expired."""
         self._expel(member_id, Removal.SESSION_EXPIRED, session_key(self.name, member_id))
 
-    def revocation_timer_fired(self, member_id: MemberId) -> None:
-        """Remove a member that did not give up its partitions in time, if it still has the epoch of that time."""
-        epoch = self._revoking.pop(member_id, None)
-        if epoch is not None and self.working.current_of(member_id).epoch == epoch:
-            self._revoking[member_id] = epoch
-            self._expel(member_id, Removal.NOT_REVOKED, _revocation_key(self.name, member_id))
+    def member_timer_fired(self, timer: GroupTimer, member_id: MemberId, epoch: int) -> None:
+        """Remove a classic member that did not join or sync in time, or a member that did not give up its partitions
+        in time and still has the epoch of that time.
+        """
+        if timer is not GroupTimer.REVOCATION or self.working.current_of(member_id).epoch == epoch:
+            self._expel(member_id, _REASONS[timer], (timer, self.name, member_id), epoch)
 
-    def _expel(self, member_id: MemberId, why: Removal, timer: TimerKey) -> None:
+    def _expel(self, member_id: MemberId, why: Removal, timer: TimerKey, epoch: int | None = None) -> None:
         if member_id not in self.working.members:
             return
 
         def written(error: ErrorCode) -> None:
             if error is not _NONE and not self._is_dead and member_id in self.working.members:
+                if epoch is not None:
+                    self._machine.member_timers[timer] = epoch
                 self._machine.start_timer(timer, _TIMER_RETRY_US)
 
         self.remove((member_id,), why, f": {why}", written)
@@ -280,19 +284,20 @@ class ModernGroup:
             self._stop_timers(member_id)
         self.write(records, undo, answer)
 
-    def _start_revocation(self, member_id: MemberId) -> None:
-        self._revoking[member_id] = self.working.current_of(member_id).epoch
-        timeout_ms = self.working.members[member_id].rebalance_timeout_ms
-        self._machine.start_timer(_revocation_key(self.name, member_id), timeout_ms * US_PER_MS)
+    def _start(self, timer: GroupTimer, member_id: MemberId) -> None:
+        """Start a timer of the rebalance timeout of a member."""
+        key = (timer, self.name, member_id)
+        self._machine.member_timers[key] = self.working.current_of(member_id).epoch
+        self._machine.start_timer(key, self.working.members[member_id].rebalance_timeout_ms * US_PER_MS)
 
-    def _stop_revocation(self, member_id: MemberId) -> None:
-        if self._revoking.pop(member_id, None) is not None:
-            self._machine.stop_timer(_revocation_key(self.name, member_id))
+    def _stop(self, timer: GroupTimer, member_id: MemberId) -> None:
+        key = (timer, self.name, member_id)
+        if self._machine.member_timers.pop(key, None) is not None:
+            self._machine.stop_timer(key)
 
     def _stop_timers(self, member_id: MemberId) -> None:
         self._machine.stop_timer(session_key(self.name, member_id))
-        self._stop_revocation(member_id)
-        for timer in (GroupTimer.MEMBER_JOIN, GroupTimer.MEMBER_SYNC):
+        for timer in _REASONS:
             self._stop(timer, member_id)
 
     # --- classic members ---------------------------------------------------------------------------------------
@@ -335,24 +340,8 @@ class ModernGroup:
 
     def must_join(self, member_id: MemberId) -> None:
         """Start the time to join of a classic member that was told to rejoin, unless the time runs already."""
-        if (GroupTimer.MEMBER_JOIN, member_id) not in self._running:
+        if (GroupTimer.MEMBER_JOIN, self.name, member_id) not in self._machine.member_timers:
             self._start(GroupTimer.MEMBER_JOIN, member_id)
-
-    def classic_timer_fired(self, timer: GroupTimer, member_id: MemberId) -> None:
-        """Remove a classic member that did not join or sync in time."""
-        self._running.pop((timer, member_id), None)
-        why = Removal.NOT_REJOINED if timer is GroupTimer.MEMBER_JOIN else Removal.NOT_SYNCED
-        self._expel(member_id, why, (timer, self.name, member_id))
-
-    def _start(self, timer: GroupTimer, member_id: MemberId) -> None:
-        self._running[timer, member_id] = None
-        timeout_ms = self.working.members[member_id].rebalance_timeout_ms
-        self._machine.start_timer((timer, self.name, member_id), timeout_ms * US_PER_MS)
-
-    def _stop(self, timer: GroupTimer, member_id: MemberId) -> None:
-        if (timer, member_id) in self._running:
-            del self._running[timer, member_id]
-            self._machine.stop_timer((timer, self.name, member_id))
 
     # --- conversion --------------------------------------------------------------------------------------------
 
@@ -474,11 +463,14 @@ class ModernGroup:
         self._start_timers()
 
     def _end(self) -> None:
-        """End without a change of state: another group takes over the members."""
+        """End without a change of state: another group takes over the members. As in Kafka, no timer of
+        ``GroupMachine.member_timers`` stops, not even of the members that leave (``consumerGroupFenceMembers`` 4.0 to
+        4.3). Such a timer finds its member if the group is converted back in time.
+        """
         self._is_dead = True
         self._stop_resolving()
         for member_id in self.working.members:
-            self._stop_timers(member_id)
+            self._machine.stop_timer(session_key(self.name, member_id))
 
     def ended_for_classic(self) -> tuple[Record, ...]:
         """End an empty group that a classic group replaces; return its tombstones.
@@ -677,9 +669,9 @@ class ModernGroup:
 
     # --- answers to tools --------------------------------------------------------------------------------------
 
-    def described(self) -> DescribedGroup:
+    def described(self, version: int) -> DescribedGroup:
         """The group for DescribeGroups, which does not find groups of the consumer protocol."""
-        return described_error(self.name, _NONE, _DEAD)
+        return described_dead(self.name, version, "is not a classic group")
 
     def described_as_consumers(self, assignor: str, version: int) -> DescribedConsumerGroup:
         """The committed group for ConsumerGroupDescribe."""
@@ -752,7 +744,7 @@ class ModernGroup:
         for member_id in working.members:
             self._machine.start_timer(session_key(self.name, member_id), session_us)
             if working.current_of(member_id).state is ReconcilingState.UNREVOKED_PARTITIONS:
-                self._start_revocation(member_id)
+                self._start(GroupTimer.REVOCATION, member_id)
 
     def die(self, why: str) -> None:
         """End the group, and stop all timers."""
@@ -796,7 +788,3 @@ def _epochs_before(group: ConsumerGroup, undo: Iterable[GroupRecord]) -> tuple[i
             case TargetEpochRecord(epoch=former):
                 target_epoch = former
     return epoch, target_epoch
-
-
-def _revocation_key(group: GroupId, member_id: MemberId) -> TimerKey:
-    return (GroupTimer.REVOCATION, group, member_id)

@@ -16,23 +16,27 @@ from attrs import evolve
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.kafka_wire.errors import WireError
+from kemu.protocol.messages import control
 from kemu.protocol.messages import group as messages
 from kemu.protocol.messages.consumer_group import ConsumerGroupDescribe, ConsumerGroupHeartbeat
+from kemu.protocol.messages.data import Metadata, MetadataReply, TopicMetadata
 from kemu.protocol.names import UNKNOWN_MEMBER
 from lab.conformance.maven import RealKafkaError
 from lab.conformance.raw.drawing import TOPIC, DrawnSequence
-from lab.conformance.raw.steps import GROUP, SIZES, Answer, Conversation, RawRequest, step_of, symbol, told_by, with_ids
-from lab.conformance.raw.wire import (
-    HEADER_BYTES,
-    coordinator_error,
-    coordinator_request,
-    metadata_request,
-    reply_of,
-    request_bytes,
-    topic_error,
-    topic_ids,
-    topic_request,
+from lab.conformance.raw.steps import (
+    GROUP,
+    SIZES,
+    TOPIC_CHANGES,
+    TOPICS_VERSION,
+    Answer,
+    Conversation,
+    RawRequest,
+    step_of,
+    symbol,
+    told_by,
+    with_ids,
 )
+from lab.conformance.raw.wire import HEADER_BYTES, reply_of, request_bytes
 
 ANSWERED_WITHIN_S = 3
 """Longest wait of a request for an immediate response, or for an id in the request, in seconds."""
@@ -41,6 +45,10 @@ READY_S = 60
 MOST_SECONDS = 600
 """Longest duration of a conversation, in seconds; a longer conversation fails."""
 MOST_ANSWER_BYTES = 1 << 20
+_FIND_VERSION, _METADATA_VERSION = 2, 12
+_POLL_S = 0.02
+_PUBLISHED_S = 0.08
+"""Time from the broker's metadata to the coordinator's, in seconds."""
 _MADE_UP = re.compile(r"(.*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """Pattern of a member id: the name of the client or instance, and a UUID."""
 _KAFKAS_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -131,7 +139,35 @@ class _Conversing:
             for task in asked:
                 task.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
+        await self._delete_topics()
         return self._told()
+
+    async def _delete_topics(self) -> None:
+        """Delete the topic of this sequence, which may be sent again."""
+        names = [step.request.topics[0].name for step in self._sent if isinstance(step.request, control.CreateTopics)]
+        if names and await self._topic(names[0]) is not None:
+            await self._talker.ask("kemu", TOPICS_VERSION, control.DeleteTopics(topic_names=(names[0],)))
+            await self._until_seen(names[0], None)
+
+    async def _topic(self, name: str) -> tuple[str, int] | None:
+        """Id and number of partitions of a topic, as the broker knows it."""
+        (row,) = await _described(self._talker, (name,))
+        return (row.topic_id, len(row.partitions)) if row.error is ErrorCode.NONE else None
+
+    async def _until_seen(self, name: str, count: int | None) -> str:
+        """Wait until the broker has told its coordinator about a topic; return the topic's id.
+
+        The broker changes its metadata first, and then tells the coordinator (``BrokerMetadataPublisher`` 4.0).
+        ``count``: the topic's number of partitions; None if it was deleted.
+        """
+        deadline = time.monotonic() + ANSWERED_WITHIN_S
+        while time.monotonic() < deadline:
+            found = await self._topic(name)
+            if (None if found is None else found[1]) == count:
+                await asyncio.sleep(_PUBLISHED_S)
+                return "" if found is None else found[0]
+            await asyncio.sleep(_POLL_S)
+        raise RealKafkaError(f"the broker did not see the change of topic {name} in {ANSWERED_WITHIN_S} s")
 
     def _told(self) -> Conversation:
         self._learn_ids()
@@ -179,6 +215,13 @@ class _Conversing:
         request = with_ids(step.request, lambda name: symbols.get(name, name))
         reply = await self._talker.ask(step.client, step.version, in_group(request, self._group))
         at_ms = self._now_ms()
+        match request:
+            case control.CreateTopics(topics=(new,)):
+                self._ids[number] = await self._until_seen(new.name, new.num_partitions)
+            case control.CreatePartitions(topics=(more,)):
+                await self._until_seen(more.name, more.count)
+            case control.DeleteTopics(topic_names=(name,)):
+                await self._until_seen(name, None)
         if isinstance(request, messages.JoinGroup) and request.member_id == UNKNOWN_MEMBER:
             member_id = reply.member_id
             made_up = _MADE_UP.fullmatch(member_id)
@@ -210,7 +253,7 @@ def in_group(request: Any, group: str) -> Any:
     """The same request for another group; other requests than those of the sequence's group are unchanged."""
     if type(request) in (messages.DescribeGroups, ConsumerGroupDescribe):
         return evolve(request, groups=(group,))
-    if isinstance(request, messages.ListGroups):
+    if type(request) in (messages.ListGroups, *TOPIC_CHANGES):
         return request
     return evolve(request, group=group) if request.group == GROUP else request
 
@@ -229,27 +272,30 @@ async def ready(port: int, topics: Iterable[str] = (TOPIC,)) -> dict[str, str]:
     deadline = time.monotonic() + READY_S
     said = "nothing"
     names = list(topics)
-    while time.monotonic() < deadline:
-        try:
-            made = {topic_error(await _exchange(port, topic_request(name, SIZES[name]))) for name in names}
-            found = coordinator_error(await _exchange(port, coordinator_request(GROUP)))
-            said = f"CreateTopics {', '.join(sorted(each.name for each in made))}, FindCoordinator {found.name}"
-            if found is ErrorCode.NONE and made <= {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
-                return topic_ids(await _exchange(port, metadata_request(names))) if len(names) > 1 else {}
-        except (OSError, EOFError) as error:
-            said = repr(error)
-        await asyncio.sleep(0.5)
+    new = tuple([control.NewTopic(name=name, num_partitions=SIZES[name], replication_factor=1) for name in names])
+    talker = Talker(port)
+    try:
+        while time.monotonic() < deadline:
+            try:
+                created = await talker.ask("kemu", TOPICS_VERSION, control.CreateTopics(topics=new, timeout_ms=10_000))
+                made = {each.error_code for each in created.topics}
+                found = await talker.ask("kemu", _FIND_VERSION, messages.FindCoordinator(key=GROUP))
+                said = (
+                    f"CreateTopics {', '.join(sorted(each.name for each in made))}, FindCoordinator {found.error.name}"
+                )
+                if found.error is ErrorCode.NONE and made <= {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
+                    return {each.topic: each.topic_id for each in await _described(talker, names) if len(names) > 1}
+            except RealKafkaError as error:
+                said = str(error)
+            await asyncio.sleep(0.5)
+    finally:
+        talker.close()
     raise RealKafkaError(f"the broker coordinates no group after {READY_S} s; it said: {said}")
 
 
-async def _exchange(port: int, request: bytes) -> bytes:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        writer.write(request)
-        (length,) = struct.unpack(">i", await reader.readexactly(HEADER_BYTES))
-        return await reader.readexactly(length)
-    finally:
-        writer.close()
+async def _described(talker: Talker, topics: Iterable[str]) -> tuple[TopicMetadata, ...]:
+    reply: MetadataReply = await talker.ask("kemu", _METADATA_VERSION, Metadata(topics=tuple(topics)))
+    return reply.topics
 
 
 async def converse(

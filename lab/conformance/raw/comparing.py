@@ -15,7 +15,7 @@ from kemu.emulator.facts import Seen
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.notes.consumer_groups import GroupConverted
 from lab.conformance.raw.alone import replay
-from lab.conformance.raw.steps import Answer, Conversation, RawRequest
+from lab.conformance.raw.steps import TOPIC_CHANGES, Answer, Conversation, RawRequest
 
 EARLY_MS, LATE_MS = 10, 300
 """Tolerances for the time of a response, in ms, because clocks are read before sending."""
@@ -46,7 +46,11 @@ def _sent_near_a_timer(talk: Conversation, ours: Conversation, fired_ms: Sequenc
 
 
 def _broker_was_late(talk: Conversation, ours: Conversation, fired_ms: Sequence[int]) -> bool:
-    late = [talk.answers[step].at_ms - ours.answers[step].at_ms for step in talk.answers if step in ours.answers]
+    late = [
+        talk.answers[step].at_ms - ours.answers[step].at_ms
+        for step in talk.answers
+        if step in ours.answers and type(talk.steps[step].request) not in TOPIC_CHANGES
+    ]
     return max(late, default=0) > CALM_MS
 
 
@@ -119,6 +123,8 @@ def differences(
     for number, _ in enumerate(talk.steps):
         kafka, emulated = talk.answers.get(number), ours.answers.get(number)
         early, late = (within_ms[number], within_ms[number]) if within_ms else (early_ms, late_ms)
+        if type(talk.steps[number].request) in TOPIC_CHANGES:
+            late = talk.end_ms
         found += [AnswerDiffers(talk.seed, number, *row) for row in _differing(kafka, emulated, early, late)]
     return found
 
@@ -142,7 +148,11 @@ def _differing(
 
 def _in_order(name: str, reply: Any) -> Any:
     value = getattr(reply, name)
-    return tuple(sorted(value, key=lambda row: (row.topic, row.partition))) if name in BY_PARTITION else value
+    return (
+        tuple(sorted(value, key=lambda row: (row.topic, row.topic_id, row.partition)))
+        if name in BY_PARTITION
+        else value
+    )
 
 
 def _said(answer: Answer | None) -> str:
