@@ -394,9 +394,12 @@ class Coordinator(Machine):
 
     def _commit(self, event: Received, request: OffsetCommit) -> None:
         request, refused = self._offsets.known(event, request)
-        if len(refused) == len(request.offsets):
-            self._offsets.answer_commit(event, request, refused, _NONE)
-        elif self._reaches(event, request, request.group):
+        error = _NONE
+        if len(refused) < len(request.offsets) and request.group not in self.groups:
+            error = self._table.why_not(request.group)
+        if error is not _NONE or len(refused) == len(request.offsets):
+            self._offsets.answer_commit(event, request, refused, error)
+        else:
             self._offsets.commit(event, request, refused)
 
     def _fetch(self, event: Received, request: OffsetFetch) -> None:

@@ -127,11 +127,12 @@ class OffsetRequests:
             error = ErrorCode.ILLEGAL_GENERATION
             if since is not None and event.version >= since:
                 error = ErrorCode.GROUP_ID_NOT_FOUND
-            self._refuse(event, request, error)
+            self.answer_commit(event, request, refused, error)
             return
         if group is None:
             group = self._groups.open(request.group)
         most = self._machine.config.offset_metadata_max_bytes
+        known = dict(refused)
         too_large = [n for n, row in enumerate(request.offsets) if len(row.metadata or "") > most and n not in refused]
         refused |= dict.fromkeys(too_large, ErrorCode.OFFSET_METADATA_TOO_LARGE)
         partitions = [(row.topic, row.partition) for n, row in enumerate(request.offsets) if n not in refused]
@@ -139,7 +140,7 @@ class OffsetRequests:
             request.generation, request.member_id, request.instance_id, event.version, partitions
         )
         if error is not _NONE:
-            self._refuse(event, request, error)
+            self.answer_commit(event, request, known, error)
             return
         group.committed_by(request.member_id)
         expires_at_ms = None
@@ -496,7 +497,7 @@ class OffsetRequests:
 
     # --- helpers -----------------------------------------------------------------------------------------------
 
-    def _refuse(self, event: Received, request: OffsetCommit | OffsetDelete | OffsetFetch, error: ErrorCode) -> None:
+    def _refuse(self, event: Received, request: OffsetDelete | OffsetFetch, error: ErrorCode) -> None:
         self._machine.refuse(
             event,
             refusal(request, error, event.version),

@@ -485,8 +485,13 @@ class _Advanced:
     rebalances: bool
 
 
-def removed(group: ConsumerGroup, *names: MemberId) -> tuple[tuple[GroupRecord, ...], tuple[GroupRecord, ...]]:
+def removed(
+    group: ConsumerGroup, topics: Topics | None, *names: MemberId
+) -> tuple[tuple[GroupRecord, ...], tuple[GroupRecord, ...]]:
     """Remove members, and the patterns that nobody else uses; the group's epoch rises.
+
+    ``topics``: the cluster's topics, to which the group adapts also (``consumerGroupFenceMembers`` 4.0 to 4.3); None
+    if they are unknown.
 
     Returns:
         The records, and the records that undo them.
@@ -495,7 +500,7 @@ def removed(group: ConsumerGroup, *names: MemberId) -> tuple[tuple[GroupRecord, 
     for member in members:
         _forget(change, member.member_id)
     forget_unused(change, [member.regex for member in members])
-    subscribed = subscribed_topics(group, {topic.name: topic for topic in group.topics})
+    subscribed = subscribed_topics(group, {each.name: each for each in group.topics} if topics is None else topics)
     if subscribed != group.topics:
         change.add(TopicsRecord(subscribed))
     change.add(GroupEpochRecord(group.epoch + 1))
