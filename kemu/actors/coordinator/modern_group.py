@@ -40,7 +40,7 @@ from kemu.actors.coordinator.timers import GroupTimer, session_key
 from kemu.actors.machine import US_PER_MS, Record, TimerKey
 from kemu.protocol.config import GROUP_PROTOCOLS
 from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Partition, ReconcilingState
-from kemu.protocol.consumer_group.shares import Share
+from kemu.protocol.consumer_group.shares import Share, TopicId
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import DescribedConsumer, DescribedConsumerGroup, NamedTopicNumbers
 from kemu.protocol.messages.group import DescribedGroup
@@ -570,12 +570,21 @@ class ModernGroup:
 
     def named(self, partitions: Iterable[Partition]) -> tuple[TopicPartition, ...]:
         """Partitions with the names of their topics, sorted."""
-        return tuple(sorted(self.in_order(partitions)))
+        names = self._machine.topic_names
+        return tuple(sorted([(names.get(topic, topic), number) for topic, number in partitions]))
 
     def in_order(self, partitions: Iterable[Partition]) -> tuple[TopicPartition, ...]:
-        """Partitions with the names of their topics, in this order."""
-        names = self._machine.topic_names
-        return tuple((names.get(topic, topic), number) for topic, number in partitions)
+        """Partitions of existing topics with the names of the topics, in this order.
+
+        Source: ``Utils.toConsumerProtocolAssignment`` 4.0 to 4.3.
+        """
+        names = self._existing()
+        return tuple((names[topic], number) for topic, number in partitions if topic in names)
+
+    def _existing(self) -> Mapping[TopicId, str]:
+        """Topic id -> name of the cluster's topics, for clients, which learn nothing of deleted topics."""
+        topics = self._machine.topics
+        return self._machine.topic_names if topics is None else {each.topic_id: each.name for each in topics.values()}
 
     def _become(self, why: str) -> None:
         self._tell(self.working.state.value, self.working.epoch, why)
@@ -612,7 +621,7 @@ class ModernGroup:
         if epoch > current.epoch or not self._machine.rules.consumer_groups.keeps_partition_epochs:
             return wrong
         held = {**current.revoking, **current.assigned}
-        got = self.named([partition for partition, since in held.items() if since <= epoch])
+        got = self.in_order([partition for partition, since in held.items() if since <= epoch])
         return _NONE if all(partition in got for partition in partitions) else wrong
 
     def why_no_fetch(self, member_id: MemberId | None, epoch: int) -> ErrorCode:
@@ -708,10 +717,11 @@ class ModernGroup:
         return (*current.assigned, *current.revoking)
 
     def _rows(self, share: Share) -> tuple[NamedTopicNumbers, ...]:
-        names = self._machine.topic_names
+        names = self._existing()
         return tuple(
-            NamedTopicNumbers(topic_id=topic, topic=names.get(topic, ""), partitions=numbers)
+            NamedTopicNumbers(topic_id=topic, topic=names[topic], partitions=numbers)
             for topic, numbers in share.items()
+            if topic in names
         )
 
     # --- load and unload ---------------------------------------------------------------------------------------

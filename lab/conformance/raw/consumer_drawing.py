@@ -275,8 +275,9 @@ class ConsumerDrawing(Drawing):
         if self.chance(10):
             chosen = [*chosen, self.pick((("t", 7), (UNKNOWN_TOPIC_ID if by_id else "missing", 0)))]
         rows = [
-            messages.OffsetToCommit(**self.topic_in(version, topic), partition=number, offset=len(self.steps))
+            messages.OffsetToCommit(topic=name, topic_id=topic_id, partition=number, offset=len(self.steps))
             for topic, number in chosen
+            for name, topic_id in [self.topic_in(version, topic)]
         ]
         request = messages.OffsetCommit(group=GROUP, generation=epoch, member_id=name, offsets=tuple(rows))
         self._ask_as(client, version, request)
@@ -286,12 +287,16 @@ class ConsumerDrawing(Drawing):
         is_older = self.chance(40)
         version = self.version(self.versions.fetch) if is_older else self.random.randint(_FETCH_EPOCH_SINCE, newest)
         by_id = version >= messages.OFFSET_TOPIC_IDS_SINCE
-        rows = {"t": (0, 1), **{each if by_id else self.own: (0, 1) for each in self._own_ids}}
+        numbers_of: dict[str, tuple[int, ...]] = {
+            "t": (0, 1),
+            **{each if by_id else self.own: (0, 1) for each in self._own_ids},
+        }
         if by_id and self.chance(20):
-            rows[UNKNOWN_TOPIC_ID] = (0,)
+            numbers_of[UNKNOWN_TOPIC_ID] = (0,)
         topics: tuple[messages.TopicPartitions, ...] | None = tuple(
-            messages.TopicPartitions(**self.topic_in(version, topic), partitions=numbers)
-            for topic, numbers in rows.items()
+            messages.TopicPartitions(topic=name, topic_id=topic_id, partitions=numbers)
+            for topic, numbers in numbers_of.items()
+            for name, topic_id in [self.topic_in(version, topic)]
         )
         if version >= _FETCH_ALL_SINCE and self.chance(25):
             topics = None

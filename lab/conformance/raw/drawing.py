@@ -197,9 +197,11 @@ class Drawing:
         version = self.version(bounds)
         return version if self._ids else min(version, messages.OFFSET_TOPIC_IDS_SINCE - 1)
 
-    def topic_in(self, version: int, topic: str) -> dict[str, str]:
-        """The field of an offset's row that names its topic: its name, or the symbol of its id."""
-        return {"topic_id" if version >= messages.OFFSET_TOPIC_IDS_SINCE else "topic": topic}
+    def topic_in(self, version: int, topic: str) -> tuple[str, str]:
+        """The name and the id of a topic in a row of an offset: the version has one of them. ``topic``: its name, or
+        the symbol of its id.
+        """
+        return ("", topic) if version >= messages.OFFSET_TOPIC_IDS_SINCE else (topic, "")
 
     # --- steps -------------------------------------------------------------------------------------------------
 
@@ -362,9 +364,11 @@ class Drawing:
 
     def _commit(self, client: DrawnClient, member_id: str, generation: int, instance: str | None) -> None:
         version = self.version_with(self.versions.commit)
+        name, topic_id = self.topic_in(version, TOPIC)
         rows = [
             messages.OffsetToCommit(
-                **self.topic_in(version, TOPIC),
+                topic=name,
+                topic_id=topic_id,
                 partition=partition,
                 offset=len(self.steps),
                 leader_epoch=self.pick((-1, 0)) if version >= 6 else -1,
@@ -384,7 +388,8 @@ class Drawing:
 
     def _fetch(self, client: DrawnClient) -> None:
         version = self.version_with(self.versions.fetch)
-        topics = (messages.TopicPartitions(**self.topic_in(version, TOPIC), partitions=tuple(range(TOPIC_SIZE))),)
+        name, topic_id = self.topic_in(version, TOPIC)
+        topics = (messages.TopicPartitions(topic=name, topic_id=topic_id, partitions=tuple(range(TOPIC_SIZE))),)
         request = messages.OffsetFetch(group=GROUP, topics=topics, require_stable=version >= 7 and self.chance(50))
         self.ask(client, version, request)
 

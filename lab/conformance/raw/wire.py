@@ -400,11 +400,18 @@ def _listed(found: Any, version: int) -> ours.ListGroupsReply:
     )
 
 
+_ROWS_OF_CHANGES: Mapping[type, str] = {
+    control.CreateTopicsReply: "topics",
+    control.CreatePartitionsReply: "results",
+    control.DeleteTopicsReply: "responses",
+}
+
+
 def _changed(reply: type) -> Callable[[Any, int], Any]:
     """Reader of the outcome of a change of topics."""
 
     def read(found: Any, version: int) -> Any:
-        rows = getattr(found, "topics", None) or getattr(found, "results", None) or getattr(found, "responses", ())
+        rows: Any = getattr(found, _ROWS_OF_CHANGES[reply])
         row = control.TopicOutcome
         return reply(topics=tuple([row(name=each.name, error_code=ErrorCode(each.error_code)) for each in rows]))
 
