@@ -223,6 +223,10 @@ def _told(title: str, compared: Sequence[Compared]) -> int:
     for each in compared:
         if not each.equal and each.races:
             click.echo(f"  sequence {each.talk.seed}: differed each time, and each time a race was possible")
+    for each in compared:
+        if each.equal and each.nameless is not None:
+            click.echo(f"  sequence {each.talk.seed}: differed once without a possible race, and was equal afterwards")
+            _show(each.nameless)
     for each in [*unexplained, *(each for each in compared if not each.equal and each.races)][:SHOWN]:
         _show(each)
     return DIFFERS if len(equal) < len(compared) else 0

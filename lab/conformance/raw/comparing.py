@@ -81,6 +81,10 @@ class Compared:
     first_races: tuple[str, ...]
     conversions: tuple[str, ...]
     """The protocols to which the machine's group was converted, in order."""
+    nameless: "Compared | None" = None
+    """The first round that differed although no race was possible. Ids differ in each round, so that not only timing
+    can make a later round equal.
+    """
 
     @property
     def equal(self) -> bool:
@@ -108,7 +112,11 @@ def compare(
     first = races if before is None else before.first_races
     found = tuple(differences(talk, ours, early_ms, late_ms, within_ms))
     conversions = tuple([each.fact.protocol for each in notes if isinstance(each.fact, GroupConverted)])
-    return Compared(talk, ours, found, races, rounds, first, conversions)
+    compared = Compared(talk, ours, found, races, rounds, first, conversions)
+    nameless = compared if found and not races else None
+    if before is not None and before.nameless is not None:
+        nameless = before.nameless
+    return attrs.evolve(compared, nameless=nameless)
 
 
 def differences(
