@@ -18,7 +18,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.kafka_wire.errors import WireError
 from kemu.protocol.messages import control
 from kemu.protocol.messages import group as messages
-from kemu.protocol.messages.consumer_group import ConsumerGroupDescribe, ConsumerGroupHeartbeat
+from kemu.protocol.messages.consumer_group import JOINS, ConsumerGroupDescribe, ConsumerGroupHeartbeat
 from kemu.protocol.messages.data import Metadata, MetadataReply, TopicMetadata
 from kemu.protocol.names import UNKNOWN_MEMBER
 from lab.conformance.maven import RealKafkaError
@@ -46,9 +46,9 @@ MOST_SECONDS = 600
 """Longest duration of a conversation, in seconds; a longer conversation fails."""
 MOST_ANSWER_BYTES = 1 << 20
 _FIND_VERSION, _METADATA_VERSION = 2, 12
-_POLL_S = 0.02
-_PUBLISHED_S = 0.08
-"""Time from the broker's metadata to the coordinator's, in seconds."""
+_PROBE_VERSION = 1
+_NO_TOPIC = ("", 0)
+_POLL_S, _SEEN_S = 0.02, 30
 _MADE_UP = re.compile(r"(.*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """Pattern of a member id: the name of the client or instance, and a UUID."""
 _KAFKAS_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -108,6 +108,7 @@ class _Conversing:
         self._drawn = drawn
         self._group = group
         self._began = time.monotonic()
+        self._probes = 0
         self._sent: list[RawRequest] = []
         self._answers: dict[int, Answer] = {}
         self._ids: dict[int, str] = {}
@@ -128,7 +129,8 @@ class _Conversing:
                 self._answered[number] = asyncio.Event()
                 asked.append(asyncio.create_task(self._ask(number, step)))
                 if self._drawn.at_once[number]:
-                    await _within(self._answered[number].wait())
+                    changes = type(step.request) in TOPIC_CHANGES
+                    await _within(self._answered[number].wait(), _SEEN_S if changes else ANSWERED_WITHIN_S)
                 else:
                     await asyncio.sleep(0)
             await asyncio.sleep((self._drawn.end_ms + late_ms - self._now_ms()) / 1000)
@@ -145,29 +147,41 @@ class _Conversing:
     async def _delete_topics(self) -> None:
         """Delete the topic of this sequence, which may be sent again."""
         names = [step.request.topics[0].name for step in self._sent if isinstance(step.request, control.CreateTopics)]
-        if names and await self._topic(names[0]) is not None:
+        if names and await self._partitions_of(names[0]):
             await self._talker.ask("kemu", TOPICS_VERSION, control.DeleteTopics(topic_names=(names[0],)))
-            await self._until_seen(names[0], None)
+            await self._until_seen(names[0], 0)
 
-    async def _topic(self, name: str) -> tuple[str, int] | None:
-        """Id and number of partitions of a topic, as the broker knows it."""
+    async def _partitions_of(self, name: str) -> int:
+        """Number of partitions of a topic in the broker's metadata; 0 without the topic."""
         (row,) = await _described(self._talker, (name,))
-        return (row.topic_id, len(row.partitions)) if row.error is ErrorCode.NONE else None
+        return len(row.partitions) if row.error is ErrorCode.NONE else 0
 
-    async def _until_seen(self, name: str, count: int | None) -> str:
-        """Wait until the broker has told its coordinator about a topic; return the topic's id.
-
-        The broker changes its metadata first, and then tells the coordinator (``BrokerMetadataPublisher`` 4.0).
-        ``count``: the topic's number of partitions; None if it was deleted.
+    async def _topic(self, name: str) -> tuple[str, int]:
+        """Id and number of partitions of a topic, as the coordinator knows it: it assigns them all to the one member
+        of a new group. The broker's metadata changes before (``BrokerMetadataPublisher`` 4.0).
         """
-        deadline = time.monotonic() + ANSWERED_WITHIN_S
+        self._probes += 1
+        probe = ConsumerGroupHeartbeat(
+            group=f"{self._group}-probe{self._probes}",
+            member_id="probe",
+            member_epoch=JOINS,
+            rebalance_timeout_ms=60_000,
+            topics=(name,),
+            owned=(),
+        )
+        reply = await self._talker.ask("kemu", _PROBE_VERSION, probe)
+        return (reply.assignment[0].topic_id, len(reply.assignment[0].partitions)) if reply.assignment else _NO_TOPIC
+
+    async def _until_seen(self, name: str, count: int) -> str:
+        """Wait until the coordinator knows that the topic has so many partitions, or 0; return the topic's id."""
+        deadline = time.monotonic() + _SEEN_S
         while time.monotonic() < deadline:
-            found = await self._topic(name)
-            if (None if found is None else found[1]) == count:
-                await asyncio.sleep(_PUBLISHED_S)
-                return "" if found is None else found[0]
+            if await self._partitions_of(name) == count:
+                topic_id, known = await self._topic(name)
+                if known == count:
+                    return topic_id
             await asyncio.sleep(_POLL_S)
-        raise RealKafkaError(f"the broker did not see the change of topic {name} in {ANSWERED_WITHIN_S} s")
+        raise RealKafkaError(f"the coordinator did not see the change of topic {name} in {_SEEN_S} s")
 
     def _told(self) -> Conversation:
         self._learn_ids()
@@ -221,7 +235,7 @@ class _Conversing:
             case control.CreatePartitions(topics=(more,)):
                 await self._until_seen(more.name, more.count)
             case control.DeleteTopics(topic_names=(name,)):
-                await self._until_seen(name, None)
+                await self._until_seen(name, 0)
         if isinstance(request, messages.JoinGroup) and request.member_id == UNKNOWN_MEMBER:
             member_id = reply.member_id
             made_up = _MADE_UP.fullmatch(member_id)
@@ -258,9 +272,9 @@ def in_group(request: Any, group: str) -> Any:
     return evolve(request, group=group) if request.group == GROUP else request
 
 
-async def _within(waiting: Awaitable[object]) -> None:
+async def _within(waiting: Awaitable[object], seconds: float = ANSWERED_WITHIN_S) -> None:
     with contextlib.suppress(TimeoutError):  # the comparison will show the missing response
-        await asyncio.wait_for(waiting, ANSWERED_WITHIN_S)
+        await asyncio.wait_for(waiting, seconds)
 
 
 async def ready(port: int, topics: Iterable[str] = (TOPIC,)) -> dict[str, str]:

@@ -36,6 +36,7 @@ from kemu.actors.coordinator.consumer_group.state import (
     share_of,
 )
 from kemu.protocol.consumer_group.assignors import ASSIGNORS, ServerAssignor
+from kemu.protocol.consumer_group.balancing import PartitionOutOfRange
 from kemu.protocol.consumer_group.reconciling import (
     CurrentAssignment,
     Partition,
@@ -357,7 +358,12 @@ class HeartbeatAnswers:
         is_behind = group.epoch > group.target_epoch
         rebalances = downgrades and (is_behind if self.rules.stale_target_rebalances_downgraded else bump)
         if is_behind and not downgrades and self._may_compute(group, now_ms):
-            self._compute(change, listed, assignor, alike, now_ms)
+            try:
+                self._compute(change, listed, assignor, alike, now_ms)
+            except PartitionOutOfRange:
+                for record in change.undo:
+                    group.apply(record)
+                raise HeartbeatRefused(_E.UNKNOWN_SERVER_ERROR) from None
         current = before if rebalances else self._reconcile(change, member, before, owned, changed, is_free)
         return _Advanced(change, before, current, assignor, rebalances)
 
