@@ -228,7 +228,6 @@ class _Conversing:
         symbols = {symbol(each): member_id for each, member_id in self._ids.items()} | dict(self._drawn.topics)
         request = with_ids(step.request, lambda name: symbols.get(name, name))
         reply = await self._talker.ask(step.client, step.version, in_group(request, self._group))
-        at_ms = self._now_ms()
         match request:
             case control.CreateTopics(topics=(new,)):
                 self._ids[number] = await self._until_seen(new.name, new.num_partitions)
@@ -236,6 +235,7 @@ class _Conversing:
                 await self._until_seen(more.name, more.count)
             case control.DeleteTopics(topic_names=(name,)):
                 await self._until_seen(name, 0)
+        at_ms = self._now_ms()
         if isinstance(request, messages.JoinGroup) and request.member_id == UNKNOWN_MEMBER:
             member_id = reply.member_id
             made_up = _MADE_UP.fullmatch(member_id)

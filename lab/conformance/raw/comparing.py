@@ -58,10 +58,17 @@ def _two_timers_at_once(talk: Conversation, ours: Conversation, fired_ms: Sequen
     return any(0 < later - earlier < 5 for earlier, later in pairwise(fired_ms))
 
 
+def _timer_in_a_change(talk: Conversation, ours: Conversation, fired_ms: Sequence[int]) -> bool:
+    changes = [number for number, step in enumerate(talk.steps) if type(step.request) in TOPIC_CHANGES]
+    spans = [(talk.steps[number].at_ms, talk.answers[number].at_ms) for number in changes if number in talk.answers]
+    return any(sent - NEAR_MS < at_ms < seen + NEAR_MS for sent, seen in spans for at_ms in fired_ms)
+
+
 RACES: Mapping[str, Callable[[Conversation, Conversation, Sequence[int]], bool]] = {
     "the broker answered more than 100 ms late: its timers began late": _broker_was_late,
     "a request within 60 ms of a timer": _sent_near_a_timer,
     "two timers within 5 ms, not at one instant": _two_timers_at_once,
+    "a timer until the coordinator saw a changed topic": _timer_in_a_change,
 }
 """Name of the race -> function of (broker's conversation, machine's conversation, times of timers) that tells whether
 the race was possible."""
