@@ -148,7 +148,8 @@ class ConsumerGroupRequests:
         """Join a new group, which may replace a classic group: an empty group, or (KIP-848's upgrade) its members.
 
         The next request looks at the topics again: Kafka replays the records into another object than the one that
-        knows when it looked (``GroupMetadataManager.getOrMaybeCreateConsumerGroup``).
+        knows when it looked (``GroupMetadataManager.getOrMaybeCreateConsumerGroup``). So the members of a classic group
+        are inserted in two maps, the second time in the order of the first map (``createConsumerGroupRecords``).
         """
         partition = self._groups.partition_of(request.group)
         group = ModernGroup(self._machine, partition, request.group, self._groups.keep)
@@ -166,10 +167,13 @@ class ConsumerGroupRequests:
         shared, config = known.shared, self._machine.config
         check_upgrade(shared.protocol_type, len(known.members), config)
         known.refuse_all_parked()
-        members = [known.members.by_id[each] for each in known.members.hashed()]
-        converted = upgraded(shared.protocol, shared.generation, members, self._known_topics())
-        group.begin_with(converted)
+        topics, by_id = self._known_topics(), known.members.by_id
+        convert = partial(upgraded, shared.protocol, shared.generation, topics=topics)
+        group.begin_with(convert([by_id[each] for each in known.members.hashed()]))
+        order = group.working.listed()
         heard = self._heard(event, request, group)
+        converted = convert([by_id[each] for each in order])
+        group.working.insert_again(order)
         group.is_stale = True
         group.take_over(known, converted)
         self._groups.keep(group)
