@@ -18,14 +18,10 @@ from kemu.actors.coordinator.modern_group import ModernGroup
 from kemu.actors.coordinator.replies import leave_reply, leaving
 from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.machine import Caller, Received, caller_of
-from kemu.protocol.consumer_group.reconciling import CurrentAssignment, ReconcilingState
+from kemu.protocol.consumer_group.reconciling import ReconcilingState
 from kemu.protocol.consumer_group.shares import (
-    Share,
-    hash_order,
     partitions_of,
     replayed,
-    table_of_copy,
-    topic_hash,
 )
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import (
@@ -112,7 +108,7 @@ class ClassicMemberRequests:
         except HeartbeatRefused as refused:
             self._refuse_sync(caller, request, refused.error)
             return
-        assigned = partitions_of(replayed(_in_target_order(group.working.target_of(member.member_id), current)))
+        assigned = partitions_of(replayed(share_of(current.assigned)))
         reply = SyncGroupReply(
             error=_NONE,
             protocol_type=request.protocol_type,
@@ -242,13 +238,3 @@ def _leaver(group: ModernGroup, entry: LeavingMember) -> ConsumerMember:
     if entry.instance_id is not None and member_id == UNKNOWN_MEMBER:
         member_id = group.working.static.get(entry.instance_id, "")
     return known_member(group.working, member_id, entry.instance_id)
-
-
-def _in_target_order(target: Share, current: CurrentAssignment) -> Share:
-    """A member's partitions, by topics in the order of the set of topics of its target.
-
-    Source: ``CurrentAssignmentBuilder.computeNextAssignment`` 4.0 to 4.3.
-    """
-    share = share_of(current.assigned)
-    topics = hash_order(dict.fromkeys((*target, *share)), topic_hash, table_of_copy(len(target)))
-    return {topic: share[topic] for topic in topics if topic in share}

@@ -695,7 +695,7 @@ class ModernGroup:
                 client_host=each.client_host,
                 topics=each.topics,
                 regex=each.regex,
-                assigned=self._rows(share_of(self._described(state.current_of(each.member_id)))),
+                assigned=self._rows(share_of(sorted(self._described(state.current_of(each.member_id))))),
                 target=self._rows(state.target_of(each.member_id)),
                 member_type=-1 if not version else _CONSUMER_MEMBER if each.classic is None else _CLASSIC_MEMBER,
             )

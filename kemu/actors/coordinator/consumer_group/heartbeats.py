@@ -236,7 +236,8 @@ class HeartbeatAnswers:
         full = request.rebalance_timeout_ms != -1 and owned is not None
         full = full and (request.topics is not None or request.regex is not None)
         if request.member_epoch == JOINS or full or before.assigned.keys() != current.assigned.keys():
-            assignment = tuple(TopicNumbers(topic_id=t, partitions=n) for t, n in share_of(current.assigned).items())
+            share = share_of(sorted(current.assigned))
+            assignment = tuple(TopicNumbers(topic_id=t, partitions=n) for t, n in share.items())
         revokes = None if current is before else current.state is ReconcilingState.UNREVOKED_PARTITIONS
         reply = ConsumerGroupHeartbeatReply(
             error=_E.NONE,
