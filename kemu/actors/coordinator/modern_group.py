@@ -245,8 +245,8 @@ class ModernGroup:
         self._expel(member_id, Removal.SESSION_EXPIRED, session_key(self.name, member_id))
 
     def member_timer_fired(self, timer: GroupTimer, member_id: MemberId, epoch: int) -> None:
-        """Remove a classic member that did not join or sync in time, or a member that did not give up its partitions
-        in time and still has the epoch of that time.
+        """Remove a classic member that did not join or sync in time. Or remove a member that did not give up its
+        partitions in time, if its epoch is still that of the timer's start.
         """
         if timer is not GroupTimer.REVOCATION or self.working.current_of(member_id).epoch == epoch:
             self._expel(member_id, _REASONS[timer], (timer, self.name, member_id), epoch)
