@@ -137,6 +137,8 @@ STALE_TARGET = (
 )
 """Errors after which the client looks up the request's target again."""
 
+_VERSIONS: Mapping[str, int] = {"DescribeGroups": 5}
+"""Versions that are older than the newest: a missing group is Dead, without an error, in all releases."""
 ASK_LEADERS = (ResetOffsets, DeleteRecordsOf)
 """Commands with requests to partition leaders, which metadata names."""
 
@@ -293,7 +295,7 @@ class Admin(Machine):
         if task.number not in self._tasks:
             return  # the task has ended
         spec = SPECS[type(task.ask.request)]
-        version = self._versions.requests.get(spec.name, spec.versions[-1])
+        version = self._versions.requests.get(spec.name, _VERSIONS.get(spec.name, spec.versions[-1]))
         self._client.call(to, task.ask.request, version, self._answered, self._failed, task)
 
     def _call_controller(self, task: _Task) -> None:

@@ -46,7 +46,6 @@ from kemu.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     DescribedConsumerGroup,
 )
-from kemu.protocol.messages.offsets_log import KnownTopic
 from kemu.protocol.names import ActorName, GroupId
 from kemu.protocol.notes.groups import Removal, RequestRefused
 
@@ -75,18 +74,15 @@ class ConsumerGroupRequests:
         )
         self._settings: dict[GroupId, Mapping[str, str]] = {}
         """Group -> its own settings (IncrementalAlterConfigs)."""
-        self._topics: Mapping[str, Topic] | None = None
-        """The cluster's topics by name; None before the broker has told them."""
         self._topics_version = 0
 
-    def know_topics(self, topics: Iterable[KnownTopic]) -> None:
-        """Use these topics of the cluster from now on.
+    def topics_changed(self, before: Mapping[str, Topic]) -> None:
+        """React to changed topics of the cluster.
 
         Groups that subscribe to a changed topic look at the topics at their next heartbeat. After a topic was created,
         groups resolve their regular expressions.
         """
-        before = self._topics or {}
-        self._topics = now = {each.name: Topic(each.name, each.topic_id, each.partitions) for each in topics}
+        now = self._machine.topics or {}
         self._topics_version += 1
         changed = [name for name in dict.fromkeys((*before, *now)) if before.get(name) != now.get(name)]
         has_new = any(name not in before or before[name].topic_id != topic.topic_id for name, topic in now.items())
@@ -163,7 +159,8 @@ class ConsumerGroupRequests:
         """Join a new group, which may replace a classic group: an empty group, or (KIP-848's upgrade) its members.
 
         The next request looks at the topics again: Kafka replays the records into another object than the one that
-        knows when it looked (``GroupMetadataManager.getOrMaybeCreateConsumerGroup``).
+        knows when it looked (``GroupMetadataManager.getOrMaybeCreateConsumerGroup``). So the members of a classic group
+        are inserted in two maps, the second time in the order of the first map (``createConsumerGroupRecords``).
         """
         partition = self._groups.partition_of(request.group)
         group = ModernGroup(self._machine, partition, request.group, self._groups.keep)
@@ -181,10 +178,13 @@ class ConsumerGroupRequests:
         shared, config = known.shared, self._machine.config
         check_upgrade(shared.protocol_type, len(known.members), config)
         known.refuse_all_parked()
-        members = [known.members.by_id[each] for each in known.members.hashed()]
-        converted = upgraded(shared.protocol, shared.generation, members, self._known_topics())
-        group.begin_with(converted)
+        topics, by_id = self._known_topics(), known.members.by_id
+        convert = partial(upgraded, shared.protocol, shared.generation, topics=topics)
+        group.begin_with(convert([by_id[each] for each in known.members.hashed()]))
+        order = group.working.listed()
         heard = self._heard(event, request, group)
+        converted = convert([by_id[each] for each in order])
+        group.working.insert_again(order)
         group.is_stale = True
         group.take_over(known, converted)
         self._groups.keep(group)
@@ -235,9 +235,9 @@ class ConsumerGroupRequests:
         return HeartbeatAnswers(self._known_topics(), self.config_of(group), self._machine.rules.consumer_groups)
 
     def _known_topics(self) -> Mapping[str, Topic]:
-        if self._topics is None:
+        if self._machine.topics is None:
             raise HeartbeatRefused(_E.COORDINATOR_LOAD_IN_PROGRESS)
-        return self._topics
+        return self._machine.topics
 
     def client_of(self, event: Received) -> tuple[str, str]:
         """The id and the host of the client of a request."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from kemu.actors.connections import Connections
 from kemu.actors.coordinator.classic_member_requests import ClassicMemberRequests
+from kemu.actors.coordinator.consumer_group.state import Topic
 from kemu.actors.coordinator.consumer_requests import ConsumerGroupRequests
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import AnyGroup, Groups
@@ -25,7 +26,6 @@ from kemu.actors.coordinator.offset_requests import OffsetRequests
 from kemu.actors.coordinator.replies import leave_reply, leaving
 from kemu.actors.coordinator.request_notes import request_answered, request_read
 from kemu.actors.coordinator.rules import GroupRules, rules_of_kind
-from kemu.actors.coordinator.state import DEAD
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.injection import Injections
 from kemu.actors.machine import (
@@ -68,7 +68,7 @@ from kemu.protocol.messages.group import (
 from kemu.protocol.messages.negotiation import ApiVersions, versions_reply
 from kemu.protocol.messages.offsets_log import KnownTopic
 from kemu.protocol.messages.ranges import RangeCommit, RangeFetch
-from kemu.protocol.messages.refusals import described_error, join_error, refusal
+from kemu.protocol.messages.refusals import described_dead, described_error, join_error, refusal
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.names import CLASSIC, CONSUMER, UNKNOWN_MEMBER, ActorName, GroupId, MemberId, broker_host
 from kemu.protocol.notes.groups import RequestRefused
@@ -125,6 +125,8 @@ class Coordinator(Machine):
         self._connections = Connections(self, self._receive)
         self._member_count = 0
         self.topic_names: dict[str, str] = {}
+        self.topics: Mapping[str, Topic] | None = None
+        self.member_timers: dict[TimerKey, int] = {}
         self._client_ids: dict[ActorName, str] = {}
         """Connection of a real client -> client id. The client id of another client is its actor's name."""
         self._requests: Mapping[type, Callable[[Received, Any], None]] = {
@@ -148,9 +150,9 @@ class Coordinator(Machine):
             GroupTimer.SESSION: self._session_timer_fired,
             GroupTimer.JOIN: self._join_timer_fired,
             GroupTimer.SYNC: lambda group: self._classic(group).sync_timer_fired(),
-            GroupTimer.REVOCATION: self._revocation_timer_fired,
-            GroupTimer.MEMBER_JOIN: partial(self._classic_member_timer_fired, GroupTimer.MEMBER_JOIN),
-            GroupTimer.MEMBER_SYNC: partial(self._classic_member_timer_fired, GroupTimer.MEMBER_SYNC),
+            GroupTimer.REVOCATION: partial(self._member_timer_fired, GroupTimer.REVOCATION),
+            GroupTimer.MEMBER_JOIN: partial(self._member_timer_fired, GroupTimer.MEMBER_JOIN),
+            GroupTimer.MEMBER_SYNC: partial(self._member_timer_fired, GroupTimer.MEMBER_SYNC),
             GroupTimer.REGEX: lambda group: self._consumers.resolve_regexes(group),
             GroupTimer.LOAD: lambda number: self._table.load_timer_fired(int(number)),
             GroupTimer.WRITE: lambda number: self.writes.time_is_over(int(number)),
@@ -185,15 +187,11 @@ class Coordinator(Machine):
         if group is not None:
             group.phase.timer_fired()
 
-    def _revocation_timer_fired(self, name: GroupId, member_id: MemberId) -> None:
+    def _member_timer_fired(self, timer: GroupTimer, name: GroupId, member_id: MemberId) -> None:
+        epoch = self.member_timers.pop((timer, name, member_id))
         group = self._table.of_consumers(name)
         if group is not None:
-            group.revocation_timer_fired(member_id)
-
-    def _classic_member_timer_fired(self, timer: GroupTimer, name: GroupId, member_id: MemberId) -> None:
-        group = self._table.of_consumers(name)
-        if group is not None:
-            group.classic_timer_fired(timer, member_id)
+            group.member_timer_fired(timer, member_id, epoch)
 
     def _happened(self, event: Event) -> None:
         match event:
@@ -271,7 +269,10 @@ class Coordinator(Machine):
 
     def know_topics(self, topics: tuple[KnownTopic, ...]) -> None:
         self.topic_names.update({each.topic_id: each.name for each in topics})
-        self._consumers.know_topics(topics)
+        before = self.topics or {}
+        self.topics = {each.name: Topic(each.name, each.topic_id, each.partitions) for each in topics}
+        self._consumers.topics_changed(before)
+        self._offsets.topics_changed(before)
 
     def know_group_settings(self, group: GroupId, settings: Mapping[str, str]) -> None:
         self._consumers.know_settings(group, settings)
@@ -392,8 +393,14 @@ class Coordinator(Machine):
         self.reply(event, leave_reply(event.version, tuple(rows)))
 
     def _commit(self, event: Received, request: OffsetCommit) -> None:
-        if self._reaches(event, request, request.group):
-            self._offsets.commit(event, request)
+        request, refused = self._offsets.known(event, request)
+        error = _NONE
+        if len(refused) < len(request.offsets) and request.group not in self.groups:
+            error = self._table.why_not(request.group)
+        if error is not _NONE or len(refused) == len(request.offsets):
+            self._offsets.answer_commit(event, request, refused, error)
+        else:
+            self._offsets.commit(event, request, refused)
 
     def _fetch(self, event: Received, request: OffsetFetch) -> None:
         if self._reaches(event, request, request.group):
@@ -420,9 +427,9 @@ class Coordinator(Machine):
                 self.note(RequestRefused(group=name, api="DescribeGroups", member_id="", error=error))
                 rows.append(described_error(name, error))
             elif group is None:
-                rows.append(described_error(name, _NONE, DEAD.value))
+                rows.append(described_dead(name, event.version, "not found"))
             else:
-                rows.append(group.described())
+                rows.append(group.described(event.version))
         self.reply(event, DescribeGroupsReply(groups=tuple(rows)))
 
     def _list(self, event: Received, request: ListGroups) -> None:

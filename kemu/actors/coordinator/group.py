@@ -348,7 +348,7 @@ class Group:
 
     # --- answers to tools --------------------------------------------------------------------------------------
 
-    def described(self) -> DescribedGroup:
+    def described(self, _version: int) -> DescribedGroup:
         """The group for DescribeGroups.
 
         Protocol, subscriptions and (by the rules) assignments are shown only in Stable.

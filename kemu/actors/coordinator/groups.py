@@ -243,6 +243,9 @@ class Groups:
             del self.by_name[group.name]
             if isinstance(group, ModernGroup):
                 lost.append(group)
+        for key in [each for each in self._machine.member_timers if self._number_of(each[1]) == partition.number]:
+            del self._machine.member_timers[key]
+            self._machine.stop_timer(key)
         for former in lost:  # of a group from before a conversion
             self._machine.stop_timer((GroupTimer.JOIN, former.name))
         self._lost = {name: group for name, group in self._lost.items() if group.partition is not partition}

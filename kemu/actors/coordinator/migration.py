@@ -94,7 +94,7 @@ def upgraded(
     records += [TargetRecord(member.member_id, share_of(assigned)) for member, assigned in converted]
     records.append(TargetEpochRecord(generation))
     for member, assigned in converted:
-        held = dict.fromkeys(sorted(assigned), generation)
+        held = {(topic, n): generation for topic, numbers in share_of(assigned).items() for n in sorted(numbers)}
         current = CurrentAssignment(ReconcilingState.STABLE, generation, generation, held)
         records.append(CurrentRecord(member.member_id, current))
     return tuple(records)

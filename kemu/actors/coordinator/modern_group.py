@@ -9,7 +9,7 @@ Source: Kafka 4.0 ``GroupMetadataManager``, ``CoordinatorRuntime``, ``ConsumerGr
 ``validateOffsetFetch``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from kemu.actors.coordinator.consumer_group.heartbeats import ClassicJoined, Heard, removed
@@ -40,12 +40,12 @@ from kemu.actors.coordinator.timers import GroupTimer, session_key
 from kemu.actors.machine import US_PER_MS, Record, TimerKey
 from kemu.protocol.config import GROUP_PROTOCOLS
 from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Partition, ReconcilingState
-from kemu.protocol.consumer_group.shares import Share
+from kemu.protocol.consumer_group.shares import Share, TopicId
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import DescribedConsumer, DescribedConsumerGroup, NamedTopicNumbers
 from kemu.protocol.messages.group import DescribedGroup
 from kemu.protocol.messages.records import group_record
-from kemu.protocol.messages.refusals import described_error
+from kemu.protocol.messages.refusals import described_dead
 from kemu.protocol.names import CONSUMER, ActorName, GroupId, MemberId, TopicPartition
 from kemu.protocol.notes.consumer_groups import GroupConverted, GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
@@ -65,6 +65,12 @@ _EPOCH_SINCE = 9
 """The first version of OffsetCommit and OffsetFetch with a member epoch."""
 _TIMER_RETRY_US = 500_000
 """Source: ``CoordinatorRuntime.EventBasedCoordinatorTimer``: the backoff after a failed write of a timer."""
+_REASONS: Mapping[GroupTimer, Removal] = {
+    GroupTimer.REVOCATION: Removal.NOT_REVOKED,
+    GroupTimer.MEMBER_JOIN: Removal.NOT_REJOINED,
+    GroupTimer.MEMBER_SYNC: Removal.NOT_SYNCED,
+}
+"""Timer of ``GroupMachine.member_timers`` -> why its member is removed."""
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 """``MemberType`` of a member of each protocol."""
 
@@ -113,10 +119,6 @@ class ModernGroup:
         self._is_dead = False
         self._writing: list[_Change] = []
         """The changes that are being written, in order."""
-        self._revoking: dict[MemberId, int] = {}
-        """Member with a running rebalance timeout -> its epoch at the start of the timeout."""
-        self._running: dict[tuple[GroupTimer, MemberId], None] = {}
-        """The running timers of classic members: the time to join, and the time to sync."""
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -226,9 +228,9 @@ class ModernGroup:
         if heard.reply.member_epoch >= 0:
             self._machine.start_timer(session_key(self.name, member_id), session_ms * US_PER_MS)
         if heard.revokes:
-            self._start_revocation(member_id)
+            self._start(GroupTimer.REVOCATION, member_id)
         elif heard.revokes is False:
-            self._stop_revocation(member_id)
+            self._stop(GroupTimer.REVOCATION, member_id)
         self._resolve_soon(heard.resolve)
         did = "joined" if MemberRecord(member_id, None) in heard.undo else "sent a heartbeat"
         who = self._member(member_id)
@@ -257,19 +259,21 @@ class ModernGroup:
         """Remove a member whose session has expired."""
         self._expel(member_id, Removal.SESSION_EXPIRED, session_key(self.name, member_id))
 
-    def revocation_timer_fired(self, member_id: MemberId) -> None:
-        """Remove a member that did not give up its partitions in time, if it still has the epoch of that time."""
-        epoch = self._revoking.pop(member_id, None)
-        if epoch is not None and self.working.current_of(member_id).epoch == epoch:
-            self._revoking[member_id] = epoch
-            self._expel(member_id, Removal.NOT_REVOKED, _revocation_key(self.name, member_id))
+    def member_timer_fired(self, timer: GroupTimer, member_id: MemberId, epoch: int) -> None:
+        """Remove a classic member that did not join or sync in time. Or remove a member that did not give up its
+        partitions in time, if its epoch is still that of the timer's start.
+        """
+        if timer is not GroupTimer.REVOCATION or self.working.current_of(member_id).epoch == epoch:
+            self._expel(member_id, _REASONS[timer], (timer, self.name, member_id), epoch)
 
-    def _expel(self, member_id: MemberId, why: Removal, timer: TimerKey) -> None:
+    def _expel(self, member_id: MemberId, why: Removal, timer: TimerKey, epoch: int | None = None) -> None:
         if member_id not in self.working.members:
             return
 
         def written(error: ErrorCode) -> None:
             if error is not _NONE and not self._is_dead and member_id in self.working.members:
+                if epoch is not None:
+                    self._machine.member_timers[timer] = epoch
                 self._machine.start_timer(timer, _TIMER_RETRY_US)
 
         self.remove((member_id,), why, f": {why}", written)
@@ -289,25 +293,26 @@ class ModernGroup:
                 self._downgrade(member_ids, why, answer)
             return
         who = ", ".join(map(self._member, member_ids))
-        records, undo = removed(self.working, *member_ids)
+        records, undo = removed(self.working, self._machine.topics, *member_ids)
         self._note(records, undo, f"{who}{text}", why)
         for member_id in member_ids:
             self._stop_timers(member_id)
         self.write(records, undo, answer)
 
-    def _start_revocation(self, member_id: MemberId) -> None:
-        self._revoking[member_id] = self.working.current_of(member_id).epoch
-        timeout_ms = self.working.members[member_id].rebalance_timeout_ms
-        self._machine.start_timer(_revocation_key(self.name, member_id), timeout_ms * US_PER_MS)
+    def _start(self, timer: GroupTimer, member_id: MemberId) -> None:
+        """Start a timer of the rebalance timeout of a member."""
+        key = (timer, self.name, member_id)
+        self._machine.member_timers[key] = self.working.current_of(member_id).epoch
+        self._machine.start_timer(key, self.working.members[member_id].rebalance_timeout_ms * US_PER_MS)
 
-    def _stop_revocation(self, member_id: MemberId) -> None:
-        if self._revoking.pop(member_id, None) is not None:
-            self._machine.stop_timer(_revocation_key(self.name, member_id))
+    def _stop(self, timer: GroupTimer, member_id: MemberId) -> None:
+        key = (timer, self.name, member_id)
+        if self._machine.member_timers.pop(key, None) is not None:
+            self._machine.stop_timer(key)
 
     def _stop_timers(self, member_id: MemberId) -> None:
         self._machine.stop_timer(session_key(self.name, member_id))
-        self._stop_revocation(member_id)
-        for timer in (GroupTimer.MEMBER_JOIN, GroupTimer.MEMBER_SYNC):
+        for timer in _REASONS:
             self._stop(timer, member_id)
 
     # --- classic members ---------------------------------------------------------------------------------------
@@ -350,24 +355,8 @@ class ModernGroup:
 
     def must_join(self, member_id: MemberId) -> None:
         """Start the time to join of a classic member that was told to rejoin, unless the time runs already."""
-        if (GroupTimer.MEMBER_JOIN, member_id) not in self._running:
+        if (GroupTimer.MEMBER_JOIN, self.name, member_id) not in self._machine.member_timers:
             self._start(GroupTimer.MEMBER_JOIN, member_id)
-
-    def classic_timer_fired(self, timer: GroupTimer, member_id: MemberId) -> None:
-        """Remove a classic member that did not join or sync in time."""
-        self._running.pop((timer, member_id), None)
-        why = Removal.NOT_REJOINED if timer is GroupTimer.MEMBER_JOIN else Removal.NOT_SYNCED
-        self._expel(member_id, why, (timer, self.name, member_id))
-
-    def _start(self, timer: GroupTimer, member_id: MemberId) -> None:
-        self._running[timer, member_id] = None
-        timeout_ms = self.working.members[member_id].rebalance_timeout_ms
-        self._machine.start_timer((timer, self.name, member_id), timeout_ms * US_PER_MS)
-
-    def _stop(self, timer: GroupTimer, member_id: MemberId) -> None:
-        if (timer, member_id) in self._running:
-            del self._running[timer, member_id]
-            self._machine.stop_timer((timer, self.name, member_id))
 
     # --- conversion --------------------------------------------------------------------------------------------
 
@@ -489,11 +478,14 @@ class ModernGroup:
         self._start_timers()
 
     def _end(self) -> None:
-        """End without a change of state: another group takes over the members."""
+        """End without a change of state: another group takes over the members. As in Kafka, no timer of
+        ``GroupMachine.member_timers`` stops, not even of the members that leave (``consumerGroupFenceMembers`` 4.0 to
+        4.3). Such a timer finds its member if the group is converted back in time.
+        """
         self._is_dead = True
         self._stop_resolving()
         for member_id in self.working.members:
-            self._stop_timers(member_id)
+            self._machine.stop_timer(session_key(self.name, member_id))
 
     def ended_for_classic(self) -> tuple[Record, ...]:
         """End an empty group that a classic group replaces; return its tombstones.
@@ -593,12 +585,21 @@ class ModernGroup:
 
     def named(self, partitions: Iterable[Partition]) -> tuple[TopicPartition, ...]:
         """Partitions with the names of their topics, sorted."""
-        return tuple(sorted(self.in_order(partitions)))
+        names = self._machine.topic_names
+        return tuple(sorted([(names.get(topic, topic), number) for topic, number in partitions]))
 
     def in_order(self, partitions: Iterable[Partition]) -> tuple[TopicPartition, ...]:
-        """Partitions with the names of their topics, in this order."""
-        names = self._machine.topic_names
-        return tuple((names.get(topic, topic), number) for topic, number in partitions)
+        """Partitions of existing topics with the names of the topics, in this order.
+
+        Source: ``Utils.toConsumerProtocolAssignment`` 4.0 to 4.3.
+        """
+        names = self._existing()
+        return tuple((names[topic], number) for topic, number in partitions if topic in names)
+
+    def _existing(self) -> Mapping[TopicId, str]:
+        """Topic id -> name of the cluster's topics, for clients, which learn nothing of deleted topics."""
+        topics = self._machine.topics
+        return self._machine.topic_names if topics is None else {each.topic_id: each.name for each in topics.values()}
 
     def _become(self, why: str) -> None:
         self._tell(self.working.state.value, self.working.epoch, why)
@@ -635,7 +636,7 @@ class ModernGroup:
         if epoch > current.epoch or not self._machine.rules.consumer_groups.keeps_partition_epochs:
             return wrong
         held = {**current.revoking, **current.assigned}
-        got = self.named([partition for partition, since in held.items() if since <= epoch])
+        got = self.in_order([partition for partition, since in held.items() if since <= epoch])
         return _NONE if all(partition in got for partition in partitions) else wrong
 
     def why_no_fetch(self, member_id: MemberId | None, epoch: int) -> ErrorCode:
@@ -692,9 +693,9 @@ class ModernGroup:
 
     # --- answers to tools --------------------------------------------------------------------------------------
 
-    def described(self) -> DescribedGroup:
+    def described(self, version: int) -> DescribedGroup:
         """The group for DescribeGroups, which does not find groups of the consumer protocol."""
-        return described_error(self.name, _NONE, _DEAD)
+        return described_dead(self.name, version, "is not a classic group")
 
     def described_as_consumers(self, assignor: str, version: int) -> DescribedConsumerGroup:
         """The committed group for ConsumerGroupDescribe."""
@@ -709,7 +710,7 @@ class ModernGroup:
                 client_host=each.client_host,
                 topics=each.topics,
                 regex=each.regex,
-                assigned=self._rows(share_of(self._described(state.current_of(each.member_id)))),
+                assigned=self._rows(share_of(sorted(self._described(state.current_of(each.member_id))))),
                 target=self._rows(state.target_of(each.member_id)),
                 member_type=-1 if not version else _CONSUMER_MEMBER if each.classic is None else _CLASSIC_MEMBER,
             )
@@ -731,10 +732,11 @@ class ModernGroup:
         return (*current.assigned, *current.revoking)
 
     def _rows(self, share: Share) -> tuple[NamedTopicNumbers, ...]:
-        names = self._machine.topic_names
+        names = self._existing()
         return tuple(
-            NamedTopicNumbers(topic_id=topic, topic=names.get(topic, ""), partitions=numbers)
+            NamedTopicNumbers(topic_id=topic, topic=names[topic], partitions=numbers)
             for topic, numbers in share.items()
+            if topic in names
         )
 
     # --- load and unload ---------------------------------------------------------------------------------------
@@ -767,7 +769,7 @@ class ModernGroup:
         for member_id in working.members:
             self._machine.start_timer(session_key(self.name, member_id), session_us)
             if working.current_of(member_id).state is ReconcilingState.UNREVOKED_PARTITIONS:
-                self._start_revocation(member_id)
+                self._start(GroupTimer.REVOCATION, member_id)
 
     def die(self, why: str) -> None:
         """End the group, and stop all timers."""
@@ -811,7 +813,3 @@ def _epochs_before(group: ConsumerGroup, undo: Iterable[GroupRecord]) -> tuple[i
             case TargetEpochRecord(epoch=former):
                 target_epoch = former
     return epoch, target_epoch
-
-
-def _revocation_key(group: GroupId, member_id: MemberId) -> TimerKey:
-    return (GroupTimer.REVOCATION, group, member_id)

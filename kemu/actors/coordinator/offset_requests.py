@@ -5,10 +5,12 @@ A record is in the log before its change is acknowledged, visible to OffsetFetch
 Source: Kafka's OffsetMetadataManager; KIP-211 (expiry), KIP-229 (DeleteGroups), KIP-496 (OffsetDelete).
 """
 
+from collections.abc import Mapping
 from functools import partial
 
-from attrs import define
+from attrs import define, evolve
 
+from kemu.actors.coordinator.consumer_group.state import Topic
 from kemu.actors.coordinator.groups import AnyGroup, Groups
 from kemu.actors.coordinator.log import OffsetsPartition, OffsetsPartitionState, Write
 from kemu.actors.coordinator.offsets import Kept
@@ -18,6 +20,7 @@ from kemu.actors.machine import Caller, Received, Record, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.group import (
+    OFFSET_TOPIC_IDS_SINCE,
     DeleteGroups,
     DeleteGroupsReply,
     FetchedOffset,
@@ -89,53 +92,83 @@ class OffsetRequests:
 
     # --- commit ------------------------------------------------------------------------------------------------
 
-    def commit(self, event: Received, request: OffsetCommit) -> None:
-        """Store the offsets of OffsetCommit, from a member or from outside group management.
+    def known(self, event: Received, request: OffsetCommit) -> tuple[OffsetCommit, dict[int, ErrorCode]]:
+        """The request with the names of its topics, and the refused rows of unknown partitions, by position.
 
-        The coordinator does not see a request without offsets (``KafkaApis.handleOffsetCommitRequest``).
+        The coordinator does not see refused rows, and no request without other rows
+        (``KafkaApis.handleOffsetCommitRequest`` 4.0 to 4.3). A broker that has not told its topics refuses no name.
         """
-        if not request.offsets:
-            self._machine.reply(event, OffsetCommitReply(outcomes=()))
-            return
+        topics, rows = self._machine.topics, request.offsets
+        refused: dict[int, ErrorCode] = {}
+        if event.version >= OFFSET_TOPIC_IDS_SINCE:
+            names = self._names()
+            refused = {n: ErrorCode.UNKNOWN_TOPIC_ID for n, row in enumerate(rows) if row.topic_id not in names}
+            named = [evolve(row, topic=names.get(row.topic_id, "")) for row in rows]  # type: ignore[misc]
+            request = evolve(request, offsets=tuple(named))  # type: ignore[misc]
+        if topics is not None:
+            for place, row in enumerate(request.offsets):
+                topic = topics.get(row.topic)
+                if topic is None or not 0 <= row.partition < topic.partitions:
+                    refused.setdefault(place, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return request, refused
+
+    def _names(self) -> dict[str, str]:
+        """Topic id -> name of the cluster's topics."""
+        return {topic.topic_id: name for name, topic in (self._machine.topics or {}).items()}
+
+    def commit(self, event: Received, request: OffsetCommit, refused: dict[int, ErrorCode]) -> None:
+        """Store the offsets of OffsetCommit, except the refused rows, from a member or from outside group management.
+
+        Some rows are not refused.
+        """
         group = self._groups.by_name.get(request.group)
         if group is None and request.generation >= 0:
             since = self._machine.rules.commit_group_id_not_found_since
             error = ErrorCode.ILLEGAL_GENERATION
             if since is not None and event.version >= since:
                 error = ErrorCode.GROUP_ID_NOT_FOUND
-            self._refuse(event, request, error)
+            self.answer_commit(event, request, refused, error)
             return
         if group is None:
             group = self._groups.open(request.group)
         most = self._machine.config.offset_metadata_max_bytes
-        partitions = [(row.topic, row.partition) for row in request.offsets if len(row.metadata or "") <= most]
+        known = dict(refused)
+        too_large = [n for n, row in enumerate(request.offsets) if len(row.metadata or "") > most and n not in refused]
+        refused |= dict.fromkeys(too_large, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        partitions = [(row.topic, row.partition) for n, row in enumerate(request.offsets) if n not in refused]
         error = group.why_no_commit(
             request.generation, request.member_id, request.instance_id, event.version, partitions
         )
         if error is not _NONE:
-            self._refuse(event, request, error)
+            self.answer_commit(event, request, known, error)
             return
         group.committed_by(request.member_id)
         expires_at_ms = None
         if event.version <= _EXPLICIT_RETENTION_UNTIL and request.retention_time_ms != _DEFAULT_RETENTION:
             expires_at_ms = _as_long(self._machine.now_ms + request.retention_time_ms)
-        self._write_commit(event, request, group, expires_at_ms)
+        self._write_commit(event, request, refused, group, expires_at_ms)
 
-    def _write_commit(self, event: Received, request: OffsetCommit, group: AnyGroup, expires_at_ms: int | None) -> None:
-        most = self._machine.config.offset_metadata_max_bytes
-        values: list[tuple[TopicPartition, StoredOffset]] = []
-        refused: dict[int, ErrorCode] = {}
-        for place, row in enumerate(request.offsets):
-            metadata = row.metadata or ""
-            if len(metadata) > most:
-                refused[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                continue
-            value = StoredOffset(row.offset, row.leader_epoch, metadata, self._machine.now_ms, expires_at_ms)
-            values.append(((row.topic, row.partition), value))
+    def _write_commit(
+        self,
+        event: Received,
+        request: OffsetCommit,
+        refused: dict[int, ErrorCode],
+        group: AnyGroup,
+        expires_at_ms: int | None,
+    ) -> None:
+        now_ms = self._machine.now_ms
+        values = [
+            (
+                (row.topic, row.partition),
+                StoredOffset(row.offset, row.leader_epoch, row.metadata or "", now_ms, expires_at_ms),
+            )
+            for place, row in enumerate(request.offsets)
+            if place not in refused
+        ]
         late = self._machine.has_left(event)
         commit = _Commit(group, caller_of(event), request, tuple(values), refused, late)
         if not values:
-            self._answer_commit(commit, _NONE)
+            self.answer_commit(commit.caller, request, refused, _NONE)
             return
         records: list[Record] = [offset_record(group.name, topic, number, value) for (topic, number), value in values]
         if request.generation < 0:  # a tool's commit ends the partition's ranges (KIP-333)
@@ -151,14 +184,16 @@ class OffsetRequests:
             self._keep(commit, base_offset)
         else:
             commit.group.offsets.end([partition for partition, _ in commit.values])
-        self._answer_commit(commit, self._machine.rules.offset_append_errors.get(error, error))
+        error = self._machine.rules.offset_append_errors.get(error, error)
+        self.answer_commit(commit.caller, commit.request, commit.refused, error)
 
     def _commit_late(self, commit: _Commit, error: ErrorCode, base_offset: int) -> None:
         """React to a write that timed out, or ended after its timeout; offsets in the log are valid."""
         if error is _NONE:
             self._keep(commit, base_offset)
         else:
-            self._answer_commit(commit, self._machine.rules.offset_append_errors.get(error, error))
+            error = self._machine.rules.offset_append_errors.get(error, error)
+            self.answer_commit(commit.caller, commit.request, commit.refused, error)
 
     def _keep(self, commit: _Commit, base_offset: int) -> None:
         """Store offsets that are in the log."""
@@ -178,17 +213,21 @@ class OffsetRequests:
         if request.generation < 0 and group.second.by_partition:
             self.ranges.removed(group, [at for at, _ in commit.values], base_offset, "an operator chose an offset")
 
-    def _answer_commit(self, commit: _Commit, error: ErrorCode) -> None:
-        request = commit.request
+    def answer_commit(
+        self, caller: Caller | Received, request: OffsetCommit, refused: dict[int, ErrorCode], error: ErrorCode
+    ) -> None:
+        """Answer with this outcome of all rows but the refused rows."""
         rows = [
-            _offset_outcome(topic=row.topic, partition=row.partition, error=commit.refused.get(place, error))
+            _offset_outcome(
+                topic=row.topic, topic_id=row.topic_id, partition=row.partition, error=refused.get(place, error)
+            )
             for place, row in enumerate(request.offsets)
         ]
         for found in dict.fromkeys([row.error for row in rows if row.error is not _NONE]):
             self._machine.note(
                 RequestRefused(group=request.group, api="OffsetCommit", member_id=request.member_id, error=found)
             )
-        self._machine.reply(commit.caller, OffsetCommitReply(outcomes=tuple(rows)))
+        self._machine.reply(caller, OffsetCommitReply(outcomes=tuple(rows)))
 
     # --- fetch -------------------------------------------------------------------------------------------------
 
@@ -217,15 +256,33 @@ class OffsetRequests:
         if error is not _NONE:
             self._refuse(event, request, error)
             return
+        by_id = event.version >= OFFSET_TOPIC_IDS_SINCE
+        names = self._names() if by_id else {}
+        unknown: list[FetchedOffset] = []
         if request.topics is None:
-            wanted = () if group is None else tuple(group.offsets.committed)
+            wanted = [] if group is None else list(group.offsets.committed)
+            if by_id:  # an offset of a topic without an id is not shown
+                wanted = [partition for partition in wanted if partition[0] in (self._machine.topics or {})]
         else:
-            wanted = tuple([(row.topic, partition) for row in request.topics for partition in row.partitions])
-        rows = tuple([self._fetched(group, partition, request.require_stable) for partition in wanted])
-        if any(row.error is not _NONE for row in rows):
-            error = ErrorCode.UNSTABLE_OFFSET_COMMIT
+            wanted = [
+                (names[row.topic_id] if by_id else row.topic, partition)
+                for row in request.topics
+                for partition in row.partitions
+                if not by_id or row.topic_id in names
+            ]
+            unknown = [
+                no_offset("", partition, ErrorCode.UNKNOWN_TOPIC_ID, row.topic_id)
+                for row in request.topics
+                for partition in row.partitions
+                if by_id and row.topic_id not in names
+            ]
+        rows = [self._fetched(group, partition, request.require_stable) for partition in wanted]
+        if by_id:
+            ids = {name: topic_id for topic_id, name in names.items()}
+            rows = [evolve(row, topic_id=ids[row.topic]) for row in rows] + unknown  # type: ignore[misc]
+        for error in dict.fromkeys([row.error for row in rows if row.error is not _NONE]):
             self._machine.note(RequestRefused(group=request.group, api="OffsetFetch", member_id="", error=error))
-        self._machine.reply(event, OffsetFetchReply(offsets=rows))
+        self._machine.reply(event, OffsetFetchReply(offsets=tuple(rows)))
 
     def _fetched(self, group: AnyGroup | None, partition: TopicPartition, require_stable: bool) -> FetchedOffset:
         topic, number = partition
@@ -276,6 +333,26 @@ class OffsetRequests:
         removed = tuple([(group, partition) for partition in deleted])
         answer = (caller_of(event), reply)
         self._write_removal(group.partition, tuple(records), _Removal(removed, "deleted", reply=answer))
+
+    def topics_changed(self, before: Mapping[str, Topic]) -> None:
+        """Remove the offsets of deleted topics.
+
+        Source: ``OffsetMetadataManager.onPartitionsDeleted`` 4.0, ``onTopicsDeleted`` 4.3.
+        """
+        now = self._machine.topics or {}
+        deleted = [n for n, topic in before.items() if n not in now or now[n].topic_id != topic.topic_id]
+        for partition in self._groups.partitions.values():
+            if not deleted or partition.state is not OffsetsPartitionState.ACTIVE:
+                continue
+            removed: list[tuple[AnyGroup, TopicPartition]] = []
+            records: list[Record] = []
+            for group in self._groups.of(partition):
+                ended = [at for at in group.offsets.everything() if at[0] in deleted]
+                removed.extend([(group, at) for at in ended])
+                records.extend([offset_tombstone(group.name, *at) for at in ended])
+                records.extend(self.ranges.tombstones(group, ended))
+            if records:
+                self._write_removal(partition, tuple(records), _Removal(tuple(removed), "the topic was deleted"))
 
     def expire(self) -> None:
         """Remove offsets after their retention, and empty groups without offsets."""
@@ -420,7 +497,7 @@ class OffsetRequests:
 
     # --- helpers -----------------------------------------------------------------------------------------------
 
-    def _refuse(self, event: Received, request: OffsetCommit | OffsetDelete | OffsetFetch, error: ErrorCode) -> None:
+    def _refuse(self, event: Received, request: OffsetDelete | OffsetFetch, error: ErrorCode) -> None:
         self._machine.refuse(
             event,
             refusal(request, error, event.version),

@@ -1,7 +1,9 @@
 """The state that all parts of a group share (name, state, generation, members), and the port to their machine."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
+from kemu.actors.coordinator.consumer_group.state import Topic
 from kemu.actors.coordinator.log import OffsetsPartition, Writes
 from kemu.actors.coordinator.members import Member, Members
 from kemu.actors.coordinator.reasons import Reasons
@@ -26,6 +28,12 @@ class GroupMachine(Protocol):
     writes: Writes
     topic_names: dict[str, str]
     """Topic id -> name, of all topics that the coordinator ever knew."""
+    topics: Mapping[str, Topic] | None
+    """The cluster's topics by name; None before the broker has told them."""
+    member_timers: dict[TimerKey, int]
+    """The running timers REVOCATION, MEMBER_JOIN and MEMBER_SYNC -> the member's epoch at the start of the timer. They
+    run on while a group is classic in between, as in Kafka, whose timers belong to the shard of the coordinator.
+    """
 
     @property
     def now_ms(self) -> int:

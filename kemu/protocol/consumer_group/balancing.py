@@ -23,8 +23,18 @@ _MOST_ROUNDS = 16
 _NOBODY = -1
 
 
+class PartitionOutOfRange(Exception):
+    """A member has a partition that its topic lacks: the leader of a classic group assigned the partition, and then a
+    smaller topic of the same name replaced the topic. Kafka's assignor fails (``ArrayIndexOutOfBoundsException``).
+    """
+
+
 def balanced(members: Mapping[MemberId, TargetMember], partitions: Mapping[TopicId, int]) -> Targets:
-    """The targets of members in the order of their hash map."""
+    """The targets of members in the order of their hash map.
+
+    Raises:
+        PartitionOutOfRange: a member has a partition that its topic lacks.
+    """
     group = _Group(members, partitions)
     if not group.subscribers:
         return {}
@@ -53,6 +63,8 @@ class _Group:
                     self._copy(index).remove_topic(topic)
                     continue
                 self._sizes[index] += len(numbers)
+                if max(numbers, default=-1) >= partitions[topic]:
+                    raise PartitionOutOfRange
                 for number in numbers:
                     self._owners[topic][number] = index
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from attrs import evolve
 
-from kemu.protocol.consumer_group.shares import TopicId
+from kemu.protocol.consumer_group.shares import TopicId, computed_order, hash_order, table_of_copy, topic_hash
 from kemu.protocol.frozen import frozen
 
 Partition: TypeAlias = tuple[TopicId, int]
@@ -155,7 +155,22 @@ def _next(
         if is_free(partition) or (rules.own_revoked_is_free and partition in member.revoking)
     }
     state = ReconcilingState.STABLE if len(free) == len(added) else ReconcilingState.UNRELEASED_PARTITIONS
-    return CurrentAssignment(state, target.epoch, member.epoch, _sorted({**kept, **free}), {})
+    return CurrentAssignment(state, target.epoch, member.epoch, _in_map_order(member, target, kept, free), {})
+
+
+def _in_map_order(member: CurrentAssignment, target: TargetAssignment, kept: Held, free: Held) -> Held:
+    """The new partitions of a member, by topic as in Kafka's maps, which a classic member sees.
+
+    Source: ``CurrentAssignmentBuilder.computeNextAssignment`` 4.0 to 4.3.
+    """
+    wanted = dict.fromkeys([topic for topic, _ in target.partitions])
+    both = dict.fromkeys((*wanted, *(topic for topic, _ in member.assigned)))
+    topics = hash_order(both, topic_hash, table_of_copy(len(wanted)))
+    put = hash_order([each for each in topics if any(topic == each for topic, _ in kept)], topic_hash)
+    added = hash_order([each for each in topics if any(topic == each for topic, _ in free)], topic_hash)
+    order = computed_order((*put, *added), [each for each in added if each not in put])
+    held = _sorted({**kept, **free})
+    return {partition: held[partition] for each in order for partition in held if partition[0] == each}
 
 
 def _sorted(held: Held) -> Held:

@@ -181,9 +181,18 @@ class ChangedShare:
 
     def share(self) -> Share:
         """The changed share, in the order of its collections."""
-        inserted = [*reversed(self._added), *(topic for topic in self._kept if topic not in self._added)]
-        topics = sorted(inserted, key=lambda topic: _spread(topic_hash(topic)) & self._table - 1)
+        topics = computed_order(self._kept, self._added, self._table)
         return {topic: int_order(self._kept[topic], self._tables[topic]) for topic in topics}
+
+
+def computed_order(topics: Iterable[TopicId], computed: Sequence[TopicId], table: int = _LEAST_TABLE) -> list[TopicId]:
+    """The order of a ``HashMap`` into which ``computeIfAbsent`` inserted some of the topics after the others: each in
+    front of its bin. The others were inserted in this order.
+    """
+    inserted = [*reversed(computed), *(topic for topic in topics if topic not in computed)]
+    while len(inserted) * 4 > table * 3:
+        table *= 2
+    return sorted(inserted, key=lambda topic: _spread(topic_hash(topic)) & table - 1)
 
 
 def partitions_of(share: Share) -> Iterable[tuple[TopicId, int]]:

@@ -9,6 +9,11 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER
 from kemu.protocol.wire.schema import REPLY, REQUEST, message, since, struct
 
+OFFSET_TOPIC_IDS_SINCE = 10
+"""The first version of OffsetCommit and OffsetFetch with topic ids instead of names (since 4.1, KIP-848)."""
+GROUP_NOT_FOUND_SINCE = 6
+"""The first version of DescribeGroups with an error for a missing group (KIP-1043)."""
+
 
 @message(api_key=10, kind=REQUEST, versions=range(0, 4))
 class FindCoordinator:
@@ -168,9 +173,12 @@ class LeaveGroupReply:
 
 @struct
 class OffsetToCommit:
-    """The next offset to consume of one partition, with its metadata and leader epoch."""
+    """The next offset to consume of one partition, with its metadata and leader epoch. Since v10 ``topic_id``
+    replaces ``topic``.
+    """
 
-    topic: str
+    topic: str = since(0, until=OFFSET_TOPIC_IDS_SINCE - 1, default="", ignorable=True)
+    topic_id: str = since(OFFSET_TOPIC_IDS_SINCE, default="", ignorable=True)
     partition: int
     offset: int
     leader_epoch: int = since(6, default=-1, ignorable=True)
@@ -181,12 +189,13 @@ class OffsetToCommit:
 class OffsetOutcome:
     """An error (or none) for one partition."""
 
-    topic: str
+    topic: str = since(0, until=OFFSET_TOPIC_IDS_SINCE - 1, default="", ignorable=True)
+    topic_id: str = since(OFFSET_TOPIC_IDS_SINCE, default="", ignorable=True)
     partition: int
     error: ErrorCode
 
 
-@message(api_key=8, kind=REQUEST, versions=range(1, 10))
+@message(api_key=8, kind=REQUEST, versions=range(1, 11))
 class OffsetCommit:
     """Member -> coordinator: store these offsets. Generation -1 and no member id: outside group management."""
 
@@ -198,7 +207,7 @@ class OffsetCommit:
     offsets: tuple[OffsetToCommit, ...]
 
 
-@message(api_key=8, kind=REPLY, versions=range(1, 10))
+@message(api_key=8, kind=REPLY, versions=range(1, 11))
 class OffsetCommitReply:
     """The reply to OffsetCommit: one outcome per partition, in the order of the request."""
 
@@ -209,7 +218,8 @@ class OffsetCommitReply:
 class TopicPartitions:
     """A topic and some of its partitions."""
 
-    topic: str
+    topic: str = since(0, until=OFFSET_TOPIC_IDS_SINCE - 1, default="", ignorable=True)
+    topic_id: str = since(OFFSET_TOPIC_IDS_SINCE, default="", ignorable=True)
     partitions: tuple[int, ...]
 
 
@@ -217,7 +227,8 @@ class TopicPartitions:
 class FetchedOffset:
     """The committed offset of one partition; -1 without a committed offset."""
 
-    topic: str
+    topic: str = since(0, until=OFFSET_TOPIC_IDS_SINCE - 1, default="", ignorable=True)
+    topic_id: str = since(OFFSET_TOPIC_IDS_SINCE, default="", ignorable=True)
     partition: int
     offset: int = -1
     leader_epoch: int = since(5, default=-1, ignorable=True)
@@ -225,7 +236,7 @@ class FetchedOffset:
     error: ErrorCode
 
 
-@message(api_key=9, kind=REQUEST, versions=range(1, 8))
+@message(api_key=9, kind=REQUEST, versions=range(1, 11))
 class OffsetFetch:
     """Member -> coordinator: read the group's committed offsets. ``topics`` None (v2+) requests all offsets.
 
@@ -240,7 +251,7 @@ class OffsetFetch:
     require_stable: bool = since(7, default=False)
 
 
-@message(api_key=9, kind=REPLY, versions=range(1, 8))
+@message(api_key=9, kind=REPLY, versions=range(1, 11))
 class OffsetFetchReply:
     """The reply to OffsetFetch: one row per partition. An error of the whole request is at the top since v2, and in
     every row before v2.
@@ -266,7 +277,7 @@ class OffsetDeleteReply:
     outcomes: tuple[OffsetOutcome, ...] = ()
 
 
-@message(api_key=15, kind=REQUEST, versions=range(0, 6))
+@message(api_key=15, kind=REQUEST, versions=range(0, 7))
 class DescribeGroups:
     """Tool -> coordinator: describe the state and the members of these groups."""
 
@@ -288,9 +299,10 @@ class DescribedMember:
 
 @struct
 class DescribedGroup:
-    """The description of a group; a missing group has the state "Dead" and no error."""
+    """The description of a group; a missing group has the state "Dead", and an error since v6."""
 
     error: ErrorCode
+    error_message: str | None = since(GROUP_NOT_FOUND_SINCE, default=None, ignorable=True)
     group: str
     state: str
     protocol_type: str
@@ -298,7 +310,7 @@ class DescribedGroup:
     members: tuple[DescribedMember, ...]
 
 
-@message(api_key=15, kind=REPLY, versions=range(0, 6))
+@message(api_key=15, kind=REPLY, versions=range(0, 7))
 class DescribeGroupsReply:
     """The reply to DescribeGroups: one row per requested group."""
 

@@ -31,21 +31,38 @@ def join_error(version: int, error: ErrorCode, member_id: MemberId) -> group.Joi
     return group.JoinGroupReply(error=error, protocol_name=name, member_id=member_id)
 
 
-def no_offset(topic: str, partition: int, error: ErrorCode = ErrorCode.NONE) -> group.FetchedOffset:
+def no_offset(topic: str, partition: int, error: ErrorCode = ErrorCode.NONE, topic_id: str = "") -> group.FetchedOffset:
     """A row without a committed offset, or with an error instead of an offset."""
-    return group.FetchedOffset(topic=topic, partition=partition, metadata="", error=error)
+    return group.FetchedOffset(topic=topic, topic_id=topic_id, partition=partition, metadata="", error=error)
 
 
-def described_error(name: str, error: ErrorCode, state: str = "") -> group.DescribedGroup:
-    """The row of a group that could not be described, or does not exist (state "Dead", no error)."""
-    return group.DescribedGroup(error=error, group=name, state=state, protocol_type="", protocol="", members=())
+def described_error(name: str, error: ErrorCode) -> group.DescribedGroup:
+    """The row of a group that could not be described."""
+    return group.DescribedGroup(error=error, group=name, state="", protocol_type="", protocol="", members=())
+
+
+def described_dead(name: str, version: int, why: str) -> group.DescribedGroup:
+    """The row of a group that DescribeGroups does not find. ``why``: the end of the message, as in "not found"."""
+    is_error = version >= group.GROUP_NOT_FOUND_SINCE
+    return group.DescribedGroup(
+        error=ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE,
+        error_message=f"Group {name} {why}." if is_error else None,
+        group=name,
+        state="Dead",
+        protocol_type="",
+        protocol="",
+        members=(),
+    )
 
 
 # --- requests to a group coordinator -------------------------------------------------------------------------------
 
 
 def _commit(request: group.OffsetCommit, error: ErrorCode, _version: int) -> group.OffsetCommitReply:
-    rows = [group.OffsetOutcome(topic=row.topic, partition=row.partition, error=error) for row in request.offsets]
+    rows = [
+        group.OffsetOutcome(topic=row.topic, topic_id=row.topic_id, partition=row.partition, error=error)
+        for row in request.offsets
+    ]
     return group.OffsetCommitReply(outcomes=tuple(rows))
 
 

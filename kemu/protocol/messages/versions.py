@@ -73,13 +73,13 @@ _OF_RELEASES: tuple[type, ...] = (
 """The requests whose versions differ between the clients of different releases."""
 
 LATEST = SpokenVersions({api.__name__: SPECS[api].versions[-1] for api in _OF_RELEASES}).but(
-    Fetch=data.REPLICA_FETCH_VERSION - 1, OffsetFetch=7, Metadata=data.TOPIC_IDS_SINCE - 1
+    Fetch=data.REPLICA_FETCH_VERSION - 1, OffsetCommit=9, OffsetFetch=7, Metadata=data.TOPIC_IDS_SINCE - 1
 )
 """The versions of Kafka 3.9 clients: the newest declared versions, except the version of Fetch that only followers
 send, and of Metadata that has topic ids.
 
 FindCoordinator is declared up to the last version without batches, and classic members send the last such version of
-OffsetFetch.
+OffsetFetch. No client sends topic ids in OffsetCommit.
 """
 
 KAFKA_3_4 = SpokenVersions(

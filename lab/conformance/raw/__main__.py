@@ -21,7 +21,7 @@ from lab.conformance.raw.consumer_drawing import draw_consumers
 from lab.conformance.raw.drawing import TOPIC, DrawnSequence, draw
 from lab.conformance.raw.mixed_drawing import draw_mixed
 from lab.conformance.raw.settings import CLASSIC, MIXED, PROTOCOLS, broker_config, broker_settings, versions_of
-from lab.conformance.raw.steps import SIZES, ConversationError
+from lab.conformance.raw.steps import SIZES, Conversation, ConversationError
 from lab.conformance.real_broker import RealBroker, profile_of, unpacked
 from lab.conformance.real_cluster import fetch_jars
 
@@ -88,6 +88,11 @@ EVERY = 200
     show_default="the repository's",
     help="Folder of the recordings.",
 )
+@click.option(
+    "--differing",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Store the conversations that differed without a possible race in this folder; compare again with --kept.",
+)
 def main(
     release: str | None,
     distribution: Path | None,
@@ -101,6 +106,7 @@ def main(
     port: int | None,
     keep: int | None,
     kept: Path | None,
+    differing: Path | None,
 ) -> None:
     """Send random short sequences of group requests to a real broker and to the coordinator machine, and compare the
     responses.
@@ -110,8 +116,9 @@ def main(
     if release is not None and distribution is not None:
         raise click.UsageError("--maven and --kafka both say which Kafka: leave one out")
     asks = release is not None or distribution is not None
-    if keep is not None and not asks:
-        raise click.UsageError("--keep is about a new recording: say --maven VERSION or --kafka DIR, too")
+    for option, value in (("--keep", keep), ("--differing", differing)):
+        if value is not None and not asks:
+            raise click.UsageError(f"{option} is about a new recording: say --maven VERSION or --kafka DIR, too")
     kept = kept or recordings.KEPT[protocol]
     try:
         if not asks:
@@ -144,15 +151,23 @@ def main(
                 compared = asyncio.run(_ask_all(broker.port, topics, draw_all, config, at_once))
     except (RealKafkaError, ConversationError) as error:
         raise click.UsageError(str(error)) from None
+    command = f"python -m lab.conformance.raw --maven {release} --sequences {sequences} --seed {seed}"
+    command += "" if protocol == CLASSIC else f" --protocol {protocol}"
+    command += f" --policy {policy}" if protocol == MIXED else ""
+    command += f" --length {length}"
     if keep is not None:
-        command = f"python -m lab.conformance.raw --maven {release} --sequences {sequences} --seed {seed}"
-        command += "" if protocol == CLASSIC else f" --protocol {protocol}"
-        command += f" --policy {policy}" if protocol == MIXED else ""
-        about = recordings.About(release, profile, f"{command} --length {length} --keep {keep}", policy)
-        path = recordings.path_of(kept, release)
-        recordings.write(path, about, [each.talk for each in compared if each.equal][:keep])
-        click.echo(f"wrote {path}", err=True)
+        about = recordings.About(release, profile, f"{command} --keep {keep}", policy)
+        _write(kept, about, [each.talk for each in compared if each.equal][:keep])
+    if differing is not None:
+        about = recordings.About(release, profile, command, policy)
+        _write(differing, about, [each.nameless.talk for each in compared if each.nameless is not None])
     sys.exit(_told(f"kafka {release}, profile {profile}", compared))
+
+
+def _write(folder: Path, about: recordings.About, talks: Sequence[Conversation]) -> None:
+    path = recordings.path_of(folder, about.kafka)
+    recordings.write(path, about, talks)
+    click.echo(f"wrote {path}", err=True)
 
 
 def _compare_recorded(kept: Path, profile: str | None, protocol: str) -> int:
@@ -223,7 +238,11 @@ def _told(title: str, compared: Sequence[Compared]) -> int:
     for each in compared:
         if not each.equal and each.races:
             click.echo(f"  sequence {each.talk.seed}: differed each time, and each time a race was possible")
-    for each in unexplained[:SHOWN]:
+    for each in compared:
+        if each.equal and each.nameless is not None:
+            click.echo(f"  sequence {each.talk.seed}: differed once without a possible race, and was equal afterwards")
+            _show(each.nameless)
+    for each in [*unexplained, *(each for each in compared if not each.equal and each.races)][:SHOWN]:
         _show(each)
     return DIFFERS if len(equal) < len(compared) else 0
 

@@ -28,9 +28,19 @@ from kemu.emulator.facts import Seen
 from kemu.protocol.commands import KnowTopics, LeadOffsets, ResignOffsets, Start
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages import control
 from kemu.protocol.names import MemberId, broker_host, coordinator_on
 from kemu.protocol.wire.codec import seal, unseal
-from lab.conformance.raw.steps import SIZES, Answer, Conversation, symbol, told_by, with_ids
+from lab.conformance.raw.steps import (
+    REPLIES,
+    SIZES,
+    TOPIC_CHANGES,
+    Answer,
+    Conversation,
+    symbol,
+    told_by,
+    with_ids,
+)
 
 _NOT_OF_GROUPS = (GroupTimer.EXPIRE,)
 """Timers that do not depend on requests."""
@@ -54,7 +64,7 @@ class CoordinatorAlone:
     Args:
         config: configuration of the coordinator's broker.
         id_of: function of (step, prefix of the id) that returns the member id to generate at the step.
-        topics: name, id and number of partitions of each topic of the cluster.
+        topics: name, id and number of partitions of each topic of the cluster; if empty, the coordinator is told none.
     """
 
     def __init__(
@@ -81,14 +91,43 @@ class CoordinatorAlone:
         self._feed(Told(Start()))
         for number in range(config.offsets_topic_num_partitions):
             self._feed(Told(LeadOffsets(partition=number, leader_epoch=1, records=(), load_us=0)))
-        self._feed(Told(KnowTopics(topics=tuple(topics))))
+        self.topics = {name: (topic_id, count) for name, topic_id, count in topics}
+        """Name -> id and number of partitions of each topic of the cluster."""
+        if self.topics:
+            self._tell_topics()
+
+    def _tell_topics(self) -> None:
+        rows = tuple([(name, topic_id, count) for name, (topic_id, count) in self.topics.items()])
+        self._feed(Told(KnowTopics(topics=rows)))
 
     def ask(self, number: int, client: str, version: int, request: Any) -> None:
-        """Send a request now; the machine gets only the fields of the request's version."""
+        """Send a request now; the machine gets only the fields of the request's version.
+
+        A change of a topic has its effect at once.
+        """
         self._step = number
         self._versions[number] = version
         self.edges += self.edges_us()
+        if type(request) in TOPIC_CHANGES:
+            self.answers[number] = (self.now_us, self._change_topic(request))
+            self._tell_topics()
+            return
         self._feed(Received(client, number, number, version, unseal(seal(request, version))[0]))
+
+    def _change_topic(self, request: Any) -> Any:
+        if isinstance(request, control.DeleteTopics):
+            (name,) = request.topic_names
+            del self.topics[name]
+        elif isinstance(request, control.CreateTopics):
+            (new,) = request.topics
+            name = new.name
+            self.topics[name] = self._id_of(self._step, name), new.num_partitions
+        else:
+            (more,) = request.topics
+            name = more.name
+            self.topics[name] = self.topics[name][0], more.count
+        outcome = control.TopicOutcome(name=name, error_code=ErrorCode.NONE)
+        return REPLIES[type(request).__name__](topics=(outcome,))
 
     def resign(self) -> None:
         """Unload the groups, as if another broker led the log."""

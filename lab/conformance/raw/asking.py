@@ -16,23 +16,27 @@ from attrs import evolve
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.kafka_wire.errors import WireError
+from kemu.protocol.messages import control
 from kemu.protocol.messages import group as messages
-from kemu.protocol.messages.consumer_group import ConsumerGroupDescribe, ConsumerGroupHeartbeat
+from kemu.protocol.messages.consumer_group import JOINS, ConsumerGroupDescribe, ConsumerGroupHeartbeat
+from kemu.protocol.messages.data import Metadata, MetadataReply, TopicMetadata
 from kemu.protocol.names import UNKNOWN_MEMBER
 from lab.conformance.maven import RealKafkaError
 from lab.conformance.raw.drawing import TOPIC, DrawnSequence
-from lab.conformance.raw.steps import GROUP, SIZES, Answer, Conversation, RawRequest, step_of, symbol, told_by, with_ids
-from lab.conformance.raw.wire import (
-    HEADER_BYTES,
-    coordinator_error,
-    coordinator_request,
-    metadata_request,
-    reply_of,
-    request_bytes,
-    topic_error,
-    topic_ids,
-    topic_request,
+from lab.conformance.raw.steps import (
+    GROUP,
+    SIZES,
+    TOPIC_CHANGES,
+    TOPICS_VERSION,
+    Answer,
+    Conversation,
+    RawRequest,
+    step_of,
+    symbol,
+    told_by,
+    with_ids,
 )
+from lab.conformance.raw.wire import HEADER_BYTES, reply_of, request_bytes
 
 ANSWERED_WITHIN_S = 3
 """Longest wait of a request for an immediate response, or for an id in the request, in seconds."""
@@ -41,6 +45,10 @@ READY_S = 60
 MOST_SECONDS = 600
 """Longest duration of a conversation, in seconds; a longer conversation fails."""
 MOST_ANSWER_BYTES = 1 << 20
+_FIND_VERSION, _METADATA_VERSION = 2, 12
+_PROBE_VERSION = 1
+_NO_TOPIC = ("", 0)
+_POLL_S, _SEEN_S = 0.02, 30
 _MADE_UP = re.compile(r"(.*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """Pattern of a member id: the name of the client or instance, and a UUID."""
 _KAFKAS_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -100,6 +108,7 @@ class _Conversing:
         self._drawn = drawn
         self._group = group
         self._began = time.monotonic()
+        self._probes = 0
         self._sent: list[RawRequest] = []
         self._answers: dict[int, Answer] = {}
         self._ids: dict[int, str] = {}
@@ -120,7 +129,8 @@ class _Conversing:
                 self._answered[number] = asyncio.Event()
                 asked.append(asyncio.create_task(self._ask(number, step)))
                 if self._drawn.at_once[number]:
-                    await _within(self._answered[number].wait())
+                    changes = type(step.request) in TOPIC_CHANGES
+                    await _within(self._answered[number].wait(), _SEEN_S if changes else ANSWERED_WITHIN_S)
                 else:
                     await asyncio.sleep(0)
             await asyncio.sleep((self._drawn.end_ms + late_ms - self._now_ms()) / 1000)
@@ -131,7 +141,47 @@ class _Conversing:
             for task in asked:
                 task.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
+        await self._delete_topics()
         return self._told()
+
+    async def _delete_topics(self) -> None:
+        """Delete the topic of this sequence, which may be sent again."""
+        names = [step.request.topics[0].name for step in self._sent if isinstance(step.request, control.CreateTopics)]
+        if names and await self._partitions_of(names[0]):
+            await self._talker.ask("kemu", TOPICS_VERSION, control.DeleteTopics(topic_names=(names[0],)))
+            await self._until_seen(names[0], 0)
+
+    async def _partitions_of(self, name: str) -> int:
+        """Number of partitions of a topic in the broker's metadata; 0 without the topic."""
+        (row,) = await _described(self._talker, (name,))
+        return len(row.partitions) if row.error is ErrorCode.NONE else 0
+
+    async def _topic(self, name: str) -> tuple[str, int]:
+        """Id and number of partitions of a topic, as the coordinator knows it: it assigns them all to the one member
+        of a new group. The broker's metadata changes before (``BrokerMetadataPublisher`` 4.0).
+        """
+        self._probes += 1
+        probe = ConsumerGroupHeartbeat(
+            group=f"{self._group}-probe{self._probes}",
+            member_id="probe",
+            member_epoch=JOINS,
+            rebalance_timeout_ms=60_000,
+            topics=(name,),
+            owned=(),
+        )
+        reply = await self._talker.ask("kemu", _PROBE_VERSION, probe)
+        return (reply.assignment[0].topic_id, len(reply.assignment[0].partitions)) if reply.assignment else _NO_TOPIC
+
+    async def _until_seen(self, name: str, count: int) -> str:
+        """Wait until the coordinator knows that the topic has so many partitions, or 0; return the topic's id."""
+        deadline = time.monotonic() + _SEEN_S
+        while time.monotonic() < deadline:
+            if await self._partitions_of(name) == count:
+                topic_id, known = await self._topic(name)
+                if known == count:
+                    return topic_id
+            await asyncio.sleep(_POLL_S)
+        raise RealKafkaError(f"the coordinator did not see the change of topic {name} in {_SEEN_S} s")
 
     def _told(self) -> Conversation:
         self._learn_ids()
@@ -178,6 +228,13 @@ class _Conversing:
         symbols = {symbol(each): member_id for each, member_id in self._ids.items()} | dict(self._drawn.topics)
         request = with_ids(step.request, lambda name: symbols.get(name, name))
         reply = await self._talker.ask(step.client, step.version, in_group(request, self._group))
+        match request:
+            case control.CreateTopics(topics=(new,)):
+                self._ids[number] = await self._until_seen(new.name, new.num_partitions)
+            case control.CreatePartitions(topics=(more,)):
+                await self._until_seen(more.name, more.count)
+            case control.DeleteTopics(topic_names=(name,)):
+                await self._until_seen(name, 0)
         at_ms = self._now_ms()
         if isinstance(request, messages.JoinGroup) and request.member_id == UNKNOWN_MEMBER:
             member_id = reply.member_id
@@ -210,14 +267,14 @@ def in_group(request: Any, group: str) -> Any:
     """The same request for another group; other requests than those of the sequence's group are unchanged."""
     if type(request) in (messages.DescribeGroups, ConsumerGroupDescribe):
         return evolve(request, groups=(group,))
-    if isinstance(request, messages.ListGroups):
+    if type(request) in (messages.ListGroups, *TOPIC_CHANGES):
         return request
     return evolve(request, group=group) if request.group == GROUP else request
 
 
-async def _within(waiting: Awaitable[object]) -> None:
+async def _within(waiting: Awaitable[object], seconds: float = ANSWERED_WITHIN_S) -> None:
     with contextlib.suppress(TimeoutError):  # the comparison will show the missing response
-        await asyncio.wait_for(waiting, ANSWERED_WITHIN_S)
+        await asyncio.wait_for(waiting, seconds)
 
 
 async def ready(port: int, topics: Iterable[str] = (TOPIC,)) -> dict[str, str]:
@@ -229,27 +286,30 @@ async def ready(port: int, topics: Iterable[str] = (TOPIC,)) -> dict[str, str]:
     deadline = time.monotonic() + READY_S
     said = "nothing"
     names = list(topics)
-    while time.monotonic() < deadline:
-        try:
-            made = {topic_error(await _exchange(port, topic_request(name, SIZES[name]))) for name in names}
-            found = coordinator_error(await _exchange(port, coordinator_request(GROUP)))
-            said = f"CreateTopics {', '.join(sorted(each.name for each in made))}, FindCoordinator {found.name}"
-            if found is ErrorCode.NONE and made <= {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
-                return topic_ids(await _exchange(port, metadata_request(names))) if len(names) > 1 else {}
-        except (OSError, EOFError) as error:
-            said = repr(error)
-        await asyncio.sleep(0.5)
+    new = tuple([control.NewTopic(name=name, num_partitions=SIZES[name], replication_factor=1) for name in names])
+    talker = Talker(port)
+    try:
+        while time.monotonic() < deadline:
+            try:
+                created = await talker.ask("kemu", TOPICS_VERSION, control.CreateTopics(topics=new, timeout_ms=10_000))
+                made = {each.error_code for each in created.topics}
+                found = await talker.ask("kemu", _FIND_VERSION, messages.FindCoordinator(key=GROUP))
+                said = (
+                    f"CreateTopics {', '.join(sorted(each.name for each in made))}, FindCoordinator {found.error.name}"
+                )
+                if found.error is ErrorCode.NONE and made <= {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
+                    return {each.topic: each.topic_id for each in await _described(talker, names) if len(names) > 1}
+            except RealKafkaError as error:
+                said = str(error)
+            await asyncio.sleep(0.5)
+    finally:
+        talker.close()
     raise RealKafkaError(f"the broker coordinates no group after {READY_S} s; it said: {said}")
 
 
-async def _exchange(port: int, request: bytes) -> bytes:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        writer.write(request)
-        (length,) = struct.unpack(">i", await reader.readexactly(HEADER_BYTES))
-        return await reader.readexactly(length)
-    finally:
-        writer.close()
+async def _described(talker: Talker, topics: Iterable[str]) -> tuple[TopicMetadata, ...]:
+    reply: MetadataReply = await talker.ask("kemu", _METADATA_VERSION, Metadata(topics=tuple(topics)))
+    return reply.topics
 
 
 async def converse(

@@ -4,12 +4,14 @@ As in ``drawing``, the machine answers in virtual time while a sequence is drawn
 that it was given, and the partitions that it says to own.
 """
 
+import uuid
 from collections.abc import Callable, Mapping
 
 from attrs import define
 
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages import control
 from kemu.protocol.messages import group as messages
 from kemu.protocol.messages.consumer_group import (
     JOINS,
@@ -31,11 +33,12 @@ from lab.conformance.raw.drawing import (
     DrawnSequence,
     Versions,
 )
-from lab.conformance.raw.steps import GROUP, SIZES, symbol
+from lab.conformance.raw.steps import GROUP, SIZES, TOPICS_VERSION, symbol
 
 TOPICS = (("t",), ("t",), ("t", "u"), ("t", "u"), ("u",), (), ("t", "missing"))
 _ASSIGNORS = (None, None, None, "uniform", "range")
-_COMMIT_EPOCH_SINCE, _FETCH_EPOCH_SINCE = 9, 9
+_COMMIT_EPOCH_SINCE, _FETCH_EPOCH_SINCE, _FETCH_ALL_SINCE = 9, 9, 2
+UNKNOWN_TOPIC_ID = "00000000-0000-4000-8000-00000000dead"
 _GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
 Owned = tuple[TopicNumbers, ...]
 
@@ -60,6 +63,16 @@ class ConsumerDrawing(Drawing):
         self.topics = topics
         self.names = {topic_id: name for name, topic_id in topics.items()}
         self.consumers = [DrawnConsumer(each.name, each.instance, f"{each.name}-{seed}") for each in self.clients]
+        self.own = f"x{seed}"
+        """Name of the topic that the sequence has for itself."""
+        self.own_size = 0
+        """Number of partitions of this topic; 0 while it does not exist."""
+        self._own_ids: list[str] = []
+        """The symbols of the ids that this topic had; the last id is the present or the last id."""
+        self.changes_topics = self.chance(45)
+        own = ((self.own,), ("t", self.own), ("t", "u", self.own)) if self.changes_topics else ()
+        self.choices = (*TOPICS, *own)
+        """Sets of topics to subscribe to."""
         self._beats: dict[int, tuple[DrawnConsumer, ConsumerGroupHeartbeat]] = {}
         self._seen: set[int] = set()
 
@@ -98,11 +111,41 @@ class ConsumerDrawing(Drawing):
         """Add one step: usually the next request of a real member, sometimes a random request."""
         if self.short and self.chance(12):
             self.wait_for_a_timer()
+        if self.change_topic():
+            return
         client = self.consumers[self.random.randrange(self.busy if self.chance(85) else 4)]
         if self.chance(72):
             self._sensible_beat(client)
         else:
             self._wild_beat(client)
+
+    def change_topic(self) -> bool:
+        """Create, grow or delete the sequence's topic, rarely."""
+        if not self.changes_topics or not self.chance(9 if self._own_ids else 30):
+            return False
+        request: object
+        if not self.own_size:
+            self.own_size = self.pick((1, 2, 3))
+            new = control.NewTopic(name=self.own, num_partitions=self.own_size, replication_factor=1)
+            request = control.CreateTopics(topics=(new,))
+            created, topic_id = symbol(len(self.steps)), str(uuid.UUID(int=self.random.getrandbits(128)))
+            self._own_ids.append(created)
+            self.new_topics[len(self.steps)] = topic_id
+            self._ids[created], self.names[topic_id] = topic_id, created
+        elif self.chance(50):
+            self.own_size = 0
+            request = control.DeleteTopics(topic_names=(self.own,))
+        else:
+            self.own_size += self.pick((1, 2))
+            request = control.CreatePartitions(topics=(control.MorePartitions(name=self.own, count=self.own_size),))
+        self.ask(self.clients[0], TOPICS_VERSION, request)
+        self.pass_time(CLEAR_MS)
+        return True
+
+    def all_partitions(self) -> list[tuple[str, int]]:
+        """All partitions of the cluster, by the names of topics."""
+        sizes = {**SIZES, self.own: self.own_size}
+        return [(topic, number) for topic, count in sizes.items() for number in range(count)]
 
     def _sensible_beat(self, client: DrawnConsumer) -> None:
         if not client.epoch:
@@ -114,10 +157,10 @@ class ConsumerDrawing(Drawing):
                 client.owned = client.given
             self._beat(client, client.epoch, owned=client.owned if self.chance(75) else None)
         elif kind < 63:
-            topics = self.pick(TOPICS)
+            topics = self.pick(self.choices)
             self._beat(client, client.epoch, topics=topics, owned=client.owned if self.chance(50) else None)
         elif kind < 68:
-            topics = self.pick(TOPICS)
+            topics = self.pick(self.choices)
             self._beat(client, client.epoch, topics=topics, owned=client.owned, rebalance_timeout_ms=LONG_REBALANCE_MS)
         elif kind < 76:
             self._beat(client, LEAVES if client.instance is None or self.chance(30) else LEAVES_FOR_A_WHILE)
@@ -158,7 +201,7 @@ class ConsumerDrawing(Drawing):
     def _join_group(self, client: DrawnConsumer, *, wild: bool = False, member_id: str | None = None) -> None:
         timeout_ms = SHORT_REBALANCE_MS if self.short and self.chance(50) else LONG_REBALANCE_MS
         owned: Owned | None = ()
-        topics: tuple[str, ...] | None = self.pick(TOPICS)
+        topics: tuple[str, ...] | None = self.pick(self.choices)
         if wild and self.chance(40):
             timeout_ms, owned, topics = self.pick(
                 ((-1, owned, topics), (timeout_ms, None, topics), (timeout_ms, self._some_partitions(), topics),
@@ -212,27 +255,52 @@ class ConsumerDrawing(Drawing):
         self.ask(self.clients[self.consumers.index(client)], version, request)
 
     def _some_partitions(self) -> Owned:
+        if self._own_ids and self.chance(25):
+            return (TopicNumbers(topic_id=self.pick(self._own_ids), partitions=(0,)),)
         name = self.pick(("t", "u"))
         return (TopicNumbers(topic_id=name, partitions=(self.random.randrange(SIZES[name]),)),)
 
     def _commit_of(self, client: DrawnConsumer, epoch: int, *, member_id: str | None = None) -> None:
-        version = _COMMIT_EPOCH_SINCE if self.chance(90) else self.version(self.versions.commit)
+        newest = self.versions.commit[1]
+        version = self.random.randint(_COMMIT_EPOCH_SINCE, newest) if self.chance(90) else self.version((2, newest))
         name = client.member_id if member_id is None else member_id
         if self.chance(4):
             name, epoch = UNKNOWN_MEMBER, -1
-        partitions = [(topic, number) for topic in SIZES for number in range(SIZES[topic])]
+        by_id = version >= messages.OFFSET_TOPIC_IDS_SINCE
+        partitions = [(self._own_ids[-1] if by_id and t == self.own else t, n) for t, n in self.all_partitions()]
         mine = [(each.topic_id, number) for each in client.given for number in each.partitions]
+        if not by_id:
+            mine = [(self.own if topic in self._own_ids else topic, number) for topic, number in mine]
         chosen = mine if mine and self.chance(60) else [each for each in partitions if self.chance(40)]
+        if self.chance(10):
+            chosen = [*chosen, self.pick((("t", 7), (UNKNOWN_TOPIC_ID if by_id else "missing", 0)))]
         rows = [
-            messages.OffsetToCommit(topic=topic, partition=number, offset=len(self.steps)) for topic, number in chosen
+            messages.OffsetToCommit(topic=name, topic_id=topic_id, partition=number, offset=len(self.steps))
+            for topic, number in chosen
+            for name, topic_id in [self.topic_in(version, topic)]
         ]
         request = messages.OffsetCommit(group=GROUP, generation=epoch, member_id=name, offsets=tuple(rows))
         self._ask_as(client, version, request)
 
     def _fetch_of(self, client: DrawnConsumer, member_id: str, epoch: int) -> None:
-        topics = (messages.TopicPartitions(topic="t", partitions=tuple(range(SIZES["t"]))),)
-        if self.chance(40):
-            version = self.version(self.versions.fetch)
+        newest = self.versions.fetch[1]
+        is_older = self.chance(40)
+        version = self.version(self.versions.fetch) if is_older else self.random.randint(_FETCH_EPOCH_SINCE, newest)
+        by_id = version >= messages.OFFSET_TOPIC_IDS_SINCE
+        numbers_of: dict[str, tuple[int, ...]] = {
+            "t": (0, 1),
+            **{each if by_id else self.own: (0, 1) for each in self._own_ids},
+        }
+        if by_id and self.chance(20):
+            numbers_of[UNKNOWN_TOPIC_ID] = (0,)
+        topics: tuple[messages.TopicPartitions, ...] | None = tuple(
+            messages.TopicPartitions(topic=name, topic_id=topic_id, partitions=numbers)
+            for topic, numbers in numbers_of.items()
+            for name, topic_id in [self.topic_in(version, topic)]
+        )
+        if version >= _FETCH_ALL_SINCE and self.chance(25):
+            topics = None
+        if is_older:
             self._ask_as(client, version, messages.OffsetFetch(group=GROUP, topics=topics))
             return
         request = messages.OffsetFetch(
@@ -242,7 +310,7 @@ class ConsumerDrawing(Drawing):
             member_epoch=epoch,
             require_stable=self.chance(50),
         )
-        self._ask_as(client, _FETCH_EPOCH_SINCE, request)
+        self._ask_as(client, version, request)
 
     def _describe_any(self, client: DrawnConsumer) -> None:
         if self.chance(15):

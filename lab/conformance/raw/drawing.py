@@ -94,7 +94,9 @@ class Drawing:
         self.doubling = Random(f"{seed}/raw/doubling")
         """A separate random stream, which leaves other draws unchanged."""
         self.versions = versions
-        self.alone = CoordinatorAlone(config, lambda step, _: symbol(step), topics)
+        self.new_topics: dict[int, str] = {}
+        """Step -> id of the topic that the step created, in the drawing."""
+        self.alone = CoordinatorAlone(config, lambda step, _: self.new_topics.get(step, symbol(step)), topics)
         self._ids = {name: topic_id for name, topic_id, _ in topics}
         self.steps: list[RawRequest] = []
         self.at_once: list[bool] = []
@@ -189,6 +191,17 @@ class Drawing:
         """Draw a version, usually the newest."""
         low, high = bounds
         return high if self.chance(70) else self.random.randint(low, high)
+
+    def version_with(self, bounds: tuple[int, int]) -> int:
+        """A version of OffsetCommit or OffsetFetch: without topic ids if the sequence knows none."""
+        version = self.version(bounds)
+        return version if self._ids else min(version, messages.OFFSET_TOPIC_IDS_SINCE - 1)
+
+    def topic_in(self, version: int, topic: str) -> tuple[str, str]:
+        """The name and the id of a topic in a row of an offset: the version has one of them. ``topic``: its name, or
+        the symbol of its id.
+        """
+        return ("", topic) if version >= messages.OFFSET_TOPIC_IDS_SINCE else (topic, "")
 
     # --- steps -------------------------------------------------------------------------------------------------
 
@@ -350,10 +363,12 @@ class Drawing:
         self.ask(client, version, messages.LeaveGroup(group=GROUP, members=tuple(leaving)))
 
     def _commit(self, client: DrawnClient, member_id: str, generation: int, instance: str | None) -> None:
-        version = self.version(self.versions.commit)
+        version = self.version_with(self.versions.commit)
+        name, topic_id = self.topic_in(version, TOPIC)
         rows = [
             messages.OffsetToCommit(
-                topic=TOPIC,
+                topic=name,
+                topic_id=topic_id,
                 partition=partition,
                 offset=len(self.steps),
                 leader_epoch=self.pick((-1, 0)) if version >= 6 else -1,
@@ -372,8 +387,9 @@ class Drawing:
         self.ask(client, version, request)
 
     def _fetch(self, client: DrawnClient) -> None:
-        version = self.version(self.versions.fetch)
-        topics = (messages.TopicPartitions(topic=TOPIC, partitions=tuple(range(TOPIC_SIZE))),)
+        version = self.version_with(self.versions.fetch)
+        name, topic_id = self.topic_in(version, TOPIC)
+        topics = (messages.TopicPartitions(topic=name, topic_id=topic_id, partitions=tuple(range(TOPIC_SIZE))),)
         request = messages.OffsetFetch(group=GROUP, topics=topics, require_stable=version >= 7 and self.chance(50))
         self.ask(client, version, request)
 

@@ -20,11 +20,10 @@ from kemu.protocol.messages.member import (
 )
 from kemu.protocol.names import UNKNOWN_MEMBER, TopicPartition
 from kemu.protocol.wire.codec import CodecError
-from lab.conformance.raw.consumer_drawing import TOPICS, ConsumerDrawing, DrawnConsumer
+from lab.conformance.raw.consumer_drawing import ConsumerDrawing, DrawnConsumer
 from lab.conformance.raw.drawing import DrawnClient, DrawnSequence, Versions
-from lab.conformance.raw.steps import GROUP, SIZES
+from lab.conformance.raw.steps import GROUP
 
-_PARTITIONS: tuple[TopicPartition, ...] = tuple((topic, number) for topic in SIZES for number in range(SIZES[topic]))
 _MALFORMED = b"\x00"
 _STATES = ((), (), ("Stable",), ("Empty", "empty"), ("stable", "Assigning", "Reconciling"), ("PreparingRebalance",))
 
@@ -34,7 +33,7 @@ class _MixedDrawing(ConsumerDrawing):
         super().__init__(seed, config, versions, topics)
         classic = self.pick((20, 50, 80, 100))
         self._speaks_classic = [self.chance(classic) for _ in self.clients]
-        self._topics = [self.pick(TOPICS) for _ in self.clients]
+        self._topics = [self.pick(self.choices) for _ in self.clients]
         self._held: list[tuple[TopicPartition, ...]] = [()] * len(self.clients)
         self._listened: set[int] = set()
         self.known += [each.member_id for each in self.consumers]
@@ -54,6 +53,8 @@ class _MixedDrawing(ConsumerDrawing):
         """Add one step of a client in its protocol; sometimes it changes its protocol, or mixes up both."""
         if self.short and self.chance(12):
             self.wait_for_a_timer()
+        if self.change_topic():
+            return
         place = self.random.randrange(self.busy if self.chance(85) else len(self.clients))
         client, consumer = self.clients[place], self.consumers[place]
         kind = self.random.randrange(100)
@@ -129,7 +130,7 @@ class _MixedDrawing(ConsumerDrawing):
             return _MALFORMED
         place = self.clients.index(client)
         if self.chance(30 if wild else 8):
-            self._topics[place] = self.pick(TOPICS)
+            self._topics[place] = self.pick(self.choices)
         held = self._held[place]
         owned = self.pick((held, held, held, (), (), self._some()))
         subscription = Subscription(
@@ -142,7 +143,7 @@ class _MixedDrawing(ConsumerDrawing):
         return encode_subscription(subscription, HIGHEST_VERSION if self.chance(70) else self.random.randrange(4))
 
     def _some(self) -> tuple[TopicPartition, ...]:
-        return tuple([each for each in _PARTITIONS if self.chance(30)])
+        return tuple([each for each in self.all_partitions() if self.chance(30)])
 
     def _assignments(self, members: int) -> Iterator[bytes]:
         kind = self.random.randrange(100)
@@ -150,7 +151,7 @@ class _MixedDrawing(ConsumerDrawing):
             yield from [_MALFORMED] * members
         user_data = b"\x01" if kind < 6 else None
         rows: list[list[TopicPartition]] = [[] for _ in range(members)]
-        for each in _PARTITIONS:
+        for each in self.all_partitions():
             if self.chance(90):
                 self.pick(rows).append(each)
             if 6 <= kind < 9 and self.chance(40):

@@ -27,11 +27,13 @@ _VERSIONS: Mapping[tuple[int, ...], Versions] = {
     (2, 5): Versions(join=(0, 7), leave=(0, 4)),
     (3, 2): Versions(),
     (3, 6): Versions(commit=(2, 9)),
-    (4, 0): Versions(join=(2, 9), commit=(2, 9)),
+    (4, 0): Versions(join=(2, 9), commit=(2, 9), fetch=(1, 9), describe=(0, 6), list_groups=(0, 5)),
+    (4, 1): Versions(join=(2, 9), commit=(2, 10), fetch=(1, 10), describe=(0, 6), list_groups=(0, 5)),
 }
 """First release -> versions that brokers support from this release on. Source: the message schemas of the releases'
 tags. KIP-800 added JoinGroup v8 and LeaveGroup v5, KIP-814 added JoinGroup v9 (both 3.2), KIP-848 added OffsetCommit v9
-(3.6), and KIP-896 removed JoinGroup v0 and v1."""
+(3.6), KIP-1043 DescribeGroups v6 (4.0), and KIP-896 removed JoinGroup v0 and v1. OffsetCommit and OffsetFetch v10 have
+topic ids (4.1)."""
 
 
 CONSUMER_SETTINGS: Mapping[str, str] = {

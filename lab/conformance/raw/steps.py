@@ -1,7 +1,7 @@
 """A sequence of raw requests to one group, their responses, and both as compact JSON.
 
 Member ids are unknown before the coordinator generates them, so a sequence names ids by their origin. ``m4`` is the id
-that was generated for the JoinGroup of step 4.
+that was generated for the JoinGroup of step 4, or the id of the topic that step 4 created.
 """
 
 import json
@@ -13,13 +13,18 @@ import attrs
 import cattrs
 from attrs import field, frozen
 
-from kemu.protocol.messages import consumer_group
+from kemu.protocol.messages import consumer_group, control
 from kemu.protocol.messages import group as messages
 from kemu.protocol.names import UNKNOWN_MEMBER
 
+TOPIC_CHANGES: tuple[type, ...] = (control.CreateTopics, control.CreatePartitions, control.DeleteTopics)
+"""Requests that change the one topic that a sequence has for itself. Their answers have no time to compare."""
+TOPICS_VERSION = 3
+"""The version of all requests that change topics, which all emulated releases have."""
 REQUESTS: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
+        *TOPIC_CHANGES,
         messages.JoinGroup,
         messages.SyncGroup,
         messages.Heartbeat,
@@ -78,7 +83,7 @@ class Conversation:
     steps: tuple[RawRequest, ...]
     answers: Mapping[int, Answer]
     ids: Mapping[int, str] = field(factory=dict)
-    """Step -> member id that was generated for the step, if a response contains the id."""
+    """Step -> id that was generated for the step, if a response contains the id: of a member, or of a new topic."""
     moves: Mapping[int, int] = field(factory=dict)
     """Step -> time (ms) at which the coordinator resigned; before the step, a coordinator loaded the group's log."""
     topics: Mapping[str, str] = field(factory=dict)
@@ -125,13 +130,17 @@ def told_by(reply: Any, group: str = GROUP) -> Any:
     if isinstance(reply, messages.ListGroupsReply):
         listed: list[Any] = [each for each in reply.groups if each.group == group]
         return attrs.evolve(reply, groups=tuple([attrs.evolve(each, group=GROUP) for each in listed]))  # type: ignore[misc]
+    if isinstance(reply, control.CreateTopicsReply | control.CreatePartitionsReply | control.DeleteTopicsReply):
+        outcomes: list[Any] = [attrs.evolve(each, error_message=None) for each in reply.topics]  # type: ignore[misc]
+        return type(reply)(topics=tuple(outcomes))
     if not isinstance(reply, messages.DescribeGroupsReply):
         return reply
     rows: list[Any] = []
     row: Any
     for row in reply.groups:
         members = tuple([_without_host(member) for member in row.members])
-        rows.append(attrs.evolve(row, group=GROUP, members=members))
+        message = None if row.error_message is None else row.error_message.replace(group, GROUP)
+        rows.append(attrs.evolve(row, group=GROUP, members=members, error_message=message))
     return messages.DescribeGroupsReply(groups=tuple(rows))
 
 

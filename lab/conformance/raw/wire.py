@@ -4,7 +4,7 @@ import datetime
 import io
 import uuid
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import frozen
@@ -15,6 +15,7 @@ from kio.static.constants import EntityType
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.kafka_wire.errors import WireError
 from kemu.protocol.messages import consumer_group as consumers
+from kemu.protocol.messages import control, data
 from kemu.protocol.messages import group as ours
 from kemu.protocol.wire.codec import seal, unseal
 
@@ -26,7 +27,14 @@ with warnings.catch_warnings():
         ListGroupsRequest,
         ListGroupsResponse,
     )
-    from kafka.protocol.admin.topics import CreateTopicsRequest, CreateTopicsResponse
+    from kafka.protocol.admin.topics import (
+        CreatePartitionsRequest,
+        CreatePartitionsResponse,
+        CreateTopicsRequest,
+        CreateTopicsResponse,
+        DeleteTopicsRequest,
+        DeleteTopicsResponse,
+    )
     from kafka.protocol.consumer.group import (
         HeartbeatRequest,
         HeartbeatResponse,
@@ -50,6 +58,7 @@ with warnings.catch_warnings():
 
 _GROUPS_SINCE = 8
 """The first version of OffsetFetch that is about several groups."""
+_NO_ID = uuid.UUID(int=0)
 HEADER_BYTES = 4
 """Size of the length before each message on a connection, in bytes."""
 
@@ -88,58 +97,6 @@ def reply_of(request: type, version: int, correlation_id: int, data: bytes) -> A
     if getattr(found, "throttle_time_ms", 0):
         raise WireError(f"{request.__name__} was throttled: no quota is set")
     return unseal(seal(api.reply(found, version), version))[0]
-
-
-# --- what makes a broker ready -------------------------------------------------------------------------------------
-
-_CREATE_VERSION, _FIND_VERSION, _METADATA_VERSION = 4, 2, 12
-_NO_ID = uuid.UUID(int=0)
-
-
-def topic_request(name: str, partitions: int) -> bytes:
-    """A CreateTopics request for one topic."""
-    topic = CreateTopicsRequest.CreatableTopic(
-        name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
-    )
-    made = CreateTopicsRequest(topics=[topic], timeout_ms=10_000, validate_only=False, version=_CREATE_VERSION)
-    return _framed(made, _CREATE_VERSION)
-
-
-def topic_error(data: bytes) -> ErrorCode:
-    """The error in the response to ``topic_request``."""
-    (row,) = CreateTopicsResponse.decode(data, version=_CREATE_VERSION, header=True).topics
-    return ErrorCode(row.error_code)
-
-
-def coordinator_request(group: str) -> bytes:
-    """A FindCoordinator request for a group."""
-    return _framed(FindCoordinatorRequest(key=group, key_type=0, version=_FIND_VERSION), _FIND_VERSION)
-
-
-def coordinator_error(data: bytes) -> ErrorCode:
-    """The error in the response to ``coordinator_request``."""
-    found = FindCoordinatorResponse.decode(data, version=_FIND_VERSION, header=True)
-    return ErrorCode(found.error_code)
-
-
-def metadata_request(topics: Sequence[str]) -> bytes:
-    """A Metadata request for topics, whose response has their ids."""
-    topic = MetadataRequest.MetadataRequestTopic
-    rows = [topic(topic_id=_NO_ID, name=name, version=_METADATA_VERSION) for name in topics]
-    return _framed(
-        MetadataRequest(topics=rows, allow_auto_topic_creation=False, version=_METADATA_VERSION), _METADATA_VERSION
-    )
-
-
-def topic_ids(data: bytes) -> dict[str, str]:
-    """The ids of the topics in the response to ``metadata_request``, by name."""
-    found = MetadataResponse.decode(data, version=_METADATA_VERSION, header=True)
-    return {row.name: str(row.topic_id) for row in found.topics}
-
-
-def _framed(request: Any, version: int) -> bytes:
-    request.with_header(correlation_id=1, client_id="kemu")
-    return bytes(request.encode(version=version, header=True, framed=True))
 
 
 # --- requests ------------------------------------------------------------------------------------------------------
@@ -207,7 +164,7 @@ def _leave(asked: ours.LeaveGroup, version: int) -> Any:
 def _commit(asked: ours.OffsetCommit, version: int) -> Any:
     topic = OffsetCommitRequest.OffsetCommitRequestTopic
     row = topic.OffsetCommitRequestPartition
-    names = list(dict.fromkeys(each.topic for each in asked.offsets))
+    names = list(dict.fromkeys((each.topic, each.topic_id) for each in asked.offsets))
     return OffsetCommitRequest(
         group_id=asked.group,
         generation_id_or_member_epoch=asked.generation,
@@ -217,6 +174,7 @@ def _commit(asked: ours.OffsetCommit, version: int) -> Any:
         topics=[
             topic(
                 name=name,
+                topic_id=_uuid(topic_id),
                 partitions=[
                     row(
                         partition_index=each.partition,
@@ -226,11 +184,11 @@ def _commit(asked: ours.OffsetCommit, version: int) -> Any:
                         version=version,
                     )
                     for each in asked.offsets
-                    if each.topic == name
+                    if (each.topic, each.topic_id) == (name, topic_id)
                 ],
                 version=version,
             )
-            for name in names
+            for name, topic_id in names
         ],
         version=version,
     )
@@ -243,7 +201,10 @@ def _fetch(asked: ours.OffsetFetch, version: int) -> Any:
         if asked.topics is not None:
             rows = [
                 group.OffsetFetchRequestTopics(
-                    name=each.topic, partition_indexes=list(each.partitions), version=version
+                    name=each.topic,
+                    topic_id=_uuid(each.topic_id),
+                    partition_indexes=list(each.partitions),
+                    version=version,
                 )
                 for each in asked.topics
             ]
@@ -278,6 +239,45 @@ def _list(asked: ours.ListGroups, version: int) -> Any:
     return ListGroupsRequest(
         states_filter=list(asked.states_filter), types_filter=list(asked.types_filter), version=version
     )
+
+
+def _uuid(text: str) -> uuid.UUID:
+    return uuid.UUID(text) if text else _NO_ID
+
+
+def _uuid_text(found: Any) -> str:
+    """The text of a topic id; "" without an id, or for 16 zero bytes."""
+    return "" if found in (None, _NO_ID) else str(found)
+
+
+def _create(asked: control.CreateTopics, version: int) -> Any:
+    topics = [
+        CreateTopicsRequest.CreatableTopic(
+            name=each.name,
+            num_partitions=each.num_partitions,
+            replication_factor=each.replication_factor,
+            assignments=[],
+            configs=[],
+        )
+        for each in asked.topics
+    ]
+    return CreateTopicsRequest(topics=topics, timeout_ms=asked.timeout_ms, validate_only=False, version=version)
+
+
+def _grow(asked: control.CreatePartitions, version: int) -> Any:
+    topic = CreatePartitionsRequest.CreatePartitionsTopic
+    topics = [topic(name=each.name, count=each.count, assignments=None, version=version) for each in asked.topics]
+    return CreatePartitionsRequest(topics=topics, timeout_ms=asked.timeout_ms, validate_only=False, version=version)
+
+
+def _delete(asked: control.DeleteTopics, version: int) -> Any:
+    return DeleteTopicsRequest(topic_names=list(asked.topic_names), timeout_ms=asked.timeout_ms, version=version)
+
+
+def _metadata(asked: data.Metadata, version: int) -> Any:
+    topic = MetadataRequest.MetadataRequestTopic
+    topics = [topic(topic_id=_NO_ID, name=name, version=version) for name in asked.topics or ()]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=False, version=version)
 
 
 # --- replies -------------------------------------------------------------------------------------------------------
@@ -325,7 +325,12 @@ def _left(found: Any, version: int) -> ours.LeaveGroupReply:
 def _committed(found: Any, version: int) -> ours.OffsetCommitReply:
     return ours.OffsetCommitReply(
         outcomes=tuple(
-            ours.OffsetOutcome(topic=topic.name, partition=row.partition_index, error=ErrorCode(row.error_code))
+            ours.OffsetOutcome(
+                topic=topic.name or "",
+                topic_id=_uuid_text(getattr(topic, "topic_id", None)),
+                partition=row.partition_index,
+                error=ErrorCode(row.error_code),
+            )
             for topic in found.topics
             for row in topic.partitions
         )
@@ -338,7 +343,8 @@ def _fetched(found: Any, version: int) -> ours.OffsetFetchReply:
     return ours.OffsetFetchReply(
         offsets=tuple(
             ours.FetchedOffset(
-                topic=topic.name,
+                topic=topic.name or "",
+                topic_id=_uuid_text(getattr(topic, "topic_id", None)),
                 partition=row.partition_index,
                 offset=row.committed_offset,
                 leader_epoch=row.committed_leader_epoch,
@@ -357,6 +363,7 @@ def _described(found: Any, version: int) -> ours.DescribeGroupsReply:
         groups=tuple(
             ours.DescribedGroup(
                 error=ErrorCode(each.error_code),
+                error_message=getattr(each, "error_message", None),
                 group=each.group_id,
                 state=each.group_state,
                 protocol_type=each.protocol_type,
@@ -393,7 +400,54 @@ def _listed(found: Any, version: int) -> ours.ListGroupsReply:
     )
 
 
+_ROWS_OF_CHANGES: Mapping[type, str] = {
+    control.CreateTopicsReply: "topics",
+    control.CreatePartitionsReply: "results",
+    control.DeleteTopicsReply: "responses",
+}
+
+
+def _changed(reply: type) -> Callable[[Any, int], Any]:
+    """Reader of the outcome of a change of topics."""
+
+    def read(found: Any, version: int) -> Any:
+        rows: Any = getattr(found, _ROWS_OF_CHANGES[reply])
+        row = control.TopicOutcome
+        return reply(topics=tuple([row(name=each.name, error_code=ErrorCode(each.error_code)) for each in rows]))
+
+    return read
+
+
+def _topics_known(found: Any, version: int) -> data.MetadataReply:
+    rows = []
+    for topic in found.topics:
+        partitions = tuple(
+            data.PartitionMetadata(
+                error=ErrorCode(each.error_code),
+                partition=each.partition_index,
+                leader=each.leader_id,
+                replicas=tuple(each.replica_nodes),
+                isr=tuple(each.isr_nodes),
+            )
+            for each in topic.partitions
+        )
+        error, topic_id = ErrorCode(topic.error_code), _uuid_text(topic.topic_id)
+        rows.append(data.TopicMetadata(error=error, topic=topic.name or "", topic_id=topic_id, partitions=partitions))
+    return data.MetadataReply(brokers=(), topics=tuple(rows))
+
+
 _APIS: Mapping[type, _Api] = {
+    control.CreateTopics: _Api(_create, CreateTopicsResponse, _changed(control.CreateTopicsReply)),
+    control.CreatePartitions: _Api(_grow, CreatePartitionsResponse, _changed(control.CreatePartitionsReply)),
+    control.DeleteTopics: _Api(_delete, DeleteTopicsResponse, _changed(control.DeleteTopicsReply)),
+    data.Metadata: _Api(_metadata, MetadataResponse, _topics_known),
+    ours.FindCoordinator: _Api(
+        lambda asked, version: FindCoordinatorRequest(key=asked.key, key_type=0, version=version),
+        FindCoordinatorResponse,
+        lambda found, version: ours.FindCoordinatorReply(
+            error=ErrorCode(found.error_code), node_id=found.node_id, host=""
+        ),
+    ),
     ours.JoinGroup: _Api(_join, JoinGroupResponse, _joined),
     ours.SyncGroup: _Api(_sync, SyncGroupResponse, _synced),
     ours.Heartbeat: _Api(

@@ -36,6 +36,7 @@ from kemu.actors.coordinator.consumer_group.state import (
     share_of,
 )
 from kemu.protocol.consumer_group.assignors import ASSIGNORS, ServerAssignor
+from kemu.protocol.consumer_group.balancing import PartitionOutOfRange
 from kemu.protocol.consumer_group.reconciling import (
     CurrentAssignment,
     Partition,
@@ -238,7 +239,8 @@ class HeartbeatAnswers:
         full = request.rebalance_timeout_ms != -1 and owned is not None
         full = full and (request.topics is not None or request.regex is not None)
         if request.member_epoch == JOINS or full or before.assigned.keys() != current.assigned.keys():
-            assignment = tuple(TopicNumbers(topic_id=t, partitions=n) for t, n in share_of(current.assigned).items())
+            share = share_of(sorted(current.assigned))
+            assignment = tuple(TopicNumbers(topic_id=t, partitions=n) for t, n in share.items())
         revokes = None if current is before else current.state is ReconcilingState.UNREVOKED_PARTITIONS
         reply = ConsumerGroupHeartbeatReply(
             error=_E.NONE,
@@ -360,7 +362,12 @@ class HeartbeatAnswers:
         is_behind = group.epoch > group.target_epoch
         rebalances = downgrades and (is_behind if self.rules.stale_target_rebalances_downgraded else bump)
         if is_behind and not downgrades and self._may_compute(group, now_ms):
-            self._compute(change, listed, assignor, alike, now_ms)
+            try:
+                self._compute(change, listed, assignor, alike, now_ms)
+            except PartitionOutOfRange:
+                for record in change.undo:
+                    group.apply(record)
+                raise HeartbeatRefused(_E.UNKNOWN_SERVER_ERROR) from None
         current = before if rebalances else self._reconcile(change, member, before, owned, changed, is_free)
         return _Advanced(change, before, current, assignor, rebalances)
 
@@ -488,8 +495,13 @@ class _Advanced:
     rebalances: bool
 
 
-def removed(group: ConsumerGroup, *names: MemberId) -> tuple[tuple[GroupRecord, ...], tuple[GroupRecord, ...]]:
+def removed(
+    group: ConsumerGroup, topics: Topics | None, *names: MemberId
+) -> tuple[tuple[GroupRecord, ...], tuple[GroupRecord, ...]]:
     """Remove members, and the patterns that nobody else uses; the group's epoch rises.
+
+    ``topics``: the cluster's topics, to which the group adapts also (``consumerGroupFenceMembers`` 4.0 to 4.3); None
+    if they are unknown.
 
     Returns:
         The records, and the records that undo them.
@@ -498,7 +510,7 @@ def removed(group: ConsumerGroup, *names: MemberId) -> tuple[tuple[GroupRecord, 
     for member in members:
         _forget(change, member.member_id)
     forget_unused(change, [member.regex for member in members])
-    subscribed = subscribed_topics(group, {topic.name: topic for topic in group.topics})
+    subscribed = subscribed_topics(group, {each.name: each for each in group.topics} if topics is None else topics)
     if subscribed != group.topics:
         change.add(TopicsRecord(subscribed))
     change.add(GroupEpochRecord(group.epoch + 1))

@@ -181,6 +181,10 @@ class ConsumerGroup:
         """The members in the order in which the coordinator visits them."""
         return self._table.ordered(self.members)
 
+    def insert_again(self, order: Iterable[MemberId]) -> None:
+        """Change the order in which members were inserted: first those members of ``order`` that are left."""
+        self.members = {**{each: self.members[each] for each in order if each in self.members}, **self.members}
+
     def is_free(self, partition: Partition) -> bool:
         """Whether no member holds this partition."""
         return partition not in self._holders

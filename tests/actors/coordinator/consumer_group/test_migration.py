@@ -78,6 +78,7 @@ def beat(
     instance: str | None = None,
     member_id: str = "",
     assignor: str | None = None,
+    topics: tuple[str, ...] = ("t",),
 ) -> Ask:
     """A ConsumerGroupHeartbeat; a join tells everything."""
     joins = epoch == 0
@@ -89,7 +90,7 @@ def beat(
         member_epoch=epoch,
         instance_id=instance,
         rebalance_timeout_ms=REBALANCE_MS if joins else -1,
-        topics=("t",) if joins else None,
+        topics=topics if joins else None,
         owned=None if owned is None else (TopicNumbers(topic_id="T", partitions=owned),) if owned else (),
         assignor=assignor,
     )

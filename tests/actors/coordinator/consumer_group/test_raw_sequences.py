@@ -56,7 +56,7 @@ class Coordinator:
             at, member = min(due)
             epoch = self.group.current_of(member).epoch
             if self.revocations.get(member, (0.0, 0)) == (at, epoch) or self.sessions.get(member) == at:
-                removed(self.group, member)
+                removed(self.group, self.heartbeats.topics, member)
                 self.sessions.pop(member, None)
             self.revocations.pop(member, None)
 
@@ -69,7 +69,7 @@ class Coordinator:
                     raise HeartbeatRefused(ErrorCode.GROUP_ID_NOT_FOUND)
                 heard = self.heartbeats.leave(self.group, request)
                 if heard.removed is not None:
-                    removed(self.group, heard.removed)
+                    removed(self.group, self.heartbeats.topics, heard.removed)
             else:
                 heard = self._heartbeat(at, request)
         except HeartbeatRefused as refused:

@@ -157,7 +157,7 @@ def test_an_expression_without_members_is_forgotten(leaves: bool) -> None:
     desk.join("m2", "u")
     desk.join_resolved("m1")
 
-    records = removed(desk.group, "m1")[0] if leaves else desk.beat("m1", regex="").records
+    records = removed(desk.group, None, "m1")[0] if leaves else desk.beat("m1", regex="").records
 
     assert RegexRecord("t.*", None) in records
     assert set(desk.group.regexes) == set(desk.group.regex_users) == {"u"}
@@ -167,7 +167,7 @@ def test_a_resolution_that_ends_late_ignores_expressions_without_members() -> No
     desk = Desk()
     desk.join("m2", "u")
     heard = desk.join("m1")
-    removed(desk.group, "m1")
+    removed(desk.group, None, "m1")
 
     desk.resolve(heard)
 
