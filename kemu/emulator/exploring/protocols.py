@@ -106,12 +106,13 @@ def with_patterns(scenario: Scenario, chance: Stream) -> Scenario:
     for name, (has_pattern, of_brokers) in drawn.items():
         group = groups[name]
         always = group.uses_consumer_protocol and not group.overrides and not _upgrades(scenario, name)
-        key = "subscription_pattern" if always and of_brokers else "pattern"
-        if key != "pattern":
+        of_brokers = of_brokers and always
+        if of_brokers:
             plan = [_matched_by_brokers(entry, hosts[name]) for entry in plan]
         if has_pattern and group.streams is None:
             pattern = "t.*" if len(group.topics) == len(scenario.topics) else f"{group.topics[0]}.*"
-            groups[name] = attrs.evolve(group, topics=(), **{key: pattern})
+            patterns = ("", pattern) if of_brokers else (pattern, "")
+            groups[name] = attrs.evolve(group, topics=(), pattern=patterns[0], subscription_pattern=patterns[1])
     if created and scenario.brokers.replication is not None and groups != scenario.groups:
         plan.append(At(at_us=at_us, action=CreateTopic(topic=NEW_TOPIC, partitions=partitions, records_per_s=rate)))
         if deleted:
@@ -142,7 +143,8 @@ def _matched_by_brokers(entry: Entry, hosts: list[str]) -> Entry:
     action = entry.action
     if not isinstance(entry, At) or not isinstance(action, ChangeSubscription) or action.host not in hosts:
         return entry
-    return attrs.evolve(entry, action=attrs.evolve(action, pattern="", subscription_pattern=action.pattern))
+    changed = attrs.evolve(action, pattern="", subscription_pattern=action.pattern)  # type: ignore[misc]
+    return attrs.evolve(entry, action=changed)  # type: ignore[misc]
 
 
 def _drawn_pace(scenario: Scenario, chance: Stream) -> tuple[int, int, int, int]:
