@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kemu.actors.coordinator.consumer_group.heartbeats import alike, preferred, votes_of
 from kemu.actors.coordinator.consumer_group.state import (
     ClassicMetadata,
     ConsumerMember,
@@ -33,7 +34,19 @@ from kemu.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     TopicNumbers,
 )
-from kemu.protocol.messages.group import DeleteGroups, Heartbeat, JoinProtocol, LeaveGroup, LeavingMember, SyncGroup
+from kemu.protocol.messages.group import (
+    DeleteGroups,
+    Heartbeat,
+    JoinProtocol,
+    LeaveGroup,
+    LeavingMember,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    OffsetToCommit,
+    SyncGroup,
+    TopicPartitions,
+)
 from kemu.protocol.messages.member import (
     HIGHEST_VERSION,
     Assignment,
@@ -42,7 +55,7 @@ from kemu.protocol.messages.member import (
     encode_assignment,
     encode_subscription,
 )
-from kemu.protocol.messages.records import GroupMetadata, StoredMember, group_record
+from kemu.protocol.messages.records import GroupMetadata, StoredMember, StoredOffset, group_record, offset_record
 from kemu.protocol.names import MemberId
 from tests.actors.coordinator.coordinator_harness import GROUP, Ask, Bench
 from tests.kafka_tests.cases import KINDS, Case, held, share, topic_id
@@ -62,11 +75,12 @@ TIMERS = {
 }
 KEYS_OF_CASES = (
     " method name since until config topics stored_topics epoch target_epoch members regexes classic loaded version "
-    "versions steps "
+    "versions offsets steps "
 )
 KEYS_OF_STEPS = (
     " topics prepared settings append_fails after_ms heartbeat join sync classic_heartbeat leave delete answer text as "
     "ask answered records first_records timers kind state current members held seen "
+    "commit fetch delete_offsets users consumes alike assignor supports classic_without "
 )
 _PENDING = "pending"
 
@@ -79,7 +93,7 @@ class Prepared:
         self.seen: Mapping[MemberId, TargetMember] = {}
         self._names = names
         for name in ASSIGNORS:
-            monkeypatch.setitem(ASSIGNORS, name, self.assign)  # type: ignore[arg-type]
+            monkeypatch.setitem(ASSIGNORS, name, self.assign)
 
     def assign(self, members: Mapping[MemberId, TargetMember], _: Mapping[TopicId, int], alike: bool) -> Targets:
         """The targets, whatever the members subscribe to."""
@@ -97,7 +111,8 @@ class GroupRunner:
         for keys, known in ((case, KEYS_OF_CASES), *((step, KEYS_OF_STEPS) for step in case["steps"])):
             assert all(f" {key} " in known for key in keys), f"an unknown key in {keys}"
         self._steps = case["steps"]
-        self._version = case.get("version", HIGHEST_VERSION)
+        self._version = case.get("version")
+        """The version of OffsetCommit, or (up to 3) of the subscriptions of classic members."""
         self._names: dict[str, MemberId] = {}
         """The name of a member in the case -> the id that the coordinator gave."""
         self._asked: dict[str, Ask] = {}
@@ -109,6 +124,10 @@ class GroupRunner:
         self.bench.now_us = BEGIN_US
         self._know_topics(case.get("topics", {}))
         records = [encoded(GROUP, record, epochs=True) for record in self._given(case)]
+        for name, offset in case.get("offsets", {}).items():
+            topic, _, number = name.rpartition("-")
+            value = StoredOffset(offset, -1, "", BEGIN_US // 1_000)
+            records.append(offset_record(GROUP, topic, int(number), value))
         if "classic" in case:
             records.append(group_record(_classic_group(case["classic"], self._version)))
         self.bench.lead(GROUP, records=tuple(records))
@@ -180,6 +199,13 @@ class GroupRunner:
                 instance_id=row.get("instance"),
             )
             assert _error(self.bench.ask(CLIENT, request)) == answer, why
+        if "commit" in step:
+            self._commit(step["commit"], answer, why)
+        if "fetch" in step:
+            self._fetch(step["fetch"], answer, why)
+        if "delete_offsets" in step:
+            reply = self.bench.ask(CLIENT, OffsetDelete(group=GROUP, topics=_by_topic(step["delete_offsets"]))).reply
+            assert [ErrorCode(each.error).name for each in reply.outcomes] == answer, f"{why}: {reply}"
         if "delete" in step:
             (outcome,) = self.bench.ask(CLIENT, DeleteGroups(groups=(GROUP,))).reply.outcomes
             assert ErrorCode(outcome.error).name == answer, why
@@ -215,7 +241,7 @@ class GroupRunner:
             owned=None if owned in (None, "none") else rows(owned),
         )
         ask = self.bench.ask(CLIENT, request, row.get("version", 1))
-        reply = ask.reply
+        reply: ConsumerGroupHeartbeatReply = ask.reply
         error = answer if isinstance(answer, str) else "NONE"
         assert _error(ask) == error, f"{why}: {reply}"
         if error != "NONE":
@@ -228,6 +254,31 @@ class GroupRunner:
         wanted = None if "assignment" not in answer else set(held(answer["assignment"]))
         assert got == wanted, f"{why}: {reply}"
         return reply
+
+    def _commit(self, row: Mapping[str, Any], answer: Any, why: str) -> None:
+        partitions = _named(row["partitions"])
+        metadata = row.get("metadata", [""] * len(partitions))
+        offsets = tuple(
+            OffsetToCommit(topic=topic, partition=number, offset=row.get("offset", 1), metadata=text)
+            for (topic, number), text in zip(partitions, metadata, strict=True)
+        )
+        member_id = self._id(row.get("member", ""))
+        request = OffsetCommit(group=GROUP, member_id=member_id, generation=row.get("epoch", -1), offsets=offsets)
+        reply = self.bench.ask(CLIENT, request, row.get("version", self._version or 9)).reply
+        assert [ErrorCode(each.error).name for each in reply.outcomes] == answer, f"{why}: {reply}"
+
+    def _fetch(self, row: Mapping[str, Any], answer: Any, why: str) -> None:
+        topics = _by_topic(row["partitions"]) if "partitions" in row else None
+        request = OffsetFetch(
+            group=GROUP, member_id=row.get("member"), member_epoch=row.get("epoch", -1), topics=topics
+        )
+        ask, event = self.bench.mail(CLIENT, OffsetFetch(group=GROUP, topics=topics))
+        self.bench.feed(event._replace(message=request))  # kemu's codec has no version with the member's epoch
+        if isinstance(answer, str):
+            assert _error(ask) == answer, f"{why}: {ask.reply}"
+        else:
+            found = {f"{each.topic}-{each.partition}": each.offset for each in ask.reply.offsets}
+            assert (_error(ask), found) == ("NONE", answer), f"{why}: {ask.reply}"
 
     def _join(self, row: Mapping[str, Any]) -> Ask:
         return self.bench.join(
@@ -313,17 +364,38 @@ class GroupRunner:
                 assert agrees(shown(record, self._name), expected(f"current {name} {text}")), f"{why}\n{record}"
             for text, is_held in step.get("held", {}).items():
                 assert all(group.working.is_free(at) is not is_held for at in held(text)), f"{why}: {text}"
+            self._compare_queries(step, group, why)
             if "members" in step:
                 assert sorted(map(self._name, group.working.members)) == step["members"].split(), why
         for name, topics in step.get("seen", {}).items():
             assert set(self._prepared.seen[self._id(name)].topics) == set(map(topic_id, topics.split())), why
+
+    def _compare_queries(self, step: Mapping[str, Any], group: ModernGroup, why: str) -> None:
+        working = group.working
+        assert step.get("users", working.regex_users) == working.regex_users, why
+        for topic, wanted in step.get("consumes", {}).items():
+            assert group.consumes(topic) is wanted, f"{why}: {topic}"
+        if "alike" in step:
+            assert alike(working) is step["alike"], why
+        if "assignor" in step:
+            assert preferred(votes_of(working), "", "", ("uniform", "range")) == step["assignor"], why
+        for names, wanted in step.get("supports", {}).items():
+            assert working.supports_classic("consumer", names.split()) is wanted, f"{why}: {names}"
+        for names, wanted in step.get("classic_without", {}).items():
+            assert working.is_classic_without(names.split()) is wanted, f"{why}: {names}"
+
+
+def _by_topic(text: str) -> tuple[TopicPartitions, ...]:
+    return tuple(
+        TopicPartitions(topic=topic.removesuffix("-id"), partitions=numbers) for topic, numbers in share(text).items()
+    )
 
 
 def _error(ask: Ask) -> str:
     return "unanswered" if ask.reply is None else ErrorCode(ask.reply.error).name
 
 
-def _member(name: MemberId, row: Mapping[str, Any], version: int) -> ConsumerMember:
+def _member(name: MemberId, row: Mapping[str, Any], version: int | None) -> ConsumerMember:
     classic = row.get("classic")
     return ConsumerMember(
         name,
@@ -341,7 +413,7 @@ def _member(name: MemberId, row: Mapping[str, Any], version: int) -> ConsumerMem
     )
 
 
-def _classic_group(row: Mapping[str, Any], version: int) -> GroupMetadata:
+def _classic_group(row: Mapping[str, Any], version: int | None) -> GroupMetadata:
     members = tuple(
         StoredMember(
             member_id=name,
@@ -365,10 +437,11 @@ def _classic_group(row: Mapping[str, Any], version: int) -> GroupMetadata:
     )
 
 
-def protocols(row: Mapping[str, Any], version: int) -> tuple[JoinProtocol, ...]:
+def protocols(row: Mapping[str, Any], version: int | None) -> tuple[JoinProtocol, ...]:
     """The assignors of a classic member, each with its subscription."""
     subscription = Subscription(tuple(row.get("topics", "").split()), None, _named(row.get("owned", "")))
-    data = encode_subscription(subscription, version)
+    known = version if version is not None and version <= HIGHEST_VERSION else HIGHEST_VERSION
+    data = encode_subscription(subscription, known)
     return tuple(JoinProtocol(name=name, metadata=data) for name in row.get("protocols", "range").split())
 
 
