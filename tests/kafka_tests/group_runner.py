@@ -30,6 +30,7 @@ from kemu.protocol.consumer_group.shares import TargetMember, Targets, TopicId
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import (
     JOINS,
+    ConsumerGroupDescribe,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatReply,
     TopicNumbers,
@@ -75,12 +76,13 @@ TIMERS = {
 }
 KEYS_OF_CASES = (
     " method name since until config topics stored_topics epoch target_epoch members regexes classic loaded version "
-    "versions offsets steps "
+    "versions offsets target_ago_ms steps "
 )
 KEYS_OF_STEPS = (
     " topics prepared settings append_fails after_ms heartbeat join sync classic_heartbeat leave delete answer text as "
     "ask answered records first_records timers kind state current members held seen "
-    "commit fetch delete_offsets users consumes alike assignor supports classic_without "
+    "commit fetch delete_offsets users consumes alike assignor supports classic_without stale describe "
+    "hold_appends release_appends "
 )
 _PENDING = "pending"
 
@@ -164,7 +166,8 @@ class GroupRunner:
         for name, row in members.items():
             if "target" in row:
                 yield TargetRecord(name, share(row["target"]))
-        yield TargetEpochRecord(case.get("target_epoch", epoch))
+        at_ms = BEGIN_US // 1_000 - case["target_ago_ms"] if "target_ago_ms" in case else 0
+        yield TargetEpochRecord(case.get("target_epoch", epoch), at_ms)
         for key in ("before", "current", "then"):  # former records, which the log may still have, come first
             for name, row in members.items():
                 if key in row:
@@ -180,12 +183,16 @@ class GroupRunner:
             self._prepared.targets = {name: share(text) for name, text in step["prepared"].items()}
         if "settings" in step:
             self.bench.coordinator.know_group_settings(GROUP, step["settings"])
+        self.bench.hold_appends = step.get("hold_appends", False)
+        if step.get("release_appends", False):
+            self.bench.release()
         if "after_ms" in step:
             self.bench.advance(step["after_ms"])
         answer = step.get("answer", {})
         if "heartbeat" in step:
             reply = self._heartbeat(step["heartbeat"], answer, why)
-            assert step.get("text", reply.error_message) == reply.error_message, f"{why}: {reply}"
+            if "text" in step:
+                assert reply.error_message == step["text"], f"{why}: {reply}"
         if "join" in step:
             self._ask(step, self._join(step["join"]), why)
         if "sync" in step:
@@ -199,6 +206,8 @@ class GroupRunner:
                 instance_id=row.get("instance"),
             )
             assert _error(self.bench.ask(CLIENT, request)) == answer, why
+        if "describe" in step:
+            self._describe(answer, why)
         if "commit" in step:
             self._commit(step["commit"], answer, why)
         if "fetch" in step:
@@ -254,6 +263,15 @@ class GroupRunner:
         wanted = None if "assignment" not in answer else set(held(answer["assignment"]))
         assert got == wanted, f"{why}: {reply}"
         return reply
+
+    def _describe(self, answer: Any, why: str) -> None:
+        (row,) = self.bench.ask(CLIENT, ConsumerGroupDescribe(groups=(GROUP,)), 1).reply.groups
+        if isinstance(answer, str):
+            assert ErrorCode(row.error).name == answer, f"{why}: {row}"
+            return
+        told = {name: value for name, value in answer.items() if name != "members"}
+        assert {name: getattr(row, name) for name in told} == told, f"{why}: {row}"
+        assert [each.member_id for each in row.members] == answer.get("members", "").split(), f"{why}: {row}"
 
     def _commit(self, row: Mapping[str, Any], answer: Any, why: str) -> None:
         partitions = _named(row["partitions"])
@@ -375,6 +393,8 @@ class GroupRunner:
         assert step.get("users", working.regex_users) == working.regex_users, why
         for topic, wanted in step.get("consumes", {}).items():
             assert group.consumes(topic) is wanted, f"{why}: {topic}"
+        if "stale" in step:
+            assert group.must_compare_topics is step["stale"], why
         if "alike" in step:
             assert alike(working) is step["alike"], why
         if "assignor" in step:
