@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.kafka_tests.cases import Case, cases, files
+from tests.kafka_tests.cases import OF_MEMBERS, Case, cases, files
 from tests.kafka_tests.group_runner import GroupRunner
 
-FILES = [name for name in files() if name != "CurrentAssignmentBuilderTest"]
+FILES = [name for name in files() if name not in ("CurrentAssignmentBuilderTest", *OF_MEMBERS)]
 
 
 @pytest.mark.parametrize(("case", "release"), cases(*FILES))
