@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from kemu.actors.machine import Told
-from kemu.protocol.commands import Start
+from kemu.protocol.commands import Close, Start
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import (
     JOINS,
@@ -26,7 +26,9 @@ CLIENTS: Mapping[str, ClientRules] = {"4.0": CLIENT_4_0, "4.1": CLIENT_4_1, "4.2
 API = "ConsumerGroupHeartbeat"
 INTERVAL_MS = 5_000
 KEYS_OF_CASES = " method name since until config topics subscribed pattern first steps "
-KEYS_OF_STEPS = " answers run_ms hold release disconnect close no_coordinator topics sent states callbacks fails "
+KEYS_OF_STEPS = (
+    " answers run_ms hold release disconnect close no_coordinator topics sent states callbacks fails begins state "
+)
 _US = 1_000
 
 
@@ -104,21 +106,25 @@ class ClientRunner:
         if step.get("disconnect", False):
             harness.disconnect()
         if step.get("close", False):
-            harness.close()
-        else:
-            harness.run(step["run_ms"] * _US)
+            harness.tell(Close())
+        harness.run(step["run_ms"] * _US)
         self._compare(step, began_us, why)
 
     def _compare(self, step: Mapping[str, Any], began_us: int, why: str) -> None:
         harness = self._harness
         sent = [(at, message) for at, _, message in harness.sent if isinstance(message, ConsumerGroupHeartbeat)]
+        states = [fact.new for fact in harness.facts(MemberBecame)]
+        if step.get("begins", False):  # the case tells only the beginning
+            sent, states = sent[: len(step.get("sent", ()))], states[: len(step.get("states", "").split())]
         if "sent" in step:
             assert len(sent) == len(step["sent"]), f"{why}\n{sent}"
             for (at, request), wanted in zip(sent, step["sent"], strict=True):
                 found = told(request, (at - began_us) // _US)
                 assert {name: found[name] for name in wanted} == wanted, f"{why}\n{found}"
         if "states" in step:
-            assert " ".join(fact.new for fact in harness.facts(MemberBecame)) == step["states"], why
+            assert " ".join(states) == step["states"], f"{why}\n{states}"
+        if "state" in step:
+            assert harness.story().rpartition("->")[2].startswith(f"{step['state']}:"), f"{why}\n{harness.story()}"
         if "callbacks" in step:
             assert list(callbacks(harness.notes)) == step["callbacks"], f"{why}\n{harness.notes}"
         if "fails" in step:
