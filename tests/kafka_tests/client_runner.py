@@ -152,7 +152,7 @@ def numbers(owned: Iterable[TopicNumbers]) -> str:
 
 
 def callbacks(notes: Iterable[Any]) -> Iterable[str]:
-    """What the application was told: ``assigned t-0 t-1``."""
+    """The callbacks of the application: ``assigned t-0 t-1``."""
     for fact in notes:
         match fact:
             case PartitionsAssigned():
