@@ -16,6 +16,8 @@ from kemu.protocol.consumer_group.shares import Share
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "kafka_tests"
 Case: TypeAlias = Mapping[str, Any]
+OF_MEMBERS = ("ConsumerHeartbeatRequestManagerTest", "ConsumerMembershipManagerTest")
+"""The files about members; the other files are about coordinators."""
 KINDS = {"4.0": "java", "4.1": "java-4.1", "4.2": "java-4.2", "4.3": "java-4.3"}
 """The line of releases -> ``coordinator.kind``. Sources: the tests of 4.0.2, 4.1.2, 4.2.1 and 4.3.0."""
 
@@ -38,22 +40,34 @@ def releases(case: Case) -> list[str]:
 
 
 def cases(*names: str) -> list[Any]:
-    """The cases of files in each of their releases and versions, as parameters of a test."""
+    """The cases of files in each of their releases, versions and errors, as parameters of a test."""
     return [
-        pytest.param(
-            {**case, **version},
-            release,
-            id="-".join([release, case["method"], *_told(case), *map(str, version.values())]),
-        )
+        pytest.param(each, release, id="-".join([release, each["method"], *_told(each)]))
         for name in names
         for case in table(name)["case"]
-        for version in ([{"version": each} for each in case["versions"]] if "versions" in case else [{}])
+        for each in _each(case)
         for release in releases(case)
     ]
 
 
+def _each(case: Case) -> list[Case]:
+    """The case, or the case for each of its versions or errors."""
+    if "errors" in case:
+        rest = {key: value for key, value in case.items() if key != "errors"}
+        return [{**_filled(rest, error), "name": error} for error in case["errors"]]
+    return [{**case, "version": each} for each in case["versions"]] if "versions" in case else [case]
+
+
+def _filled(value: Any, error: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _filled(each, error) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, error) for each in value]
+    return error if value == "$error" else value
+
+
 def _told(case: Case) -> list[str]:
-    return [case["name"]] if "name" in case else []
+    return [str(case[key]) for key in ("name", "version") if key in case]
 
 
 def held(text: str) -> dict[Partition, int | None]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kemu.actors.coordinator.consumer_group.heartbeats import alike, preferred, votes_of
 from kemu.actors.coordinator.consumer_group.state import (
     ClassicMetadata,
     ConsumerMember,
@@ -29,11 +30,24 @@ from kemu.protocol.consumer_group.shares import TargetMember, Targets, TopicId
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import (
     JOINS,
+    ConsumerGroupDescribe,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatReply,
     TopicNumbers,
 )
-from kemu.protocol.messages.group import DeleteGroups, Heartbeat, JoinProtocol, LeaveGroup, LeavingMember, SyncGroup
+from kemu.protocol.messages.group import (
+    DeleteGroups,
+    Heartbeat,
+    JoinProtocol,
+    LeaveGroup,
+    LeavingMember,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    OffsetToCommit,
+    SyncGroup,
+    TopicPartitions,
+)
 from kemu.protocol.messages.member import (
     HIGHEST_VERSION,
     Assignment,
@@ -42,7 +56,7 @@ from kemu.protocol.messages.member import (
     encode_assignment,
     encode_subscription,
 )
-from kemu.protocol.messages.records import GroupMetadata, StoredMember, group_record
+from kemu.protocol.messages.records import GroupMetadata, StoredMember, StoredOffset, group_record, offset_record
 from kemu.protocol.names import MemberId
 from tests.actors.coordinator.coordinator_harness import GROUP, Ask, Bench
 from tests.kafka_tests.cases import KINDS, Case, held, share, topic_id
@@ -62,11 +76,13 @@ TIMERS = {
 }
 KEYS_OF_CASES = (
     " method name since until config topics stored_topics epoch target_epoch members regexes classic loaded version "
-    "versions steps "
+    "versions offsets target_ago_ms steps "
 )
 KEYS_OF_STEPS = (
     " topics prepared settings append_fails after_ms heartbeat join sync classic_heartbeat leave delete answer text as "
     "ask answered records first_records timers kind state current members held seen "
+    "commit fetch delete_offsets users consumes alike assignor supports classic_without stale describe "
+    "hold_appends release_appends "
 )
 _PENDING = "pending"
 
@@ -79,7 +95,7 @@ class Prepared:
         self.seen: Mapping[MemberId, TargetMember] = {}
         self._names = names
         for name in ASSIGNORS:
-            monkeypatch.setitem(ASSIGNORS, name, self.assign)  # type: ignore[arg-type]
+            monkeypatch.setitem(ASSIGNORS, name, self.assign)
 
     def assign(self, members: Mapping[MemberId, TargetMember], _: Mapping[TopicId, int], alike: bool) -> Targets:
         """The targets, whatever the members subscribe to."""
@@ -97,7 +113,8 @@ class GroupRunner:
         for keys, known in ((case, KEYS_OF_CASES), *((step, KEYS_OF_STEPS) for step in case["steps"])):
             assert all(f" {key} " in known for key in keys), f"an unknown key in {keys}"
         self._steps = case["steps"]
-        self._version = case.get("version", HIGHEST_VERSION)
+        self._version = case.get("version")
+        """The version of OffsetCommit, or (up to 3) of the subscriptions of classic members."""
         self._names: dict[str, MemberId] = {}
         """The name of a member in the case -> the id that the coordinator gave."""
         self._asked: dict[str, Ask] = {}
@@ -109,6 +126,10 @@ class GroupRunner:
         self.bench.now_us = BEGIN_US
         self._know_topics(case.get("topics", {}))
         records = [encoded(GROUP, record, epochs=True) for record in self._given(case)]
+        for name, offset in case.get("offsets", {}).items():
+            topic, _, number = name.rpartition("-")
+            value = StoredOffset(offset, -1, "", BEGIN_US // 1_000)
+            records.append(offset_record(GROUP, topic, int(number), value))
         if "classic" in case:
             records.append(group_record(_classic_group(case["classic"], self._version)))
         self.bench.lead(GROUP, records=tuple(records))
@@ -145,7 +166,8 @@ class GroupRunner:
         for name, row in members.items():
             if "target" in row:
                 yield TargetRecord(name, share(row["target"]))
-        yield TargetEpochRecord(case.get("target_epoch", epoch))
+        at_ms = BEGIN_US // 1_000 - case["target_ago_ms"] if "target_ago_ms" in case else 0
+        yield TargetEpochRecord(case.get("target_epoch", epoch), at_ms)
         for key in ("before", "current", "then"):  # former records, which the log may still have, come first
             for name, row in members.items():
                 if key in row:
@@ -161,12 +183,16 @@ class GroupRunner:
             self._prepared.targets = {name: share(text) for name, text in step["prepared"].items()}
         if "settings" in step:
             self.bench.coordinator.know_group_settings(GROUP, step["settings"])
+        self.bench.hold_appends = step.get("hold_appends", False)
+        if step.get("release_appends", False):
+            self.bench.release()
         if "after_ms" in step:
             self.bench.advance(step["after_ms"])
         answer = step.get("answer", {})
         if "heartbeat" in step:
             reply = self._heartbeat(step["heartbeat"], answer, why)
-            assert step.get("text", reply.error_message) == reply.error_message, f"{why}: {reply}"
+            if "text" in step:
+                assert reply.error_message == step["text"], f"{why}: {reply}"
         if "join" in step:
             self._ask(step, self._join(step["join"]), why)
         if "sync" in step:
@@ -180,6 +206,15 @@ class GroupRunner:
                 instance_id=row.get("instance"),
             )
             assert _error(self.bench.ask(CLIENT, request)) == answer, why
+        if "describe" in step:
+            self._describe(answer, why)
+        if "commit" in step:
+            self._commit(step["commit"], answer, why)
+        if "fetch" in step:
+            self._fetch(step["fetch"], answer, why)
+        if "delete_offsets" in step:
+            reply = self.bench.ask(CLIENT, OffsetDelete(group=GROUP, topics=_by_topic(step["delete_offsets"]))).reply
+            assert [ErrorCode(each.error).name for each in reply.outcomes] == answer, f"{why}: {reply}"
         if "delete" in step:
             (outcome,) = self.bench.ask(CLIENT, DeleteGroups(groups=(GROUP,))).reply.outcomes
             assert ErrorCode(outcome.error).name == answer, why
@@ -215,7 +250,7 @@ class GroupRunner:
             owned=None if owned in (None, "none") else rows(owned),
         )
         ask = self.bench.ask(CLIENT, request, row.get("version", 1))
-        reply = ask.reply
+        reply: ConsumerGroupHeartbeatReply = ask.reply
         error = answer if isinstance(answer, str) else "NONE"
         assert _error(ask) == error, f"{why}: {reply}"
         if error != "NONE":
@@ -228,6 +263,40 @@ class GroupRunner:
         wanted = None if "assignment" not in answer else set(held(answer["assignment"]))
         assert got == wanted, f"{why}: {reply}"
         return reply
+
+    def _describe(self, answer: Any, why: str) -> None:
+        (row,) = self.bench.ask(CLIENT, ConsumerGroupDescribe(groups=(GROUP,)), 1).reply.groups
+        if isinstance(answer, str):
+            assert ErrorCode(row.error).name == answer, f"{why}: {row}"
+            return
+        told = {name: value for name, value in answer.items() if name != "members"}
+        assert {name: getattr(row, name) for name in told} == told, f"{why}: {row}"
+        assert [each.member_id for each in row.members] == answer.get("members", "").split(), f"{why}: {row}"
+
+    def _commit(self, row: Mapping[str, Any], answer: Any, why: str) -> None:
+        partitions = _named(row["partitions"])
+        metadata = row.get("metadata", [""] * len(partitions))
+        offsets = tuple(
+            OffsetToCommit(topic=topic, partition=number, offset=row.get("offset", 1), metadata=text)
+            for (topic, number), text in zip(partitions, metadata, strict=True)
+        )
+        member_id = self._id(row.get("member", ""))
+        request = OffsetCommit(group=GROUP, member_id=member_id, generation=row.get("epoch", -1), offsets=offsets)
+        reply = self.bench.ask(CLIENT, request, row.get("version", self._version or 9)).reply
+        assert [ErrorCode(each.error).name for each in reply.outcomes] == answer, f"{why}: {reply}"
+
+    def _fetch(self, row: Mapping[str, Any], answer: Any, why: str) -> None:
+        topics = _by_topic(row["partitions"]) if "partitions" in row else None
+        request = OffsetFetch(
+            group=GROUP, member_id=row.get("member"), member_epoch=row.get("epoch", -1), topics=topics
+        )
+        ask, event = self.bench.mail(CLIENT, OffsetFetch(group=GROUP, topics=topics))
+        self.bench.feed(event._replace(message=request))  # kemu's codec has no version with the member's epoch
+        if isinstance(answer, str):
+            assert _error(ask) == answer, f"{why}: {ask.reply}"
+        else:
+            found = {f"{each.topic}-{each.partition}": each.offset for each in ask.reply.offsets}
+            assert (_error(ask), found) == ("NONE", answer), f"{why}: {ask.reply}"
 
     def _join(self, row: Mapping[str, Any]) -> Ask:
         return self.bench.join(
@@ -313,17 +382,40 @@ class GroupRunner:
                 assert agrees(shown(record, self._name), expected(f"current {name} {text}")), f"{why}\n{record}"
             for text, is_held in step.get("held", {}).items():
                 assert all(group.working.is_free(at) is not is_held for at in held(text)), f"{why}: {text}"
+            self._compare_queries(step, group, why)
             if "members" in step:
                 assert sorted(map(self._name, group.working.members)) == step["members"].split(), why
         for name, topics in step.get("seen", {}).items():
             assert set(self._prepared.seen[self._id(name)].topics) == set(map(topic_id, topics.split())), why
+
+    def _compare_queries(self, step: Mapping[str, Any], group: ModernGroup, why: str) -> None:
+        working = group.working
+        assert step.get("users", working.regex_users) == working.regex_users, why
+        for topic, wanted in step.get("consumes", {}).items():
+            assert group.consumes(topic) is wanted, f"{why}: {topic}"
+        if "stale" in step:
+            assert group.must_compare_topics is step["stale"], why
+        if "alike" in step:
+            assert alike(working) is step["alike"], why
+        if "assignor" in step:
+            assert preferred(votes_of(working), "", "", ("uniform", "range")) == step["assignor"], why
+        for names, wanted in step.get("supports", {}).items():
+            assert working.supports_classic("consumer", names.split()) is wanted, f"{why}: {names}"
+        for names, wanted in step.get("classic_without", {}).items():
+            assert working.is_classic_without(names.split()) is wanted, f"{why}: {names}"
+
+
+def _by_topic(text: str) -> tuple[TopicPartitions, ...]:
+    return tuple(
+        TopicPartitions(topic=topic.removesuffix("-id"), partitions=numbers) for topic, numbers in share(text).items()
+    )
 
 
 def _error(ask: Ask) -> str:
     return "unanswered" if ask.reply is None else ErrorCode(ask.reply.error).name
 
 
-def _member(name: MemberId, row: Mapping[str, Any], version: int) -> ConsumerMember:
+def _member(name: MemberId, row: Mapping[str, Any], version: int | None) -> ConsumerMember:
     classic = row.get("classic")
     return ConsumerMember(
         name,
@@ -341,7 +433,7 @@ def _member(name: MemberId, row: Mapping[str, Any], version: int) -> ConsumerMem
     )
 
 
-def _classic_group(row: Mapping[str, Any], version: int) -> GroupMetadata:
+def _classic_group(row: Mapping[str, Any], version: int | None) -> GroupMetadata:
     members = tuple(
         StoredMember(
             member_id=name,
@@ -365,10 +457,11 @@ def _classic_group(row: Mapping[str, Any], version: int) -> GroupMetadata:
     )
 
 
-def protocols(row: Mapping[str, Any], version: int) -> tuple[JoinProtocol, ...]:
+def protocols(row: Mapping[str, Any], version: int | None) -> tuple[JoinProtocol, ...]:
     """The assignors of a classic member, each with its subscription."""
     subscription = Subscription(tuple(row.get("topics", "").split()), None, _named(row.get("owned", "")))
-    data = encode_subscription(subscription, version)
+    known = version if version is not None and version <= HIGHEST_VERSION else HIGHEST_VERSION
+    data = encode_subscription(subscription, known)
     return tuple(JoinProtocol(name=name, metadata=data) for name in row.get("protocols", "range").split())
 
 

@@ -18,7 +18,7 @@ from kemu.actors.coordinator.consumer_group.stored import decoded
 from kemu.actors.machine import Record
 from kemu.protocol.consumer_group.reconciling import CurrentAssignment, ReconcilingState
 from kemu.protocol.messages.member import decode_assignment
-from kemu.protocol.messages.records import GroupMetadata, decode_record
+from kemu.protocol.messages.records import GroupMetadata, OffsetRecord, StoredOffset, decode_record
 from kemu.protocol.messages.records import GroupRecord as ClassicRecord
 from tests.kafka_tests.cases import held, topic_id
 
@@ -58,8 +58,15 @@ def written(record: Record, named: Named) -> Shown | None:
     if found is not None:
         return None if isinstance(found[1], TopicsRecord) else shown(found[1], named)
     classic = decode_record(*record)
+    if isinstance(classic, OffsetRecord):
+        about = f"{classic.topic}-{classic.partition}"
+        return ("offset", about, "removed") if classic.value is None else ("offset", about, *_stored(classic.value))
     assert isinstance(classic, ClassicRecord), classic
     return ("classic", "removed") if classic.metadata is None else _classic(classic.metadata, named)
+
+
+def _stored(value: StoredOffset) -> tuple[int, str]:
+    return value.offset, value.metadata
 
 
 def _classic(group: GroupMetadata, named: Named) -> Shown:
@@ -121,6 +128,9 @@ def expected(text: str) -> Shown:
             return kind, name, {each for each in about.split() if "=" not in each}, fields
         case "target":
             return kind, name, set(held(about))
+        case "offset":
+            offset, _, metadata = about.partition(" ")
+            return kind, name, int(offset), metadata
         case "regex":
             return kind, name, set(about.removeprefix("=").split())
         case "current":

@@ -2,15 +2,10 @@
 
 import pytest
 
-from tests.kafka_tests.cases import Case, cases
+from tests.kafka_tests.cases import OF_MEMBERS, Case, cases, files
 from tests.kafka_tests.group_runner import GroupRunner
 
-FILES = (
-    "TargetAssignmentBuilderTest",
-    "GroupMetadataManagerTest",
-    "GroupMetadataManagerTest_migration",
-    "GroupMetadataManagerTest_regexes",
-)
+FILES = [name for name in files() if name not in ("CurrentAssignmentBuilderTest", *OF_MEMBERS)]
 
 
 @pytest.mark.parametrize(("case", "release"), cases(*FILES))

@@ -133,6 +133,7 @@ class ModernHeartbeats:
                 self._interval_us = reply.heartbeat_interval_ms * 1000
                 self._next_us = self._machine.now_us + self._interval_us
             self._failures = 0
+            self._wait_after_late_answer()
             self._membership.accepted(reply)
         else:
             self._refused(reply.error)
@@ -160,11 +161,21 @@ class ModernHeartbeats:
         """Send the next heartbeat with all fields, after a backoff."""
         self._sent = ()
         self._failures += 1
-        machine = self._machine
-        wait_us = self._retry.after(self._failures, machine.chance)
+        self._next_us = self._machine.now_us + self._backoff_us(self._failures)
+
+    def _backoff_us(self, failures: int) -> int:
         if self._client.beats_after_no_or_the_longest_backoff:
-            wait_us = self._retry.most_us * machine.chance.below(2)
-        self._next_us = machine.now_us + wait_us
+            return self._retry.most_us * self._machine.chance.below(2)
+        return self._retry.after(failures, self._machine.chance)
+
+    def _wait_after_late_answer(self) -> None:
+        """Wait for the first backoff also after an answer that came when the next heartbeat was almost due.
+
+        Source: ``RequestState.onSuccessfulAttempt``.
+        """
+        now_us = self._machine.now_us
+        if self._next_us < now_us + self._retry.most_us:
+            self._next_us = max(self._next_us, now_us + self._backoff_us(1))
 
     def forget_sent(self) -> None:
         """Send the next heartbeat with all fields."""

@@ -346,7 +346,7 @@ class HeartbeatAnswers:
             return _Advanced(change, before, current, "", False)
         listed = list(dict.fromkeys((*group.listed(), name)))
         assignor = preferred(votes_of(group), former.assignor, member.assignor, self.config.assignors)
-        alike = _alike(group)
+        is_alike = alike(group)
         if replaced is not None:
             if name in group.members:  # of another member with this id; Kafka replays the records afterwards
                 is_free = group.free_now()
@@ -358,12 +358,12 @@ class HeartbeatAnswers:
         bump = followed(change, former, member, self.rules) or member.topics != former.topics
         if bump or is_stale or group.epoch == 0:
             self._bump(change, bump)
-            alike = _alike(group)  # otherwise Kafka uses the subscriptions from before the heartbeat
+            is_alike = alike(group)  # otherwise Kafka uses the subscriptions from before the heartbeat
         is_behind = group.epoch > group.target_epoch
         rebalances = downgrades and (is_behind if self.rules.stale_target_rebalances_downgraded else bump)
         if is_behind and not downgrades and self._may_compute(group, now_ms):
             try:
-                self._compute(change, listed, assignor, alike, now_ms)
+                self._compute(change, listed, assignor, is_alike, now_ms)
             except PartitionOutOfRange:
                 for record in change.undo:
                     group.apply(record)
@@ -430,7 +430,7 @@ class HeartbeatAnswers:
         return not group.target_at_ms or not interval_ms or now_ms >= group.target_at_ms + interval_ms
 
     def _compute(
-        self, change: RecordedChange, listed: Collection[MemberId], assignor: str, alike: bool, now_ms: int
+        self, change: RecordedChange, listed: Collection[MemberId], assignor: str, is_alike: bool, now_ms: int
     ) -> None:
         """Compute the targets of all members. ``listed``: the members before the heartbeat, and the member itself."""
         group = change.group
@@ -444,7 +444,7 @@ class HeartbeatAnswers:
             for each in in_order
         }
         partitions = {topic.topic_id: topic.partitions for topic in self.topics.values()}
-        targets = self.assignors[assignor](seen, partitions, alike)
+        targets = self.assignors[assignor](seen, partitions, is_alike)
         for each in seen:
             share = targets.get(each, NOTHING)
             if each not in group.targets or not same(share, group.targets[each]):
@@ -601,7 +601,7 @@ def _partitions(owned: Iterable[TopicNumbers]) -> tuple[Partition, ...]:
     return tuple((row.topic_id, number) for row in owned for number in row.partitions)
 
 
-def _alike(group: ConsumerGroup) -> bool:
+def alike(group: ConsumerGroup) -> bool:
     """Whether all members have the same subscription.
 
     Source: ``ConsumerGroup.subscriptionType``.
