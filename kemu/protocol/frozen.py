@@ -101,7 +101,7 @@ def _is_plain(cls: type, names: list[str], defaults: Mapping[str, Any], kw_only:
     )
 
 
-_SPECIAL = (type(attrs.field()), type(attrs.Factory(list)))
+_SPECIAL: tuple[type, ...] = (type(attrs.field()), type(attrs.Factory(list)))
 
 
 def _init(cls: type, kinds: Mapping[str, Any], defaults: Mapping[str, Any], kw_only: bool) -> FunctionType:

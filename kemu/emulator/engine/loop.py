@@ -96,7 +96,8 @@ class _Desk:
         """Keep the actor's coroutine until cancelled; the end of its host cancels it."""
         coroutine = run_actor(self)
         coroutine.send(None)
-        self.resume = partial(trio.lowlevel.current_task().context.run, coroutine.send)
+        run: Callable[..., object] = trio.lowlevel.current_task().context.run
+        self.resume = partial(run, coroutine.send)
         self._dispatcher.wake()
         try:
             with self.scope:
