@@ -66,6 +66,7 @@ def is_legal_name(topic: str) -> bool:
     return legal and 0 < len(topic) <= 249 and topic not in (".", "..")
 
 
+@lru_cache(maxsize=16_384)
 def host_of(actor: ActorName) -> HostName:
     """The host of an actor: the part of the actor's name before the slash."""
     return HostName(actor.partition(SEPARATOR)[0])
@@ -192,6 +193,7 @@ def offsets_partition_of(group: GroupId, partitions: int = OFFSETS_PARTITIONS) -
     return (0 if code == -(1 << 31) else abs(code)) % partitions
 
 
+@lru_cache(maxsize=16_384)
 def role_of(actor: ActorName) -> str:
     """The role of an actor: "coordinator", "controller", "broker", "store", "admin", "producer", "client" or
     "member"; a "client" is real.

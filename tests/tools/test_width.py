@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -12,6 +13,7 @@ from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.presets import presets
 from kemu.tools.cli import kemu
 from kemu.tools.commands.query import as_table
+from kemu.tools.report import layout
 from kemu.tools.report.collecting import Collector
 from kemu.tools.report.layout import TableColumn, fold, table, without_zeros
 from kemu.tools.report.run_report import as_text, table_of_seeds
@@ -166,3 +168,26 @@ def test_long_cells_of_a_query_are_cut_with_a_note(monkeypatch: pytest.MonkeyPat
     assert any(f"{'x' * 43}…" in line for line in lines)
     assert any("12,000" in line for line in lines)
     assert lines[-1].startswith("cells longer than 44 characters are cut")
+
+
+@pytest.mark.parametrize("headed", [True, False])
+def test_a_table_that_fits_looks_as_one_drawn_by_rich(headed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short run's report does not wait for the import of rich."""
+    heads = ("member", "lag", "", "a long head") if headed else ("",) * 4
+    columns = [TableColumn(head, right=at == 1, wraps=at == 3) for at, head in enumerate(heads)]
+    rows = [["c1", "12,000", "", "-"], ["c10", "0", "", "a cell that is longer than its head"]]
+    drawn: list[str] = []
+    by_rich = layout._drawn
+
+    def draw(*about: Any) -> list[str]:
+        drawn.append("by rich")
+        return by_rich(*about)
+
+    monkeypatch.setattr(layout, "_drawn", draw)
+    ours = table(columns, rows, width=80)
+    assert drawn == []
+    monkeypatch.setattr(layout, "_is_plain", lambda cell: False)
+
+    assert [click.unstyle(line) for line in table(columns, rows, width=80)] == [click.unstyle(line) for line in ours]
+    assert drawn == ["by rich"]
+    assert len(ours) == len(rows) + headed

@@ -12,6 +12,7 @@ A live run follows the clock of the Trio loop: the dispatcher waits until an ent
 """
 
 from collections.abc import Awaitable, Callable, Generator
+from functools import partial
 from typing import TypeAlias
 
 import trio
@@ -80,7 +81,8 @@ class _Desk:
 
     def __init__(self, dispatcher: "_Dispatcher", actor: Actor) -> None:
         self._dispatcher = dispatcher
-        self._actor = actor
+        self.take_turn: Callable[[Event], None] = partial(dispatcher.world.take_turn, actor)
+        """Take one turn of this actor."""
         self.scope = trio.CancelScope()
         self.resume: Callable[[Event], object]
         """Let the coroutine take a turn in the context of its task; raise what the turn raised."""
@@ -89,16 +91,13 @@ class _Desk:
         """Wait for the next event."""
         return _NEXT_EVENT
 
-    def take_turn(self, event: Event) -> None:
-        """Take one turn of this actor."""
-        self._dispatcher.world.take_turn(self._actor, event)
-
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Keep the actor's coroutine until cancelled; the end of its host cancels it."""
-        coroutine, context = run_actor(self), trio.lowlevel.current_task().context
+        coroutine = run_actor(self)
         coroutine.send(None)
-        self.resume = lambda event: context.run(coroutine.send, event)
+        run: Callable[..., object] = trio.lowlevel.current_task().context.run
+        self.resume = partial(run, coroutine.send)
         self._dispatcher.wake()
         try:
             with self.scope:

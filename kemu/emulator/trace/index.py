@@ -131,11 +131,11 @@ class IndexBuilder:
         self._open = (offset, 0, 0, 0)
         self._crc = 0
         self._extents = 1
-        self.steps_of: defaultdict[str, int] = defaultdict(int)
-        """Actor -> number of its steps; a host of a fact has at least 0 steps."""
+        self.acted: defaultdict[str, int] = defaultdict(int)
+        """Actor -> number of its steps in the open extent, which the caller counts."""
+        self._steps_of: dict[str, int] = {}
+        """Actor -> number of its steps in the extents before; a host of a fact has at least 0 steps."""
         self._findings: list[int] = []
-        self._steps_before: dict[str, int] = {}
-        """``steps_of`` at the beginning of the open extent."""
         self._also: dict[str, None] = {}
         """Names in records of the open extent that are no steps."""
         self._extents_of: dict[str, bytearray] = {}
@@ -157,7 +157,7 @@ class IndexBuilder:
         """Add the host that a fact names."""
         host = getattr(fact, "host", "")
         if host:
-            self.steps_of.setdefault(host, 0)
+            self.acted[host] += 0
         self.about(host)
 
     def about(self, *names: str) -> None:
@@ -172,20 +172,27 @@ class IndexBuilder:
     def _end_extent(self) -> None:
         """Set the open extent's bits of the actors with new steps, and of the other names."""
         byte, bit = divmod(self._extents - 1, 8)
-        acted = [name for name, steps in self.steps_of.items() if steps != self._steps_before.get(name, 0)]
-        for name in (*acted, *self._also):
+        acted, steps_of = self.acted, self._steps_of
+        for name, steps in acted.items():
+            steps_of[name] = steps_of.get(name, 0) + steps
+        for name in (*(name for name, steps in acted.items() if steps), *self._also):
             bits = self._extents_of.setdefault(name, bytearray())
             bits.extend(bytes(max(0, byte + 1 - len(bits))))
             bits[byte] |= 1 << bit
-        self._steps_before = dict(self.steps_of)
+        acted.clear()
         self._also = {}
+
+    def steps_of(self) -> dict[str, int]:
+        """End the open extent, and return the number of steps of each actor."""
+        self._end_extent()
+        return self._steps_of
 
     def payload(self, version: int) -> bytes:
         """Return the index as the payload of a block in a trace of this format version; b"" without an index."""
         self._end_extent()
         rows = bytes(self._rows) + _ROW.pack(*self._open, self._crc)
         names = (self._extents_of,) if version >= FIRST_WITH_NAMES else ()
-        data: bytes = msgpack.packb((INDEX, rows, self.steps_of, self._findings, *names))
+        data: bytes = msgpack.packb((INDEX, rows, self._steps_of, self._findings, *names))
         return data if version >= FIRST_WITH_INDEX else b""
 
 

@@ -213,7 +213,7 @@ class TraceWriter:
                 write_magic(sink)
             self._write(msgpack.packb((HEADER, asdict(header) | {"vocabulary": header.vocabulary or vocabulary()})))
         self._index = IndexBuilder(self._offset)
-        self._steps_of = self._index.steps_of
+        self._acted = self._index.acted
 
     def step(self, row: StepRow) -> None:
         """Write a step of a machine."""
@@ -222,7 +222,7 @@ class TraceWriter:
             self._unchecked -= 1
         else:
             self._begin_block_if_full(row)
-        self._steps_of[row[2]] += 1
+        self._acted[row[2]] += 1
         self._pack(_STEP_HEAD + row)
 
     def packet(self, row: PacketRow) -> None:
@@ -279,7 +279,8 @@ class TraceWriter:
         """Begin a block with a step, if the open block is full or was ended by ``flush``."""
         if self._is_cut or len(self._packer.getbuffer()) >= BLOCK_BYTES:
             self._end_block()
-            self._index.begin(self._offset, row[0], row[1], self._last_packet)
+            if self._sink is not None:
+                self._index.begin(self._offset, row[0], row[1], self._last_packet)
         self._unchecked = CHECK_EVERY
         self._is_cut = False
 
@@ -290,7 +291,8 @@ class TraceWriter:
             self._is_cut = True
             self._packer.reset()
             self._hash.update(payload)
-            self._index.add(payload)
+            if self._sink is not None:
+                self._index.add(payload)
             self._write(payload)
 
     def _write(self, payload: bytes) -> None:
@@ -435,12 +437,12 @@ class Trace:
         found: list[Violation | Broken] = []
         for record in self.records():
             if isinstance(record, Step):
-                made.steps_of[record.actor] += 1
+                made.acted[record.actor] += 1
             elif isinstance(record, WorldFact):
                 made.fact(record.fact)
             elif isinstance(record, Violation | Broken):
                 found.append(record)
-        return Survey(made.steps_of, tuple(found))
+        return Survey(made.steps_of(), tuple(found))
 
     def has_step(self, step: int) -> bool:
         """Whether the run has a step with this number.
@@ -610,7 +612,7 @@ class _Tally:
         """Count a record."""
         if isinstance(record, Step):
             self._steps += 1
-            self.index.steps_of[record.actor] += 1
+            self.index.acted[record.actor] += 1
         elif isinstance(record, WorldFact):
             self.index.fact(record.fact)
             self._ended_us = record.at_us if isinstance(record.fact, RunEnded) else self._ended_us

@@ -178,4 +178,6 @@ class Remembering:
 
 def for_member(assignor: Assignor) -> MemberAssignor:
     """A new instance of an assignor for one member."""
-    return assignor.for_member() if isinstance(assignor, StatefulAssignor) else Remembering(assignor)
+    made = getattr(assignor, "for_member", None)  # ``isinstance`` with a protocol takes 0.1 ms
+    member: MemberAssignor = Remembering(assignor) if made is None else made()
+    return member

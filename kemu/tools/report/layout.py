@@ -176,8 +176,12 @@ def table(
     for block in _blocks(least, room, keys):
         if lines:
             lines.append("")
-        lines += _drawn([columns[at] for at in block], [[row[at] for at in block] for row in rows],
-                        [wraps[at] for at in block], room)  # fmt: skip
+        heads, cells = [columns[at] for at in block], [[row[at] for at in block] for row in rows]
+        fits = sum(widest[at] + GAP for at in block) - GAP <= room
+        if fits and all(_is_plain(cell) for row in cells for cell in row):
+            lines += _aligned(heads, cells)
+        else:
+            lines += _drawn(heads, cells, [wraps[at] for at in block], room)
     return [(" " * indent + line).rstrip() for line in lines]
 
 
@@ -191,6 +195,24 @@ def _blocks(least: Sequence[int], room: int, keys: int) -> list[list[int]]:
             blocks.append(list(start))
         blocks[-1].append(at)
     return blocks
+
+
+def _is_plain(cell: str) -> bool:
+    """Whether each character of a cell takes one column of the terminal, and no line ends or style begins in it."""
+    return cell.isascii() and cell.isprintable()
+
+
+def _aligned(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table that fits, without rich, whose import takes longer than a short run's report."""
+    widths = [max(map(len, cells)) for cells in zip([column.head for column in columns], *rows, strict=True)]
+
+    def line(cells: Iterable[str]) -> str:
+        padded = zip(columns, cells, widths, strict=True)
+        return (" " * GAP).join(cell.rjust(size) if column.right else cell.ljust(size) for column, cell, size in padded)
+
+    headed = any(column.head for column in columns)
+    heads = [click.style(line(column.head for column in columns).rstrip(), bold=True)] if headed else []
+    return [*heads, *(line(row) for row in rows)]
 
 
 def _drawn(
