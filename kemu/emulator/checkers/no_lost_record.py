@@ -20,7 +20,7 @@ Source: Kafka 3.4.1 ``KafkaConsumer.updateAssignmentMetadataIfNeeded``.
 
 from kemu.actors.broker.replica_log import JOURNALS
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import DiskTailLost, HostStarted, Seen, UnflushedLost
+from kemu.emulator.facts import DiskTailLost, HostStarted, Seen, UnflushedLost, only_news
 from kemu.emulator.findings import EMPTY_DISK, LOST_TAIL, READ_PAST, UNFLUSHED, Loss
 from kemu.emulator.watching.epoch_log import Run
 from kemu.emulator.watching.progress import GroupProgress
@@ -78,6 +78,7 @@ class NoLostRecord(Checker):
             log = self._logs[topic, partition] = _Log()
         return log
 
+    @only_news
     def _processed(self, seen: Seen, fact: Processed) -> None:
         log = self._logs.get((fact.topic, fact.partition))
         if log is not None and fact.last > log.longest:

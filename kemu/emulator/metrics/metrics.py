@@ -106,7 +106,7 @@ class Metrics:
     def figures(self, expected_losses: int = 0) -> Figures:
         """The figures after ``finish``. ``expected_losses``: number of losses that checkers found to be allowed."""
         progress, delays = self._progress, self.waiting.delays
-        lost, skipped, lag = progress.lost(), progress.skipped(), progress.lag()
+        lost, skipped, lag, processed = progress.lost(), progress.skipped(), progress.lag(), progress.processed()
         first_stable_us = self._rebalances.first_stable_us()
         fresh = self.waiting.freshness(self._ended_us)
         rebalanced: dict[str, int] = {}
@@ -116,7 +116,7 @@ class Metrics:
             group: GroupFigures(
                 first_stable_us=first_stable_us.get(group),
                 rebalances=rebalanced.get(group, 0),
-                processed=progress.processed.get(group, 0),
+                processed=processed.get(group, 0),
                 reprocessed=progress.reprocessed.get(group, 0),
                 lost=lost.get(group, 0),
                 skipped=skipped.get(group, 0),
@@ -150,7 +150,7 @@ class Metrics:
                 appended=progress.appended,
                 acknowledged=progress.acknowledged,
                 failed=progress.produce_failed,
-                processed=sum(progress.processed.values()),
+                processed=sum(processed.values()),
             ),
             lag=progress.lags(self.waiting, self._ended_us),
             replication=self._leading.figures(),

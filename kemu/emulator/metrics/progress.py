@@ -17,7 +17,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from kemu.emulator.facts import Seen
+from kemu.emulator.facts import Seen, only_news
 from kemu.emulator.metrics.figures import LagFigures
 from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.panel import Panel
@@ -83,7 +83,6 @@ class Progress:
         self.appended = 0
         self.acknowledged = 0
         self.produce_failed = 0
-        self.processed: dict[str, int] = {}
         self.reprocessed: dict[str, int] = {}
         self.zombies: dict[str, int] = {}
         self.commits: dict[str, int] = {}
@@ -152,6 +151,10 @@ class Progress:
         """Group -> number of skipped records."""
         return self._sums(lambda reading, at: reading.progress.skipped_of(self._panel.logs.of(at).records))
 
+    def processed(self) -> dict[str, int]:
+        """Group -> number of processed records, also repeatedly."""
+        return self._sums(lambda reading, _: reading.progress.processed)
+
     def lag(self) -> dict[str, int]:
         """Group -> current lag, summed over the group's partitions."""
         return self._sums(lambda reading, _: reading.lag)
@@ -215,16 +218,18 @@ class Progress:
     def _range_written(self, seen: Seen, fact: RangeOpened | RangeCommitted | RangesRemoved) -> None:
         self._reading(fact.group, (fact.topic, fact.partition)).look()
 
+    @only_news
     def _processed(self, seen: Seen, fact: Processed | RangeProcessed) -> None:
         group, count = fact.group, fact.last - fact.first
         reading = self._reading(group, (fact.topic, fact.partition))
-        self.processed[group] = self.processed.get(group, 0) + count
         again = self._panel.progress.reprocessed
         if again:
             self.reprocessed[group] = self.reprocessed.get(group, 0) + again
         generation, owner = reading.newest
         if generation > fact.generation and owner != seen.actor:
             self.zombies[group] = self.zombies.get(group, 0) + count
+            if type(fact) is Processed:
+                self._panel.progress.judge_again(seen, fact)
 
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
         self._reading(fact.group, (fact.topic, fact.partition)).look()

@@ -76,6 +76,7 @@ from kemu.protocol.notes.groups import (
     PartitionsAssigned,
     PartitionsLost,
     PartitionsRevoked,
+    Processed,
 )
 from kemu.protocol.notes.replication import BecameFollower, BecameLeader, NodeWritten, ReplicaStopped, TopicDeleted
 from kemu.protocol.notes.streams import ThreadReplaced
@@ -226,6 +227,9 @@ class Panel:
         self._spoke: dict[ActorName, None] = {}
         """Members that have reported at least one fact."""
         self._departed: dict[ActorName, None] = {}
+        self.continues: dict[type, Callable[[Seen, Any], bool]] = {Processed: self.progress.continues}
+        """Type of a fact -> a function that takes a fact of the type that only continues an account; False for
+        news."""
         self._on = self._handlers()
 
     def _add_parts(self) -> None:

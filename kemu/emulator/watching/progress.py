@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kemu.actors.machine import Received
-from kemu.emulator.facts import Seen, received
+from kemu.emulator.facts import Seen, only_news, received
 from kemu.emulator.watching.epoch_log import NO_TERM, EpochLog, Run, Term
 from kemu.emulator.watching.group_commits import NOTHING, GroupCommits
-from kemu.emulator.watching.logs import WatchedLogs, reader_of
+from kemu.emulator.watching.logs import WatchedLog, WatchedLogs, reader_of
 from kemu.emulator.watching.ranges import Ranges
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
 from kemu.protocol.messages.group import OffsetFetchReply
@@ -67,10 +67,14 @@ class Records:
         """Add records ``first .. last - 1``; return the number of records that were in the set already."""
         if first >= last:
             return 0
+        return self.of_term(term).add(first, last)
+
+    def of_term(self, term: Term) -> Ranges:
+        """The records of a term, as a set that may grow."""
         ranges = self.by_term.get(term)
         if ranges is None:
             ranges = self.by_term[term] = Ranges()
-        return ranges.add(first, last)
+        return ranges
 
     def of(self, term: Term) -> Iterator[tuple[int, int]]:
         """The ranges of the set with this term."""
@@ -111,22 +115,96 @@ class Records:
                             yield piece
 
 
-class HeldPosition:
-    """The position of one life of a member on one partition."""
+class PartitionReader:
+    """The account of one life of a member on one partition: its position and its work."""
 
-    __slots__ = ("before_us", "life", "offset", "readable", "since_us", "term")
+    __slots__ = (
+        *("_before_us", "_highest", "_highest_since", "_is_jump", "_is_set", "_set_us", "done", "done_before_us"),
+        *("done_us", "judged", "life", "log", "offset", "progress", "readable", "term", "uncommitted_from"),
+        *("uncommitted_us", "worked"),
+    )
 
-    def __init__(self, life: int, offset: int, at_us: int) -> None:
+    def __init__(self, life: int, progress: "GroupProgress", log: WatchedLog, at_us: int) -> None:
         self.life = life
-        self.offset = offset
+        self.progress = progress
+        self.log = log
+        """The log of the partition at the last ``Processed`` that was news."""
+        self.done: Ranges | None = None
+        """The group's processed records of the term that the member reads."""
+        self.judged = -1
+        """The number of news (``WatchedProgress.news``) when all observers took a ``Processed`` of this reader."""
+        self.offset = NOTHING
         """The offset of the position; ``NOTHING`` for a new owner without a position."""
         self.term: Term | None = None
         """The term of the record before the position; None if no record was read since the position was set."""
-        self.since_us = self.before_us = at_us
-        """Times of this position and of the previous position, in us."""
         self.readable = 0
         """The end of the log for readers when the member became owner; 0 if several brokers led the partition, because
         a deposed leader may report less."""
+        self.worked = False
+        """Whether the member processed records since its position was set. A jump sets no position."""
+        self.done_us = self.done_before_us = -1
+        """Times at which the member last finished records, and finished records before; -1 without such a time."""
+        self.uncommitted_us = self.uncommitted_from = -1
+        """Time of the first uncommitted work, and its end; -1 without uncommitted work."""
+        self._set_us = self._before_us = at_us
+        self._is_set = True
+        self._is_jump = False
+        self._highest = self._highest_since = NOTHING
+
+    @property
+    def since_us(self) -> int:
+        """Time of this position, in us."""
+        return self._set_us if self._is_set else self.done_us
+
+    @property
+    def before_us(self) -> int:
+        """Time of the previous position, in us."""
+        return self._before_us if self._is_set else max(self.done_before_us, self._set_us)
+
+    @property
+    def reached(self) -> int:
+        """The highest offset that the member processed, or was positioned at; -1 without such an offset."""
+        return max(self._highest, self.offset)
+
+    @property
+    def reached_since(self) -> int:
+        """The highest offset since the last position was set."""
+        return self._highest_since if self._is_jump else max(self._highest_since, self.offset)
+
+    def owns(self, at_us: int, readable: int) -> None:
+        """Note that the member became owner of the partition."""
+        self._set(NOTHING, at_us, at_us, self.reached_since)
+        self.readable = readable
+
+    def positioned(self, offset: int, at_us: int, before_us: int) -> None:
+        """Note that the member set its position."""
+        self._set(offset, at_us, before_us, offset)
+        self.worked = False
+
+    def jumped(self, offset: int, at_us: int, before_us: int) -> None:
+        """Note that the member jumped to the end of a range, which a second consumer processes (KIP-333)."""
+        self._set(offset, at_us, before_us, self.reached_since)
+        self._is_jump = True
+
+    def _set(self, offset: int, at_us: int, before_us: int, highest_since: int) -> None:
+        self._highest, self._highest_since = self.reached, highest_since
+        self.offset, self.term, self.readable, self.uncommitted_us = offset, None, 0, -1
+        self._set_us, self._before_us, self._is_set, self._is_jump = at_us, before_us, True, False
+
+    def processed(self, offset: int, term: Term | None, at_us: int) -> None:
+        """Note that the member processed records up to an offset."""
+        self._highest, self._highest_since = self.reached, self.reached_since
+        self.offset, self.term, self.worked, self._is_set, self._is_jump = offset, term, True, False, False
+        self.done_before_us, self.done_us = self.done_us, at_us
+        if self.uncommitted_us < 0:
+            self.uncommitted_us, self.uncommitted_from = at_us, offset
+
+    def committed(self, offset: int, at_us: int) -> None:
+        """Note that an offset of the member's work was committed."""
+        if self.uncommitted_us >= 0 and offset >= self.offset:
+            self.uncommitted_us = -1
+        elif self.uncommitted_us >= 0 and offset >= self.uncommitted_from:
+            self.uncommitted_us, self.uncommitted_from = at_us, self.offset
 
 
 class GroupProgress:
@@ -143,11 +221,13 @@ class GroupProgress:
             "held",
             "highest",
             "last_commit",
+            "processed",
+            "reader",
             "skipped",
             "start",
             "undetected",
         ),
-        "was_truncated",
+        *("_left_at", "was_truncated"),
     )
 
     def __init__(self, group: GroupId, at: TopicPartition, commits: GroupCommits, ranges: WatchedRanges) -> None:
@@ -170,8 +250,29 @@ class GroupProgress:
         self.highest: int | None = None
         """The highest offset committed in this run."""
         self.last_commit: Seen | None = None
-        self.held: dict[ActorName, HeldPosition] = {}
-        """The position of each member that ever read the partition."""
+        self.held: dict[ActorName, PartitionReader] = {}
+        """The last life of each member that ever read the partition."""
+        self.reader: PartitionReader | None = None
+        """The last reader that set its position or processed records, until it becomes owner again."""
+        self._left_at: tuple[int, int] | None = None
+        self.processed = 0
+        """Number of processed records, also repeatedly."""
+
+    @property
+    def reached(self) -> tuple[int, int] | None:
+        """(position of the last reader, time of its last progress in us); None without a position."""
+        return self._left_at if self.reader is None else (self.reader.offset, self.reader.since_us)
+
+    def read_by(self, reader: PartitionReader) -> None:
+        """Note the last reader of the partition. An earlier reader's next records are news."""
+        if self.reader is not None and self.reader is not reader:
+            self.reader.judged = -1
+        self.reader = reader
+
+    def given_to(self, reader: PartitionReader) -> None:
+        """Note that a reader becomes owner, without a position yet."""
+        if self.reader is reader:
+            self._left_at, self.reader = self.reached, None
 
     @property
     def committed(self) -> int | None:
@@ -268,6 +369,12 @@ class WatchedProgress:
 
     def __init__(self, logs: WatchedLogs, commits: GroupCommits, ranges: WatchedRanges) -> None:
         self.all: dict[TopicPartition, dict[GroupId, GroupProgress]] = {}
+        self.news = 0
+        """Number of facts so far that may change the judgement of a reader's next records."""
+        self.position_before: int | None = None
+        """The position of the member before the last ``Processed``; None without a position."""
+        self._working: dict[ActorName, dict[TopicPartition, PartitionReader]] = {}
+        """Member -> partition -> the last life that reported ``Processed``."""
         self.reprocessed = 0
         """Number of records in the last ``Processed`` or ``RangeProcessed`` that were processed before."""
         self.in_log: list[tuple[int, int]] = []
@@ -312,6 +419,11 @@ class WatchedProgress:
     def __iter__(self) -> Iterator[tuple[GroupId, TopicPartition, GroupProgress]]:
         """All entries, in the order in which they began."""
         return ((group, at, progress) for at, groups in self.all.items() for group, progress in groups.items())
+
+    def reached(self, group: GroupId, at: TopicPartition) -> tuple[int, int] | None:
+        """(position of a partition's last reader, time of its last progress in us); None without a position."""
+        progress = self.all.get(at, {}).get(group)
+        return None if progress is None else progress.reached
 
     def unprocessed(self, progress: GroupProgress, at: TopicPartition) -> list[Run]:
         """Records below the last commit that are neither processed nor skipped."""
@@ -358,16 +470,21 @@ class WatchedProgress:
 
     # --- work --------------------------------------------------------------------------------------------------
 
+    @only_news
     def _processed(self, seen: Seen, fact: Processed | RangeProcessed) -> None:
         at = (fact.topic, fact.partition)
         first, last, logs = fact.first, fact.last, self._logs
         log, progress = logs.of(at).records, self.of(fact.group, at)
         is_whole = type(fact) is Processed
+        progress.processed += last - first
         term = logs.reads.term(seen.actor if is_whole else reader_of(seen), at, first)
         if term != NO_TERM and log.term_of(first, last) == term:  # the usual case
-            self.reprocessed, self.in_log = progress.done.add(first, last, term), [(first, last)]
+            done = progress.done.of_term(term)
+            self.reprocessed, self.in_log = done.add(first, last), [(first, last)]
             if is_whole:
-                self._holds(progress, seen, last, term)
+                reader = self._works(progress, seen, fact, term)
+                if not self.reprocessed and done.lasts[-1] == last and fact.group not in self._ranges.groups:
+                    reader.done, reader.log, reader.judged = done, logs.of(at), self.news
             return
         pieces = self._identified(seen, fact, at, log)
         self.reprocessed, self.in_log = 0, []
@@ -379,7 +496,7 @@ class WatchedProgress:
             if max(first, start) < min(last, end):
                 self.in_log.append((max(first, start), min(last, end)))
         if type(fact) is Processed:
-            self._holds(progress, seen, fact.last, pieces[-1][2] if pieces else None)
+            self._works(progress, seen, fact, pieces[-1][2] if pieces else None)
 
     def _identified(self, seen: Seen, fact: Processed | RangeProcessed, at: TopicPartition, log: EpochLog) -> list[Run]:
         """The processed records by term. An unknown term of the reader is replaced by the term in the log."""
@@ -395,13 +512,51 @@ class WatchedProgress:
             upto = last
         return found
 
-    @staticmethod
-    def _holds(progress: GroupProgress, seen: Seen, offset: int, term: Term | None) -> None:
+    def continues(self, seen: Seen, fact: Processed) -> bool:
+        """Take a ``Processed`` by which a reader only continues its work; return False without a change for news.
+
+        Since the reader's last records, which all observers took, no fact changed anything that they judge.
+        """
+        readers, first, last = self._working.get(seen.actor), fact.first, fact.last
+        reader = None if readers is None else readers.get((fact.topic, fact.partition))
+        if reader is None or reader.judged != self.news or reader.offset != first or not first < last:
+            return False
+        done = reader.done
+        if last > reader.log.records.end or done is None:
+            return False
+        done.lasts[-1] = reader.offset = last
+        reader.done_before_us, reader.done_us = reader.done_us, seen.at_us
+        if reader.uncommitted_us < 0:
+            reader.uncommitted_us, reader.uncommitted_from = seen.at_us, last
+        reader.progress.processed += last - first
+        self.reprocessed, self.in_log = 0, [(first, last)]
+        return True
+
+    def judge_again(self, seen: Seen, fact: Processed) -> None:
+        """Let all observers take the next records of a reader, too."""
+        self._working[seen.actor][fact.topic, fact.partition].judged = -1
+
+    def readers(self, actor: ActorName, life: int) -> list[PartitionReader]:
+        """The accounts of the partitions on which a life of a member processed records."""
+        return [reader for reader in self._working.get(actor, {}).values() if reader.life == life]
+
+    def reader(self, seen: Seen, at: TopicPartition) -> PartitionReader:
+        """The account of the life that reported this fact."""
+        progress = self.of(seen.fact.group, at)
         held = progress.held.get(seen.actor)
         if held is None or held.life != seen.life:
-            held = progress.held[seen.actor] = HeldPosition(seen.life, offset, seen.at_us)
-        held.offset, held.term = offset, term
-        held.before_us, held.since_us = held.since_us, seen.at_us
+            held = progress.held[seen.actor] = PartitionReader(seen.life, progress, self._logs.of(at), seen.at_us)
+        return held
+
+    def _works(self, progress: GroupProgress, seen: Seen, fact: Processed, term: Term | None) -> PartitionReader:
+        at = (fact.topic, fact.partition)
+        reader = self.reader(seen, at)
+        self.position_before = None if reader.offset == NOTHING else reader.offset
+        reader.processed(fact.last, term, seen.at_us)
+        reader.judged = -1
+        progress.read_by(reader)
+        self._working.setdefault(seen.actor, {})[at] = reader
+        return reader
 
     def _trimmed(self, seen: Seen, fact: RangeTrimmed) -> None:
         """Note that retention deleted records of a range before the second consumer read the records."""
@@ -412,14 +567,15 @@ class WatchedProgress:
 
     def _owns(self, seen: Seen, fact: PartitionsAssigned) -> None:
         for at in fact.added:
-            held = HeldPosition(seen.life, NOTHING, seen.at_us)
             records = [progress.done for progress in self.all.get(at, {}).values()]
             if not self._logs.of(at).leader and at in self._acknowledged:  # without replication
                 records.append(self._acknowledged[at])
-            led_by, offset = self._led_by.get(at, ("", 0))
+            led_by, readable = self._led_by.get(at, ("", 0))
             if led_by:
-                held.readable = max([offset, *[each.end_in(self._logs.of(at).records) for each in records]])
-            self.of(fact.group, at).held[seen.actor] = held
+                readable = max([readable, *[each.end_in(self._logs.of(at).records) for each in records]])
+            held = self.reader(seen, at)
+            held.progress.given_to(held)
+            held.owns(seen.at_us, readable if led_by else 0)
 
     def _committed_answered(self, seen: Seen, fact: Received) -> None:
         for row in fact.message.offsets:
@@ -446,11 +602,15 @@ class WatchedProgress:
         progress.began = progress.began or fact.why != TRUNCATED  # a jump may follow a truncation (KIP-333)
         if progress.start is None:
             progress.start = fact.offset
-        held = progress.held[seen.actor] = HeldPosition(seen.life, fact.offset, seen.at_us)
+        before_us = seen.at_us
         if fact.offset > log.end:
-            held.before_us = NEVER_US
+            before_us = NEVER_US
         elif fact.why in (COMMITTED, JUMPED):  # the offset was read earlier, and may be about lost records
-            held.before_us = NEVER_US + 1
+            before_us = NEVER_US + 1
+        reader = self.reader(seen, at)
+        jumps = fact.why == JUMPED and self._ranges.of(fact.group, at).last_end == fact.offset
+        (reader.jumped if jumps else reader.positioned)(fact.offset, seen.at_us, before_us)
+        progress.read_by(reader)
 
     def _not_the_end(self, progress: GroupProgress, seen: Seen, at: TopicPartition, offset: int) -> str:
         """Explanation why a member without a position cannot have received this offset as the end of the log; "" if it
