@@ -164,7 +164,7 @@ class Judging(Watching):
         return (take,)
 
     def _has_news(self, seen: Seen, fact: Any) -> None:
-        self.panel.progress.news += 1
+        self.panel.logs.news += 1
 
     def unchecked(self) -> list[RealClientsUnchecked]:
         """The checkers that cannot judge the real clients that came, for a report at the end of the run."""

@@ -46,6 +46,7 @@ class Metrics:
     """
 
     def __init__(self, panel: Panel) -> None:
+        self._panel = panel
         self._rebalances = Rebalances(panel)
         self.waiting = Waiting(panel)
         self._serving = Serving(panel, self.waiting)
@@ -147,8 +148,8 @@ class Metrics:
             skipped=sum(skipped.values()),
             zombie_records=sum(progress.zombies.values()),
             records=RecordFigures(
-                appended=progress.appended,
-                acknowledged=progress.acknowledged,
+                appended=self._panel.logs.appended,
+                acknowledged=self._panel.progress.acknowledged,
                 failed=progress.produce_failed,
                 processed=sum(processed.values()),
             ),

@@ -20,6 +20,7 @@ from typing import Any
 from kemu.emulator.facts import Seen, only_news
 from kemu.emulator.metrics.figures import LagFigures
 from kemu.emulator.metrics.waiting import Waiting
+from kemu.emulator.watching.appends import Appends
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.progress import GroupProgress, count
 from kemu.protocol.errors import ErrorCode
@@ -28,11 +29,11 @@ from kemu.protocol.notes.groups import (
     AssignmentReceived,
     CommitAnswered,
     OffsetCommitted,
+    OffsetRemoved,
     PartitionHosted,
     PositionSet,
     Processed,
     ProduceFailed,
-    RecordsAcknowledged,
     RecordsAppended,
 )
 from kemu.protocol.notes.ranges import RangeCommitted, RangeOpened, RangeProcessed, RangesRemoved
@@ -42,11 +43,13 @@ from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 class _GroupOnPartition:
     """Counts the work of one group on one partition."""
 
-    __slots__ = ("log", "max_lag", "newest", "progress")
+    __slots__ = ("_reached", "log", "max_lag", "newest", "progress")
 
     def __init__(self, log: "_Log", progress: GroupProgress) -> None:
         self.log = log
         self.progress = progress
+        self._reached: int | None = None
+        """The committed offset, or the first position, at the last look."""
         self.max_lag = 0
         self.newest: tuple[int, str] = (NO_GENERATION, "")
         """The latest generation in which a member received the partition, and the member."""
@@ -55,24 +58,43 @@ class _GroupOnPartition:
     def lag(self) -> int:
         """The lag in records; 0 for a group without a position."""
         committed = self.progress.committed
-        reached = self.progress.start if committed is None else committed
+        return self._behind(self.progress.start if committed is None else committed)
+
+    def _behind(self, reached: int | None) -> int:
         return 0 if reached is None else max(0, self.log.end - reached)
 
     def look(self) -> None:
-        """Update the largest lag after a change of the log or of the committed offset."""
-        lag = self.lag
-        if lag > self.max_lag:
-            self.max_lag = lag
+        """Update the largest lag after a change of the committed offset, before which the log grew, or before a
+        truncation of the log.
+        """
+        committed = self.progress.committed
+        reached = self.progress.start if committed is None else committed
+        self.max_lag = max(self.max_lag, self._behind(self._reached), self._behind(reached))
+        self._reached = reached
 
 
 class _Log:
     """The records of one partition, as reported by the partition's leader."""
 
-    __slots__ = ("end", "readings")
+    __slots__ = ("_appends", "_end", "readings")
 
     def __init__(self) -> None:
-        self.end = 0
+        self._end = 0
+        self._appends: Appends | None = None
+        """The last appends, if nothing else changed the log since."""
         self.readings: list[_GroupOnPartition] = []
+
+    @property
+    def end(self) -> int:
+        """The end of the log."""
+        return self._end if self._appends is None else self._appends.end
+
+    def ends_at(self, end: int, appends: Appends | None = None) -> None:
+        """Set the end of the log, which further appends may move."""
+        if end < self.end:
+            for reading in self.readings:
+                reading.look()
+        self._end, self._appends = end, appends
 
 
 class Progress:
@@ -80,8 +102,6 @@ class Progress:
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
-        self.appended = 0
-        self.acknowledged = 0
         self.produce_failed = 0
         self.reprocessed: dict[str, int] = {}
         self.zombies: dict[str, int] = {}
@@ -92,7 +112,6 @@ class Progress:
         self._readings: dict[tuple[str, TopicPartition], _GroupOnPartition] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             RecordsAppended: self._appended,
-            RecordsAcknowledged: self._acknowledged,
             ProduceFailed: self._failed,
             PartitionHosted: self._another_log,
             BecameLeader: self._another_log,
@@ -104,6 +123,7 @@ class Progress:
             RangeCommitted: self._range_written,
             RangesRemoved: self._range_written,
             OffsetCommitted: self._committed,
+            OffsetRemoved: self._removed,
             CommitAnswered: self._answered,
             AssignmentReceived: self._received,
         }
@@ -114,6 +134,8 @@ class Progress:
 
     def lags(self, waiting: Waiting, at_us: int) -> tuple[LagFigures, ...]:
         """One row per group and partition: log end, committed offset, final lag and largest lag."""
+        for reading in self._readings.values():
+            reading.look()
         ages = {key: waiting.lag_us(*key, at_us) for key in self._readings}
         return tuple(
             LagFigures(
@@ -167,15 +189,10 @@ class Progress:
             log = self._logs[partition] = _Log()
         return log
 
+    @only_news
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        self.appended += fact.count
-        log = self._log((fact.topic, fact.partition))
-        log.end = self._panel.logs.appended_to.records.end
-        for reading in log.readings:
-            reading.look()
-
-    def _acknowledged(self, seen: Seen, fact: RecordsAcknowledged) -> None:
-        self.acknowledged += fact.count
+        logs = self._panel.logs
+        self._log((fact.topic, fact.partition)).ends_at(logs.appended_to.records.end, logs.appends)
 
     def _failed(self, seen: Seen, fact: ProduceFailed) -> None:
         self.produce_failed += fact.count
@@ -186,13 +203,13 @@ class Progress:
         if type(fact) is BecameLeader:
             for group, partition in [key for key, _ in self._panel.commits.changed]:
                 self._reading(group, partition).look()
-        self._log(at).end = self._panel.logs.of(at).records.end
+        self._log(at).ends_at(self._panel.logs.of(at).records.end)
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         """Forget a deleted partition: a partition with the same name that is created later starts empty."""
         at = self._panel.written
         if at is not None and at not in self._panel.states and at in self._logs:
-            self._logs[at].end = 0
+            self._logs[at].ends_at(0)
 
     # --- groups ------------------------------------------------------------------------------------------------
 
@@ -234,6 +251,11 @@ class Progress:
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
         self._reading(fact.group, (fact.topic, fact.partition)).look()
         self.commits[fact.group] = self.commits.get(fact.group, 0) + 1
+
+    def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
+        reading = self._readings.get((fact.group, (fact.topic, fact.partition)))
+        if reading is not None:
+            reading.look()
 
     def _answered(self, seen: Seen, fact: CommitAnswered) -> None:
         if fact.error is not ErrorCode.NONE:

@@ -50,6 +50,8 @@ ANY = NO_TERM
 """The term of records whose term is unknown. Such records match every term."""
 
 NEVER_US = -2
+KEPT = 100
+"""Numbers that ``GroupProgress.finished`` keeps; the next report is news."""
 SOUGHT, RESET, OPERATOR = "seek", "reset policy", "offsets set by an operator"
 BEGAN, TRIMMED, RECREATED = "began there", "deleted records", "topic created again"
 """Names of the reasons for skipped records."""
@@ -132,7 +134,7 @@ class PartitionReader:
         self.done: Ranges | None = None
         """The group's processed records of the term that the member reads."""
         self.judged = -1
-        """The number of news (``WatchedProgress.news``) when all observers took a ``Processed`` of this reader."""
+        """The number of news (``WatchedLogs.news``) when all observers took a ``Processed`` of this reader."""
         self.offset = NOTHING
         """The offset of the position; ``NOTHING`` for a new owner without a position."""
         self.term: Term | None = None
@@ -207,6 +209,25 @@ class PartitionReader:
             self.uncommitted_us, self.uncommitted_from = at_us, self.offset
 
 
+class Acknowledgements:
+    """Acknowledgements of one producer on a partition, without a gap since the last that was news."""
+
+    __slots__ = ("actor", "end", "judged", "log", "ranges", "records")
+
+    def __init__(self, actor: ActorName, end: int, records: Records, log: WatchedLog) -> None:
+        self.actor = actor
+        self.end = end
+        """The offset after the records that were acknowledged last."""
+        self.records = records
+        """All acknowledged records of the partition."""
+        self.log = log
+        self.ranges = Ranges()
+        """The acknowledged records of the term of these acknowledgements."""
+        self.judged = -1
+        """The number of news (``WatchedLogs.news``) at the first acknowledgement; -1 if the next acknowledgement is
+        news."""
+
+
 class GroupProgress:
     """The progress of one group on one partition."""
 
@@ -227,7 +248,7 @@ class GroupProgress:
             "start",
             "undetected",
         ),
-        *("_left_at", "was_truncated"),
+        *("_left_at", "finished", "was_truncated"),
     )
 
     def __init__(self, group: GroupId, at: TopicPartition, commits: GroupCommits, ranges: WatchedRanges) -> None:
@@ -257,6 +278,9 @@ class GroupProgress:
         self._left_at: tuple[int, int] | None = None
         self.processed = 0
         """Number of processed records, also repeatedly."""
+        self.finished: list[int] | None = None
+        """The reports since the last that was news: two numbers each, the end of the records and the time in us. None
+        if observers take each report."""
 
     @property
     def reached(self) -> tuple[int, int] | None:
@@ -369,8 +393,6 @@ class WatchedProgress:
 
     def __init__(self, logs: WatchedLogs, commits: GroupCommits, ranges: WatchedRanges) -> None:
         self.all: dict[TopicPartition, dict[GroupId, GroupProgress]] = {}
-        self.news = 0
-        """Number of facts so far that may change the judgement of a reader's next records."""
         self.position_before: int | None = None
         """The position of the member before the last ``Processed``; None without a position."""
         self._working: dict[ActorName, dict[TopicPartition, PartitionReader]] = {}
@@ -387,7 +409,11 @@ class WatchedProgress:
         self._logs = logs
         self._commits = commits
         self._ranges = ranges
-        self._acknowledged: dict[TopicPartition, Records] = {}
+        self.acknowledged = 0
+        """Number of acknowledged records."""
+        self.acknowledging = Acknowledgements("", 0, Records(), WatchedLog())
+        """The account that the last ``RecordsAcknowledged`` began."""
+        self._acknowledged: dict[TopicPartition, Acknowledgements] = {}
         self._led_by: dict[TopicPartition, tuple[ActorName, int]] = {}
         """Partition -> (only leader so far, end of the log for readers at its start); the leader is "" after several
         leaders."""
@@ -449,9 +475,9 @@ class WatchedProgress:
     def acknowledged_lost(self) -> int:
         """Number of records that were acknowledged to producers and are in no log."""
         lost = 0
-        for at, records in self._acknowledged.items():
+        for at, acks in self._acknowledged.items():
             log = self._logs.of(at).records
-            for term, ranges in records.by_term.items():
+            for term, ranges in acks.records.by_term.items():
                 start, end = (0, log.end) if term == ANY else log.span_of(term)
                 for first, last in ranges:
                     first = max(first, log.start)
@@ -484,7 +510,7 @@ class WatchedProgress:
             if is_whole:
                 reader = self._works(progress, seen, fact, term)
                 if not self.reprocessed and done.lasts[-1] == last and fact.group not in self._ranges.groups:
-                    reader.done, reader.log, reader.judged = done, logs.of(at), self.news
+                    reader.done, reader.log, reader.judged = done, logs.of(at), logs.news
             return
         pieces = self._identified(seen, fact, at, log)
         self.reprocessed, self.in_log = 0, []
@@ -519,17 +545,19 @@ class WatchedProgress:
         """
         readers, first, last = self._working.get(seen.actor), fact.first, fact.last
         reader = None if readers is None else readers.get((fact.topic, fact.partition))
-        if reader is None or reader.judged != self.news or reader.offset != first or not first < last:
+        if reader is None or reader.judged != self._logs.news or reader.offset != first or not first < last:
             return False
-        done = reader.done
-        if last > reader.log.records.end or done is None:
+        done, progress = reader.done, reader.progress
+        finished = progress.finished
+        if last > reader.log.records.end or done is None or finished is None or len(finished) > KEPT:
             return False
+        finished.append(last)
+        finished.append(seen.at_us)
         done.lasts[-1] = reader.offset = last
         reader.done_before_us, reader.done_us = reader.done_us, seen.at_us
         if reader.uncommitted_us < 0:
             reader.uncommitted_us, reader.uncommitted_from = seen.at_us, last
-        reader.progress.processed += last - first
-        self.reprocessed, self.in_log = 0, [(first, last)]
+        progress.processed += last - first
         return True
 
     def judge_again(self, seen: Seen, fact: Processed) -> None:
@@ -569,7 +597,7 @@ class WatchedProgress:
         for at in fact.added:
             records = [progress.done for progress in self.all.get(at, {}).values()]
             if not self._logs.of(at).leader and at in self._acknowledged:  # without replication
-                records.append(self._acknowledged[at])
+                records.append(self._acknowledged[at].records)
             led_by, readable = self._led_by.get(at, ("", 0))
             if led_by:
                 readable = max([readable, *[each.end_in(self._logs.of(at).records) for each in records]])
@@ -656,14 +684,31 @@ class WatchedProgress:
         progress.highest = max(progress.highest or 0, fact.offset)
         progress.truncated_at = log.end if fact.offset > log.end else None
 
+    def continues_acknowledging(self, seen: Seen, fact: RecordsAcknowledged) -> bool:
+        """Take a ``RecordsAcknowledged`` that only continues the last one; return False without a change for news."""
+        acks, base = self._acknowledged.get((fact.topic, fact.partition)), fact.base_offset
+        if acks is None or acks.end != base or acks.judged != self._logs.news or acks.actor != seen.actor:
+            return False
+        last = base + fact.count
+        if last > acks.log.records.end:
+            return False
+        acks.end = acks.ranges.lasts[-1] = last
+        self.acknowledged += fact.count
+        return True
+
+    @only_news
     def _acknowledges(self, seen: Seen, fact: RecordsAcknowledged) -> None:
-        at, last = (fact.topic, fact.partition), fact.base_offset + fact.count
-        records, log = self._acknowledged.get(at), self._logs.of(at).records
-        if records is None:
-            records = self._acknowledged[at] = Records()
+        at, last, logs = (fact.topic, fact.partition), fact.base_offset + fact.count, self._logs
+        before, log = self._acknowledged.get(at), logs.of(at).records
+        records = Records() if before is None else before.records
+        acks = self._acknowledged[at] = Acknowledgements(seen.actor, last, records, logs.of(at))
+        self.acknowledging, self.acknowledged = acks, self.acknowledged + fact.count
         term = log.term_of(fact.base_offset, last)
         if term != NO_TERM:  # the usual case
-            records.add(fact.base_offset, last, term)
+            acks.ranges = records.of_term(term)
+            acks.ranges.add(fact.base_offset, last)
+            if acks.ranges.lasts[-1] == last:
+                acks.judged = logs.news
             return
         for piece in pieces_of(log, fact.base_offset, last):
             records.add(*piece)
