@@ -20,7 +20,7 @@ from kemu.emulator.facts import Seen, only_news
 from kemu.emulator.metrics.figures import FreshnessFigures
 from kemu.emulator.metrics.freshness import Freshness, freshness_of
 from kemu.emulator.metrics.spread import WeightedSpread
-from kemu.emulator.watching.appends import Batches
+from kemu.emulator.watching.appends import AppendTimes
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition
@@ -32,7 +32,7 @@ _FORGET = 128
 """Batches that no group needs any more are dropped when their number reaches this value."""
 
 
-class _Log(Batches):
+class _Log(AppendTimes):
     """A partition's batches, and the queues of the groups that read the partition."""
 
     __slots__ = ("kept", "queues")

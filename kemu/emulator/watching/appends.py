@@ -7,7 +7,7 @@ from kemu.protocol.names import ActorName
 from kemu.protocol.notes.groups import RecordsAppended
 
 
-class Batches:
+class AppendTimes:
     """A partition's batches: first offset, end (exclusive) and append time in us."""
 
     __slots__ = ("end", "ends", "firsts", "times")
@@ -59,8 +59,8 @@ class Appends:
         """The next sequence number; -1 without sequence numbers."""
         self.judged = -1
         """The number of news (``WatchedLogs.news``) at the first append; -1 if the next append is news."""
-        self.batches: Batches | None = None
-        """Batches that grow with the appends."""
+        self.batches: AppendTimes | None = None
+        """Append times that grow with the appends."""
 
     def batch(self, fact: RecordsAppended) -> Run:
         """The records that were appended with the sequence numbers of a batch."""
