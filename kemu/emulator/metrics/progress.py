@@ -17,7 +17,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from kemu.emulator.facts import Seen, only_news
+from kemu.emulator.facts import DiskTailLost, Seen, only_news
 from kemu.emulator.metrics.figures import LagFigures
 from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.appends import Appends
@@ -43,13 +43,15 @@ from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 class _GroupOnPartition:
     """Counts the work of one group on one partition."""
 
-    __slots__ = ("_reached", "log", "max_lag", "newest", "progress")
+    __slots__ = ("_end", "_reached", "log", "max_lag", "newest", "progress")
 
     def __init__(self, log: "_Log", progress: GroupProgress) -> None:
         self.log = log
         self.progress = progress
         self._reached: int | None = None
         """The committed offset, or the first position, at the last look."""
+        self._end = log.end
+        """The end of the log at the last look."""
         self.max_lag = 0
         self.newest: tuple[int, str] = (NO_GENERATION, "")
         """The latest generation in which a member received the partition, and the member."""
@@ -57,20 +59,25 @@ class _GroupOnPartition:
     @property
     def lag(self) -> int:
         """The lag in records; 0 for a group without a position."""
+        return self._behind(self._now())
+
+    def _now(self) -> int | None:
         committed = self.progress.committed
-        return self._behind(self.progress.start if committed is None else committed)
+        return self.progress.start if committed is None else committed
 
     def _behind(self, reached: int | None) -> int:
         return 0 if reached is None else max(0, self.log.end - reached)
 
+    def grew(self) -> None:
+        """Update the largest lag after the log grew, before or after a change of the committed offset."""
+        if self.log.end > self._end:
+            self.max_lag = max(self.max_lag, self._behind(self._reached))
+        self._reached, self._end = self._now(), self.log.end
+
     def look(self) -> None:
-        """Update the largest lag after a change of the committed offset, before which the log grew, or before a
-        truncation of the log.
-        """
-        committed = self.progress.committed
-        reached = self.progress.start if committed is None else committed
-        self.max_lag = max(self.max_lag, self._behind(self._reached), self._behind(reached))
-        self._reached = reached
+        """Update the largest lag after a change of the committed offset."""
+        self.grew()
+        self.max_lag = max(self.max_lag, self.lag)
 
 
 class _Log:
@@ -93,7 +100,10 @@ class _Log:
         """Set the end of the log, which further appends may move."""
         if end < self.end:
             for reading in self.readings:
-                reading.look()
+                reading.grew()
+            self._end, self._appends = end, None
+            for reading in self.readings:
+                reading.grew()
         self._end, self._appends = end, appends
 
 
@@ -124,6 +134,7 @@ class Progress:
             RangesRemoved: self._range_written,
             OffsetCommitted: self._committed,
             OffsetRemoved: self._removed,
+            DiskTailLost: self._lost_tail,
             CommitAnswered: self._answered,
             AssignmentReceived: self._received,
         }
@@ -134,8 +145,7 @@ class Progress:
 
     def lags(self, waiting: Waiting, at_us: int) -> tuple[LagFigures, ...]:
         """One row per group and partition: log end, committed offset, final lag and largest lag."""
-        for reading in self._readings.values():
-            reading.look()
+        self._grew()
         ages = {key: waiting.lag_us(*key, at_us) for key in self._readings}
         return tuple(
             LagFigures(
@@ -255,7 +265,14 @@ class Progress:
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         reading = self._readings.get((fact.group, (fact.topic, fact.partition)))
         if reading is not None:
-            reading.look()
+            reading.grew()
+
+    def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
+        self._grew()  # the log of groups may have lost commits
+
+    def _grew(self) -> None:
+        for reading in self._readings.values():
+            reading.grew()
 
     def _answered(self, seen: Seen, fact: CommitAnswered) -> None:
         if fact.error is not ErrorCode.NONE:
