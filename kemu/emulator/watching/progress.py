@@ -508,7 +508,7 @@ class WatchedProgress:
             done = progress.done.of_term(term)
             self.reprocessed, self.in_log = done.add(first, last), [(first, last)]
             if is_whole:
-                reader = self._works(progress, seen, fact, term)
+                reader = self._works(progress, seen, last, term, at)
                 if not self.reprocessed and done.lasts[-1] == last and fact.group not in self._ranges.groups:
                     reader.done, reader.log, reader.judged = done, logs.of(at), logs.news
             return
@@ -522,7 +522,7 @@ class WatchedProgress:
             if max(first, start) < min(last, end):
                 self.in_log.append((max(first, start), min(last, end)))
         if type(fact) is Processed:
-            self._works(progress, seen, fact, pieces[-1][2] if pieces else None)
+            self._works(progress, seen, fact.last, pieces[-1][2] if pieces else None, at)
 
     def _identified(self, seen: Seen, fact: Processed | RangeProcessed, at: TopicPartition, log: EpochLog) -> list[Run]:
         """The processed records by term. An unknown term of the reader is replaced by the term in the log."""
@@ -576,11 +576,12 @@ class WatchedProgress:
             held = progress.held[seen.actor] = PartitionReader(seen.life, progress, self._logs.of(at), seen.at_us)
         return held
 
-    def _works(self, progress: GroupProgress, seen: Seen, fact: Processed, term: Term | None) -> PartitionReader:
-        at = (fact.topic, fact.partition)
+    def _works(
+        self, progress: GroupProgress, seen: Seen, last: int, term: Term | None, at: TopicPartition
+    ) -> PartitionReader:
         reader = self.reader(seen, at)
         self.position_before = None if reader.offset == NOTHING else reader.offset
-        reader.processed(fact.last, term, seen.at_us)
+        reader.processed(last, term, seen.at_us)
         reader.judged = -1
         progress.read_by(reader)
         self._working.setdefault(seen.actor, {})[at] = reader
