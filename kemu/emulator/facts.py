@@ -5,7 +5,7 @@ Checkers, metrics and transcripts see only three parts of a live or recorded run
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.protocol.names import ActorName, part_on, path_and_peer
@@ -27,6 +27,18 @@ class Seen(NamedTuple):
 
 Handler: TypeAlias = Callable[[Seen, Any], None]
 """A function that takes one fact, called as ``handler(seen, seen.fact)``."""
+_Method = TypeVar("_Method", bound=Callable[..., None])
+
+
+def only_news(handler: _Method) -> _Method:
+    """Mark a handler that does not take facts which only continue an account of the panel (``judging.Judging``)."""
+    handler.__dict__["only_news"] = True
+    return handler
+
+
+def takes_only_news(handler: Handler) -> bool:
+    """Whether a handler is marked with ``only_news``."""
+    return getattr(handler, "only_news", False)
 
 
 # --- the wire --------------------------------------------------------------------------------------------------------

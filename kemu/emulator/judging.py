@@ -12,7 +12,16 @@ from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.checkers.base import Checker, Clock
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.engine.raised import LIVELOCK, owner_among, owner_in, raised_text
-from kemu.emulator.facts import Handler, RealClientsUnchecked, Seen, Watching, received
+from kemu.emulator.facts import (
+    Handler,
+    RealClientsUnchecked,
+    Seen,
+    Watching,
+    handlers_of,
+    is_of_the_wire,
+    received,
+    takes_only_news,
+)
 from kemu.emulator.findings import MEMBER_FAILED, Loss, Unmended, Violation
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.metrics.metrics import Metrics
@@ -23,7 +32,16 @@ from kemu.emulator.watching.waiting_at_end import StillWaiting, WaitingAtEnd
 from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
 from kemu.protocol.names import is_real_client
-from kemu.protocol.notes.groups import ClientConnected
+from kemu.protocol.notes.groups import (
+    ClientConnected,
+    CommitAnswered,
+    GroupRequestAnswered,
+    GroupRequestRead,
+    OffsetCommitted,
+)
+
+CALM = (CommitAnswered, GroupRequestAnswered, GroupRequestRead, OffsetCommitted)
+"""Types of facts that change nothing that observers judge of the next appended, acknowledged and processed records."""
 
 
 @frozen
@@ -119,13 +137,34 @@ class Judging(Watching):
         self._expect = expectations(expect)
         self._real_clients = _RealClients(self.panel, self.checkers)
         self._stated = StatedByLogs() if source == "log" else None
-        super().__init__(self.observers)
-
-    @property
-    def observers(self) -> tuple[Any, ...]:
-        """The observers of facts, in the order in which they see a fact."""
         stated = () if self._stated is None else (self._stated,)
-        return (self._real_clients, self.panel, self._clock, *self.checkers, self.metrics, self._waiting, *stated)
+        self._observers = (
+            *(self._real_clients, self.panel, self._clock),
+            *(*self.checkers, self.metrics, self._waiting, *stated),
+        )
+        super().__init__((self,))
+
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        """The handlers of facts of a kind, in the order in which the observers see a fact (``facts.handlers_of``).
+
+        Most facts of runs with a high load only continue an account of the panel. The panel counts such a fact, and
+        handlers that are marked with ``only_news`` do not take the fact.
+        """
+        handlers = handlers_of(self._observers, kind)
+        continues = self.panel.continues.get(kind)
+        if continues is None:
+            return handlers if is_of_the_wire(kind) or kind in CALM else (self._has_news, *handlers)
+        clock, others = self._clock, tuple([handler for handler in handlers if not takes_only_news(handler)])
+
+        def take(seen: Seen, fact: Any) -> None:
+            is_news = seen.at_us >= clock.looks_us or not continues(seen, fact)
+            for handler in handlers if is_news else others:
+                handler(seen, fact)
+
+        return (take,)
+
+    def _has_news(self, seen: Seen, fact: Any) -> None:
+        self.panel.logs.news += 1
 
     def unchecked(self) -> list[RealClientsUnchecked]:
         """The checkers that cannot judge the real clients that came, for a report at the end of the run."""

@@ -247,7 +247,7 @@ class Run:
         )
         self.core: facts.CoreHealed | None = None
         """The healed core of ``[checks.away]``; None if all hosts were healed."""
-        own = (self.cluster, self.injector, *self.judging.observers)
+        own: tuple[Observer, ...] = (self.cluster, self.injector, self.judging)
         self._observers = (*own, *(readers(self.judging) if readers is not None else ()), *observers)
         self.world.watch(self._observers)
 

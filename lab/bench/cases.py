@@ -33,9 +33,17 @@ ALIKE = {"cpu_s": "CPU time", "memory_mb": "memory"}
 
 
 def _steady(
-    members: int, partitions: int, seconds: int, *, rate: int = 100, from_s: int = 0, loop: str = "bare"
+    members: int,
+    partitions: int,
+    seconds: int,
+    *,
+    rate: int = 100,
+    from_s: int = 0,
+    loop: str = "bare",
+    judged: bool = True,
+    until_s: int = 0,
 ) -> dict[str, float]:
-    """A stable group of one topic with fixed intervals; CPU time from ``from_s`` on."""
+    """A stable group of one topic with fixed intervals; CPU time from ``from_s`` on, until ``until_s`` or the end."""
     from kemu.emulator.engine.loop import run_plain, run_trio
     from kemu.emulator.runner import Run
     from kemu.emulator.scenario.brokers import BrokersSpec
@@ -55,6 +63,8 @@ def _steady(
     )
     take_turns = run_plain if loop == "bare" else run_trio
     one = Run(scenario, seed=1, sink=io.BytesIO())
+    if not judged:
+        one.world.watch((one.cluster, one.injector))
     began_s, began_steps = time.process_time(), 0
 
     def turns(world: Any, until_us: int) -> None:
@@ -62,11 +72,25 @@ def _steady(
         if from_s:
             take_turns(world, from_s * SECOND)
             began_s, began_steps = time.process_time(), world.steps
-        take_turns(world, until_us)
+        take_turns(world, until_s * SECOND or until_us)
 
     broke = one.run_with(turns)
     assert not broke, broke
     return _figures(time.process_time() - began_s, one.world.steps - began_steps, one.world.now_us / SECOND - from_s)
+
+
+def _judging(members: int, partitions: int, rate: int, from_s: int, until_s: int) -> dict[str, float]:
+    """The share of judging in the CPU time of a run: the same turns with and without panel, checkers and metrics."""
+    shares, found = [], {}
+    for number in range(6):
+        by: dict[bool, float] = {}
+        for judged in (True, False) if number % 2 else (False, True):
+            one = _steady(members, partitions, until_s + 1, rate=rate, from_s=from_s, judged=judged, until_s=until_s)
+            by[judged] = one["cpu_s"]
+            found = one if judged else found
+        if number:  # the first round fills caches
+            shares.append(1 - by[False] / by[True])
+    return {**found, "judging_share": statistics.median(shares)}
 
 
 def _preset(name: str) -> dict[str, float]:
@@ -104,6 +128,8 @@ CASES: Mapping[str, Callable[[], dict[str, float]]] = {
     f"{START}run steady-group": partial(_start, "run steady-group"),
     **{f"load: 50 x 500, {rate:,} records/s": partial(_steady, 50, 500, 10, rate=rate) for rate in (100, 1_000, 5_000)},
     **{f"partitions: 10 members x {each:,}": partial(_steady, 10, 10 * each, 20) for each in (10, 100, 1_000)},
+    "judging: 50 x 500, 1,000 records/s": partial(_judging, 50, 500, 1_000, 0, 10),
+    "judging: steady 50 x 500, 1,000 records/s": partial(_judging, 50, 500, 1_000, 10, 30),
     "loop: bare": partial(_steady, 10, 20, 100, rate=10),
     "loop: trio": partial(_steady, 10, 20, 100, rate=10, loop="trio"),
     **{

@@ -1,9 +1,16 @@
 """Facts that no world produced: written by hand here, as a reader of real logs would."""
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from kemu.emulator.facts import HostStarted, RunStarted, Seen
-from kemu.emulator.judging import Judging, judge
+import pytest
+
+from kemu.emulator.checkers import CHECKERS, checkers_for
+from kemu.emulator.facts import HostDown, HostPaused, HostStarted, RunStarted, Seen
+from kemu.emulator.judging import Judgement, Judging, judge
+from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
@@ -16,6 +23,7 @@ from kemu.protocol.notes.groups import (
     PartitionsRevoked,
     PositionSet,
     Processed,
+    RecordsAcknowledged,
     RecordsAppended,
 )
 
@@ -109,3 +117,89 @@ def test_whoever_reads_the_panel_sees_it_as_of_the_fact_in_hand() -> None:
 
     assert judging.finish(1_000 * MS).verdict == "holds"
     assert owned[-1] and not owned[-4] and not owned[0]
+
+
+def judged_twice(name: str) -> tuple[RunResult, Judgement, Counter[type]]:
+    """A run with the facts that its panel alone took, and the judgement of a panel that shows all facts to everyone."""
+    scenario, alone, shown = load_scenario(name), Panel(), Panel()
+    taken: Counter[type] = Counter()
+
+    def counted(kind: type, continues: Callable[[Seen, Any], bool]) -> Callable[[Seen, Any], bool]:
+        def take(seen: Seen, fact: Any) -> bool:
+            is_old = continues(seen, fact)
+            taken[kind] += is_old
+            return is_old
+
+        return take
+
+    alone.continues = {kind: counted(kind, continues) for kind, continues in alone.continues.items()}
+    shown.continues = {}
+    other = Judging(checkers_for(scenario), expect=scenario.expect, panel=shown)
+    result = run(scenario, seed=1, loop="bare", panel=alone, observers=(other,))
+    return result, other.finish(result.virtual_us), taken
+
+
+@pytest.mark.parametrize("name", ["disk-tail-lost", "gc-pause-zombie", "coordinator-failover-stable"])
+def test_facts_that_only_continue_an_account_change_no_judgement_if_all_observers_take_them(name: str) -> None:
+    result, judgement, taken = judged_twice(name)
+
+    assert set(taken) == {Processed, RecordsAcknowledged, RecordsAppended}
+    assert min(taken.values()) > 20
+    for each in ("verdict", "violations", "losses", "figures", "unmended", "waiting"):
+        assert getattr(result, each) == getattr(judgement, each)
+
+
+def appended(base: int, sequence: int) -> RecordsAppended:
+    return RecordsAppended(
+        topic="orders", partition=0, base_offset=base, count=10, producer_id=7, producer_epoch=0, sequence=sequence
+    )
+
+
+def acknowledged(base: int, count: int = 10) -> RecordsAcknowledged:
+    return RecordsAcknowledged(topic="orders", partition=0, base_offset=base, count=count)
+
+
+def kinds_after_continuing(*last: tuple[str, Any]) -> set[str]:
+    """The kinds of violations in these facts, after facts of a producer and a member that continue each other."""
+    rows: list[tuple[int, str, Any]] = [
+        (0, "", RunStarted(groups=("g",), members=(("app-1", "g"),), brokers=("b7",), topics=(("orders", 1),))),
+        *[(0, "", HostStarted(host=host, life=1, kept_disk=True)) for host in ("b7", "app-1", "p1")],
+        (1, "b7", PartitionHosted(topic="orders", partition=0, end_offset=0)),
+        *generation(2, 1),
+        (5, "app-1", PositionSet(group="g", member_id="m", topic="orders", partition=0, offset=0, why="reset")),
+        *[(6, "b7", appended(each, each)) for each in (0, 10, 20)],
+        *[(7, "p1", acknowledged(each)) for each in (0, 10)],
+        *[(8, "app-1", processed(each, each + 5)) for each in (0, 5, 10)],
+        *[(9, actor, fact) for actor, fact in last],
+    ]
+    checkers = [CHECKERS[name]() for name in ("idempotence", "lifecycle", "no-lost-record")]
+    judging = Judging(checkers)
+    for seq, (at_ms, actor, fact) in enumerate(rows):
+        judging.see(Seen(seq, at_ms * MS, actor, 1 if actor else 0, fact))
+    return {violation.kind for checker in checkers for violation in checker.violations}
+
+
+REVOKED = PartitionsRevoked(group="g", member_id="m", generation=1, revoked=(ORDERS,), owned=())
+
+
+@pytest.mark.parametrize(
+    ("last", "kind"),
+    [
+        ([("app-1", processed(15, 20))], ""),
+        ([("app-1", processed(16, 20))], "out-of-order"),
+        ([("app-1", processed(15, 31))], "processed-unwritten"),
+        ([("", HostPaused(host="app-1")), ("app-1", processed(15, 20))], "works-when-down"),
+        ([("app-1", REVOKED), ("app-1", processed(15, 20))], "not-owned"),
+        ([("b7", appended(30, 30))], ""),
+        ([("b7", appended(31, 30))], "append-gap"),
+        ([("b7", appended(30, 10))], "appended-twice"),
+        (
+            [("", HostDown(host="b7", life=1, how="power")), ("b7", appended(30, 30))],
+            "works-when-down",
+        ),
+        ([("p1", acknowledged(20))], ""),
+        ([("p1", acknowledged(20, 11))], "acknowledged-unwritten"),
+    ],
+)
+def test_a_fault_among_facts_that_continue_each_other_is_caught(last: Sequence[tuple[str, Any]], kind: str) -> None:
+    assert kinds_after_continuing(*last) == ({kind} if kind else set())

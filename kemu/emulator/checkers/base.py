@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
-from kemu.emulator.facts import Handler, Seen, is_of_the_wire, kind_of
+from kemu.emulator.facts import Handler, Seen, is_of_the_wire, kind_of, only_news, takes_only_news
 from kemu.emulator.findings import STAYS_DEGRADED, Loss, Unmended, Violation
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.settings import Settings
@@ -172,6 +172,7 @@ class Clock:
         for handler in self.handlers_of(kind_of(seen.fact)):
             handler(seen, seen.fact)
 
+    @only_news
     def _time_passes(self, seen: Seen, _: Any) -> None:
         if seen.at_us >= self.looks_us:
             for checker in self._checkers:
@@ -189,7 +190,7 @@ def _but_of_real_clients(handler: Handler | None) -> Handler | None:
         if not is_of_the_real:
             handler(seen, fact)
 
-    return take
+    return only_news(take) if takes_only_news(handler) else take
 
 
 def _both(first: Callable[[Seen, Any], None], second: Callable[[Seen, Any], None]) -> Callable[[Seen, Any], None]:

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from typing import Self
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import DiskTailLost, Healed, HostStarted, MemberReconfigured, Seen
+from kemu.emulator.facts import DiskTailLost, Healed, HostStarted, MemberReconfigured, Seen, only_news
 from kemu.emulator.watching.panel import Service
 from kemu.emulator.watching.progress import pieces_of
 from kemu.emulator.watching.ranges import Ranges
@@ -164,6 +164,7 @@ class CatchUpChecker(Checker):
                 text = f"{seen.actor} begins at {fact.offset} ({fact.why}); the log or a range ended at {due}, and"
                 self._say(seen, "not-jumped", fact.group, at, f"{text} {logs.primary} was committed")
 
+    @only_news
     def _processed(self, seen: Seen, fact: Processed) -> None:
         if fact.group not in self.panel.ranges.groups:  # no member has a second consumer
             return

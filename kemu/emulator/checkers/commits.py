@@ -35,10 +35,12 @@ from kemu.emulator.facts import (
     MemberReconfigured,
     RunStarted,
     Seen,
+    only_news,
     received,
     sent,
 )
 from kemu.emulator.watching.group_commits import NOTHING
+from kemu.emulator.watching.progress import PartitionReader
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import OffsetForLeaderEpoch, OffsetForLeaderEpochReply
@@ -102,15 +104,10 @@ class _StatePeriod:
 class _Work:
     """The work of one life of a member on one partition."""
 
-    __slots__ = ("may_go_back_to", "must_start_at", "reached", "reached_since", "starts", "stored", "worked")
+    __slots__ = ("may_go_back_to", "must_start_at", "reader", "starts", "stored")
 
-    def __init__(self) -> None:
-        self.reached = -1
-        """The highest offset that the member processed, or was positioned at."""
-        self.reached_since = -1
-        """The highest offset since the last position was set."""
-        self.worked = False
-        """Whether the member has processed records since the last position was set."""
+    def __init__(self, reader: PartitionReader) -> None:
+        self.reader = reader
         self.may_go_back_to: int | None = None
         """The position that was set without a committed offset, or a later commit; None without either.
         """
@@ -269,7 +266,7 @@ class CommitsChecker(Checker):
         lives, life = self._work[at], (seen.fact.group, seen.actor, seen.life)
         work = lives.get(life)
         if work is None:
-            work = lives[life] = _Work()
+            work = lives[life] = _Work(self.panel.progress.reader(seen, at))
         return work
 
     def _owns(self, seen: Seen, fact: PartitionsAssigned) -> None:
@@ -284,13 +281,9 @@ class CommitsChecker(Checker):
             unknown = asks_deposed or self._is_asked_for(fact.group, at[0], committed_us)
             work.starts, work.must_start_at = True, NOTHING if unknown else self.panel.commits.of(fact.group, at)
 
+    @only_news
     def _processed(self, seen: Seen, fact: Processed) -> None:
-        work = self._work_of(seen, (fact.topic, fact.partition))
-        last, work.worked = fact.last, True
-        if last > work.reached:
-            work.reached = last
-        if last > work.reached_since:
-            work.reached_since = last
+        self._work_of(seen, (fact.topic, fact.partition))
 
     def _validates(self, seen: Seen, fact: Send) -> None:
         for each in fact.message.questions:
@@ -321,9 +314,10 @@ class CommitsChecker(Checker):
             return
         for at in fact.revoked:
             work = self._work_of(seen, at)
-            if work.worked and work.stored < work.reached_since and not self._awaits_validation(seen, at):
+            reached = work.reader.reached_since
+            if work.reader.worked and work.stored < reached and not self._awaits_validation(seen, at):
                 what = "nothing" if work.stored < 0 else f"only offset {work.stored}"
-                text = f"after processing records up to {work.reached_since}, with {what} committed"
+                text = f"after processing records up to {reached}, with {what} committed"
                 self._say(seen, "given-up-uncommitted", at, f"{seen.actor} revokes {at[0]}-{at[1]} {text}")
 
     def _can_commit(self, seen: Seen, group: GroupId) -> bool:
@@ -348,8 +342,7 @@ class CommitsChecker(Checker):
         if fact.why != JUMPED or not self._may_jump(fact.group, at, fact.offset):
             self._judge_position(seen, fact, work, at)
             work.may_go_back_to = None if fact.why == COMMITTED else fact.offset
-            work.reached_since, work.worked = fact.offset, False
-        work.reached, work.starts = max(work.reached, fact.offset), False
+        work.starts = False
 
     def _judge_position(self, seen: Seen, fact: PositionSet, work: _Work, at: TopicPartition) -> None:
         name, kept = f"{fact.topic}-{fact.partition}", self.panel.progress.kept_in_log
@@ -409,14 +402,15 @@ class CommitsChecker(Checker):
         if taken is not None:
             work = self._work.get(at, {}).get((fact.group, taken.actor, taken.life))
         text = f"{fact.member_id} committed {fact.offset} of {fact.topic}-{fact.partition} although"
-        if (work is None or fact.offset > work.reached) and not self._may_jump(fact.group, at, fact.offset):
-            reached = "no record" if work is None or work.reached < 0 else f"records only up to {work.reached}"
-            self._say(seen, "ahead-of-work", at, f"{text} it processed {reached}")
+        reached = NOTHING if work is None else work.reader.reached
+        if (work is None or fact.offset > reached) and not self._may_jump(fact.group, at, fact.offset):
+            upto = "no record" if reached < 0 else f"records only up to {reached}"
+            self._say(seen, "ahead-of-work", at, f"{text} it processed {upto}")
         back_to = None if work is None else work.may_go_back_to
         if fact.offset < commits.before and not commits.late and (back_to is None or fact.offset < back_to):
             self._say(seen, "went-back", at, f"{text} {commits.before} was committed and no position was reset")
         if work is not None:
-            if back_to is not None and back_to < fact.offset <= work.reached_since:
+            if back_to is not None and back_to < fact.offset <= work.reader.reached_since:
                 work.may_go_back_to = fact.offset  # a higher commit was sent before the reset
             work.stored = max(work.stored, fact.offset)
 
@@ -426,7 +420,7 @@ class CommitsChecker(Checker):
             for lives in self._work.values():
                 work = lives.get((fact.group, seen.actor, seen.life))
                 if work is not None:
-                    work.stored = max(work.stored, work.reached_since)
+                    work.stored = max(work.stored, work.reader.reached_since)
         elif reported:
             del reported[next(iter(reported))]
         else:

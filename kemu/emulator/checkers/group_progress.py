@@ -22,7 +22,6 @@ Source: Kafka 3.4 ``GroupCoordinator``, ``AbstractCoordinator``,
 ``ConsumerCoordinator``.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Self
 
@@ -30,7 +29,7 @@ from attrs import evolve
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.liveness import DISTURBING, disturbs
-from kemu.emulator.facts import FaultApplied, FaultEnded, Healed, HostClosed, HostDown, MemberReconfigured, Seen
+from kemu.emulator.facts import FaultApplied, FaultEnded, Healed, HostClosed, MemberReconfigured, Seen, only_news
 from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.interruptions import WELL, Cause
 from kemu.emulator.watching.memberships import MEMBER, SYNCING, UNJOINED, CoordinatorsGroup, MemberEntry
@@ -41,7 +40,6 @@ from kemu.protocol.notes.groups import (
     GroupRequestRead,
     OffsetCommitted,
     OffsetRemoved,
-    PartitionsAssigned,
     PositionSet,
     Processed,
 )
@@ -100,23 +98,18 @@ class GroupDuties(Checker):
         """Lasting plan entries -> (start in us, the fault)."""
         self._changed_us: dict[TopicPartition, int] = {}
         """Partition -> time of the last change in the store, or of the last new leader, in us."""
-        self._reached: dict[tuple[GroupId, TopicPartition], tuple[int, int]] = {}
-        """(group, partition) -> (position of its last reader, time of its last progress in us)."""
         self._waits_us: dict[tuple[GroupId, TopicPartition], int] = {}
         """(group, partition) -> latest possible start of the wait of records after the last reader's position, in
         us."""
-        self._worked_us: dict[ActorName, int] = {}
-        """Member -> time at which the member last finished work on records, in us."""
-        self._uncommitted: dict[TopicPartition, dict[ActorName, tuple[int, int, int]]] = defaultdict(dict)
-        """Uncommitted work by partition and member: (start in us, end offset at the start, end offset now)."""
         self._not_in: dict[ActorName, tuple[tuple[ActorName, int], int, int]] = {}
         """Member that its coordinator does not know -> (coordinator, the member's life, start in us)."""
         self._lost_join_us: dict[ActorName, int] = {}
         """Member -> last time at which the member waited for the answer to a join that may be lost, in us."""
         self._closed_us: dict[str, tuple[int, int]] = {}
         """Host that was asked to close -> (time of the end, duration of the close), in us."""
-        self._idle: dict[tuple[GroupId, TopicPartition], None] = {}
-        """Partitions with waiting records at the last disturbance after ``Healed``, and without progress since."""
+        self._idle: dict[tuple[GroupId, TopicPartition], int] = {}
+        """Partitions with waiting records at the last disturbance after ``Healed``, and without progress since, with
+        the position of the last reader."""
         self._disturbed_us: int | None = None
         self._judges_us: dict[GroupId, int] = {}
         """Latest time at which the work on ``_idle`` is overdue, in us."""
@@ -128,13 +121,11 @@ class GroupDuties(Checker):
         self.on = {
             FaultApplied: self._applied,
             FaultEnded: self._ended,
-            HostDown: self._down,
             HostClosed: self._closed,
             GroupRequestRead: self._read,
             MemberReconfigured: self._reconfigured,
             NodeWritten: self._written,
             BecameLeader: self._led,
-            PartitionsAssigned: self._assigned,
             PositionSet: self._positioned,
             Processed: self._processed,
             OffsetCommitted: self._committed,
@@ -155,11 +146,6 @@ class GroupDuties(Checker):
 
     def _ended(self, seen: Seen, fact: FaultEnded) -> None:
         self._faults.pop(fact.index, None)
-
-    def _down(self, seen: Seen, fact: HostDown) -> None:
-        for members in self._uncommitted.values():
-            for actor in [actor for actor in members if host_of(actor) == fact.host]:
-                del members[actor]
 
     def _closed(self, seen: Seen, fact: HostClosed) -> None:
         self._closed_us[fact.host] = seen.at_us, fact.took_us
@@ -201,39 +187,29 @@ class GroupDuties(Checker):
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         self._changed_us[fact.topic, fact.partition] = seen.at_us
 
-    def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
-        for at in self.panel.gained:
-            self._uncommitted[at].pop(seen.actor, None)
-
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
-        at = (fact.topic, fact.partition)
-        self._uncommitted[at].pop(seen.actor, None)
-        if fact.offset > self._reached.get((fact.group, at), (0, 0))[0]:  # a reset may skip the waiting records
-            self._idle.pop((fact.group, at), None)
-        self._reached[fact.group, at] = fact.offset, seen.at_us
+        key = (fact.group, (fact.topic, fact.partition))
+        idle = self._idle.get(key)
+        if idle is not None:
+            self._idle[key] = fact.offset
+            if fact.offset > idle:  # a reset may skip the waiting records
+                del self._idle[key]
 
+    @only_news
     def _processed(self, seen: Seen, fact: Processed) -> None:
-        at, last, actor, at_us = (fact.topic, fact.partition), fact.last, seen.actor, seen.at_us
-        self._reached[fact.group, at] = last, at_us
         if self._idle:
-            self._idle.pop((fact.group, at), None)
-        self._worked_us[actor] = at_us
-        members = self._uncommitted[at]
-        before = members.get(actor)
-        members[actor] = (at_us, last, last) if before is None else (before[0], before[1], last)
+            self._idle.pop((fact.group, (fact.topic, fact.partition)), None)
 
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
-        members = self._uncommitted[fact.topic, fact.partition]
-        for actor, uncommitted in tuple(members.items()):
+        for actor, reader in self.panel.progress.of(fact.group, (fact.topic, fact.partition)).held.items():
             holding = self.panel.holdings.get(actor)
             if holding is not None and holding.member_id == fact.member_id:
-                if fact.offset >= uncommitted[2]:
-                    del members[actor]
-                elif fact.offset >= uncommitted[1]:
-                    members[actor] = seen.at_us, uncommitted[2], uncommitted[2]
+                reader.committed(fact.offset, seen.at_us)
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
-        self._uncommitted.pop((fact.topic, fact.partition), None)
+        for progress in self.panel.progress.all.get((fact.topic, fact.partition), {}).values():
+            for reader in progress.held.values():
+                reader.uncommitted_us = -1
 
     # --- after the faults ----------------------------------------------------------------------------------------
 
@@ -242,18 +218,22 @@ class GroupDuties(Checker):
         if (self._disturbed_us is None and type(fact) is not Healed) or not disturbs(fact):
             return
         self._disturbed_us, self._judges_us = seen.at_us, {}
-        topics = dict.fromkeys((name, at[0]) for name, at in self._reached)
+        read = [(name, at) for name, at, progress in self.panel.progress if progress.reached is not None]
+        topics = dict.fromkeys((name, at[0]) for name, at in read)
         everywhere = [(name, (topic, n)) for name, topic in topics for n in range(self.panel.topics.get(topic, 0))]
-        self._idle = {key: None for key in everywhere if self._lags(key)}
+        self._idle = {key: self._position(key) for key in everywhere if self._lags(key)}
+
+    def _position(self, key: tuple[GroupId, TopicPartition]) -> int:
+        return (self.panel.progress.reached(*key) or (0, 0))[0]
 
     def _lags(self, key: tuple[GroupId, TopicPartition]) -> bool:
-        return self._reached.get(key, (0, 0))[0] < self.panel.logs.of(key[1]).records.end
+        return self._position(key) < self.panel.logs.of(key[1]).records.end
 
     def _waited_for(self) -> list[tuple[GroupId, TopicPartition]]:
         """Partitions on which a group has not made progress since the last disturbance."""
         running = [each for each in self.panel.holdings.values() if host_of(each.actor) not in self.panel.away]
         owned = [(each.group, at) for each in running for at in each.owned]
-        new = [key for key in owned if key not in self._reached]
+        new = [key for key in owned if self.panel.progress.reached(*key) is None]
         return [key for key in (*self._idle, *new) if self._lags(key) and self.panel.has_running_members(key[0])]
 
     @property
@@ -485,20 +465,23 @@ class GroupDuties(Checker):
         batches_us = busy_us + len(holding.owned) * POLLS_OF_A_FETCH * times.records_us
         # restoring tasks, buffered records, ranges of other members
         elsewhere_us = 0 if times.reads else times.rebalance_us
+        readers = self.panel.progress.readers(holding.actor, holding.life)
+        worked_us = max([reader.done_us for reader in readers], default=0)
         commit_bound_us = times.commit_us + times.request_us + 2 * times.poll_us + MARGIN_US
         for at in holding.owned:
             where = f"{at[0]}-{at[1]}"
-            uncommitted = self._uncommitted[at].get(holding.actor)
-            if able_us is not None and uncommitted is not None and seen.at_us > uncommitted[0] + commit_bound_us:
-                text = f"{holding.actor} did not commit offset {uncommitted[1]} of {where}"
-                begun_us = (uncommitted[0], able_us, since_us)
+            reader = self.panel.progress.of(name, at).held.get(holding.actor)
+            uncommitted_us = -1 if reader is None else reader.uncommitted_us
+            if able_us is not None and reader is not None and 0 <= uncommitted_us < seen.at_us - commit_bound_us:
+                text = f"{holding.actor} did not commit offset {reader.uncommitted_from} of {where}"
+                begun_us = (uncommitted_us, able_us, since_us)
                 self._is_over(seen, "offsets-uncommitted", (name, where), begun_us, commit_bound_us, text)
-            key = name, at
-            serves = key in self._reached and (not times.streams or self.panel.interruptions.is_well(key))
-            if not serves or not self._lags(key):
+            key, progress = (name, at), self.panel.progress.reached(name, at)
+            serves = progress is not None and (not times.streams or self.panel.interruptions.is_well(key))
+            if not serves or progress is None or not self._lags(key):
                 self._waits_us.pop(key, None)
                 continue
-            reached, reached_us = self._reached[key]
+            reached, reached_us = progress
             behind_us = max(self._waits_us.setdefault(key, seen.at_us), reached_us)
             read_us = self._readable_us(at, host, coordinator)
             if read_us is not None and not self._is_paused(host):
@@ -506,7 +489,7 @@ class GroupDuties(Checker):
                 begun_us = (behind_us, read_us, since_us)
                 bound_us = times.request_us + batches_us + elsewhere_us + MARGIN_US
                 self._is_over(seen, "records-unread", (name, where), begun_us, bound_us, text)
-                idle_us = (*begun_us, self._worked_us.get(holding.actor, 0))
+                idle_us = (*begun_us, worked_us)
                 bound_us = times.request_us + busy_us + elsewhere_us + MARGIN_US
                 self._is_over(seen, "records-unread", (name, where), idle_us, bound_us, text)
                 latest_us = (self._disturbed_us or 0) + times.session_us + times.rebalance_us + 2 * bound_us

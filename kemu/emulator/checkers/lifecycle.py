@@ -26,7 +26,7 @@ from typing import Any, Self
 from kemu.emulator.checkers.assignments import COOPERATIVE
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.commits import UNSUBSCRIBE
-from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostStarted, MemberReconfigured, Seen
+from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostStarted, MemberReconfigured, Seen, only_news
 from kemu.emulator.watching.memberships import UNJOINED
 from kemu.emulator.watching.panel import Holding
 from kemu.emulator.watching.settings import Settings
@@ -53,23 +53,6 @@ AS_SHIPPED = (2, 4)
 Life = tuple[ActorName, int]
 
 
-class _Work:
-    """The work of one life of a member."""
-
-    __slots__ = ("done_us", "left", "polled_us", "positions")
-
-    def __init__(self) -> None:
-        self.positions: dict[TopicPartition, int] = {}
-        """Partition -> the next record to be processed."""
-        self.done_us: dict[TopicPartition, int] = {}
-        """Partition -> time at which its last work ended, in us."""
-        self.polled_us = -1
-        """A time after which the member polled, in us; -1 without a known poll."""
-        self.left = ""
-        """Description of the time between the member's last poll and its leave; "" for a member that did not leave, or
-        that polled late."""
-
-
 class Lifecycle(Checker):
     """Judges the facts of each member alone."""
 
@@ -94,7 +77,8 @@ class Lifecycle(Checker):
         super().__init__()
         self._poll_us = dict(poll_us or {})
         self._settings = settings
-        self._work: dict[Life, _Work] = {}
+        self._left: dict[Life, str] = {}
+        """Member that left its group -> description of the time between its last poll and its leave."""
         self._unsubscribed: dict[str, None] = {}
         """Hosts whose application ever unsubscribed."""
         self._reset: dict[MemberId, tuple[Life, str]] = {}
@@ -116,7 +100,6 @@ class Lifecycle(Checker):
             PartitionsAssigned: self._assigned,
             PartitionsRevoked: self._revoked,
             PartitionsLost: self._partitions_lost,
-            PositionSet: self._positioned,
             Processed: self._processed,
             GroupRequestRead: self._requested,
             AssignmentReceived: self._rejoined,
@@ -133,15 +116,9 @@ class Lifecycle(Checker):
     def _say(self, seen: Seen, kind: str, text: str) -> None:
         self.violation(seen, kind, (seen.actor,), f"{seen.actor} {text}")
 
-    def _work_of(self, seen: Seen) -> _Work:
-        life = (seen.actor, seen.life)
-        work = self._work.get(life)
-        if work is None:
-            work = self._work[life] = _Work()
-        return work
-
     # --- lives -------------------------------------------------------------------------------------------------
 
+    @only_news
     def _reports(self, seen: Seen, _: Any) -> None:
         actor = seen.actor
         if actor and self._may_report.get(actor) != seen.life:
@@ -196,7 +173,10 @@ class Lifecycle(Checker):
     # --- polls -------------------------------------------------------------------------------------------------
 
     def _resets(self, seen: Seen, fact: MemberBecame) -> None:
-        host, polled_us = host_of(seen.actor), self._work_of(seen).polled_us
+        host = host_of(seen.actor)
+        # A member that finished records of a partition twice polled in between.
+        readers = self.panel.progress.readers(seen.actor, seen.life)
+        polled_us = max([reader.done_before_us for reader in readers], default=-1)
         limit_us = self._poll_us.get(host, self._poll_us.get(fact.group, 0))
         free_us, waited_us = self.panel.disturbances.undisturbed_since_us([host]), seen.at_us - polled_us
         if free_us is not None and polled_us >= max(free_us, 0) and waited_us < limit_us * EARLY:
@@ -209,13 +189,12 @@ class Lifecycle(Checker):
         for member_id, _ in fact.ids if fact.api == "LeaveGroup" else ():
             life, text = self._reset.pop(member_id, (("", 0), ""))
             if text and life[0] == fact.client:
-                self._work[life].left = text
+                self._left[life] = text
 
     def _rejoined(self, seen: Seen, fact: AssignmentReceived) -> None:
-        work = self._work_of(seen)
-        if work.left and host_of(seen.actor) not in self._unsubscribed:
-            self._say(seen, "left-in-time", f"left its group {work.left}")
-        work.left = ""
+        left = self._left.pop((seen.actor, seen.life), "")
+        if left and host_of(seen.actor) not in self._unsubscribed:
+            self._say(seen, "left-in-time", f"left its group {left}")
 
     def _fault(self, seen: Seen, fact: FaultApplied) -> None:
         if fact.kind == UNSUBSCRIBE:
@@ -226,16 +205,10 @@ class Lifecycle(Checker):
 
     # --- work --------------------------------------------------------------------------------------------------
 
-    def _positioned(self, seen: Seen, fact: PositionSet) -> None:
-        self._work_of(seen).positions[fact.topic, fact.partition] = fact.offset
-
+    @only_news
     def _processed(self, seen: Seen, fact: Processed) -> None:
-        work, holding, at = self._work_of(seen), self.panel.holding(seen), (fact.topic, fact.partition)
-        done_us = work.done_us.get(at, -1)
-        if done_us > work.polled_us:
-            work.polled_us = done_us
-        work.done_us[at] = seen.at_us
-        position = work.positions.get(at)
+        holding, at = self.panel.holding(seen), (fact.topic, fact.partition)
+        position = self.panel.progress.position_before
         kind, why = "out-of-order", ""
         if at not in holding.owned:
             kind, why = "not-owned", "which it does not own"
@@ -249,8 +222,7 @@ class Lifecycle(Checker):
             why = "which is an empty range"
         if why:
             self._say(seen, kind, f"processed records {fact.first} to {fact.last - 1} of {_names([at])}, {why}")
-        if kind == "out-of-order":
-            work.positions[at] = fact.last
+            self.panel.progress.judge_again(seen, fact)
 
     # --- callbacks ---------------------------------------------------------------------------------------------
 
@@ -272,7 +244,6 @@ class Lifecycle(Checker):
         elif not fact.revoked and self._cooperates.get(seen.actor) and self._release(seen.actor) >= AS_SHIPPED:
             self._say(seen, "callback", "got onPartitionsRevoked without a partition")
         self._owns(seen, self.panel.holding(seen), fact.owned)
-        self._forget(seen, fact.revoked)
 
     def _release(self, actor: ActorName) -> tuple[int, int]:
         return AS_SHIPPED if self._settings is None else self._settings.profile(actor).release
@@ -282,11 +253,6 @@ class Lifecycle(Checker):
         if wrong:
             text = f"onPartitionsLost and its owned partitions differ in {_names(wrong)}"
             self._say(seen, "callback", text)
-        self._forget(seen, fact.lost)
-
-    def _forget(self, seen: Seen, partitions: Collection[TopicPartition]) -> None:
-        for at in partitions:
-            self._work_of(seen).positions.pop(at, None)
 
     def _owns(self, seen: Seen, holding: Holding, owned: Collection[TopicPartition]) -> None:
         wrong = holding.owned.keys() ^ set(owned)

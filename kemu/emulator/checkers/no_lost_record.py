@@ -20,10 +20,11 @@ Source: Kafka 3.4.1 ``KafkaConsumer.updateAssignmentMetadataIfNeeded``.
 
 from kemu.actors.broker.replica_log import JOURNALS
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import DiskTailLost, HostStarted, Seen, UnflushedLost
+from kemu.emulator.facts import DiskTailLost, HostStarted, Seen, UnflushedLost, only_news
 from kemu.emulator.findings import EMPTY_DISK, LOST_TAIL, READ_PAST, UNFLUSHED, Loss
+from kemu.emulator.watching.appends import Appends
 from kemu.emulator.watching.epoch_log import Run
-from kemu.emulator.watching.progress import GroupProgress
+from kemu.emulator.watching.progress import Acknowledgements, GroupProgress
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.names import GroupId, TopicPartition, host_of
 from kemu.protocol.notes.groups import PartitionHosted, Processed, RecordsAcknowledged, RecordsAppended
@@ -34,11 +35,41 @@ class _Log:
     """The log of one partition, as reported by the leader."""
 
     def __init__(self) -> None:
-        self.end = 0
-        self.longest = 0
+        self._end = self._longest = self._acknowledged = 0
+        self._appends: Appends | None = None
+        """The last appends, if nothing else changed the log since."""
+        self._acks: Acknowledgements | None = None
+
+    @property
+    def end(self) -> int:
+        """The end of the log."""
+        return self._end if self._appends is None else self._appends.end
+
+    @property
+    def longest(self) -> int:
         """The highest end that the log ever had."""
-        self.acknowledged = 0
+        return max(self._longest, self.end)
+
+    @property
+    def acknowledged(self) -> int:
         """The offset after the last acknowledged record."""
+        return self._acknowledged if self._acks is None else max(self._acknowledged, self._acks.end)
+
+    def ends_at(self, end: int, appends: Appends | None = None) -> None:
+        """Set the end of the log, which further appends may move."""
+        self._longest, self._end, self._appends = max(self.longest, end), end, appends
+
+    def reached(self, end: int) -> None:
+        """Note that another log of the partition had this end."""
+        self._longest = max(self.longest, end)
+
+    def acknowledge(self, acks: Acknowledgements) -> None:
+        """Note acknowledgements, which further acknowledgements may continue."""
+        self._acknowledged, self._acks = max(self.acknowledged, acks.end), acks
+
+    def lose(self, end: int) -> None:
+        """Forget the acknowledgements of records from this offset on."""
+        self._acknowledged, self._acks = end, None
 
 
 class NoLostRecord(Checker):
@@ -78,6 +109,7 @@ class NoLostRecord(Checker):
             log = self._logs[topic, partition] = _Log()
         return log
 
+    @only_news
     def _processed(self, seen: Seen, fact: Processed) -> None:
         log = self._logs.get((fact.topic, fact.partition))
         if log is not None and fact.last > log.longest:
@@ -85,18 +117,19 @@ class NoLostRecord(Checker):
             text = f"{seen.actor} processed records to {fact.last - 1} of {name}, whose log ended at {log.longest}"
             self.violation(seen, "processed-unwritten", (fact.group, name, seen.actor), text)
 
+    @only_news
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         log, end = self._log(fact.topic, fact.partition), fact.base_offset + fact.count
-        if end > log.longest:
-            log.longest = end
+        log.reached(end)
         if not self.panel.logs.appended_to_log:
             return
         if fact.base_offset != log.end:
             name = f"{fact.topic}-{fact.partition}"
             text = f"{seen.actor} appended to {name} at offset {fact.base_offset}; its log ended at {log.end}"
             self.violation(seen, "append-gap", (name, seen.actor), text)
-        log.end = end
+        log.ends_at(end, self.panel.logs.appends)
 
+    @only_news
     def _acknowledged(self, seen: Seen, fact: RecordsAcknowledged) -> None:
         log = self._log(fact.topic, fact.partition)
         end = fact.base_offset + fact.count
@@ -106,16 +139,14 @@ class NoLostRecord(Checker):
                 f"{seen.actor} got records to {end - 1} of {name} acknowledged; its log never went past {log.longest}"
             )
             self.violation(seen, "acknowledged-unwritten", (name, seen.actor), text)
-        log.acknowledged = max(log.acknowledged, end)
+        log.acknowledge(self.panel.progress.acknowledging)
 
     # --- logs that lose records --------------------------------------------------------------------------------
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
         if self.panel.logs.of(at).leader == seen.actor:  # otherwise the leader is deposed already
-            log = self._log(*at)
-            log.end = fact.end_offset
-            log.longest = max(log.longest, log.end)
+            self._log(*at).ends_at(fact.end_offset)
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         """Forget the log of a deleted partition; a later topic with the same name has a new log."""
@@ -129,8 +160,7 @@ class NoLostRecord(Checker):
         if fact.end_offset < log.end:
             at, left = (fact.topic, fact.partition), log.end if left_on_disk is None else left_on_disk[0]
             self._unexplained.setdefault(at, Ranges()).add(fact.end_offset, min(left, log.end))
-        log.end = fact.end_offset
-        log.longest = max(log.longest, log.end)
+        log.ends_at(fact.end_offset)
         if fact.end_offset < log.acknowledged:
             name = f"{fact.topic}-{fact.partition}"
             if left_on_disk is not None:
@@ -139,7 +169,7 @@ class NoLostRecord(Checker):
                 lost = f"records {fact.end_offset} to {log.acknowledged - 1} of {name}"
                 text = f"{lost} were acknowledged and are no longer in the log"
                 self.violation(seen, "acknowledged-lost", (name, seen.actor), text)
-            log.acknowledged = fact.end_offset
+            log.lose(fact.end_offset)
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         if not fact.kept_disk:

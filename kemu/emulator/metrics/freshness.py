@@ -81,16 +81,13 @@ class Freshness:
         """
         before_us = self.newest_us
         if before_us >= 0 and next_us is not None:
-            self._age(at_us, next_us if next_us > self.changed_us else self.changed_us, before_us)
+            from_us = next_us if next_us > self.changed_us else self.changed_us
+            if at_us > from_us:  # a newer record has waited since ``from_us``
+                young, old = from_us - before_us, at_us - before_us
+                self.aged_us2 += (old - young) * (old + young) // 2
+                if old > self.aged_max_us:
+                    self.aged_max_us = old
         self.newest_us, self.changed_us, self.highest = newest_us, at_us, last
-
-    def _age(self, at_us: int, from_us: int, newest_us: int) -> None:
-        """Add the age of the newest processed record until now; a newer record has waited since ``from_us``."""
-        if at_us > from_us:
-            young, old = from_us - newest_us, at_us - newest_us
-            self.aged_us2 += (old - young) * (old + young) // 2
-            if old > self.aged_max_us:
-                self.aged_max_us = old
 
     def reordered(self, distance: int, count: int) -> None:
         """Count records processed for the first time after a record whose offset is higher by ``distance``."""
@@ -99,9 +96,7 @@ class Freshness:
 
     def finish(self, at_us: int, next_us: int | None) -> None:
         """End the run: count unfinished waits until now."""
-        if self.newest_us >= 0 and next_us is not None:
-            self._age(at_us, max(self.changed_us, next_us), self.newest_us)
-        self.changed_us = at_us
+        self.advanced(at_us, self.newest_us, next_us, self.highest)
         if self.arrived_us >= 0:
             self.gap_max_us = max(self.gap_max_us, at_us - self.arrived_us)
         if self.fresh_since_us >= 0:

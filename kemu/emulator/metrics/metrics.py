@@ -46,6 +46,7 @@ class Metrics:
     """
 
     def __init__(self, panel: Panel) -> None:
+        self._panel = panel
         self._rebalances = Rebalances(panel)
         self.waiting = Waiting(panel)
         self._serving = Serving(panel, self.waiting)
@@ -106,7 +107,7 @@ class Metrics:
     def figures(self, expected_losses: int = 0) -> Figures:
         """The figures after ``finish``. ``expected_losses``: number of losses that checkers found to be allowed."""
         progress, delays = self._progress, self.waiting.delays
-        lost, skipped, lag = progress.lost(), progress.skipped(), progress.lag()
+        lost, skipped, lag, processed = progress.lost(), progress.skipped(), progress.lag(), progress.processed()
         first_stable_us = self._rebalances.first_stable_us()
         fresh = self.waiting.freshness(self._ended_us)
         rebalanced: dict[str, int] = {}
@@ -116,7 +117,7 @@ class Metrics:
             group: GroupFigures(
                 first_stable_us=first_stable_us.get(group),
                 rebalances=rebalanced.get(group, 0),
-                processed=progress.processed.get(group, 0),
+                processed=processed.get(group, 0),
                 reprocessed=progress.reprocessed.get(group, 0),
                 lost=lost.get(group, 0),
                 skipped=skipped.get(group, 0),
@@ -147,10 +148,10 @@ class Metrics:
             skipped=sum(skipped.values()),
             zombie_records=sum(progress.zombies.values()),
             records=RecordFigures(
-                appended=progress.appended,
-                acknowledged=progress.acknowledged,
+                appended=self._panel.logs.appended,
+                acknowledged=self._panel.progress.acknowledged,
                 failed=progress.produce_failed,
-                processed=sum(progress.processed.values()),
+                processed=sum(processed.values()),
             ),
             lag=progress.lags(self.waiting, self._ended_us),
             replication=self._leading.figures(),

@@ -17,9 +17,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from kemu.emulator.facts import Seen
+from kemu.emulator.facts import DiskTailLost, Seen, only_news
 from kemu.emulator.metrics.figures import LagFigures
 from kemu.emulator.metrics.waiting import Waiting
+from kemu.emulator.watching.appends import Appends
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.progress import GroupProgress, count
 from kemu.protocol.errors import ErrorCode
@@ -28,11 +29,11 @@ from kemu.protocol.notes.groups import (
     AssignmentReceived,
     CommitAnswered,
     OffsetCommitted,
+    OffsetRemoved,
     PartitionHosted,
     PositionSet,
     Processed,
     ProduceFailed,
-    RecordsAcknowledged,
     RecordsAppended,
 )
 from kemu.protocol.notes.ranges import RangeCommitted, RangeOpened, RangeProcessed, RangesRemoved
@@ -42,11 +43,15 @@ from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 class _GroupOnPartition:
     """Counts the work of one group on one partition."""
 
-    __slots__ = ("log", "max_lag", "newest", "progress")
+    __slots__ = ("_end", "_reached", "log", "max_lag", "newest", "progress")
 
     def __init__(self, log: "_Log", progress: GroupProgress) -> None:
         self.log = log
         self.progress = progress
+        self._reached: int | None = None
+        """The committed offset, or the first position, at the last look."""
+        self._end = log.end
+        """The end of the log at the last look."""
         self.max_lag = 0
         self.newest: tuple[int, str] = (NO_GENERATION, "")
         """The latest generation in which a member received the partition, and the member."""
@@ -54,25 +59,52 @@ class _GroupOnPartition:
     @property
     def lag(self) -> int:
         """The lag in records; 0 for a group without a position."""
+        return self._behind(self._now())
+
+    def _now(self) -> int | None:
         committed = self.progress.committed
-        reached = self.progress.start if committed is None else committed
+        return self.progress.start if committed is None else committed
+
+    def _behind(self, reached: int | None) -> int:
         return 0 if reached is None else max(0, self.log.end - reached)
 
+    def grew(self) -> None:
+        """Update the largest lag after the log grew, before or after a change of the committed offset."""
+        if self.log.end > self._end:
+            self.max_lag = max(self.max_lag, self._behind(self._reached))
+        self._reached, self._end = self._now(), self.log.end
+
     def look(self) -> None:
-        """Update the largest lag after a change of the log or of the committed offset."""
-        lag = self.lag
-        if lag > self.max_lag:
-            self.max_lag = lag
+        """Update the largest lag after a change of the committed offset."""
+        self.grew()
+        self.max_lag = max(self.max_lag, self.lag)
 
 
 class _Log:
     """The records of one partition, as reported by the partition's leader."""
 
-    __slots__ = ("end", "readings")
+    __slots__ = ("_appends", "_end", "readings")
 
     def __init__(self) -> None:
-        self.end = 0
+        self._end = 0
+        self._appends: Appends | None = None
+        """The last appends, if nothing else changed the log since."""
         self.readings: list[_GroupOnPartition] = []
+
+    @property
+    def end(self) -> int:
+        """The end of the log."""
+        return self._end if self._appends is None else self._appends.end
+
+    def ends_at(self, end: int, appends: Appends | None = None) -> None:
+        """Set the end of the log, which further appends may move."""
+        if end < self.end:
+            for reading in self.readings:
+                reading.grew()
+            self._end, self._appends = end, None
+            for reading in self.readings:
+                reading.grew()
+        self._end, self._appends = end, appends
 
 
 class Progress:
@@ -80,10 +112,7 @@ class Progress:
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
-        self.appended = 0
-        self.acknowledged = 0
         self.produce_failed = 0
-        self.processed: dict[str, int] = {}
         self.reprocessed: dict[str, int] = {}
         self.zombies: dict[str, int] = {}
         self.commits: dict[str, int] = {}
@@ -93,7 +122,6 @@ class Progress:
         self._readings: dict[tuple[str, TopicPartition], _GroupOnPartition] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             RecordsAppended: self._appended,
-            RecordsAcknowledged: self._acknowledged,
             ProduceFailed: self._failed,
             PartitionHosted: self._another_log,
             BecameLeader: self._another_log,
@@ -105,6 +133,8 @@ class Progress:
             RangeCommitted: self._range_written,
             RangesRemoved: self._range_written,
             OffsetCommitted: self._committed,
+            OffsetRemoved: self._removed,
+            DiskTailLost: self._lost_tail,
             CommitAnswered: self._answered,
             AssignmentReceived: self._received,
         }
@@ -115,6 +145,7 @@ class Progress:
 
     def lags(self, waiting: Waiting, at_us: int) -> tuple[LagFigures, ...]:
         """One row per group and partition: log end, committed offset, final lag and largest lag."""
+        self._grew()
         ages = {key: waiting.lag_us(*key, at_us) for key in self._readings}
         return tuple(
             LagFigures(
@@ -152,6 +183,10 @@ class Progress:
         """Group -> number of skipped records."""
         return self._sums(lambda reading, at: reading.progress.skipped_of(self._panel.logs.of(at).records))
 
+    def processed(self) -> dict[str, int]:
+        """Group -> number of processed records, also repeatedly."""
+        return self._sums(lambda reading, _: reading.progress.processed)
+
     def lag(self) -> dict[str, int]:
         """Group -> current lag, summed over the group's partitions."""
         return self._sums(lambda reading, _: reading.lag)
@@ -164,15 +199,10 @@ class Progress:
             log = self._logs[partition] = _Log()
         return log
 
+    @only_news
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        self.appended += fact.count
-        log = self._log((fact.topic, fact.partition))
-        log.end = self._panel.logs.appended_to.records.end
-        for reading in log.readings:
-            reading.look()
-
-    def _acknowledged(self, seen: Seen, fact: RecordsAcknowledged) -> None:
-        self.acknowledged += fact.count
+        logs = self._panel.logs
+        self._log((fact.topic, fact.partition)).ends_at(logs.appended_to.records.end, logs.appends)
 
     def _failed(self, seen: Seen, fact: ProduceFailed) -> None:
         self.produce_failed += fact.count
@@ -183,13 +213,13 @@ class Progress:
         if type(fact) is BecameLeader:
             for group, partition in [key for key, _ in self._panel.commits.changed]:
                 self._reading(group, partition).look()
-        self._log(at).end = self._panel.logs.of(at).records.end
+        self._log(at).ends_at(self._panel.logs.of(at).records.end)
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         """Forget a deleted partition: a partition with the same name that is created later starts empty."""
         at = self._panel.written
         if at is not None and at not in self._panel.states and at in self._logs:
-            self._logs[at].end = 0
+            self._logs[at].ends_at(0)
 
     # --- groups ------------------------------------------------------------------------------------------------
 
@@ -215,20 +245,34 @@ class Progress:
     def _range_written(self, seen: Seen, fact: RangeOpened | RangeCommitted | RangesRemoved) -> None:
         self._reading(fact.group, (fact.topic, fact.partition)).look()
 
+    @only_news
     def _processed(self, seen: Seen, fact: Processed | RangeProcessed) -> None:
         group, count = fact.group, fact.last - fact.first
         reading = self._reading(group, (fact.topic, fact.partition))
-        self.processed[group] = self.processed.get(group, 0) + count
         again = self._panel.progress.reprocessed
         if again:
             self.reprocessed[group] = self.reprocessed.get(group, 0) + again
         generation, owner = reading.newest
         if generation > fact.generation and owner != seen.actor:
             self.zombies[group] = self.zombies.get(group, 0) + count
+            if type(fact) is Processed:
+                self._panel.progress.judge_again(seen, fact)
 
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
         self._reading(fact.group, (fact.topic, fact.partition)).look()
         self.commits[fact.group] = self.commits.get(fact.group, 0) + 1
+
+    def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
+        reading = self._readings.get((fact.group, (fact.topic, fact.partition)))
+        if reading is not None:
+            reading.grew()
+
+    def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
+        self._grew()  # the log of groups may have lost commits
+
+    def _grew(self) -> None:
+        for reading in self._readings.values():
+            reading.grew()
 
     def _answered(self, seen: Seen, fact: CommitAnswered) -> None:
         if fact.error is not ErrorCode.NONE:

@@ -28,7 +28,7 @@ from enum import Enum
 from typing import Any
 
 from kemu.actors.consumer.state import MemberState
-from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
+from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen, only_news
 from kemu.emulator.metrics.figures import DowntimeFigures
 from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.applications import RUNNING
@@ -287,6 +287,7 @@ class Serving:
         else:
             self._no_doubt(key, served, seen.at_us)
 
+    @only_news
     def _processed(self, seen: Seen, fact: Processed) -> None:
         key: Service = (fact.group, (fact.topic, fact.partition))
         served = self._partitions.get(key)

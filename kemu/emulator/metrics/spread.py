@@ -9,14 +9,15 @@ _BITS = 11
 class WeightedSpread:
     """A distribution of whole numbers from 0, each with its number of occurrences.
 
-    Values below 2048 are exact; larger values keep their first eleven binary digits, as in HdrHistogram. So at most
-    about ten thousand different values are stored. The largest value is exact.
+    Values below 2048 are exact; larger values keep their first eleven binary digits, as in HdrHistogram. So a value of
+    an hour in microseconds needs about twenty thousand counts. The largest value is exact.
     """
 
     __slots__ = ("_counts", "largest", "total")
 
     def __init__(self) -> None:
-        self._counts: dict[int, int] = {}
+        self._counts: list[int] = []
+        """Occurrences by kept value, ascending (``_value``)."""
         self.total = 0
         """Number of values."""
         self.largest = 0
@@ -25,9 +26,11 @@ class WeightedSpread:
         """Add ``times`` occurrences of a value."""
         assert value >= 0 and times > 0, (value, times)
         shift = value.bit_length() - _BITS
-        kept = value >> shift << shift if shift > 0 else value
+        index = value if shift <= 0 else (shift << _BITS - 1) + (value >> shift)
         counts = self._counts
-        counts[kept] = counts.get(kept, 0) + times
+        if index >= len(counts):
+            counts.extend([0] * (index + 1 - len(counts)))
+        counts[index] += times
         self.total += times
         if value > self.largest:
             self.largest = value
@@ -35,8 +38,9 @@ class WeightedSpread:
     def merge(self, others: "Iterable[WeightedSpread]") -> "WeightedSpread":
         """Add all values of another distribution."""
         for other in others:
-            for value, times in other._counts.items():
-                self._counts[value] = self._counts.get(value, 0) + times
+            self._counts.extend([0] * (len(other._counts) - len(self._counts)))
+            for index, times in enumerate(other._counts):
+                self._counts[index] += times
             self.total += other.total
             self.largest = max(self.largest, other.largest)
         return self
@@ -49,8 +53,14 @@ class WeightedSpread:
         if wanted == self.total:
             return self.largest
         so_far = 0
-        for value in sorted(self._counts):
-            so_far += self._counts[value]
+        for index, times in enumerate(self._counts):
+            so_far += times
             if so_far >= wanted:
-                return value
+                return _value(index)
         raise AssertionError("the counts make up the total")
+
+
+def _value(index: int) -> int:
+    """The kept value of a count."""
+    shift = (index >> _BITS - 1) - 1
+    return index if shift <= 0 else index - (shift << _BITS - 1) << shift

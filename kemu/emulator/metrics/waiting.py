@@ -16,10 +16,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kemu.emulator.facts import Seen
+from kemu.emulator.facts import Seen, only_news
 from kemu.emulator.metrics.figures import FreshnessFigures
 from kemu.emulator.metrics.freshness import Freshness, freshness_of
 from kemu.emulator.metrics.spread import WeightedSpread
+from kemu.emulator.watching.appends import AppendTimes
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition
@@ -31,26 +32,20 @@ _FORGET = 128
 """Batches that no group needs any more are dropped when their number reaches this value."""
 
 
-class _Log:
-    """A partition's batches: first offset, end (exclusive) and append time."""
+class _Log(AppendTimes):
+    """A partition's batches, and the queues of the groups that read the partition."""
 
-    __slots__ = ("end", "ends", "firsts", "kept", "queues", "times")
+    __slots__ = ("kept", "queues")
 
     def __init__(self) -> None:
-        self.end = 0
+        super().__init__()
         self.kept = 0
         """The number of batches below the highest frontier that ``forget`` kept for other groups."""
-        self.firsts: list[int] = []
-        self.ends: list[int] = []
-        self.times: list[int] = []
         self.queues: list[Queue] = []
 
     def cut(self, end: int) -> None:
         """Truncate the log to this end offset."""
-        keep = bisect_left(self.firsts, end)
-        del self.firsts[keep:], self.ends[keep:], self.times[keep:]
-        if keep and self.ends[-1] > end:
-            self.ends[-1] = end
+        super().cut(end)
         for queue in self.queues:
             queue.frontier = min(queue.frontier, end)
             queue.index = bisect_left(self.ends, queue.frontier + 1)
@@ -69,7 +64,19 @@ class _Log:
 class Queue:
     """The waiting records of one group on one partition."""
 
-    __slots__ = ("behind", "delays", "fresh", "frontier", "group", "index", "largest_us", "last_us", "log", "since_us")
+    __slots__ = (
+        "behind",
+        "delays",
+        "finished",
+        "fresh",
+        "frontier",
+        "group",
+        "index",
+        "largest_us",
+        "last_us",
+        "log",
+        "since_us",
+    )
 
     def __init__(self, group: GroupId, log: _Log, delays: WeightedSpread) -> None:
         self.group = group
@@ -89,6 +96,9 @@ class Queue:
         """Unprocessed ranges below the frontier that jumps left behind; None if the group never jumped on the
         partition."""
         self.fresh = Freshness()
+        self.finished: list[int] = []
+        """The reports of processed records that are not counted yet: two numbers each, the end of the records and the
+        time in us."""
 
     @property
     def count(self) -> int:
@@ -160,17 +170,29 @@ class Waiting:
             delays = self.delays.setdefault(group, WeightedSpread())
             queue = self._queues[group, partition] = Queue(group, log, delays)
             log.queues.append(queue)
+        self._settle(queue)
         return queue
 
     def queues_on(self, partition: TopicPartition) -> "list[Queue]":
         """The queues of all groups on a partition."""
         log = self._logs.get(partition)
-        return [] if log is None else log.queues
+        if log is None:
+            return []
+        for queue in log.queues:
+            self._settle(queue)
+        return log.queues
+
+    def _cut(self, log: _Log, end: int) -> None:
+        """Truncate a log to this end offset."""
+        for queue in log.queues:
+            self._settle(queue)
+        log.cut(end)
 
     def freshness(self, at_us: int) -> dict[GroupId, FreshnessFigures]:
         """Freshness by group, until this time."""
         parts: dict[GroupId, list[tuple[Freshness, int]]] = {}
         for (group, _), queue in sorted(self._queues.items(), key=lambda item: item[0]):
+            self._settle(queue)
             if queue.since_us >= 0:
                 queue.fresh.finish(at_us, queue.time_of(queue.fresh.highest))
                 parts.setdefault(group, []).append((queue.fresh, at_us - queue.since_us))
@@ -189,23 +211,23 @@ class Waiting:
             log = self._logs[partition] = _Log()
         return log
 
+    @only_news
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        if not self._panel.logs.appended_to_log or fact.topic == OFFSETS_TOPIC:
+        appends = self._panel.logs.appends
+        if appends is None or fact.topic == OFFSETS_TOPIC:
             return
         log, first = self._log((fact.topic, fact.partition)), fact.base_offset
         if first < log.end:
-            log.cut(first)
-        log.end = end = first + fact.count
-        log.firsts.append(first)
-        log.ends.append(end)
-        log.times.append(seen.at_us)
+            self._cut(log, first)
+        log.append(first, first + fact.count, seen.at_us)
+        appends.batches = log
 
     def _another_log(self, seen: Seen, fact: PartitionHosted | BecameLeader) -> None:
         """Truncate the queue to the new leader's log. The append times of the new leader's own records are unknown."""
         at = (fact.topic, fact.partition)
         log, logs = self._log(at), self._panel.logs
         if logs.truncated_at is not None:
-            log.cut(logs.truncated_at)
+            self._cut(log, logs.truncated_at)
         log.end = logs.of(at).records.end
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
@@ -213,7 +235,7 @@ class Waiting:
         at = self._panel.written
         if at is not None and at not in self._panel.states and at in self._logs:
             log = self._logs[at]
-            log.cut(0)
+            self._cut(log, 0)
             log.end = 0
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
@@ -244,16 +266,61 @@ class Waiting:
         if oldest is not None and 0 <= queue.since_us <= oldest:
             queue.largest_us = max(queue.largest_us, at_us - oldest)
 
+    @only_news
     def _processed(self, seen: Seen, fact: Processed) -> None:
-        group, now_us = fact.group, seen.at_us
-        at = (fact.topic, fact.partition)
-        queue = self._queues.get((group, at)) or self.queue(group, at)
+        queue, now_us = self.queue(fact.group, (fact.topic, fact.partition)), seen.at_us
         queue.last_us = now_us
         if queue.since_us < 0:
             queue.since_us = now_us
         for first, last in self._panel.progress.in_log:
-            if last > queue.frontier:
-                self._first_processed(queue, first if first > queue.frontier else queue.frontier, last, now_us)
+            self._first_processed(queue, first, last, now_us)
+        progress = self._panel.progress.of(fact.group, (fact.topic, fact.partition))
+        progress.finished = None if queue.fresh.waits else queue.finished
+
+    def _settle(self, queue: Queue) -> None:
+        """Count the records that were processed since the last news, one report after the other."""
+        finished = queue.finished
+        if finished:
+            for last, at_us in zip(finished[::2], finished[1::2], strict=True):
+                self._first_processed(queue, queue.frontier, last, at_us)
+                queue.last_us = at_us
+            finished.clear()
+
+    def _first_processed(self, queue: Queue, first: int, last: int, now_us: int) -> None:
+        """Count the delays of the records that are processed for the first time."""
+        index, frontier, newest_us = queue.index, queue.frontier, -1
+        if last <= frontier:
+            return
+        if first < frontier:
+            first = frontier
+        log, fresh, since_us = queue.log, queue.fresh, queue.since_us
+        firsts, ends, times = log.firsts, log.ends, log.times
+        if fresh.highest < frontier:
+            next_us = queue.time_of(fresh.highest)
+        elif index < len(ends) and ends[index] > first:
+            next_us = times[index]
+        else:
+            next_us = queue.oldest_us(first)
+        while index < len(ends) and (begin := firsts[index]) < last:
+            end, appended_us = ends[index], times[index]
+            count = (end if end < last else last) - (begin if begin > first else first)
+            if count > 0:
+                newest_us = appended_us
+                if appended_us >= since_us:
+                    delay_us = now_us - appended_us
+                    queue.delays.add(delay_us, count)
+                    if delay_us > queue.largest_us:
+                        queue.largest_us = delay_us
+            if end > last:
+                break
+            index += 1
+        queue.index = index
+        queue.frontier = last
+        fresh.advanced(now_us, newest_us, next_us, last)
+        if fresh.arrived_us >= 0 or fresh.fresh_since_us >= 0:
+            self._freshened(queue, now_us)
+        if index > log.kept + _FORGET:
+            log.forget()
 
     def _range_processed(self, seen: Seen, fact: RangeProcessed) -> None:
         """Count the processed records that a jump left behind, without reprocessed records."""
@@ -292,36 +359,3 @@ class Waiting:
                 queue.delays.add(delay_us, count)
                 queue.largest_us = max(queue.largest_us, delay_us)
             index += 1
-
-    def _first_processed(self, queue: Queue, first: int, last: int, now_us: int) -> None:
-        """Count the delay of records processed for the first time."""
-        log, index, since_us = queue.log, queue.index, queue.since_us
-        firsts, ends, times = log.firsts, log.ends, log.times
-        newest_us = -1
-        fresh = queue.fresh
-        if fresh.highest < queue.frontier:
-            next_us = queue.time_of(fresh.highest)
-        elif index < len(ends) and ends[index] > first:
-            next_us = times[index]
-        else:
-            next_us = queue.oldest_us(first)
-        while index < len(ends) and (begin := firsts[index]) < last:
-            end, appended_us = ends[index], times[index]
-            count = (end if end < last else last) - (begin if begin > first else first)
-            if count > 0:
-                newest_us = appended_us
-                if appended_us >= since_us:
-                    delay_us = now_us - appended_us
-                    queue.delays.add(delay_us, count)
-                    if delay_us > queue.largest_us:
-                        queue.largest_us = delay_us
-            if end > last:
-                break
-            index += 1
-        queue.index = index
-        queue.frontier = last
-        fresh.advanced(now_us, newest_us, next_us, last)
-        if fresh.arrived_us >= 0 or fresh.fresh_since_us >= 0:
-            self._freshened(queue, now_us)
-        if index > log.kept + _FORGET:
-            log.forget()

@@ -22,8 +22,10 @@ from kemu.emulator.facts import (
     RunStarted,
     Seen,
     UnflushedLost,
+    only_news,
 )
 from kemu.emulator.watching.logs import WatchedLogs
+from kemu.emulator.watching.progress import WatchedProgress
 from kemu.emulator.watching.readable import ReadableEnds
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of, part_on
 from kemu.protocol.notes.groups import (
@@ -199,7 +201,8 @@ class WatchedApplication:
 class WatchedApplications:
     """All applications. The handlers of this class run before those of its readers."""
 
-    def __init__(self, logs: WatchedLogs, readable: ReadableEnds) -> None:
+    def __init__(self, logs: WatchedLogs, readable: ReadableEnds, progress: WatchedProgress) -> None:
+        self._progress = progress
         self.all: dict[GroupId, WatchedApplication] = {}
         self.brokers: dict[str, None] = {}
         """Hosts of the brokers."""
@@ -384,8 +387,10 @@ class WatchedApplications:
         for copy in self._copies_of(at):  # readers may see fewer records under the new leader
             copy.due = min(copy.due, self._readable.end(at))
 
+    @only_news
     def _acknowledged(self, seen: Seen, fact: RecordsAcknowledged) -> None:
         if self.all:
+            self._progress.acknowledging.judged = -1
             self._wrote(seen, (fact.topic, fact.partition), fact.base_offset + fact.count)
 
     def _produce_failed(self, seen: Seen, fact: ProduceFailed) -> None:

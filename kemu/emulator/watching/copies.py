@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kemu.actors.broker.replica_log import JOURNALS
-from kemu.emulator.facts import DiskFound, DiskTailLost, HostDown, HostStarted, Seen, UnflushedLost
+from kemu.emulator.facts import DiskFound, DiskTailLost, HostDown, HostStarted, Seen, UnflushedLost, only_news
 from kemu.emulator.findings import EMPTY_DISK, LOST_TAIL, UNFLUSHED
 from kemu.emulator.watching.epoch_log import FIRST_TERM, EpochLog, Run, Term, lacking, minus
 from kemu.protocol.names import TopicPartition, broker_host, host_of
@@ -164,6 +164,7 @@ class Copies:
         copy.stop_leading()
         copy.epoch, copy.following = fact.leader_epoch, broker_host(fact.leader)
 
+    @only_news
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         copy = self.appended_to = self._copy(seen, fact)
         copy.append(fact.base_offset, fact.count, (max(copy.epoch, 0), seen.life))

@@ -7,7 +7,8 @@ records at the same offsets. A disk may have lost the end of its log.
 from collections.abc import Callable
 from typing import Any
 
-from kemu.emulator.facts import Seen
+from kemu.emulator.facts import Seen, only_news
+from kemu.emulator.watching.appends import Appends
 from kemu.emulator.watching.copies import Copies
 from kemu.emulator.watching.epoch_log import EpochLog, Run, Term, lacking
 from kemu.emulator.watching.former_lives import FormerLives
@@ -76,6 +77,13 @@ class WatchedLogs:
         """Whether the last append changed ``appended_to``. Appends of a deposed leader, or to a deleted topic, do not
         change the log.
         """
+        self.appends: Appends | None = None
+        """The account that the last append began; None if the append did not change the log."""
+        self.news = 0
+        """Number of facts so far that may change what observers judge of the next records."""
+        self.appended = 0
+        """Number of appended records."""
+        self._appends: dict[TopicPartition, Appends] = {}
         self._logs: dict[TopicPartition, WatchedLog] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             BecameLeader: self._led,
@@ -133,12 +141,49 @@ class WatchedLogs:
         log.epoch, log.life, log.records = epoch, seen.life, now
         self.lost, self.returned = before.without(now), now.without(before)
 
+    def continues(self, seen: Seen, fact: RecordsAppended) -> bool:
+        """Take an append that only continues the appends before it; return False without a change for news.
+
+        Since the first of these appends, no fact changed anything that observers judge.
+        """
+        at, base, count = (fact.topic, fact.partition), fact.base_offset, fact.count
+        appends = self._appends.get(at)
+        if (
+            appends is None
+            or appends.judged != self.news
+            or appends.end != base
+            or appends.sequence != fact.sequence
+            or appends.actor != seen.actor
+            or appends.producer_id != fact.producer_id
+        ):
+            return False
+        appends.end = appends.log.end = end = base + count
+        if appends.sequence >= 0:
+            appends.sequence += count
+        batches = appends.batches
+        if batches is not None:
+            batches.end = end
+            batches.firsts.append(base)
+            batches.ends.append(end)
+            batches.times.append(seen.at_us)
+        self.appended += count
+        self.appended_to_log = True
+        self.appended_to = self._logs[at]
+        return True
+
+    @only_news
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         at = (fact.topic, fact.partition)
+        self.appended += fact.count
         log = self.appended_to = self.of(at)
         self.appended_to_log = log.leader in ("", seen.actor) and not self._former.has(seen.actor, at)
+        self.appends = None
         if self.appended_to_log:
-            log.records = self._copies.appended_to.log
+            copy = self._copies.appended_to
+            log.records = copy.log
+            self.appends = self._appends[at] = Appends(seen.actor, fact, log.records)
+            if copy.gap is None and not copy.lost:
+                self.appends.judged = self.news
 
     def _positioned(self, seen: Seen, fact: PositionSet | RangePositionSet) -> None:
         self.reads.positioned(seen.actor, (fact.topic, fact.partition), fact.offset)

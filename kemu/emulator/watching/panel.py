@@ -76,6 +76,9 @@ from kemu.protocol.notes.groups import (
     PartitionsAssigned,
     PartitionsLost,
     PartitionsRevoked,
+    Processed,
+    RecordsAcknowledged,
+    RecordsAppended,
 )
 from kemu.protocol.notes.replication import BecameFollower, BecameLeader, NodeWritten, ReplicaStopped, TopicDeleted
 from kemu.protocol.notes.streams import ThreadReplaced
@@ -226,6 +229,13 @@ class Panel:
         self._spoke: dict[ActorName, None] = {}
         """Members that have reported at least one fact."""
         self._departed: dict[ActorName, None] = {}
+        self.continues: dict[type, Callable[[Seen, Any], bool]] = {
+            Processed: self.progress.continues,
+            RecordsAcknowledged: self.progress.continues_acknowledging,
+            RecordsAppended: self.logs.continues,
+        }
+        """Type of a fact -> a function that takes a fact of the type that only continues an account; False for
+        news."""
         self._on = self._handlers()
 
     def _add_parts(self) -> None:
@@ -256,7 +266,7 @@ class Panel:
         """Hosts and links that faults hit."""
         self.readable = ReadableEnds(self.logs)
         """The end of each partition that readers can learn."""
-        self.applications = WatchedApplications(self.logs, self.readable)
+        self.applications = WatchedApplications(self.logs, self.readable, self.progress)
         """Streams applications: instances, and copies of tasks."""
         self.interruptions = Interruptions(self)
         """The causes for which partitions are without service."""

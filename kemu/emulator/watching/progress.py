@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kemu.actors.machine import Received
-from kemu.emulator.facts import Seen, received
+from kemu.emulator.facts import Seen, only_news, received
 from kemu.emulator.watching.epoch_log import NO_TERM, EpochLog, Run, Term
 from kemu.emulator.watching.group_commits import NOTHING, GroupCommits
-from kemu.emulator.watching.logs import WatchedLogs, reader_of
+from kemu.emulator.watching.logs import WatchedLog, WatchedLogs, reader_of
 from kemu.emulator.watching.ranges import Ranges
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
 from kemu.protocol.messages.group import OffsetFetchReply
@@ -50,6 +50,8 @@ ANY = NO_TERM
 """The term of records whose term is unknown. Such records match every term."""
 
 NEVER_US = -2
+KEPT = 100
+"""Numbers that ``GroupProgress.finished`` keeps; the next report is news."""
 SOUGHT, RESET, OPERATOR = "seek", "reset policy", "offsets set by an operator"
 BEGAN, TRIMMED, RECREATED = "began there", "deleted records", "topic created again"
 """Names of the reasons for skipped records."""
@@ -67,10 +69,14 @@ class Records:
         """Add records ``first .. last - 1``; return the number of records that were in the set already."""
         if first >= last:
             return 0
+        return self.of_term(term).add(first, last)
+
+    def of_term(self, term: Term) -> Ranges:
+        """The records of a term, as a set that may grow."""
         ranges = self.by_term.get(term)
         if ranges is None:
             ranges = self.by_term[term] = Ranges()
-        return ranges.add(first, last)
+        return ranges
 
     def of(self, term: Term) -> Iterator[tuple[int, int]]:
         """The ranges of the set with this term."""
@@ -111,22 +117,115 @@ class Records:
                             yield piece
 
 
-class HeldPosition:
-    """The position of one life of a member on one partition."""
+class PartitionReader:
+    """The account of one life of a member on one partition: its position and its work."""
 
-    __slots__ = ("before_us", "life", "offset", "readable", "since_us", "term")
+    __slots__ = (
+        *("_before_us", "_highest", "_highest_since", "_is_jump", "_is_set", "_set_us", "done", "done_before_us"),
+        *("done_us", "judged", "life", "log", "offset", "progress", "readable", "term", "uncommitted_from"),
+        *("uncommitted_us", "worked"),
+    )
 
-    def __init__(self, life: int, offset: int, at_us: int) -> None:
+    def __init__(self, life: int, progress: "GroupProgress", log: WatchedLog, at_us: int) -> None:
         self.life = life
-        self.offset = offset
+        self.progress = progress
+        self.log = log
+        """The log of the partition at the last ``Processed`` that was news."""
+        self.done: Ranges | None = None
+        """The group's processed records of the term that the member reads."""
+        self.judged = -1
+        """The number of news (``WatchedLogs.news``) when all observers took a ``Processed`` of this reader."""
+        self.offset = NOTHING
         """The offset of the position; ``NOTHING`` for a new owner without a position."""
         self.term: Term | None = None
         """The term of the record before the position; None if no record was read since the position was set."""
-        self.since_us = self.before_us = at_us
-        """Times of this position and of the previous position, in us."""
         self.readable = 0
         """The end of the log for readers when the member became owner; 0 if several brokers led the partition, because
         a deposed leader may report less."""
+        self.worked = False
+        """Whether the member processed records since its position was set. A jump sets no position."""
+        self.done_us = self.done_before_us = -1
+        """Times at which the member last finished records, and finished records before; -1 without such a time."""
+        self.uncommitted_us = self.uncommitted_from = -1
+        """Time of the first uncommitted work, and its end; -1 without uncommitted work."""
+        self._set_us = self._before_us = at_us
+        self._is_set = True
+        self._is_jump = False
+        self._highest = self._highest_since = NOTHING
+
+    @property
+    def since_us(self) -> int:
+        """Time of this position, in us."""
+        return self._set_us if self._is_set else self.done_us
+
+    @property
+    def before_us(self) -> int:
+        """Time of the previous position, in us."""
+        return self._before_us if self._is_set else max(self.done_before_us, self._set_us)
+
+    @property
+    def reached(self) -> int:
+        """The highest offset that the member processed, or was positioned at; -1 without such an offset."""
+        return max(self._highest, self.offset)
+
+    @property
+    def reached_since(self) -> int:
+        """The highest offset since the last position was set."""
+        return self._highest_since if self._is_jump else max(self._highest_since, self.offset)
+
+    def owns(self, at_us: int, readable: int) -> None:
+        """Note that the member became owner of the partition."""
+        self._set(NOTHING, at_us, at_us, self.reached_since)
+        self.readable = readable
+
+    def positioned(self, offset: int, at_us: int, before_us: int) -> None:
+        """Note that the member set its position."""
+        self._set(offset, at_us, before_us, offset)
+        self.worked = False
+
+    def jumped(self, offset: int, at_us: int, before_us: int) -> None:
+        """Note that the member jumped to the end of a range, which a second consumer processes (KIP-333)."""
+        self._set(offset, at_us, before_us, self.reached_since)
+        self._is_jump = True
+
+    def _set(self, offset: int, at_us: int, before_us: int, highest_since: int) -> None:
+        self._highest, self._highest_since = self.reached, highest_since
+        self.offset, self.term, self.readable, self.uncommitted_us = offset, None, 0, -1
+        self._set_us, self._before_us, self._is_set, self._is_jump = at_us, before_us, True, False
+
+    def processed(self, offset: int, term: Term | None, at_us: int) -> None:
+        """Note that the member processed records up to an offset."""
+        self._highest, self._highest_since = self.reached, self.reached_since
+        self.offset, self.term, self.worked, self._is_set, self._is_jump = offset, term, True, False, False
+        self.done_before_us, self.done_us = self.done_us, at_us
+        if self.uncommitted_us < 0:
+            self.uncommitted_us, self.uncommitted_from = at_us, offset
+
+    def committed(self, offset: int, at_us: int) -> None:
+        """Note that an offset of the member's work was committed."""
+        if self.uncommitted_us >= 0 and offset >= self.offset:
+            self.uncommitted_us = -1
+        elif self.uncommitted_us >= 0 and offset >= self.uncommitted_from:
+            self.uncommitted_us, self.uncommitted_from = at_us, self.offset
+
+
+class Acknowledgements:
+    """Acknowledgements of one producer on a partition, without a gap since the last that was news."""
+
+    __slots__ = ("actor", "end", "judged", "log", "ranges", "records")
+
+    def __init__(self, actor: ActorName, end: int, records: Records, log: WatchedLog) -> None:
+        self.actor = actor
+        self.end = end
+        """The offset after the records that were acknowledged last."""
+        self.records = records
+        """All acknowledged records of the partition."""
+        self.log = log
+        self.ranges = Ranges()
+        """The acknowledged records of the term of these acknowledgements."""
+        self.judged = -1
+        """The number of news (``WatchedLogs.news``) at the first acknowledgement; -1 if the next acknowledgement is
+        news."""
 
 
 class GroupProgress:
@@ -143,11 +242,13 @@ class GroupProgress:
             "held",
             "highest",
             "last_commit",
+            "processed",
+            "reader",
             "skipped",
             "start",
             "undetected",
         ),
-        "was_truncated",
+        *("_left_at", "finished", "was_truncated"),
     )
 
     def __init__(self, group: GroupId, at: TopicPartition, commits: GroupCommits, ranges: WatchedRanges) -> None:
@@ -170,8 +271,32 @@ class GroupProgress:
         self.highest: int | None = None
         """The highest offset committed in this run."""
         self.last_commit: Seen | None = None
-        self.held: dict[ActorName, HeldPosition] = {}
-        """The position of each member that ever read the partition."""
+        self.held: dict[ActorName, PartitionReader] = {}
+        """The last life of each member that ever read the partition."""
+        self.reader: PartitionReader | None = None
+        """The last reader that set its position or processed records, until it becomes owner again."""
+        self._left_at: tuple[int, int] | None = None
+        self.processed = 0
+        """Number of processed records, also repeatedly."""
+        self.finished: list[int] | None = None
+        """The reports since the last that was news: two numbers each, the end of the records and the time in us. None
+        if observers take each report."""
+
+    @property
+    def reached(self) -> tuple[int, int] | None:
+        """(position of the last reader, time of its last progress in us); None without a position."""
+        return self._left_at if self.reader is None else (self.reader.offset, self.reader.since_us)
+
+    def read_by(self, reader: PartitionReader) -> None:
+        """Note the last reader of the partition. An earlier reader's next records are news."""
+        if self.reader is not None and self.reader is not reader:
+            self.reader.judged = -1
+        self.reader = reader
+
+    def given_to(self, reader: PartitionReader) -> None:
+        """Note that a reader becomes owner, without a position yet."""
+        if self.reader is reader:
+            self._left_at, self.reader = self.reached, None
 
     @property
     def committed(self) -> int | None:
@@ -268,6 +393,10 @@ class WatchedProgress:
 
     def __init__(self, logs: WatchedLogs, commits: GroupCommits, ranges: WatchedRanges) -> None:
         self.all: dict[TopicPartition, dict[GroupId, GroupProgress]] = {}
+        self.position_before: int | None = None
+        """The position of the member before the last ``Processed``; None without a position."""
+        self._working: dict[ActorName, dict[TopicPartition, PartitionReader]] = {}
+        """Member -> partition -> the last life that reported ``Processed``."""
         self.reprocessed = 0
         """Number of records in the last ``Processed`` or ``RangeProcessed`` that were processed before."""
         self.in_log: list[tuple[int, int]] = []
@@ -280,7 +409,11 @@ class WatchedProgress:
         self._logs = logs
         self._commits = commits
         self._ranges = ranges
-        self._acknowledged: dict[TopicPartition, Records] = {}
+        self.acknowledged = 0
+        """Number of acknowledged records."""
+        self.acknowledging = Acknowledgements("", 0, Records(), WatchedLog())
+        """The account that the last ``RecordsAcknowledged`` began."""
+        self._acknowledged: dict[TopicPartition, Acknowledgements] = {}
         self._led_by: dict[TopicPartition, tuple[ActorName, int]] = {}
         """Partition -> (only leader so far, end of the log for readers at its start); the leader is "" after several
         leaders."""
@@ -313,6 +446,11 @@ class WatchedProgress:
         """All entries, in the order in which they began."""
         return ((group, at, progress) for at, groups in self.all.items() for group, progress in groups.items())
 
+    def reached(self, group: GroupId, at: TopicPartition) -> tuple[int, int] | None:
+        """(position of a partition's last reader, time of its last progress in us); None without a position."""
+        progress = self.all.get(at, {}).get(group)
+        return None if progress is None else progress.reached
+
     def unprocessed(self, progress: GroupProgress, at: TopicPartition) -> list[Run]:
         """Records below the last commit that are neither processed nor skipped."""
         return self._left_below(progress.committed_in_log, progress, at)
@@ -337,9 +475,9 @@ class WatchedProgress:
     def acknowledged_lost(self) -> int:
         """Number of records that were acknowledged to producers and are in no log."""
         lost = 0
-        for at, records in self._acknowledged.items():
+        for at, acks in self._acknowledged.items():
             log = self._logs.of(at).records
-            for term, ranges in records.by_term.items():
+            for term, ranges in acks.records.by_term.items():
                 start, end = (0, log.end) if term == ANY else log.span_of(term)
                 for first, last in ranges:
                     first = max(first, log.start)
@@ -358,16 +496,21 @@ class WatchedProgress:
 
     # --- work --------------------------------------------------------------------------------------------------
 
+    @only_news
     def _processed(self, seen: Seen, fact: Processed | RangeProcessed) -> None:
         at = (fact.topic, fact.partition)
         first, last, logs = fact.first, fact.last, self._logs
         log, progress = logs.of(at).records, self.of(fact.group, at)
         is_whole = type(fact) is Processed
+        progress.processed += last - first
         term = logs.reads.term(seen.actor if is_whole else reader_of(seen), at, first)
         if term != NO_TERM and log.term_of(first, last) == term:  # the usual case
-            self.reprocessed, self.in_log = progress.done.add(first, last, term), [(first, last)]
+            done = progress.done.of_term(term)
+            self.reprocessed, self.in_log = done.add(first, last), [(first, last)]
             if is_whole:
-                self._holds(progress, seen, last, term)
+                reader = self._works(progress, seen, last, term, at)
+                if not self.reprocessed and done.lasts[-1] == last and fact.group not in self._ranges.groups:
+                    reader.done, reader.log, reader.judged = done, logs.of(at), logs.news
             return
         pieces = self._identified(seen, fact, at, log)
         self.reprocessed, self.in_log = 0, []
@@ -379,7 +522,7 @@ class WatchedProgress:
             if max(first, start) < min(last, end):
                 self.in_log.append((max(first, start), min(last, end)))
         if type(fact) is Processed:
-            self._holds(progress, seen, fact.last, pieces[-1][2] if pieces else None)
+            self._works(progress, seen, fact.last, pieces[-1][2] if pieces else None, at)
 
     def _identified(self, seen: Seen, fact: Processed | RangeProcessed, at: TopicPartition, log: EpochLog) -> list[Run]:
         """The processed records by term. An unknown term of the reader is replaced by the term in the log."""
@@ -395,13 +538,54 @@ class WatchedProgress:
             upto = last
         return found
 
-    @staticmethod
-    def _holds(progress: GroupProgress, seen: Seen, offset: int, term: Term | None) -> None:
+    def continues(self, seen: Seen, fact: Processed) -> bool:
+        """Take a ``Processed`` by which a reader only continues its work; return False without a change for news.
+
+        Since the reader's last records, which all observers took, no fact changed anything that they judge.
+        """
+        readers, first, last = self._working.get(seen.actor), fact.first, fact.last
+        reader = None if readers is None else readers.get((fact.topic, fact.partition))
+        if reader is None or reader.judged != self._logs.news or reader.offset != first or not first < last:
+            return False
+        done, progress = reader.done, reader.progress
+        finished = progress.finished
+        if last > reader.log.records.end or done is None or finished is None or len(finished) > KEPT:
+            return False
+        finished.append(last)
+        finished.append(seen.at_us)
+        done.lasts[-1] = reader.offset = last
+        reader.done_before_us, reader.done_us = reader.done_us, seen.at_us
+        if reader.uncommitted_us < 0:
+            reader.uncommitted_us, reader.uncommitted_from = seen.at_us, last
+        progress.processed += last - first
+        return True
+
+    def judge_again(self, seen: Seen, fact: Processed) -> None:
+        """Let all observers take the next records of a reader, too."""
+        self._working[seen.actor][fact.topic, fact.partition].judged = -1
+
+    def readers(self, actor: ActorName, life: int) -> list[PartitionReader]:
+        """The accounts of the partitions on which a life of a member processed records."""
+        return [reader for reader in self._working.get(actor, {}).values() if reader.life == life]
+
+    def reader(self, seen: Seen, at: TopicPartition) -> PartitionReader:
+        """The account of the life that reported this fact."""
+        progress = self.of(seen.fact.group, at)
         held = progress.held.get(seen.actor)
         if held is None or held.life != seen.life:
-            held = progress.held[seen.actor] = HeldPosition(seen.life, offset, seen.at_us)
-        held.offset, held.term = offset, term
-        held.before_us, held.since_us = held.since_us, seen.at_us
+            held = progress.held[seen.actor] = PartitionReader(seen.life, progress, self._logs.of(at), seen.at_us)
+        return held
+
+    def _works(
+        self, progress: GroupProgress, seen: Seen, last: int, term: Term | None, at: TopicPartition
+    ) -> PartitionReader:
+        reader = self.reader(seen, at)
+        self.position_before = None if reader.offset == NOTHING else reader.offset
+        reader.processed(last, term, seen.at_us)
+        reader.judged = -1
+        progress.read_by(reader)
+        self._working.setdefault(seen.actor, {})[at] = reader
+        return reader
 
     def _trimmed(self, seen: Seen, fact: RangeTrimmed) -> None:
         """Note that retention deleted records of a range before the second consumer read the records."""
@@ -412,14 +596,15 @@ class WatchedProgress:
 
     def _owns(self, seen: Seen, fact: PartitionsAssigned) -> None:
         for at in fact.added:
-            held = HeldPosition(seen.life, NOTHING, seen.at_us)
             records = [progress.done for progress in self.all.get(at, {}).values()]
             if not self._logs.of(at).leader and at in self._acknowledged:  # without replication
-                records.append(self._acknowledged[at])
-            led_by, offset = self._led_by.get(at, ("", 0))
+                records.append(self._acknowledged[at].records)
+            led_by, readable = self._led_by.get(at, ("", 0))
             if led_by:
-                held.readable = max([offset, *[each.end_in(self._logs.of(at).records) for each in records]])
-            self.of(fact.group, at).held[seen.actor] = held
+                readable = max([readable, *[each.end_in(self._logs.of(at).records) for each in records]])
+            held = self.reader(seen, at)
+            held.progress.given_to(held)
+            held.owns(seen.at_us, readable if led_by else 0)
 
     def _committed_answered(self, seen: Seen, fact: Received) -> None:
         for row in fact.message.offsets:
@@ -446,11 +631,15 @@ class WatchedProgress:
         progress.began = progress.began or fact.why != TRUNCATED  # a jump may follow a truncation (KIP-333)
         if progress.start is None:
             progress.start = fact.offset
-        held = progress.held[seen.actor] = HeldPosition(seen.life, fact.offset, seen.at_us)
+        before_us = seen.at_us
         if fact.offset > log.end:
-            held.before_us = NEVER_US
+            before_us = NEVER_US
         elif fact.why in (COMMITTED, JUMPED):  # the offset was read earlier, and may be about lost records
-            held.before_us = NEVER_US + 1
+            before_us = NEVER_US + 1
+        reader = self.reader(seen, at)
+        jumps = fact.why == JUMPED and self._ranges.of(fact.group, at).last_end == fact.offset
+        (reader.jumped if jumps else reader.positioned)(fact.offset, seen.at_us, before_us)
+        progress.read_by(reader)
 
     def _not_the_end(self, progress: GroupProgress, seen: Seen, at: TopicPartition, offset: int) -> str:
         """Explanation why a member without a position cannot have received this offset as the end of the log; "" if it
@@ -496,14 +685,31 @@ class WatchedProgress:
         progress.highest = max(progress.highest or 0, fact.offset)
         progress.truncated_at = log.end if fact.offset > log.end else None
 
+    def continues_acknowledging(self, seen: Seen, fact: RecordsAcknowledged) -> bool:
+        """Take a ``RecordsAcknowledged`` that only continues the last one; return False without a change for news."""
+        acks, base = self._acknowledged.get((fact.topic, fact.partition)), fact.base_offset
+        if acks is None or acks.end != base or acks.judged != self._logs.news or acks.actor != seen.actor:
+            return False
+        last = base + fact.count
+        if last > acks.log.records.end:
+            return False
+        acks.end = acks.ranges.lasts[-1] = last
+        self.acknowledged += fact.count
+        return True
+
+    @only_news
     def _acknowledges(self, seen: Seen, fact: RecordsAcknowledged) -> None:
-        at, last = (fact.topic, fact.partition), fact.base_offset + fact.count
-        records, log = self._acknowledged.get(at), self._logs.of(at).records
-        if records is None:
-            records = self._acknowledged[at] = Records()
+        at, last, logs = (fact.topic, fact.partition), fact.base_offset + fact.count, self._logs
+        before, log = self._acknowledged.get(at), logs.of(at).records
+        records = Records() if before is None else before.records
+        acks = self._acknowledged[at] = Acknowledgements(seen.actor, last, records, logs.of(at))
+        self.acknowledging, self.acknowledged = acks, self.acknowledged + fact.count
         term = log.term_of(fact.base_offset, last)
         if term != NO_TERM:  # the usual case
-            records.add(fact.base_offset, last, term)
+            acks.ranges = records.of_term(term)
+            acks.ranges.add(fact.base_offset, last)
+            if acks.ranges.lasts[-1] == last:
+                acks.judged = logs.news
             return
         for piece in pieces_of(log, fact.base_offset, last):
             records.add(*piece)

@@ -10,26 +10,27 @@ class Ranges:
     insertion.
     """
 
-    __slots__ = ("_firsts", "_lasts")
+    __slots__ = ("_firsts", "lasts")
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
-        self._lasts: list[int] = []
+        self.lasts: list[int] = []
+        """The end of each range."""
 
     def __iter__(self) -> "zip[tuple[int, int]]":
         """The ranges, lowest first."""
-        return zip(self._firsts, self._lasts, strict=True)
+        return zip(self._firsts, self.lasts, strict=True)
 
     @property
     def total(self) -> int:
         """Number of offsets in the set."""
-        return sum(self._lasts) - sum(self._firsts)
+        return sum(self.lasts) - sum(self._firsts)
 
     def add(self, first: int, last: int) -> int:
         """Add ``first .. last - 1``; return the number of offsets that were in the set already."""
         if first >= last:
             return 0
-        firsts, lasts = self._firsts, self._lasts
+        firsts, lasts = self._firsts, self.lasts
         if not firsts or first > lasts[-1]:
             firsts.append(first)
             lasts.append(last)
@@ -50,11 +51,11 @@ class Ranges:
     def truncate(self, end: int) -> int:
         """Remove all offsets from ``end`` on; return the number of removed offsets."""
         keep = bisect_left(self._firsts, end)
-        taken = sum(self._lasts[keep:]) - sum(self._firsts[keep:])
-        del self._firsts[keep:], self._lasts[keep:]
-        if keep and self._lasts[-1] > end:
-            taken += self._lasts[-1] - end
-            self._lasts[-1] = end
+        taken = sum(self.lasts[keep:]) - sum(self._firsts[keep:])
+        del self._firsts[keep:], self.lasts[keep:]
+        if keep and self.lasts[-1] > end:
+            taken += self.lasts[-1] - end
+            self.lasts[-1] = end
         return taken
 
     def remove(self, first: int, last: int) -> list[tuple[int, int]]:
@@ -68,14 +69,14 @@ class Ranges:
             taken.append((low, high))
             kept += [piece for piece in ((start, low), (high, end)) if piece[0] < piece[1]]
         self._firsts = [start for start, _ in kept]
-        self._lasts = [end for _, end in kept]
+        self.lasts = [end for _, end in kept]
         return taken
 
     def within(self, first: int, last: int) -> list[tuple[int, int]]:
         """The parts of ``[first, last)`` that are in the set."""
         parts = []
-        for index in range(bisect_right(self._lasts, first), len(self._firsts)):
-            start, end = max(self._firsts[index], first), min(self._lasts[index], last)
+        for index in range(bisect_right(self.lasts, first), len(self._firsts)):
+            start, end = max(self._firsts[index], first), min(self.lasts[index], last)
             if start >= end:
                 break
             parts.append((start, end))
@@ -84,17 +85,15 @@ class Ranges:
     def gaps(self, first: int, last: int) -> list[tuple[int, int]]:
         """The parts of ``[first, last)`` that are not in the set."""
         missing = []
-        for index in range(bisect_right(self._lasts, first), len(self._firsts)):
+        for index in range(bisect_right(self.lasts, first), len(self._firsts)):
             if self._firsts[index] >= last:
                 break
             if self._firsts[index] > first:
                 missing.append((first, self._firsts[index]))
-            first = self._lasts[index]
+            first = self.lasts[index]
         if first < last:
             missing.append((first, last))
         return missing
 
     def _covered(self, low: int, high: int, first: int, last: int) -> int:
-        return sum(
-            max(0, min(self._lasts[index], last) - max(self._firsts[index], first)) for index in range(low, high)
-        )
+        return sum(max(0, min(self.lasts[index], last) - max(self._firsts[index], first)) for index in range(low, high))

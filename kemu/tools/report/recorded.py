@@ -39,7 +39,7 @@ def report_of(trace: Trace, command: str, messages: str = "all") -> RunReport:
         checkers_for(scenario, header.profile, header.source), expect=scenario.expect, source=header.source
     )
     collector = Collector(pictures=True, messages=messages)
-    watching = facts.Watching((*judging.observers, *collector.readers(judging)))
+    watching = facts.Watching((judging, *collector.readers(judging)))
     ending = _Ending()
     for seen in facts_of_records(ending.watched(trace, collector.recorder), watching.wants):
         watching.see(seen)
