@@ -47,8 +47,8 @@ MUTATIONS = [
     ),
     Mutation(  # the members of a converted classic group hold nothing
         "kemu/actors/coordinator/migration.py",
-        "        held = dict.fromkeys(sorted(assigned), generation)\n",
-        "        held = dict.fromkeys(sorted(assigned)[:0], generation)\n",
+        "        current = CurrentAssignment(ReconcilingState.STABLE, generation, generation, held)\n",
+        "        current = CurrentAssignment(ReconcilingState.STABLE, generation, generation, {})\n",
         "consumer-protocol/assigned-too-soon",
         ("consumer-protocol-migration:1",),
     ),
