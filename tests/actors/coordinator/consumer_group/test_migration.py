@@ -127,6 +127,18 @@ def rejoin(bench: Bench, client: str, member_id: str, *owned: int, **how: Any) -
 # --- upgrade ---------------------------------------------------------------------------------------------------------
 
 
+def test_the_log_of_an_upgraded_group_gives_its_members_the_same_order() -> None:
+    """``ConsumerGroup.createConsumerGroupRecords`` writes the members in the order of the first of two maps."""
+    bench = bench_with_topics()
+    form(bench, {f"c{number}": (number,) for number in range(COUNT)})
+    beat(bench, "m3")
+    order = modern(bench).working.listed()
+
+    bench.crash_and_restart()
+
+    assert modern(bench).working.listed() == order
+
+
 def test_a_heartbeat_to_a_stable_classic_group_converts_the_group() -> None:
     """testConsumerGroupHeartbeatWithStableClassicGroup: members keep ids, assignments and generation."""
     bench = bench_with_topics()

@@ -177,6 +177,7 @@ def test_timers_of_members_end_when_another_broker_coordinates_the_group() -> No
     bench.resign()
 
     assert bench.coordinator.member_timers == {}
+    assert bench.left_ms(GroupTimer.MEMBER_SYNC, GROUP, member_id) is None
 
 
 def test_describe_groups_finds_only_classic_groups_since_version_6() -> None:
