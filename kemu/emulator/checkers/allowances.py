@@ -119,6 +119,18 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "test_a_group_cannot_be_converted_only_in_a_join_phase_that_began_empty",
     ),
     Allowance(
+        "member-of-a-group-that-became-classic",
+        ("liveness: downgraded-group",),
+        "The coordinator removed this member, and then converted the group to a classic group.",
+        "Kafka 4.0 to 4.3 GroupMetadataManager.getOrMaybeCreateConsumerGroup,"
+        " AbstractHeartbeatRequestManager.onErrorResponse",
+        ("kemu.emulator.checkers.liveness:Liveness._kind_of",),
+        "tests/emulator/checkers/test_illegal_runs.py::"
+        "test_a_removed_member_of_a_group_that_became_classic_fails_for_good_and_others_do_not",
+        "tests/emulator/checkers/test_illegal_runs.py::"
+        "test_a_removed_member_of_a_group_that_became_classic_fails_for_good_and_others_do_not",
+    ),
+    Allowance(
         "late-answer-to-a-removed-member",
         ("consumer-protocol: assigned-too-soon",),
         "The coordinator removed the member that takes the partition, and has not added the member again.",

@@ -17,7 +17,7 @@ from kemu.emulator.judging import judge
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import FetchedOffset, OffsetFetchReply
 from kemu.protocol.notes import groups as notes
-from kemu.protocol.notes.consumer_groups import MemberReconciled
+from kemu.protocol.notes.consumer_groups import GroupConverted, MemberReconciled
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, TOPIC, Story
 from tests.emulator.checkers.test_legal_runs import began_and_left, forgotten_id
 
@@ -427,6 +427,27 @@ def test_a_group_cannot_be_converted_only_in_a_join_phase_that_began_empty(story
     story.by(story.coordinator, notes.RequestRefused(group=GROUP, api=api, member_id=member_id, error=error))
 
     assert fails_for_good(story, error) == [kind]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "is_removed", "kind"),
+    [
+        ("classic", True, "downgraded-group"),
+        ("classic", False, "member-failed"),
+        ("consumer", True, "member-failed"),
+    ],
+)
+def test_a_removed_member_of_a_group_that_became_classic_fails_for_good_and_others_do_not(
+    story, protocol, is_removed, kind
+):
+    """``GroupMetadataManager.getOrMaybeCreateConsumerGroup`` 4.0 to 4.3: "is not a consumer group"."""
+    story.add("c1")
+    if is_removed:
+        story.remove(story.ids["c1"])
+    converted = GroupConverted(group=GROUP, protocol=protocol, state="Stable", generation=3, members=())
+    story.by(story.coordinator, converted)
+
+    assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND, story.ids["c1"]) == [kind]
 
 
 def test_a_member_whose_group_is_not_found_without_a_loss_is_a_violation(story):
