@@ -177,8 +177,9 @@ class Liveness(Checker):
         self._gone: dict[tuple[GroupId, MemberId], None] = {}
         """Members that a coordinator removed, and did not add again."""
         self._static: dict[GroupId, dict[MemberId, str]] = {}
-        """Group -> member id -> client id of the static members that no coordinator removed, and that have not left for
-        a while (KIP-848)."""
+        """Group -> member id -> client id of the static members that no coordinator removed."""
+        self._absent: dict[tuple[GroupId, MemberId], None] = {}
+        """Static members that left for a while (KIP-848)."""
         self._log_lost_records = False
         """Whether a disk lost records of a groups' log that brokers do not replicate."""
         self._in_log: dict[GroupId, tuple[int, Term]] = {}
@@ -388,7 +389,8 @@ class Liveness(Checker):
         if fact.group not in self.consumer_protocol_groups:
             return FORGOTTEN_INSTANCE if self._is_forgotten(actor, fact) else MEMBER_FAILED
         static, unreleased = self._static.get(fact.group, {}), fact.error is ErrorCode.UNRELEASED_INSTANCE_ID
-        if unreleased and host_of(actor) in static.values():
+        present = [client for member_id, client in static.items() if (fact.group, member_id) not in self._absent]
+        if unreleased and host_of(actor) in present:
             return UNRELEASED_INSTANCE
         if fact.error is ErrorCode.UNKNOWN_SERVER_ERROR and fact.member_id in self._unconverted:
             return UNCONVERTED_GROUP
@@ -437,7 +439,9 @@ class Liveness(Checker):
 
     def _reconciled(self, seen: Seen, fact: MemberReconciled) -> None:
         if fact.epoch == LEAVES_FOR_A_WHILE:
-            self._static.get(fact.group, {}).pop(fact.member_id, None)
+            self._absent[fact.group, fact.member_id] = None
+        else:
+            self._absent.pop((fact.group, fact.member_id), None)
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
         self._gone[fact.group, fact.member_id] = None

@@ -360,15 +360,21 @@ def test_a_static_member_of_the_consumer_protocol_fails_for_good_without_another
     assert fails_for_good(story, error) == ["member-failed"]
 
 
-@pytest.mark.parametrize(("epoch", "kind"), [(1, "unreleased-instance"), (-2, "member-failed")])
+@pytest.mark.parametrize(
+    ("epochs", "kind"),
+    [((1,), "unreleased-instance"), ((1, -2), "member-failed"), ((-2, 0, 1), "unreleased-instance")],
+)
 @pytest.mark.parametrize("member_id", ["c1-1", "c1-new"])
-def test_an_instance_is_unreleased_until_its_member_leaves_for_a_while(story, member_id, epoch, kind):
-    """Also for a repeated join of the same process (``throwIfInstanceIdIsUnreleased`` 4.0, kafka-4.0 seed 64)."""
+def test_an_instance_is_unreleased_until_its_member_leaves_for_a_while(story, member_id, epochs, kind):
+    """Also for a repeated join of the same process (``throwIfInstanceIdIsUnreleased`` 4.0, kafka-4.0 seed 64), and for
+    a member that returns with its id (operated swarm of kafka-4.3, seed 64).
+    """
     story.add("c1", instance="c1")
-    reconciled = MemberReconciled(
-        group=GROUP, member_id=story.ids["c1"], epoch=epoch, state="STABLE", assigned=(), revoking=()
-    )
-    story.by(story.coordinator, reconciled)
+    for epoch in epochs:
+        reconciled = MemberReconciled(
+            group=GROUP, member_id=story.ids["c1"], epoch=epoch, state="STABLE", assigned=(), revoking=()
+        )
+        story.by(story.coordinator, reconciled)
 
     assert fails_for_good(story, ErrorCode.UNRELEASED_INSTANCE_ID, member_id) == [kind]
 
