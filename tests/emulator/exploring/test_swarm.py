@@ -616,6 +616,8 @@ def test_what_a_static_member_gave_up_is_nobodys_if_it_comes_back_before_it_was_
     [
         ("fails-without-its-groups-log", "forgotten-group"),  # two disks that held the groups' log are emptied
         ("upgraded-before-the-former-members-left", "inconsistent-members"),  # sessions of crashed members last
+        ("returns-to-a-classic-group", "downgraded-group"),  # the last member of the consumer protocol was paused
+        ("crashes-after-an-upgrade", "unreleased-instance"),  # before group.consumer.session.timeout.ms
         ("asked-without-a-context", "inconsistent-members"),  # an admin asks a controller that found its former node
     ],
 )
