@@ -106,12 +106,13 @@ def with_patterns(scenario: Scenario, chance: Stream) -> Scenario:
     for name, (has_pattern, of_brokers) in drawn.items():
         group = groups[name]
         always = group.uses_consumer_protocol and not group.overrides and not _upgrades(scenario, name)
-        key = "subscription_pattern" if always and of_brokers else "pattern"
-        if key != "pattern":
+        of_brokers = of_brokers and always
+        if of_brokers:
             plan = [_matched_by_brokers(entry, hosts[name]) for entry in plan]
         if has_pattern and group.streams is None:
             pattern = "t.*" if len(group.topics) == len(scenario.topics) else f"{group.topics[0]}.*"
-            groups[name] = attrs.evolve(group, topics=(), **{key: pattern})
+            by_members, by_brokers = ("", pattern) if of_brokers else (pattern, "")
+            groups[name] = attrs.evolve(group, topics=(), pattern=by_members, subscription_pattern=by_brokers)
     if created and scenario.brokers.replication is not None and groups != scenario.groups:
         plan.append(At(at_us=at_us, action=CreateTopic(topic=NEW_TOPIC, partitions=partitions, records_per_s=rate)))
         if deleted:
@@ -142,7 +143,8 @@ def _matched_by_brokers(entry: Entry, hosts: list[str]) -> Entry:
     action = entry.action
     if not isinstance(entry, At) or not isinstance(action, ChangeSubscription) or action.host not in hosts:
         return entry
-    return attrs.evolve(entry, action=attrs.evolve(action, pattern="", subscription_pattern=action.pattern))
+    change = ChangeSubscription(host=action.host, topics=action.topics, subscription_pattern=action.pattern)
+    return At(at_us=entry.at_us, action=change)
 
 
 def _drawn_pace(scenario: Scenario, chance: Stream) -> tuple[int, int, int, int]:
