@@ -30,6 +30,13 @@ MUTATIONS = [
         "            return MEMBER_FAILED",
         "liveness/member-failed",
     ),
+    _kept(  # a controller that reads an ISR again tells a wrong one
+        "read-again-when-a-replica-is-offline",
+        f"{_CHECKERS}controller_duties.py",
+        "            if known in (now, stored) or",
+        "            if known == now or",
+        "duties/stale-metadata",
+    ),
     _kept(  # a process that closes has the settings of the next process
         "closes-with-its-former-settings",
         f"{_WATCHING}settings.py",
