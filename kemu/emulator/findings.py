@@ -107,6 +107,7 @@ FORGOTTEN_REBALANCE = "forgotten-rebalance"
 FORGOTTEN_GROUP = "forgotten-group"
 INCONSISTENT_MEMBERS = "inconsistent-members"
 UNCONVERTED_GROUP = "unconverted-group"
+DOWNGRADED_GROUP = "downgraded-group"
 UNRELEASED_INSTANCE = "unreleased-instance"
 
 STAYS_DEGRADED: Mapping[str, str] = MappingProxyType(
@@ -157,6 +158,11 @@ STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
             "a member of the consumer protocol joined during the first join phase of a classic group. The group has no"
             " assignor yet, so that the coordinator cannot convert the group, and answers UNKNOWN_SERVER_ERROR. The"
             " error is fatal (Kafka 4.0 to 4.3 ConsumerGroup.fromClassicGroup)"
+        ),
+        ("liveness", DOWNGRADED_GROUP): (
+            "the coordinator removed the last members of the consumer protocol, and so converted the group to a classic"
+            " group. A removed member that returns gets GROUP_ID_NOT_FOUND, which is fatal (Kafka 4.0 to 4.3"
+            " GroupMetadataManager.getOrMaybeCreateConsumerGroup)"
         ),
         ("liveness", UNRELEASED_INSTANCE): (
             "a static member of the consumer protocol restarted before its former process left or its session ended, or"

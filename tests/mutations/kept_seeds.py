@@ -16,6 +16,27 @@ def _kept(name: str, file: str, old: str, new: str, caught_by: str) -> Mutation:
 
 
 MUTATIONS = [
+    _kept(  # a group that migrates has the sessions of classic members only
+        "crashes-after-an-upgrade",
+        f"{_WATCHING}group_times.py",
+        "        if name in scenario.consumer_protocol_groups:",
+        "        if False:",
+        "group-progress/member-kept",
+    ),
+    _kept(  # a removed member of a group that became classic fails for no reason of Kafka's
+        "returns-to-a-classic-group",
+        f"{_CHECKERS}liveness.py",
+        "            return DOWNGRADED_GROUP",
+        "            return MEMBER_FAILED",
+        "liveness/member-failed",
+    ),
+    _kept(  # a controller that reads an ISR again tells a wrong one
+        "read-again-when-a-replica-is-offline",
+        f"{_CHECKERS}controller_duties.py",
+        "            if known in (now, stored) or",
+        "            if known == now or",
+        "duties/stale-metadata",
+    ),
     _kept(  # a process that closes has the settings of the next process
         "closes-with-its-former-settings",
         f"{_WATCHING}settings.py",

@@ -524,7 +524,7 @@ class ModernGroup:
             match record:
                 case MemberRecord(member_id=member_id, member=None):
                     former = before.get(member_id)
-                    if former is not None:
+                    if former is not None and all(each.member_id != member_id for each in added):  # else it joins anew
                         heir = [each.member_id for each in added if each.instance_id == former.instance_id]
                         replaced = f"{Removal.REPLACED} {heir[0]}" if heir and former.instance_id else removal
                         self._note_removed(former, replaced)

@@ -91,9 +91,9 @@ ALLOWANCES: tuple[Allowance, ...] = (
         " a join without an answer.",
         "Kafka 4.0 GroupMetadataManager.throwIfInstanceIdIsUnreleased, ConsumerHeartbeatRequestManager",
         ("kemu.emulator.checkers.liveness:Liveness._kind_of",),
-        "tests/emulator/checkers/test_illegal_runs.py::"
+        "tests/emulator/checkers/test_failing_members.py::"
         "test_a_static_member_of_the_consumer_protocol_that_returns_too_early_fails_for_good",
-        "tests/emulator/checkers/test_illegal_runs.py::"
+        "tests/emulator/checkers/test_failing_members.py::"
         "test_a_static_member_of_the_consumer_protocol_fails_for_good_without_another_process",
     ),
     Allowance(
@@ -103,9 +103,9 @@ ALLOWANCES: tuple[Allowance, ...] = (
         " replication, a disk lost records of the log.",
         "Kafka 4.0 GroupMetadataManager.consumerGroupHeartbeat, AbstractHeartbeatRequestManager.onErrorResponse",
         ("kemu.emulator.checkers.liveness:Liveness._has_lost",),
-        "tests/emulator/checkers/test_illegal_runs.py::"
+        "tests/emulator/checkers/test_failing_members.py::"
         "test_a_group_is_forgotten_only_if_the_copy_of_its_logs_leader_lost_its_records",
-        "tests/emulator/checkers/test_illegal_runs.py::test_a_member_whose_group_is_not_found_without_a_loss_is_a_violation",
+        "tests/emulator/checkers/test_failing_members.py::test_a_member_whose_group_is_not_found_without_a_loss_is_a_violation",
     ),
     Allowance(
         "classic-group-without-an-assignor",
@@ -113,10 +113,22 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "The coordinator refused the join of this member in a join phase of a classic group that began Empty.",
         "Kafka 4.0 to 4.3 ConsumerGroup.fromClassicGroup: the group has no protocol name before the phase ends",
         ("kemu.emulator.checkers.liveness:Liveness._refused",),
-        "tests/emulator/checkers/test_illegal_runs.py::"
+        "tests/emulator/checkers/test_failing_members.py::"
         "test_a_group_cannot_be_converted_only_in_a_join_phase_that_began_empty",
-        "tests/emulator/checkers/test_illegal_runs.py::"
+        "tests/emulator/checkers/test_failing_members.py::"
         "test_a_group_cannot_be_converted_only_in_a_join_phase_that_began_empty",
+    ),
+    Allowance(
+        "member-of-a-group-that-became-classic",
+        ("liveness: downgraded-group",),
+        "The coordinator removed this member, and then converted the group to a classic group.",
+        "Kafka 4.0 to 4.3 GroupMetadataManager.getOrMaybeCreateConsumerGroup,"
+        " AbstractHeartbeatRequestManager.onErrorResponse",
+        ("kemu.emulator.checkers.liveness:Liveness._kind_of",),
+        "tests/emulator/checkers/test_failing_members.py::"
+        "test_a_removed_member_of_a_group_that_became_classic_fails_for_good_and_others_do_not",
+        "tests/emulator/checkers/test_failing_members.py::"
+        "test_a_removed_member_of_a_group_that_became_classic_fails_for_good_and_others_do_not",
     ),
     Allowance(
         "late-answer-to-a-removed-member",
@@ -135,7 +147,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         " (membership judges the refusal).",
         "Kafka 4.0 ClassicGroup.supportsProtocols; KIP-429: a second bounce follows the first",
         ("kemu.emulator.checkers.liveness:Liveness._kind_of",),
-        "tests/emulator/checkers/test_illegal_runs.py::"
+        "tests/emulator/checkers/test_failing_members.py::"
         "test_a_member_is_inconsistent_if_the_plan_changed_assignors_and_a_coordinator_refused_it",
         "tests/emulator/checkers/test_membership.py::"
         "test_a_join_is_inconsistent_only_if_it_shares_no_protocol_with_all_members",

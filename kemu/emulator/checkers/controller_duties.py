@@ -323,13 +323,15 @@ class ControllerDuties(Duties):
     def _of_orders(self, at: TopicPartition, state: PartitionState, assignment: ReplicaAssignment) -> Iterator[Duty]:
         """Yield duties of brokers: to obey the store's leader epochs, and to send the store's metadata to clients."""
         panel, plane, name = self.panel, self.plane, f"{at[0]}-{at[1]}"
-        leader, now = broker_host(state.leader), (state.leader, state.leader_epoch, state.isr, assignment.replicas)
+        leader, stored = broker_host(state.leader), (state.leader, state.leader_epoch, state.isr, assignment.replicas)
+        now = stored
         unknown = panel.unknown_isrs.of(at)
         if unknown is not None and unknown.controller_replaced_us is None:
             now = (*now[:2], unknown.believed_isr, assignment.replicas)
         for host in map(broker_host, panel.registered):
             known = self._caches.get(host, {}).get(at)
-            if known == now or plane.registration(host) < 0:
+            # The controller may have read an ISR that it did not know, when a replica went offline.
+            if known in (now, stored) or plane.registration(host) < 0:
                 continue
             text = f"{host} sends clients {_in_words(known)} for {name}; the store has {_in_words(now)}"
             if known is None or known[:2] != now[:2]:

@@ -4,8 +4,8 @@
   owner.
 - member-failed: no member ever fails permanently. An error injected by the
   plan excuses one failure.
-- forgotten-group, forgotten-instance, forgotten-rebalance, inconsistent-members, unconverted-group, unheard-isr,
-  unreleased-instance, untold-coordinator: not-at-rest or member-failed, for a reason of Kafka's own
+- downgraded-group, forgotten-group, forgotten-instance, forgotten-rebalance, inconsistent-members, unconverted-group,
+  unheard-isr, unreleased-instance, untold-coordinator: not-at-rest or member-failed, for a reason of Kafka's own
   (``findings.STAYS_BLOCKED``).
 
 Every disturbance restarts the bound. A group has additional ``metadata.max.age.ms`` if its leader may not know a
@@ -36,6 +36,7 @@ from kemu.emulator.facts import (
     UnflushedLost,
 )
 from kemu.emulator.findings import (
+    DOWNGRADED_GROUP,
     FORGOTTEN_GROUP,
     FORGOTTEN_INSTANCE,
     FORGOTTEN_REBALANCE,
@@ -46,6 +47,7 @@ from kemu.emulator.findings import (
     UNRELEASED_INSTANCE,
     UNTOLD_COORDINATOR,
 )
+from kemu.emulator.scenario.protocols import CLASSIC
 from kemu.emulator.watching.epoch_log import Term
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.settings import Settings
@@ -62,7 +64,7 @@ from kemu.protocol.names import (
     broker_of,
     host_of,
 )
-from kemu.protocol.notes.consumer_groups import MemberReconciled
+from kemu.protocol.notes.consumer_groups import GroupConverted, MemberReconciled
 from kemu.protocol.notes.groups import (
     AnswerInjected,
     AssignmentReceived,
@@ -134,6 +136,7 @@ class Liveness(Checker):
 
     name = "liveness"
     kinds = (
+        "downgraded-group",
         "forgotten-group",
         "forgotten-instance",
         "forgotten-rebalance",
@@ -169,9 +172,14 @@ class Liveness(Checker):
         self._answered: dict[tuple[ActorName, ErrorCode], None] = {}
         """(member, error) of errors that the plan injected, until the member fails by the error or its host goes
         down."""
+        self._classic: dict[GroupId, None] = {}
+        """Groups of the consumer protocol that became classic."""
+        self._gone: dict[tuple[GroupId, MemberId], None] = {}
+        """Members that a coordinator removed, and did not add again."""
         self._static: dict[GroupId, dict[MemberId, str]] = {}
-        """Group -> member id -> client id of the static members that no coordinator removed, and that have not left for
-        a while (KIP-848)."""
+        """Group -> member id -> client id of the static members that no coordinator removed."""
+        self._absent: dict[tuple[GroupId, MemberId], None] = {}
+        """Static members that left for a while (KIP-848)."""
         self._log_lost_records = False
         """Whether a disk lost records of a groups' log that brokers do not replicate."""
         self._in_log: dict[GroupId, tuple[int, Term]] = {}
@@ -192,6 +200,7 @@ class Liveness(Checker):
             HostDown: self._down,
             MemberFailed: self._failed,
             MemberReconfigured: self._reconfigured,
+            GroupConverted: self._converted,
             GroupRequestAnswered: self._request_answered,
             RequestRefused: self._refused,
             AnswerInjected: self._injected,
@@ -380,12 +389,16 @@ class Liveness(Checker):
         if fact.group not in self.consumer_protocol_groups:
             return FORGOTTEN_INSTANCE if self._is_forgotten(actor, fact) else MEMBER_FAILED
         static, unreleased = self._static.get(fact.group, {}), fact.error is ErrorCode.UNRELEASED_INSTANCE_ID
-        if unreleased and host_of(actor) in static.values():
+        present = [client for member_id, client in static.items() if (fact.group, member_id) not in self._absent]
+        if unreleased and host_of(actor) in present:
             return UNRELEASED_INSTANCE
         if fact.error is ErrorCode.UNKNOWN_SERVER_ERROR and fact.member_id in self._unconverted:
             return UNCONVERTED_GROUP
-        lost = fact.error is ErrorCode.GROUP_ID_NOT_FOUND and self._has_lost(fact.group, default=self._log_lost_records)
-        return FORGOTTEN_GROUP if lost else MEMBER_FAILED
+        if fact.error is not ErrorCode.GROUP_ID_NOT_FOUND:
+            return MEMBER_FAILED
+        if fact.group in self._classic and (fact.group, fact.member_id) in self._gone:
+            return DOWNGRADED_GROUP
+        return FORGOTTEN_GROUP if self._has_lost(fact.group, default=self._log_lost_records) else MEMBER_FAILED
 
     def _has_lost(self, group: GroupId, *, default: bool) -> bool:
         """Whether the group's log has lost a group of the consumer protocol.
@@ -398,6 +411,12 @@ class Liveness(Checker):
             return default
         position, term = self._in_log[group]
         return self.panel.logs.of(at).records.term_at(position) != term
+
+    def _converted(self, seen: Seen, fact: GroupConverted) -> None:
+        if fact.protocol == CLASSIC:
+            self._classic[fact.group] = None
+        else:
+            self._classic.pop(fact.group, None)
 
     def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
         if fact.assignors:
@@ -414,14 +433,18 @@ class Liveness(Checker):
             self._inconsistent[fact.client] = None
 
     def _added(self, seen: Seen, fact: MemberAdded) -> None:
+        self._gone.pop((fact.group, fact.member_id), None)
         if fact.instance_id is not None:
             self._static.setdefault(fact.group, {})[fact.member_id] = fact.client_id
 
     def _reconciled(self, seen: Seen, fact: MemberReconciled) -> None:
         if fact.epoch == LEAVES_FOR_A_WHILE:
-            self._static.get(fact.group, {}).pop(fact.member_id, None)
+            self._absent[fact.group, fact.member_id] = None
+        else:
+            self._absent.pop((fact.group, fact.member_id), None)
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
+        self._gone[fact.group, fact.member_id] = None
         self._static.get(fact.group, {}).pop(fact.member_id, None)
 
     def _lost_records(self, seen: Seen, fact: DiskTailLost | UnflushedLost) -> None:

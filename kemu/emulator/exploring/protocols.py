@@ -111,8 +111,8 @@ def with_patterns(scenario: Scenario, chance: Stream) -> Scenario:
             plan = [_matched_by_brokers(entry, hosts[name]) for entry in plan]
         if has_pattern and group.streams is None:
             pattern = "t.*" if len(group.topics) == len(scenario.topics) else f"{group.topics[0]}.*"
-            patterns = ("", pattern) if of_brokers else (pattern, "")
-            groups[name] = attrs.evolve(group, topics=(), pattern=patterns[0], subscription_pattern=patterns[1])
+            by_members, by_brokers = ("", pattern) if of_brokers else (pattern, "")
+            groups[name] = attrs.evolve(group, topics=(), pattern=by_members, subscription_pattern=by_brokers)
     if created and scenario.brokers.replication is not None and groups != scenario.groups:
         plan.append(At(at_us=at_us, action=CreateTopic(topic=NEW_TOPIC, partitions=partitions, records_per_s=rate)))
         if deleted:
@@ -143,8 +143,8 @@ def _matched_by_brokers(entry: Entry, hosts: list[str]) -> Entry:
     action = entry.action
     if not isinstance(entry, At) or not isinstance(action, ChangeSubscription) or action.host not in hosts:
         return entry
-    changed = attrs.evolve(action, pattern="", subscription_pattern=action.pattern)  # type: ignore[misc]
-    return attrs.evolve(entry, action=changed)  # type: ignore[misc]
+    change = ChangeSubscription(host=action.host, topics=action.topics, subscription_pattern=action.pattern)
+    return At(at_us=entry.at_us, action=change)
 
 
 def _drawn_pace(scenario: Scenario, chance: Stream) -> tuple[int, int, int, int]:

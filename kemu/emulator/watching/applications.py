@@ -31,6 +31,7 @@ from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of, par
 from kemu.protocol.notes.groups import (
     JoinPhaseCompleted,
     MemberFailed,
+    MemberRemoved,
     PartitionsLost,
     ProduceFailed,
     RecordsAcknowledged,
@@ -132,8 +133,9 @@ class WatchedInstance:
         self.released = False
         """Whether the instance learned that all its tasks have moved."""
         self.joined: dict[str, dict[str, tuple[int, int, int]]] = {}
-        """Thread -> task -> the positions that the disk had when the thread last joined: least, most, and most if open
-        state is lost."""
+        """Thread in the group -> task -> the positions that the disk had when the thread last joined: least, most, and
+        most if open state is lost. The least position is -1 if a thread that is not in the group has the task open: the
+        thread that joins cannot lock the directory (``TaskManager.getTaskOffsetSums`` 3.4)."""
         self.known: dict[str, dict[str, tuple[int, int, int]]] = {}
         """``joined`` when the last join phase completed. A thread may join anew before the leader decides."""
 
@@ -142,7 +144,8 @@ class WatchedInstance:
         state is lost.
         """
         known = [tasks.get(task, (0, 0, 0)) for tasks in self.known.values()] or [(0, 0, 0)]
-        return min(each[0] for each in known), max(each[1] for each in known), max(each[2] for each in known)
+        least = min((each[0] for each in known if each[0] >= 0), default=0)
+        return least, max(each[1] for each in known), max(each[2] for each in known)
 
 
 class WatchedApplication:
@@ -230,6 +233,7 @@ class WatchedApplications:
             InstanceReleased: self._released,
             StreamsJoined: self._joined,
             JoinPhaseCompleted: self._completed,
+            MemberRemoved: self._removed,
             TaskBecame: self._became,
             TaskRestored: self._restored,
             RecordsAcknowledged: self._acknowledged,
@@ -315,7 +319,14 @@ class WatchedApplications:
             if copy.instance == fact.instance:
                 least, most, _ = tasks.get(copy.task, (0, 0, 0))
                 has = max(copy.position, copy.applied)
-                tasks[copy.task] = max(least, has), max(most, has), max(most, has)
+                reports = copy.thread == fact.thread or copy.thread in instance.joined
+                tasks[copy.task] = max(least, has) if reports else -1, max(most, has), max(most, has)
+
+    def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
+        host, _, thread = fact.client_id.partition("/")
+        application = self.all.get(fact.group)
+        if application is not None and host in application.instances:
+            application.instances[host].joined.pop(thread, None)
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         application = self.all.get(fact.group)

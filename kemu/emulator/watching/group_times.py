@@ -53,7 +53,7 @@ class GroupTimes:
 
 def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
     """The times that the settings of a scenario's groups allow."""
-    delay_ms = configured(BrokerConfig(), scenario.brokers.config).group_initial_rebalance_delay_ms
+    broker = configured(BrokerConfig(), scenario.brokers.config)
     drawn = [how.most for name in _DRAWS if (how := scenario.draws.of(name)) is not None]
     poll_us = getattr(scenario.draws.of(DrawName.POLL_WORK), "most", 0)
     record_us = getattr(scenario.draws.of(DrawName.RECORD_WORK), "most", 0)
@@ -68,11 +68,14 @@ def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
         calls = [
             each.emulated_on_revoked_ms + each.emulated_on_lost_ms + each.emulated_on_assigned_ms for each in every
         ]
+        sessions_ms = [each.session_timeout_ms for each in every]
+        if name in scenario.consumer_protocol_groups:
+            sessions_ms.append(broker.group_consumer_session_timeout_ms)
         found[name] = GroupTimes(
-            session_us=max(each.session_timeout_ms for each in every) * _US,
+            session_us=max(sessions_ms) * _US,
             rebalance_us=max(each.max_poll_interval_ms for each in every) * _US,
             request_us=max(each.request_timeout_ms for each in every) * _US,
-            delay_us=delay_ms * _US,
+            delay_us=broker.group_initial_rebalance_delay_ms * _US,
             commit_us=max(each.auto_commit_interval_ms for each in every) * _US,
             poll_us=max(works) + poll_us,
             records_us=max(works),

@@ -444,6 +444,32 @@ def test_a_member_that_is_set_to_longer_times_gives_its_group_longer_bounds(stor
 # --- settings --------------------------------------------------------------------------------------------------------
 
 
+def test_the_session_of_a_group_that_migrates_is_the_longer_of_both_protocols():
+    """Classic members have session.timeout.ms, others group.consumer.session.timeout.ms (swarm of 4.3, seed 73)."""
+    text = """
+        profile = "kafka-4.3"
+        duration = "60s"
+        [topics.t]
+        partitions = 2
+        [groups.g]
+        topics = ["t"]
+        config = { "session.timeout.ms" = 10000 }
+        [[plan]]
+        at = "20s"
+        do = "rolling-upgrade"
+        group = "g"
+        every = "5s"
+        down = "1s"
+        settings = ["group.protocol=PROTOCOL"]
+        """
+    sessions = [
+        times_of(scenario_from_toml(text.replace("group.protocol=PROTOCOL", setting)))["g"].session_us
+        for setting in ("group.protocol=consumer", "max.poll.records=9")
+    ]
+
+    assert sessions == [45 * SECOND, 10 * SECOND]
+
+
 def test_bounds_come_from_the_settings_of_the_slowest_member():
     scenario = scenario_from_toml(
         """

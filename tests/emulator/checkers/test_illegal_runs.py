@@ -10,14 +10,12 @@ from kemu.emulator.facts import (
     FaultApplied,
     HostPaused,
     HostStarted,
-    MemberReconfigured,
     TopicGrown,
 )
 from kemu.emulator.judging import judge
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import FetchedOffset, OffsetFetchReply
 from kemu.protocol.notes import groups as notes
-from kemu.protocol.notes.consumer_groups import MemberReconciled
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, TOPIC, Story
 from tests.emulator.checkers.test_legal_runs import began_and_left, forgotten_id
 
@@ -329,108 +327,6 @@ def test_a_static_member_that_is_fenced_for_an_id_that_a_deposed_coordinator_gav
     )
 
     assert story.kinds(Liveness()) == [kind]
-
-
-def modern_liveness():
-    """The checker of a run whose group uses the consumer protocol."""
-    checker = Liveness()
-    checker.consumer_protocol_groups = frozenset((GROUP,))
-    return checker
-
-
-def fails_for_good(story, error, member_id="c1-new"):
-    story.by("c1", notes.MemberFailed(group=GROUP, member_id=member_id, error=error, why="told"))
-    return story.kinds(modern_liveness())
-
-
-def test_a_static_member_of_the_consumer_protocol_that_returns_too_early_fails_for_good(story):
-    """The coordinator has the member of the former process (``throwIfInstanceIdIsUnreleased`` 4.0)."""
-    story.add("c1", instance="c1")
-
-    assert fails_for_good(story, ErrorCode.UNRELEASED_INSTANCE_ID) == ["unreleased-instance"]
-
-
-@pytest.mark.parametrize("error", [ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_INSTANCE_ID])
-def test_a_static_member_of_the_consumer_protocol_fails_for_good_without_another_process(story, error):
-    """The coordinator removed the former member, or the error is another one."""
-    story.add("c1", instance="c1")
-    if error is ErrorCode.UNRELEASED_INSTANCE_ID:
-        story.remove(story.ids["c1"])
-
-    assert fails_for_good(story, error) == ["member-failed"]
-
-
-@pytest.mark.parametrize(("epoch", "kind"), [(1, "unreleased-instance"), (-2, "member-failed")])
-@pytest.mark.parametrize("member_id", ["c1-1", "c1-new"])
-def test_an_instance_is_unreleased_until_its_member_leaves_for_a_while(story, member_id, epoch, kind):
-    """Also for a repeated join of the same process (``throwIfInstanceIdIsUnreleased`` 4.0, kafka-4.0 seed 64)."""
-    story.add("c1", instance="c1")
-    reconciled = MemberReconciled(
-        group=GROUP, member_id=story.ids["c1"], epoch=epoch, state="STABLE", assigned=(), revoking=()
-    )
-    story.by(story.coordinator, reconciled)
-
-    assert fails_for_good(story, ErrorCode.UNRELEASED_INSTANCE_ID, member_id) == [kind]
-
-
-def test_a_member_of_the_consumer_protocol_fails_for_good_after_its_groups_log_was_lost(story):
-    story.by("b0", DiskTailLost(host="b0", log="__consumer_offsets-0", records=3, end_offset=0))
-
-    assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND) == ["forgotten-group"]
-
-
-@pytest.mark.parametrize(("left", "kind"), [(2, "forgotten-group"), (5, "member-failed")])
-def test_a_group_is_forgotten_only_if_the_copy_of_its_logs_leader_lost_its_records(story, left, kind):
-    """b0's disk is empty or lost an end of the log; b1 leads with what it has."""
-    story.groups_log("b0", 0, (0, 0), end=0)
-    story.by("b0", notes.RecordsAppended(topic="__consumer_offsets", partition=0, base_offset=0, count=4))
-    story.receive("c1", 1, "0")
-    story.by("b0", notes.RecordsAppended(topic="__consumer_offsets", partition=0, base_offset=4, count=4))
-    story.groups_log("b1", 1, (0, 0), (1, left), end=left)
-
-    assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND) == [kind]
-
-
-@pytest.mark.parametrize(
-    ("is_changed", "is_refused", "kind"),
-    [(True, True, "inconsistent-members"), (False, True, "member-failed"), (True, False, "member-failed")],
-)
-def test_a_member_is_inconsistent_if_the_plan_changed_assignors_and_a_coordinator_refused_it(
-    story, is_changed, is_refused, kind
-):
-    """Otherwise the settings of the scenario, or the member itself, are wrong."""
-    inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if is_changed:
-        story.world(MemberReconfigured(host="c2", profile="", assignors=("cooperative-sticky",), settings=()))
-    client = "c1" if is_refused else "c2"
-    answered = notes.GroupRequestAnswered(client=client, connection=1, request_id=1, error=inconsistent)
-    story.by(story.coordinator, answered)
-    failed = notes.MemberFailed(group=GROUP, member_id=story.ids["c1"], error=inconsistent, why="told")
-    story.by("c1", failed)
-
-    assert story.kinds(Liveness()) == [kind]
-
-
-@pytest.mark.parametrize(
-    ("former", "member_id", "kind"),
-    [
-        ("Empty", "c1-new", "unconverted-group"),
-        ("Empty", "another", "member-failed"),
-        ("Stable", "c1-new", "member-failed"),
-    ],
-)
-def test_a_group_cannot_be_converted_only_in_a_join_phase_that_began_empty(story, former, member_id, kind):
-    story.become(former)
-    story.become("PreparingRebalance")
-    error = ErrorCode.UNKNOWN_SERVER_ERROR
-    api = "ConsumerGroupHeartbeat"
-    story.by(story.coordinator, notes.RequestRefused(group=GROUP, api=api, member_id=member_id, error=error))
-
-    assert fails_for_good(story, error) == [kind]
-
-
-def test_a_member_whose_group_is_not_found_without_a_loss_is_a_violation(story):
-    assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND) == ["member-failed"]
 
 
 def test_a_commit_that_is_answered_and_not_kept(story):

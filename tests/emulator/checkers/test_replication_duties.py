@@ -239,11 +239,15 @@ def unheard(story: ClusterStory, *, is_refused: bool = True) -> None:
         story.leave_pending(0, SHRUNK)
 
 
-def test_a_controller_that_does_not_know_what_it_wrote_tells_what_it_knows():
-    """Kafka 2.7 to 3.9: processAlterIsr reads only what it wrote; a leader that waits shrinks and expands no more."""
+@pytest.mark.parametrize("isr", [BROKERS, SHRUNK], ids=["believed", "read when a replica went offline"])
+def test_a_controller_that_does_not_know_what_it_wrote_tells_what_it_knows(isr):
+    """Kafka 2.7 to 3.9: processAlterIsr reads only what it wrote; a leader that waits shrinks and expands no more.
+
+    ``doRemoveReplicasFromIsr`` reads the state of each partition of an offline replica (swarm of kafka-4.0, seed 144).
+    """
     story = in_peace()
     unheard(story)
-    story.cache(0, 1, 2, isr=BROKERS)
+    story.cache(0, 1, 2, isr=isr)
     story.heal()
     time_passes(story, 60)
     checker, satisfied = judged(story)

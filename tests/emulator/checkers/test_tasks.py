@@ -5,7 +5,7 @@ import pytest
 from kemu.emulator.checkers.tasks import Tasks, misplaced
 from kemu.emulator.facts import Healed, HostDown, HostStarted, Seen
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.notes.groups import JoinPhaseCompleted, RecordsAcknowledged
+from kemu.protocol.notes.groups import JoinPhaseCompleted, MemberRemoved, RecordsAcknowledged, Removal
 from kemu.protocol.notes.streams import InstanceLeaving, StreamsJoined, TasksDecided, TasksGiven, TasksSaid
 from tests.emulator.streams_story import APP, BOUND_S, COORDINATOR, S, StreamsStory, formed, kinds
 
@@ -14,6 +14,14 @@ def healed(told: StreamsStory, at_s: float = 50) -> StreamsStory:
     """All is well from then on."""
     told.say(at_s, "", Healed())
     return told
+
+
+def joins(host: str, thread: str = "t1") -> StreamsJoined:
+    """A thread joins without a word about its tasks."""
+    return StreamsJoined(
+        application=APP, instance=host, assigned=(), revoked=(), learning=(), ready=(), leaving=False, size=0,
+        thread=thread,
+    )  # fmt: skip
 
 
 def learning() -> StreamsStory:
@@ -274,10 +282,7 @@ def test_a_task_does_not_go_past_who_has_most_of_it(has: int, lag: int, late_s: 
     told.copy(2, "b", "0", "standby", "CREATED", "RESTORING", "RUNNING")
     told.read(3, "b", "0", "standby", 0, has)
     for host in "abc":
-        joined = StreamsJoined(
-            application=APP, instance=host, assigned=(), revoked=(), learning=(), ready=(), leaving=False, size=0
-        )
-        told.say(10, host, joined)
+        told.say(10, host, joins(host))
     told.decide(11, {"a": "", "b": "1", "c": "0 2 3"}, decided_after_s=late_s)
 
     assert [each for each in kinds(told) if each == "state-passed-over"] == found
@@ -285,22 +290,42 @@ def test_a_task_does_not_go_past_who_has_most_of_it(has: int, lag: int, late_s: 
 
 def test_the_leader_does_not_know_of_a_join_after_the_join_phase() -> None:
     """b's other thread joins again before the leader has learned the ends of the changelogs; the next leader knows."""
-    joined = StreamsJoined(
-        application=APP, instance="b", assigned=(), revoked=(), learning=(), ready=(), leaving=False, size=0
-    )
     told = StreamsStory(assignor="ha", standbys=1, ready_lag=20, probing_us=600 * S)
     told.start(0, "a", "b", "c")
     told.decide(1, {"a": "0 | standby 1", "b": "1 | standby 0", "c": "2 3"})
     told.runs(2, a="0", b="1", c="2 3")
-    told.say(11, "b", joined)
+    told.say(11, "b", joins("b"))
     told.copy(12, "b", "0", "standby", "CREATED", "RESTORING", "RUNNING")
     told.read(13, "b", "0", "standby", 0, 50)
     told.decide(14, {"a": "", "b": "1", "c": "0 2 3"}, decided_after_s=2)
-    told.say(15, "b", joined)
+    told.say(15, "b", joins("b"))
     assert "state-passed-over" not in kinds(told)
 
     told.decide(17, {"a": "0", "b": "1", "c": "2 3"})
     assert "state-passed-over" in kinds(told)
+
+
+@pytest.mark.parametrize(("rejoins", "found"), [(False, []), (True, ["state-passed-over"])])
+def test_a_thread_cannot_report_a_task_that_a_removed_thread_of_its_instance_has_open(
+    rejoins: bool, found: list[str]
+) -> None:
+    """``TaskManager.getTaskOffsetSums`` 3.4 locks directories. A thread that rejoins reports its own tasks."""
+    told = StreamsStory(assignor="ha", standbys=1, ready_lag=20, probing_us=600 * S)
+    told.start(0, "a", "b", "c")
+    told.decide(1, {"a": "0 | standby 1", "b": "1 | standby 0", "c": "2 3"})
+    told.runs(2, a="0", b="1", c="2 3")
+    told.copy(2, "b", "0", "standby", "CREATED", "RESTORING", "RUNNING")
+    told.read(3, "b", "0", "standby", 0, 50)
+    for at_s, thread in ((4, "t1"), (4, "t2"), (10, "t2"), *([(10.5, "t1")] if rejoins else [])):
+        told.say(at_s, "b", joins("b", thread))
+    for thread in ("t1", "t2"):
+        removed = MemberRemoved(
+            group=APP, member_id=f"b/{thread}-id", client_id=f"b/{thread}", why=Removal.SESSION_EXPIRED
+        )
+        told.say(9, COORDINATOR, removed)
+    told.decide(11, {"a": "", "b": "1", "c": "0 2 3"})
+
+    assert [each for each in kinds(told) if each == "state-passed-over"] == found
 
 
 @pytest.mark.parametrize(
@@ -321,10 +346,7 @@ def test_an_instance_whose_process_died_has_the_checkpoints_of_its_commits(
     told.say(5, "", HostDown(host="c", life=1, how="process"))
     told.say(8, "", HostStarted(host="c", life=2, kept_disk=kept))
     for host in "abc":
-        joined = StreamsJoined(
-            application=APP, instance=host, assigned=(), revoked=(), learning=(), ready=(), leaving=False, size=0
-        )
-        told.say(10, host, joined)
+        told.say(10, host, joins(host))
     told.decide(11, {"a": "", "b": "1", "c": "0 2 3"})
 
     assert [each for each in kinds(told, exactly_once=exactly_once) if each == "state-passed-over"] == found
@@ -356,10 +378,7 @@ def taken(warm: int, threads: int, *given: TasksGiven) -> list[str]:
     told.copy(3, "b", "0", "standby", "CREATED", "RESTORING", "RUNNING")
     told.read(4, "b", "0", "standby", 0, warm)
     for host in "ab":
-        joined = StreamsJoined(
-            application=APP, instance=host, assigned=(), revoked=(), learning=(), ready=(), leaving=False, size=0
-        )
-        told.say(10, host, joined)
+        told.say(10, host, joins(host))
     completed = JoinPhaseCompleted(group=APP, generation=2, protocol="stream", leader="x", members=("a", "b"))
     told.say(10.5, COORDINATOR, completed)
     rows: list[TasksSaid | TasksGiven] = [says("A", assigned=T), says("B"), *given]

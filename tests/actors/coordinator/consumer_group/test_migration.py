@@ -529,6 +529,22 @@ def test_a_static_classic_member_returns_as_a_consumer_member_and_keeps_its_part
     assert bench.heartbeat("c1", ids["c1"], generation, instance="i-c1") is E.FENCED_INSTANCE_ID
 
 
+@pytest.mark.parametrize("member_id", ["m1", "m2"])
+def test_a_static_consumer_member_that_returns_is_removed_only_if_its_id_changes(member_id: str) -> None:
+    """``maybeSubscribeStaticConsumerMember`` 4.0: tombstones and new records. A process that polls late keeps its
+    id.
+    """
+    bench = bench_with_topics()
+    assert beat(bench, "m1", instance="i-c1").error is E.NONE
+    assert beat(bench, "m1", epoch=-2, instance="i-c1").error is E.NONE
+
+    back = beat(bench, "m1", member_id=member_id, instance="i-c1")
+
+    assert (back.error, owned_by(back)) == (E.NONE, {0, 1, 2, 3, 4, 5})
+    removed = [(note.member_id, note.why) for note in bench.noted(MemberRemoved)]
+    assert removed == ([] if member_id == "m1" else [("m1", "replaced by m2")])
+
+
 def test_the_last_static_consumer_member_returns_as_a_classic_member() -> None:
     """testDowngradeByReplacingStaticMember...: the group is Stable at once, with the targets."""
     bench = bench_with_topics()
