@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from operator import attrgetter
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from attrs.exceptions import FrozenInstanceError
@@ -74,7 +74,10 @@ class _Later:
 
 
 def _of_the_class(annotation: Any) -> bool:
-    return str(annotation).startswith(("typing.ClassVar", "ClassVar"))
+    """Whether an annotation is a ``ClassVar``. The text of a type, which attrs reads, takes a microsecond to make."""
+    if isinstance(annotation, str):
+        return annotation.startswith(("typing.ClassVar", "ClassVar"))
+    return annotation is ClassVar or getattr(annotation, "__origin__", None) is ClassVar
 
 
 def _move(method: Any, cls: type, made: type) -> None:
