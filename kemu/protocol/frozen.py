@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from operator import attrgetter
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from attrs.exceptions import FrozenInstanceError
@@ -47,11 +47,16 @@ else:
 
         for each in later.values():
             each.complete = complete
-        defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
-        if options.keys() <= {"kw_only"} and _is_plain(cls, names, defaults, kw_only := options.get("kw_only", False)):
-            PLAIN[made] = {name: defaults.get(name, attrs.NOTHING) for name in names}
-            kinds = {name: cls.__annotations__[name] for name in names}
-            later["__init__"].complete = lambda: setattr(made, "__init__", _init(made, kinds, defaults, kw_only))
+        if options.keys() <= {"kw_only"}:
+            _WRITTEN[made] = cls, names, options.get("kw_only", False)
+
+            def complete_init():
+                if plain_fields(made) is None:
+                    complete()
+                else:
+                    made.__init__ = _init(made)
+
+            later["__init__"].complete = complete_init
         return made
 
 
@@ -69,7 +74,10 @@ class _Later:
 
 
 def _of_the_class(annotation: Any) -> bool:
-    return str(annotation).startswith(("typing.ClassVar", "ClassVar"))
+    """Whether an annotation is a ``ClassVar``. The text of a type, which attrs reads, takes a microsecond to make."""
+    if isinstance(annotation, str):
+        return annotation.startswith(("typing.ClassVar", "ClassVar"))
+    return annotation is ClassVar or getattr(annotation, "__origin__", None) is ClassVar
 
 
 def _move(method: Any, cls: type, made: type) -> None:
@@ -80,34 +88,46 @@ def _move(method: Any, cls: type, made: type) -> None:
             cell.cell_contents = made
 
 
-PLAIN: dict[type, Mapping[str, Any]] = {}
-"""Class with plain fields alone -> its fields with their defaults, ``attrs.NOTHING`` without one."""
+_WRITTEN: dict[type, tuple[type, list[str], bool]] = {}
+"""Class without other options -> the class as it was written, the names of its fields, whether all are keywords."""
+
+
+@cache
+def plain_fields(cls: type) -> Mapping[str, Any] | None:
+    """The fields of a frozen class with their defaults, ``attrs.NOTHING`` without one.
+
+    Returns:
+        None for a class whose ``__init__`` does more than store the arguments, each under its own name.
+    """
+    if cls not in _WRITTEN:
+        return None
+    written, names, kw_only = _WRITTEN[cls]
+    fields = {name: vars(written).get(name, attrs.NOTHING) for name in names}
+    required = [default is attrs.NOTHING for default in fields.values()]
+    more = (
+        any(isinstance(default, _SPECIAL) for default in fields.values())
+        or any(name.startswith("_") for name in names)
+        or hasattr(written, "__attrs_post_init__")
+        or any("__attrs_attrs__" in vars(base) for base in written.__mro__)
+        or not (kw_only or required == sorted(required, reverse=True))
+    )
+    return None if more else fields
 
 
 def defaults_of(cls: type) -> Mapping[str, Any]:
     """The fields of a frozen class with their defaults, ``attrs.NOTHING`` without one."""
-    found = PLAIN.get(cls)
+    found = plain_fields(cls)
     return {each.name: each.default for each in attrs.fields(cls)} if found is None else found
-
-
-def _is_plain(cls: type, names: list[str], defaults: Mapping[str, Any], kw_only: bool) -> bool:
-    """Whether ``__init__`` of a class only stores the arguments, each under its own name."""
-    return not (
-        any(isinstance(default, _SPECIAL) for default in defaults.values())
-        or any(name.startswith("_") for name in names)
-        or hasattr(cls, "__attrs_post_init__")
-        or any("__attrs_attrs__" in vars(base) for base in cls.__mro__)
-        or not (kw_only or list(defaults) == names[len(names) - len(defaults) :])
-    )
 
 
 _SPECIAL: tuple[type, ...] = (type(attrs.field()), type(attrs.Factory(list)))
 
 
-def _init(cls: type, kinds: Mapping[str, Any], defaults: Mapping[str, Any], kw_only: bool) -> FunctionType:
-    """The ``__init__`` of a class with these fields, as attrs makes it."""
-    given = {f"field_{number}": name for number, name in enumerate(kinds)}
-    template, count = _template(len(kinds)), len(kinds)
+def _init(cls: type) -> FunctionType:
+    """The ``__init__`` of a class with plain fields, as attrs makes it."""
+    written, names, kw_only = _WRITTEN[cls]
+    given = {f"field_{number}": name for number, name in enumerate(names)}
+    template, count = _template(len(names)), len(names)
     code = template.replace(
         co_argcount=1 if kw_only else count + 1,
         co_kwonlyargcount=count if kw_only else 0,
@@ -115,9 +135,10 @@ def _init(cls: type, kinds: Mapping[str, Any], defaults: Mapping[str, Any], kw_o
         co_consts=tuple(given.get(const, const) if type(const) is str else const for const in template.co_consts),
         co_qualname=f"{cls.__qualname__}.__init__",
     )
+    defaults = {name: vars(written)[name] for name in names if name in vars(written)}
     made = FunctionType(code, {"_setter": object.__setattr__.__get__}, "__init__")
-    made.__kwdefaults__, made.__defaults__ = (dict(defaults), None) if kw_only else (None, tuple(defaults.values()))
-    made.__annotations__ = {**kinds, "return": None}
+    made.__kwdefaults__, made.__defaults__ = (defaults, None) if kw_only else (None, tuple(defaults.values()))
+    made.__annotations__ = {**{name: written.__annotations__[name] for name in names}, "return": None}
     return made
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast, dataclass_transform, get_type_hints
 
 import attrs
 
-from kemu.protocol.frozen import PLAIN, frozen
+from kemu.protocol.frozen import frozen, plain_fields
 
 T = TypeVar("T")
 
@@ -138,8 +138,9 @@ def _versions(declared: Any) -> tuple[int, int, bool]:
 def fields_of(cls: type) -> tuple[Field, ...]:
     """The fields of a message or a struct, in order of declaration."""
     hints = get_type_hints(cls)
-    if cls in PLAIN:
-        return tuple(Field(name, hints[name], *_versions(None), default) for name, default in PLAIN[cls].items())
+    plain = plain_fields(cls)
+    if plain is not None:
+        return tuple(Field(name, hints[name], *_versions(None), default) for name, default in plain.items())
     return tuple(
         Field(each.name, hints[each.name], *_versions(each), each.default) for each in attrs.fields(cast(Any, cls))
     )
