@@ -657,12 +657,12 @@ def test_the_load_of_a_moment_multiplies_what_a_machine_takes_for_ten_seconds() 
         drawn = Drawn(Seeded(1), DrawSet("calm", settings), "c1/life 1")
         return [drawn.us(name, 0, at_us=second * S) for second in range(30)]
 
-    for name in (DrawName.HAND_OVER, DrawName.FOLLOWER_SYNC, DrawName.HEARTBEAT_WAIT):
+    for name in (DrawName.HAND_OVER, DrawName.FOLLOWER_SYNC, DrawName.REJOIN_NOTICE):
         of = spans(name)
         assert [len(set(of[start : start + 10])) for start in (0, 10, 20)] == [1, 1, 1]
         assert len(set(of)) == 3 and S <= min(of) < max(of) <= 3 * S
         assert of == spans(DrawName.HAND_OVER), "one load of the machine for all draws"
-    assert set(spans(DrawName.FIRST_JOIN)) == {S}
+    assert set(spans(DrawName.FIRST_JOIN)) == set(spans(DrawName.HEARTBEAT_WAIT)) == {S}
 
 
 def test_a_machine_is_as_busy_for_all_of_a_run_and_members_of_one_process_share_it() -> None:
