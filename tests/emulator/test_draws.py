@@ -725,7 +725,7 @@ def test_a_leader_that_revokes_joins_again_before_slow_followers_sync_and_they_r
 
     new = "rebalance failed due to MemberIdRequiredException"
     assert at_once == (2, [new, REVOKED], [])
-    assert slow == (3, [new, REVOKED, REVOKED], ["c1", "c4", "c2"])
+    assert slow == (3, [new, REVOKED, REVOKED], ["c2", "c1", "c4"])
 
 
 def test_a_follower_on_a_busy_machine_syncs_later() -> None:
@@ -735,14 +735,14 @@ def test_a_follower_on_a_busy_machine_syncs_later() -> None:
 
 
 def test_a_busy_machine_appends_commits_more_slowly() -> None:
-    """As recorded with 3.4.1: the median of a recording's OffsetCommits was 0.57 to 1.7 times that of all."""
+    """As recorded with 3.4.1: medians of OffsetCommits were 0.57 to 1.7 times the usual, and varied less than loads."""
 
     def commits_after_us(*settings: str) -> list[int]:
         draws = ["draws.offsets.append=10ms", "duration=20s", *settings]
         return [seen.at_us for seen in alone(GROUP_OF_SIX, draws, [], OffsetCommitted)]
 
-    usual, busy = commits_after_us(), commits_after_us("draws.machine.busy=300%")
-    assert busy[0] - usual[0] == 2 * 20_000, "the generation's record, then the commit's"
+    usual, busy = commits_after_us(), commits_after_us("draws.machine.busy=400%")
+    assert busy[0] - usual[0] == 2 * 10_000, "the generation's record, then the commit's"
 
 
 def test_a_second_process_with_the_same_instance_id_fences_the_first() -> None:
