@@ -28,25 +28,28 @@ MEASURED = (
     DrawName.HEARTBEAT_WAIT,
     DrawName.HAND_OVER,
     DrawName.FOLLOWER_SYNC,
+    DrawName.REJOIN_NOTICE,
     DrawName.MACHINE_BUSY,
     DrawName.MACHINE_MOMENT,
     DrawName.FIRST_ID,
     DrawName.FIRST_TURN,
-    DrawName.FIRST_JOIN,
     DrawName.GROUP_TIMER,
     DrawName.OFFSETS_APPEND,
 )
 """Draws with the distribution of the set life."""
 RECORDED: Mapping[DrawName, str] = {
     **{name: DRAWS[name.value].life for name in MEASURED},
+    DrawName.FIRST_JOIN: "quantiles 0=4ms 10=14ms 25=16ms 50=33ms 75=56ms 90=77ms 100=100ms",
     DrawName.NETWORK_LATENCY: "uniform 20us 100us",
     DrawName.CLOSE_NOTICE: "quantiles 0=0us 10=1ms 25=2ms 50=6ms 75=25ms 90=110ms 96=140ms 100=250ms",
 }
 """The rig of the recordings of 3.4.1: loopback; clients log at DEBUG in a new JVM. ``close.notice``: time from the row
-"closing" until onPartitionsRevoked, without the commit; 31 closes of kafka-clients 3.4.1, 3.9.1 and 4.1.1."""
+"closing" until onPartitionsRevoked, without the commit; 31 closes of kafka-clients 3.4.1, 3.9.1 and 4.1.1.
+``first.join``: the eleven recordings with one broker. They are less slow than live runs."""
 LIVE: Mapping[DrawName, str] = {
     **RECORDED,
     DrawName.FIRST_ID: "0s",
+    DrawName.FIRST_JOIN: DRAWS[DrawName.FIRST_JOIN.value].life,
     DrawName.FIRST_TURN: "quantiles 0=1ms 25=2ms 50=4ms 75=8ms 90=20ms 100=40ms",
 }
 """The rig of ``lab.conformance.live``: clients do not log, and the JVM has run a group before."""

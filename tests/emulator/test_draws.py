@@ -657,12 +657,12 @@ def test_the_load_of_a_moment_multiplies_what_a_machine_takes_for_ten_seconds() 
         drawn = Drawn(Seeded(1), DrawSet("calm", settings), "c1/life 1")
         return [drawn.us(name, 0, at_us=second * S) for second in range(30)]
 
-    for name in (DrawName.HAND_OVER, DrawName.FOLLOWER_SYNC, DrawName.HEARTBEAT_WAIT):
+    for name in (DrawName.HAND_OVER, DrawName.FOLLOWER_SYNC, DrawName.REJOIN_NOTICE):
         of = spans(name)
         assert [len(set(of[start : start + 10])) for start in (0, 10, 20)] == [1, 1, 1]
         assert len(set(of)) == 3 and S <= min(of) < max(of) <= 3 * S
         assert of == spans(DrawName.HAND_OVER), "one load of the machine for all draws"
-    assert set(spans(DrawName.FIRST_JOIN)) == {S}
+    assert set(spans(DrawName.FIRST_JOIN)) == set(spans(DrawName.HEARTBEAT_WAIT)) == {S}
 
 
 def test_a_machine_is_as_busy_for_all_of_a_run_and_members_of_one_process_share_it() -> None:
@@ -725,7 +725,7 @@ def test_a_leader_that_revokes_joins_again_before_slow_followers_sync_and_they_r
 
     new = "rebalance failed due to MemberIdRequiredException"
     assert at_once == (2, [new, REVOKED], [])
-    assert slow == (3, [new, REVOKED, REVOKED], ["c1", "c4", "c2"])
+    assert slow == (3, [new, REVOKED, REVOKED], ["c2", "c1", "c4"])
 
 
 def test_a_follower_on_a_busy_machine_syncs_later() -> None:
@@ -735,14 +735,14 @@ def test_a_follower_on_a_busy_machine_syncs_later() -> None:
 
 
 def test_a_busy_machine_appends_commits_more_slowly() -> None:
-    """As recorded with 3.4.1: the median of a recording's OffsetCommits was 0.57 to 1.7 times that of all."""
+    """As recorded with 3.4.1: medians of OffsetCommits were 0.57 to 1.7 times the usual, and varied less than loads."""
 
     def commits_after_us(*settings: str) -> list[int]:
         draws = ["draws.offsets.append=10ms", "duration=20s", *settings]
         return [seen.at_us for seen in alone(GROUP_OF_SIX, draws, [], OffsetCommitted)]
 
-    usual, busy = commits_after_us(), commits_after_us("draws.machine.busy=300%")
-    assert busy[0] - usual[0] == 2 * 20_000, "the generation's record, then the commit's"
+    usual, busy = commits_after_us(), commits_after_us("draws.machine.busy=400%")
+    assert busy[0] - usual[0] == 2 * 10_000, "the generation's record, then the commit's"
 
 
 def test_a_second_process_with_the_same_instance_id_fences_the_first() -> None:

@@ -144,7 +144,7 @@ class Heartbeats:
                 self._session_until_us = self._machine.now_us + self._session_us
                 self._failures = 0
                 if membership.state is MemberState.STABLE:
-                    late_us = self._draws.us(DrawName.HAND_OVER, 0, at_us=self._machine.now_us)
+                    late_us = self._draws.us(DrawName.REJOIN_NOTICE, 0, at_us=self._machine.now_us)
                     membership.request_rejoin(ALREADY_REBALANCING, late_us)
             case ErrorCode.ILLEGAL_GENERATION | ErrorCode.UNKNOWN_MEMBER_ID:
                 membership.refused(error, encountered("Heartbeat", error), sent)

@@ -132,8 +132,8 @@ class Membership:
         """The answer to JoinGroup that the polling thread has not read yet, with the generation of the request."""
         self._resume_at_us = 0
         """The time at which the polling thread continues with new input."""
-        self._loading_us = 0
-        """The part of the wait until ``_resume_at_us`` for which a new process loads classes (``first.join``)."""
+        self._waits_us = 0
+        """The drawn delay until ``_resume_at_us``."""
         self._assigned_before = False
         """Whether this process has had an assignment."""
         self._retry_at_us = 0
@@ -238,13 +238,10 @@ class Membership:
     def _schedule_resume(self, drawn: DrawName = DrawName.HAND_OVER, *, cold: bool = False) -> None:
         """Delay the polling thread, which has new input, by the drawn time until it runs again."""
         draws, now_us = self._machine.draws, self._machine.now_us
-        us = draws.us(drawn, 0, at_us=now_us)
-        self._loading_us = 0
+        self._waits_us = draws.us(drawn, 0, at_us=now_us)
         if cold:
-            first_us = draws.us(DrawName.FIRST_JOIN, us, at_us=now_us)
-            self._loading_us = max(first_us - us, 0)
-            us = first_us
-        self._resume_at_us = now_us + us
+            self._waits_us = draws.us(DrawName.FIRST_JOIN, self._waits_us, at_us=now_us)
+        self._resume_at_us = now_us + self._waits_us
 
     def assignment_taken(self) -> None:
         """End onJoinComplete without an exception."""
@@ -337,9 +334,9 @@ class Membership:
             self.generation = Generation(reply.generation, reply.member_id, reply.protocol_name)
             self._become(MemberState.COMPLETING, "joined")
             if self._client.beats_while_completing:
-                # JoinGroupResponseHandler (2.6 to 4.1) enables the heartbeat thread before the process loads the
-                # classes of assignments. Estimated: after half of the draw first.join.
-                self.heartbeats.start(self._machine.now_us - self._loading_us // 2)
+                # JoinGroupResponseHandler (2.6 to 4.1) enables the heartbeat thread before the member looks at the
+                # response. Measured: after half of the delay (DrawName.HAND_OVER).
+                self.heartbeats.start(self._machine.now_us - self._waits_us // 2)
             if reply.leader == reply.member_id:
                 self.around_join.lead(reply)
             else:

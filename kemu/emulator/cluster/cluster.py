@@ -7,6 +7,7 @@ The two kinds of cluster are ``emulator.cluster.arranged`` (the emulator assigns
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from math import isqrt
 from typing import TYPE_CHECKING
 
 from kemu.actors.broker.partition_log import PartitionLog
@@ -373,12 +374,13 @@ class Cluster(ABC):
 
         Args:
             owner: name of the random stream.
-            busy: factor of the time of an append, in millionths.
+            busy: load of the machine in millionths; its square root is a factor of the time of an append.
         """
         settings, draws = dict(self.scenario.brokers.config), self.draws
         replaced = (name for name, key in KEYS_OF_DRAWS.items() if key in settings)
         without = frozenset(name for name in replaced if not draws.is_set(name))
-        return Drawn(self.world.choices, draws, owner, without=without, scaled={DrawName.OFFSETS_APPEND: busy})
+        scaled = {DrawName.OFFSETS_APPEND: isqrt(busy * MILLION)}
+        return Drawn(self.world.choices, draws, owner, without=without, scaled=scaled)
 
     def append_of(self) -> Callable[[str, str], int] | None:
         """Return (host, log) -> time of an append in us; None if all appends take ``emulated.append.us``."""

@@ -1,6 +1,7 @@
 """The draws of a member, mainly the work of its application, in proportion to the load of its topics."""
 
 from collections.abc import Mapping
+from math import isqrt
 
 from kemu.emulator.chance import Choices
 from kemu.emulator.draws import Drawn
@@ -33,7 +34,8 @@ def member_draws(
     Args:
         said: set keys of the member's configuration; a set key replaces the draw of the same time.
         warm: whether the member's process has run before.
-        busy: load of the member's machine, a factor of ``LOADED`` and of the times for ids, in millionths.
+        busy: load of the member's machine, a factor of ``LOADED`` and of the times for ids, in millionths; its
+            square root is a factor of heartbeats' delays.
         process: name of the process that the member shares with others; "": its own.
         began_us: time at which this process started.
     """
@@ -46,6 +48,7 @@ def member_draws(
     shares = work_shares(scenario, group)
     scaled = {name: share for name, share in shares.items() if not scenario.draws.is_set(name)}
     scaled |= dict.fromkeys((*LOADED, DrawName.FIRST_ID), busy)
+    scaled[DrawName.HEARTBEAT_WAIT] = isqrt(busy * MILLION)
     scaled[DrawName.FIRST_TURN] = busy * (scenario.groups[group].members - 1) // 2
     return Drawn(choices, scenario.draws, owner, without=without, scaled=scaled, process=process, began_us=began_us)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _DRAWS = (
     DrawName.HAND_OVER,
     DrawName.FOLLOWER_SYNC,
+    DrawName.REJOIN_NOTICE,
     DrawName.FIRST_ID,
     DrawName.FIRST_TURN,
     DrawName.FIRST_JOIN,

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from itertools import pairwise
 
+import pytest
+
 from kemu.protocol.commands import Close, Start
 from kemu.protocol.draws import DrawName
 from kemu.protocol.messages.group import Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
@@ -53,9 +55,9 @@ def spans_of(harness: Harness) -> list[int]:
 
 def test_a_leader_goes_on_later_after_each_answer_and_after_the_callback() -> None:
     """As recorded with kafka-clients 3.4.1: heartbeat to commit, callback to join, join to sync, sync to callback."""
-    harness = rejoined(member({DrawName.HAND_OVER: 7 * MS}))
+    harness = rejoined(member({DrawName.HAND_OVER: 7 * MS, DrawName.REJOIN_NOTICE: 2 * MS}))
 
-    assert spans_of(harness) == [7 * MS] * 4
+    assert spans_of(harness) == [2 * MS, 7 * MS, 7 * MS, 7 * MS]
     assert harness.facts(PartitionsRevoked)
 
 
@@ -63,9 +65,9 @@ def test_a_follower_takes_a_time_of_its_own_from_join_to_sync() -> None:
     """As recorded: it has no assignment to make, and comes before its leader about as often as after it."""
     draws = {DrawName.HAND_OVER: 7 * MS, DrawName.FOLLOWER_SYNC: 3 * MS}
 
-    assert spans_of(rejoined(member(draws, leader="c0-1"))) == [7 * MS, 7 * MS, 3 * MS, 7 * MS]
-    assert spans_of(rejoined(member(draws))) == [7 * MS] * 4, "a leader's is another"
-    assert spans_of(rejoined(member({DrawName.HAND_OVER: 7 * MS}, leader="c0-1"))) == [7 * MS, 7 * MS, 0, 7 * MS]
+    assert spans_of(rejoined(member(draws, leader="c0-1"))) == [0, 7 * MS, 3 * MS, 7 * MS]
+    assert spans_of(rejoined(member(draws))) == [0, 7 * MS, 7 * MS, 7 * MS], "a leader's is another"
+    assert spans_of(rejoined(member({DrawName.HAND_OVER: 7 * MS}, leader="c0-1"))) == [0, 7 * MS, 0, 7 * MS]
 
 
 def test_without_the_draw_nothing_is_later() -> None:
@@ -84,16 +86,17 @@ def test_the_first_join_of_a_process_takes_longer_also_for_a_follower() -> None:
 
         assert at[SyncGroup] - at[JoinGroup] - 2 * LATENCY_US == 50 * MS
         assert assigned - at[SyncGroup] - 2 * LATENCY_US == 50 * MS
-        assert spans_of(rejoined(harness)) == [7 * MS, 7 * MS, 3 * MS if leader else 7 * MS, 7 * MS]
+        assert spans_of(rejoined(harness)) == [0, 7 * MS, 3 * MS if leader else 7 * MS, 7 * MS]
 
 
-def test_heartbeats_do_not_wait_for_classes_of_the_first_assignment() -> None:
+@pytest.mark.parametrize("draw", [DrawName.HAND_OVER, DrawName.FIRST_JOIN])
+def test_heartbeats_begin_after_half_of_the_delay_before_the_assignment(draw: DrawName) -> None:
     """``JoinGroupResponseHandler`` (3.4.1, 3.9.1) enables the heartbeat thread, and then computes the assignment."""
-    harness = member({DrawName.HAND_OVER: 7 * MS, DrawName.FIRST_JOIN: 51 * MS})
+    harness = member({draw: 50 * MS})
     harness.run_until(lambda: bool(harness.requests(Heartbeat)))
     joined_us = max(at_us for at_us, _, message in harness.sent if isinstance(message, JoinGroup))
 
-    assert harness.now_us - (joined_us + 2 * LATENCY_US) == 3_000 * MS + (7 + 51) // 2 * MS
+    assert harness.now_us - (joined_us + 2 * LATENCY_US) == (3_000 + 25) * MS
 
 
 def test_a_process_needs_a_time_of_its_own_for_its_second_join() -> None:
@@ -102,12 +105,12 @@ def test_a_process_needs_a_time_of_its_own_for_its_second_join() -> None:
 
     first, second = (at_us for at_us, _, message in harness.sent if isinstance(message, JoinGroup))
     assert second - first - 2 * LATENCY_US == 40 * MS
-    assert spans_of(rejoined(harness)) == [7 * MS] * 4
+    assert spans_of(rejoined(harness)) == [0, 7 * MS, 7 * MS, 7 * MS]
 
 
 def test_records_are_polled_while_a_hand_over_waits() -> None:
     """The thread that comes late to the rebalance may still return from poll() with records."""
-    harness = member({DrawName.HAND_OVER: 500 * MS})
+    harness = member({DrawName.REJOIN_NOTICE: 500 * MS})
     harness.run(100 * MS)
     harness.forget()
     harness.answer_next("Heartbeat", REBALANCE_IN_PROGRESS)
