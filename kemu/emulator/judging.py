@@ -33,15 +33,22 @@ from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
 from kemu.protocol.names import is_real_client
 from kemu.protocol.notes.groups import (
+    AssignmentReceived,
     ClientConnected,
     CommitAnswered,
+    EpochRead,
     GroupRequestAnswered,
     GroupRequestRead,
     OffsetCommitted,
+    PartitionsAssigned,
+    PartitionsRevoked,
+    PositionSet,
 )
 
 CALM = (CommitAnswered, GroupRequestAnswered, GroupRequestRead, OffsetCommitted)
 """Types of facts that change nothing that observers judge of the next appended, acknowledged and processed records."""
+OF_READERS = (AssignmentReceived, EpochRead, PartitionsAssigned, PartitionsRevoked, PositionSet)
+"""Types of facts that change nothing that observers judge of the next appended and acknowledged records."""
 
 
 @frozen
@@ -153,7 +160,9 @@ class Judging(Watching):
         handlers = handlers_of(self._observers, kind)
         continues = self.panel.continues.get(kind)
         if continues is None:
-            return handlers if is_of_the_wire(kind) or kind in CALM else (self._has_news, *handlers)
+            if is_of_the_wire(kind) or kind in CALM:
+                return handlers
+            return (self._has_news_of_readers if kind in OF_READERS else self._has_news, *handlers)
         clock, others = self._clock, tuple([handler for handler in handlers if not takes_only_news(handler)])
 
         def take(seen: Seen, fact: Any) -> None:
@@ -165,6 +174,10 @@ class Judging(Watching):
 
     def _has_news(self, seen: Seen, fact: Any) -> None:
         self.panel.logs.news += 1
+        self.panel.progress.news += 1
+
+    def _has_news_of_readers(self, seen: Seen, fact: Any) -> None:
+        self.panel.progress.news += 1
 
     def unchecked(self) -> list[RealClientsUnchecked]:
         """The checkers that cannot judge the real clients that came, for a report at the end of the run."""

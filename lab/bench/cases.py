@@ -24,6 +24,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SECOND = 1_000_000
+ROUNDS = 6
+"""Runs with and without judging in one measurement of its share; the first round fills caches."""
 START = "start: kemu "
 """First words of the names of cases that start a command."""
 PRESET = "preset: "
@@ -81,14 +83,15 @@ def _steady(
 
 def _judging(members: int, partitions: int, rate: int, from_s: int, until_s: int) -> dict[str, float]:
     """The share of judging in the CPU time of a run: the same turns with and without panel, checkers and metrics."""
-    shares, found = [], {}
-    for number in range(6):
+    shares: list[float] = []
+    found: dict[str, float] = {}
+    for number in range(ROUNDS):
         by: dict[bool, float] = {}
         for judged in (True, False) if number % 2 else (False, True):
             one = _steady(members, partitions, until_s + 1, rate=rate, from_s=from_s, judged=judged, until_s=until_s)
             by[judged] = one["cpu_s"]
             found = one if judged else found
-        if number:  # the first round fills caches
+        if number:
             shares.append(1 - by[False] / by[True])
     return {**found, "judging_share": statistics.median(shares)}
 

@@ -2,7 +2,8 @@
 
 A checker reads owners, leaders and running hosts from the panel (``emulator.watching.panel``). The same checker runs
 online, over a trace file, and inside Spark. The checker sees every fact once and in order, keeps only its own state,
-and is cheap per fact. The method ``finish`` judges rules about the whole run.
+and is cheap per fact. A handler marked with ``facts.only_news`` does not see facts that only continue an account of the
+panel, because these facts would repeat its last judgement. The method ``finish`` judges rules about the whole run.
 """
 
 from collections.abc import Callable, Mapping, Sequence

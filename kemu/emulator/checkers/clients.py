@@ -340,7 +340,8 @@ class Clients(Checker):
         asked = self._sent.get(seen[2], {}).pop(fact[2], None)
         if asked is None:
             return
-        for row in fact[4].batches:
+        failed = [row for row in fact[4].batches if row.error is not ErrorCode.NONE]
+        for row in fact[4].batches if failed or self._batches.get(seen[2]) else ():
             if row.error is not ErrorCode.NONE or self._batches.get(seen[2]):
                 self._attempt_ended(seen, asked, (row.topic, row.partition), row.error)
         self._look_at_batches(seen)

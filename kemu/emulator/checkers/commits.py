@@ -401,14 +401,14 @@ class CommitsChecker(Checker):
         taken, work = self.panel.took.get((fact.group, fact.member_id)), None
         if taken is not None:
             work = self._work.get(at, {}).get((fact.group, taken.actor, taken.life))
-        text = f"{fact.member_id} committed {fact.offset} of {fact.topic}-{fact.partition} although"
         reached = NOTHING if work is None else work.reader.reached
         if (work is None or fact.offset > reached) and not self._may_jump(fact.group, at, fact.offset):
             upto = "no record" if reached < 0 else f"records only up to {reached}"
-            self._say(seen, "ahead-of-work", at, f"{text} it processed {upto}")
+            self._say(seen, "ahead-of-work", at, f"{_commit_text(fact)} although it processed {upto}")
         back_to = None if work is None else work.may_go_back_to
         if fact.offset < commits.before and not commits.late and (back_to is None or fact.offset < back_to):
-            self._say(seen, "went-back", at, f"{text} {commits.before} was committed and no position was reset")
+            text = f"{_commit_text(fact)} although {commits.before} was committed and no position was reset"
+            self._say(seen, "went-back", at, text)
         if work is not None:
             if back_to is not None and back_to < fact.offset <= work.reader.reached_since:
                 work.may_go_back_to = fact.offset  # a higher commit was sent before the reset
@@ -516,6 +516,10 @@ class CommitsChecker(Checker):
         for (group, at), left in self.panel.commits.changed:
             self._committed_us.pop((group, at), None)
             self._may_start_before(at, group, left)
+
+
+def _commit_text(fact: OffsetCommitted) -> str:
+    return f"{fact.member_id} committed {fact.offset} of {fact.topic}-{fact.partition}"
 
 
 def _eager_groups_with_auto_commit(settings: Settings) -> tuple[str, ...]:

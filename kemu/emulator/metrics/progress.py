@@ -70,14 +70,15 @@ class _GroupOnPartition:
 
     def grew(self) -> None:
         """Update the largest lag after the log grew, before or after a change of the committed offset."""
-        if self.log.end > self._end:
+        end = self.log.end
+        if end > self._end:
             self.max_lag = max(self.max_lag, self._behind(self._reached))
-        self._reached, self._end = self._now(), self.log.end
+        self._reached, self._end = self._now(), end
 
     def look(self) -> None:
         """Update the largest lag after a change of the committed offset."""
         self.grew()
-        self.max_lag = max(self.max_lag, self.lag)
+        self.max_lag = max(self.max_lag, self._behind(self._reached))
 
 
 class _Log:

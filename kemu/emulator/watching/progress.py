@@ -134,7 +134,7 @@ class PartitionReader:
         self.done: Ranges | None = None
         """The group's processed records of the term that the member reads."""
         self.judged = -1
-        """The number of news (``WatchedLogs.news``) when all observers took a ``Processed`` of this reader."""
+        """The number of news (``WatchedProgress.news``) when all observers took a ``Processed`` of this reader."""
         self.offset = NOTHING
         """The offset of the position; ``NOTHING`` for a new owner without a position."""
         self.term: Term | None = None
@@ -393,6 +393,8 @@ class WatchedProgress:
 
     def __init__(self, logs: WatchedLogs, commits: GroupCommits, ranges: WatchedRanges) -> None:
         self.all: dict[TopicPartition, dict[GroupId, GroupProgress]] = {}
+        self.news = 0
+        """Number of facts so far that may change what observers judge of a reader's next records."""
         self.position_before: int | None = None
         """The position of the member before the last ``Processed``; None without a position."""
         self._working: dict[ActorName, dict[TopicPartition, PartitionReader]] = {}
@@ -510,7 +512,7 @@ class WatchedProgress:
             if is_whole:
                 reader = self._works(progress, seen, last, term, at)
                 if not self.reprocessed and done.lasts[-1] == last and fact.group not in self._ranges.groups:
-                    reader.done, reader.log, reader.judged = done, logs.of(at), logs.news
+                    reader.done, reader.log, reader.judged = done, logs.of(at), self.news
             return
         pieces = self._identified(seen, fact, at, log)
         self.reprocessed, self.in_log = 0, []
@@ -545,7 +547,7 @@ class WatchedProgress:
         """
         readers, first, last = self._working.get(seen.actor), fact.first, fact.last
         reader = None if readers is None else readers.get((fact.topic, fact.partition))
-        if reader is None or reader.judged != self._logs.news or reader.offset != first or not first < last:
+        if reader is None or reader.judged != self.news or reader.offset != first or not first < last:
             return False
         done, progress = reader.done, reader.progress
         finished = progress.finished
