@@ -1,9 +1,10 @@
 """Runs a case of Kafka's tests of a member of the consumer protocol: a consumer against a scripted coordinator."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
-import attrs
+from attrs import evolve
 
 from kemu.actors.machine import Told
 from kemu.protocol.commands import Close, Start
@@ -41,15 +42,16 @@ class ScriptedCoordinator(Harness):
         request = pending.message
         if isinstance(request, ConsumerGroupHeartbeat):
             joins = request.member_epoch == JOINS
-            return reply_to(request, {"epoch": 1, "assignment": self.first} if joins else {})
+            return reply_to({"epoch": 1, "assignment": self.first} if joins else {}, request)
         return super()._serve(pending)
 
     def _topic(self, name: str) -> TopicMetadata:
-        topic = super()._topic(name)
-        return topic if topic.error else attrs.evolve(topic, topic_id=topic_id(name))
+        topic: Any = super()._topic(name)
+        found: TopicMetadata = topic if topic.error else evolve(topic, topic_id=topic_id(name))
+        return found
 
 
-def reply_to(request: ConsumerGroupHeartbeat, answer: Any) -> ConsumerGroupHeartbeatReply:
+def reply_to(answer: Any, request: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatReply:
     """An error, or an answer with the epoch and the assignment that a case names."""
     if isinstance(answer, str):
         return ConsumerGroupHeartbeatReply(error=ErrorCode[answer])
@@ -91,8 +93,7 @@ class ClientRunner:
         harness = self._harness
         harness.forget()
         began_us = harness.now_us
-        for answer in step.get("answers", ()):
-            harness.answer_next(API, lambda request, answer=answer: reply_to(request, answer))
+        harness.answer_next(API, *[partial(reply_to, answer) for answer in step.get("answers", ())])
         if step.get("hold", False):
             harness.hold(API)
         if "no_coordinator" in step:

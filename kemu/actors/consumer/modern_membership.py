@@ -164,17 +164,20 @@ class ModernHeartbeats:
         self._next_us = self._machine.now_us + self._backoff_us(self._failures)
 
     def _backoff_us(self, failures: int) -> int:
+        wait_us = self._retry.after(failures, self._machine.chance)
         if self._client.beats_after_no_or_the_longest_backoff:
-            return self._retry.most_us * self._machine.chance.below(2)
-        return self._retry.after(failures, self._machine.chance)
+            wait_us = self._retry.most_us * self._machine.chance.below(2)
+        return wait_us
 
     def _wait_after_late_answer(self) -> None:
         """Wait for the first backoff also after an answer that came when the next heartbeat was almost due.
 
         Source: ``RequestState.onSuccessfulAttempt``.
         """
-        now_us = self._machine.now_us
-        if self._next_us < now_us + self._retry.most_us:
+        now_us, most_us = self._machine.now_us, self._retry_us * 6 // 5
+        if self._client.beats_after_no_or_the_longest_backoff:
+            most_us = self._retry.most_us
+        if self._next_us < now_us + most_us:
             self._next_us = max(self._next_us, now_us + self._backoff_us(1))
 
     def forget_sent(self) -> None:

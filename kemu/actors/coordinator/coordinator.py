@@ -352,10 +352,11 @@ class Coordinator(Machine):
                     self._table.lose(group)
                 self._refuse(event, request, ErrorCode.UNKNOWN_MEMBER_ID)
                 return
-            tombstones = () if group is None else group.ended_for_classic()
-            group = self._table.open(request.group, group)
+            former, tombstones = group, () if group is None else group.ended_for_classic()
+            group = self._table.open(request.group, former)
+            undo = None if former is None else partial(self._table.give_back, group, former)
             if self.rules.new_group_record:
-                group.joining.write_new_group(event, tombstones)
+                group.joining.write_new_group(event, tombstones, undo)
         group.joining.serve(event, request)
 
     def _sync(self, event: Received, request: SyncGroup) -> None:

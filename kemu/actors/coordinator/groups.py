@@ -108,6 +108,13 @@ class Groups:
         """Restore a group whose deletion could not be written."""
         self.keep(group.revived())
 
+    def give_back(self, group: Group, former: ModernGroup) -> None:
+        """Restore an empty group of the consumer protocol: the classic group in its place could not be written."""
+        if self.by_name.get(group.name) is group:
+            group.refuse_all_parked()
+            group.die("the conversion could not be written")
+            self.restore(former)
+
     def forget(self, group: AnyGroup) -> None:
         """Remove a group whose tombstone is written."""
         for topic, partition in group.offsets.committed:

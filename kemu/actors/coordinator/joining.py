@@ -3,6 +3,7 @@
 Source: Kafka's classic half of GroupMetadataManager; KIP-389 (maximum size), KIP-394 (MEMBER_ID_REQUIRED).
 """
 
+from collections.abc import Callable
 from functools import partial
 
 from kemu.actors.coordinator.join_phase import NOBODY, JoinPhase, rebalance_timeout_of
@@ -46,10 +47,12 @@ class Joining:
         else:
             self._join_known(caller, request)
 
-    def write_new_group(self, event: Received, tombstones: tuple[Record, ...] = ()) -> None:
+    def write_new_group(
+        self, event: Received, tombstones: tuple[Record, ...] = (), undo: Callable[[], None] | None = None
+    ) -> None:
         """Write the empty record of the group that this join creates. If the write fails, the join gets the error.
 
-        ``tombstones``: of the group that the new group replaces.
+        ``tombstones``: of the group that the new group replaces. ``undo``: called after a failed append.
         """
         shared = self._shared
         record = group_record(
@@ -63,10 +66,14 @@ class Joining:
                 members=(),
             )
         )
-        write = Write(partial(self._new_group_written, caller_of(event)))
+        caller = caller_of(event)
+        late = partial(self._new_group_written, caller, None)  # the records may reach the log later
+        write = Write(partial(self._new_group_written, caller, undo), late=late)
         self._machine.writes.begin(shared.partition, (*tombstones, record), write)
 
-    def _new_group_written(self, caller: Caller, error: ErrorCode, _base_offset: int) -> None:
+    def _new_group_written(
+        self, caller: Caller, undo: Callable[[], None] | None, error: ErrorCode, _base_offset: int
+    ) -> None:
         if error is _NONE or self._shared.state is DEAD:
             return
         parked = self._phase.parked
@@ -75,6 +82,8 @@ class Joining:
             error = self._machine.rules.group_append_errors.get(error, error)
             self._phase.refuse(caller, error, UNKNOWN_MEMBER, of=member_id)
             parked.hold(member_id, NOBODY)
+        if undo is not None:
+            undo()
 
     def failed(self, caller: Caller) -> None:
         """Keep a member in the join phase after its join was answered with an internal error."""

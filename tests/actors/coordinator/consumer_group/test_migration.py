@@ -124,6 +124,27 @@ def rejoin(bench: Bench, client: str, member_id: str, *owned: int, **how: Any) -
     return bench.sync(client, join.reply.member_id, join.reply.generation, instance=how.get("instance"))
 
 
+# --- an empty group --------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_group_stays_a_group_of_the_consumer_protocol_if_its_conversion_cannot_be_written() -> None:
+    """GroupMetadataManager.classicGroupJoinToClassicGroup: a failed write reverts the deletion of the empty group."""
+    bench = bench_with_topics()
+    epoch = beat(bench, "m1").reply.member_epoch
+    beat(bench, "m1", -1)
+    bench.commit("admin", 7)
+    before = len(bench.log())
+    bench.append_errors = [E.NOT_LEADER_OR_FOLLOWER]
+
+    assert bench.join("c1").error is E.MEMBER_ID_REQUIRED
+
+    assert len(bench.log()) == before
+    assert modern(bench).working.epoch == epoch + 1
+    assert bench.committed() == 7
+    assert bench.join("c1").error is E.MEMBER_ID_REQUIRED
+    assert isinstance(bench.group, Group)
+
+
 # --- upgrade ---------------------------------------------------------------------------------------------------------
 
 
