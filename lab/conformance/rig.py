@@ -47,6 +47,7 @@ RECORDED: Mapping[DrawName, str] = {
 LIVE: Mapping[DrawName, str] = {
     **RECORDED,
     DrawName.FIRST_ID: "0s",
+    DrawName.POLL_TURN: DRAWS[DrawName.POLL_TURN.value].life,
     DrawName.FIRST_TURN: "quantiles 0=1ms 25=2ms 50=4ms 75=8ms 90=20ms 100=40ms",
 }
 """The rig of ``lab.conformance.live``: clients do not log, and the JVM has run a group before."""
