@@ -20,6 +20,7 @@ from kemu.actors.consumer.modern_state import LocalAssignment, ModernState, Reso
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.state import Result
 from kemu.protocol.consumer_group.shares import TopicId
+from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import AssignmentReceived, PartitionsAssigned
@@ -64,6 +65,8 @@ class Reconciler:
         self._commit_retry_us = 0
         self._queued: Callable[[], None] | None = None
         """The callback that the application's thread runs in its next pass."""
+        self._not_before_us = 0
+        """The time at which the process has loaded its classes for a first assignment with partitions."""
         self._new: tuple[TopicPartition, ...] = ()
         """The assigned partitions before the end of onPartitionsAssigned."""
         self.timer_seen_us = 0
@@ -142,8 +145,16 @@ class Reconciler:
         """Whether a callback waits for the application's thread."""
         return self._queued is not None
 
+    @property
+    def is_loaded_now(self) -> bool:
+        """Whether a callback has waited until now for the classes of its process."""
+        return self._queued is not None and self._not_before_us == self._machine.now_us
+
     def call_listener(self) -> bool:
         """Run the callback that the network thread has requested. Returns whether there was a callback."""
+        if self._machine.now_us < self._not_before_us:
+            self._machine.wake_at(self._not_before_us)
+            return False
         queued, self._queued = self._queued, None
         if queued is not None:
             queued()
@@ -223,6 +234,8 @@ class Reconciler:
         positions.assign(named, membership.epoch, membership.member_id)
         positions.hold(self._new)
         self._queued = self._call_assigned
+        if self._new and membership.current is None:
+            self._not_before_us = self._machine.now_us + self._machine.draws.us(DrawName.FIRST_JOIN, 0)
         self._machine.wake()
 
     def _call_assigned(self) -> None:
