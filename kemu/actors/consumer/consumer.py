@@ -140,9 +140,8 @@ class Consumer(HostingMachine):
         passes = None
         if config.uses_consumer_protocol:
             modern = self.membership = ModernMembership(self, draws.identity(f"{name}.{life}"), rules.client)
-            reconciler = Reconciler(self, modern, self.positions, self.commits, rules.client)
-            self.rebalancing = modern.reconciler = reconciler
-            passes = Passes(self, modern, reconciler, self.positions, self.commits)
+            steps = modern.reconciler = Reconciler(self, modern, self.positions, self.commits, rules.client)
+            self.rebalancing, passes = steps, Passes(self, modern, steps, self.positions, self.commits)
         else:
             classic = self.membership = Membership(self)
             self.rebalancing = classic.around_join = Rebalancing(

@@ -25,9 +25,9 @@ from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.reconciler import Reconciler
 
 TURNS = 3
-"""The two threads race. In one of three passes the application's thread is the faster one: it misses a callback that
-its own event requests (since 4.2), or it has begun its last pass without a wait before an answer arrives. Of 27
-recorded events of 4.2.1 with such a callback, 9 were missed; of 27 first assignments, 8 waited until the next poll().
+"""The two threads race. In one of three passes the application's thread is faster: it misses a callback that its own
+event requests (since 4.2), or it begins its last pass without a wait before an answer arrives. Of 27 recorded events of
+4.2.1 with such a callback, 9 were missed; of 27 first assignments, 8 waited until the next poll().
 """
 
 
@@ -71,13 +71,14 @@ class Passes:
         self._membership.poll()
         began_us, ends_us = machine.poll_span_us
         answered = self._positions.fetching.take_empty_answer()
+        begins = began_us != self._poll_us and began_us == now_us
         if began_us != self._poll_us:
             self._event, self._poll_us = False, began_us
             if not self._has_work:
                 self._until_us = ends_us
         passed, paused = True, 0 < self._commits.due_us < began_us  # the process missed the pass with the commit
-        if answered or paused or now_us == began_us or (self._has_work and now_us >= self._until_us):
-            self._pass(not self._spins or now_us == began_us or machine.chance.below(TURNS) > 0)
+        if answered or paused or begins or (self._has_work and now_us >= self._until_us):
+            self._pass(not self._spins or begins or machine.chance.below(TURNS) > 0)
         elif self._reconciler.is_loaded_now or (self._event and self._positions_found()):
             self._pass(False)
         else:
