@@ -25,9 +25,9 @@ from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.reconciler import Reconciler
 
 TURNS = 3
-"""The two threads race. In one of three passes the application's thread is faster: it misses a callback that its own
-event requests (since 4.2), or it begins its last pass without a wait before an answer arrives. Of 27 recorded events of
-4.2.1 with such a callback, 9 were missed; of 27 first assignments, 8 waited until the next poll().
+"""The two threads race, and in one of three passes the application's thread is faster. Since 4.2, it then misses a
+callback that its own event requests: 9 of 27 such events of 4.2.1. Or it begins its last pass without a wait before an
+answer arrives: 8 of 27 first assignments waited until the next poll().
 """
 
 
