@@ -48,6 +48,7 @@ class DrawName(StrEnum):
     FIRST_TURN = "first.turn"
     FIRST_JOIN = "first.join"
     CLOSE_NOTICE = "close.notice"
+    POLL_TURN = "poll.turn"
     POLL_WORK = "poll.work"
     RECORD_WORK = "record.work"
     GROUP_LOAD = "group.load"
@@ -377,6 +378,15 @@ _ROWS = (
         calm="nothing: poll() wakes up",
         what="time from the request to close until the polling thread closes",
         source="a loop of poll(100 ms) that checks a flag. 14 closes of kafka-clients 3.4.1: 6 to 156 ms, median 44",
+    ),
+    DrawRow(
+        name=DrawName.POLL_TURN,
+        life="quantiles 0=50us 10=100us 25=210us 50=550us 75=820us 90=1.1ms 100=2.1ms",
+        calm="nothing",
+        what="time that each poll() without records takes beyond its timeout, in the consumer protocol. The next draw"
+        " follows the next records.",
+        source="22 members of kafka-clients 4.2.1 on a machine with two cores: time from the callback of the empty"
+        " first assignment to the callback of the next assignment, 50 polls of 100 ms later",
     ),
     DrawRow(
         name=DrawName.POLL_WORK,

@@ -50,6 +50,7 @@ LIVE: Mapping[DrawName, str] = {
     **RECORDED,
     DrawName.FIRST_ID: "0s",
     DrawName.FIRST_JOIN: DRAWS[DrawName.FIRST_JOIN.value].life,
+    DrawName.POLL_TURN: DRAWS[DrawName.POLL_TURN.value].life,
     DrawName.FIRST_TURN: "quantiles 0=1ms 25=2ms 50=4ms 75=8ms 90=20ms 100=40ms",
 }
 """The rig of ``lab.conformance.live``: clients do not log, and the JVM has run a group before."""

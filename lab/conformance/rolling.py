@@ -41,7 +41,7 @@ duration = "95s"
 topics.orders = { partitions = 24, rate = "0/s" }
 groups.g.topics = ["orders"]
 groups.g.members = 6
-groups.g.start = "3600ms"
+groups.g.start = "3485ms"
 groups.g.start_spread = "90ms"
 groups.g.config."group.protocol" = "consumer"
 draws = { set = "calm", identity = "uuid" }

@@ -3,6 +3,13 @@
 from tests.mutations import Mutation
 
 MUTATIONS = [
+    Mutation(  # the event of poll() requests no positions
+        "kemu/actors/consumer/passes.py",
+        "        self._positions.poll()\n        return self._positions_found()\n",
+        "        return self._positions_found()\n",
+        "tests/lab/conformance/test_consumer_plans.py"
+        "::test_since_4_2_members_fetch_offsets_before_they_acknowledge_their_first_partitions",
+    ),
     Mutation(  # each pattern of a group gets the topics of all its patterns
         "kemu/actors/coordinator/consumer_group/regexes.py",
         "        found = TopicPattern(regex, of_broker=True).among(topics)\n",

@@ -110,9 +110,14 @@ class Commits:
 
     # --- by interval -------------------------------------------------------------------------------------------
 
-    def restart_interval(self) -> None:
-        """Restart the interval after a new assignment."""
-        self._next_us = self._machine.now_us + self._interval_us
+    def restart_interval(self, from_us: int | None = None) -> None:
+        """Restart the interval after a new assignment, now or from this time on."""
+        self._next_us = (self._machine.now_us if from_us is None else from_us) + self._interval_us
+
+    @property
+    def due_us(self) -> int:
+        """The time of the next interval commit; 0 without partitions or without interval commits."""
+        return self._next_us if self._auto and self._positions.partitions else 0
 
     def advance_idle_timers(self) -> None:
         """Move the next interval commit to a random moment of the interval."""

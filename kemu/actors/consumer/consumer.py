@@ -29,6 +29,7 @@ from kemu.actors.consumer.listener import Listener, TimedListener
 from kemu.actors.consumer.machine import Callback, ConsumerTimer, PolledMembership, PolledRebalancing
 from kemu.actors.consumer.membership import Membership
 from kemu.actors.consumer.modern_membership import ModernMembership
+from kemu.actors.consumer.passes import Passes
 from kemu.actors.consumer.polling import CLOSING, ENDED, POLLING, PollingThread
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.rebalancing import Rebalancing, assignors_of
@@ -136,9 +137,11 @@ class Consumer(HostingMachine):
         self.catch_up = CatchUp(self, self.positions) if config.enable_parallel_rebalance else None
         """KIP-333's mode; None if the mode is off."""
         self.commits: Commits = Commits(self, self.positions)
+        passes = None
         if config.uses_consumer_protocol:
             modern = self.membership = ModernMembership(self, draws.identity(f"{name}.{life}"), rules.client)
-            self.rebalancing = modern.reconciler = Reconciler(self, modern, self.positions, self.commits, rules.client)
+            steps = modern.reconciler = Reconciler(self, modern, self.positions, self.commits, rules.client)
+            self.rebalancing, passes = steps, Passes(self, modern, steps, self.positions, self.commits)
         else:
             classic = self.membership = Membership(self)
             self.rebalancing = classic.around_join = Rebalancing(
@@ -155,6 +158,7 @@ class Consumer(HostingMachine):
             self._closing,
             application or PollLoop(config, draws),
             listener or TimedListener(config, draws),
+            passes,
         )
         self._close_requested = False
 

@@ -78,6 +78,9 @@ class Fetching:
         self._retry_us = at_least_1_ms(config.retry_backoff_ms)
         self._tells_epochs = bool(config.group_id)
         self._max_partition_bytes = config.max_partition_fetch_bytes
+        self.tells_empty_answers = False
+        """Whether an answer without records wakes the polling thread."""
+        self._empty_answer = False
 
     # --- leaders -----------------------------------------------------------------------------------------------
 
@@ -118,16 +121,34 @@ class Fetching:
 
     # --- requests ----------------------------------------------------------------------------------------------
 
-    def send(self) -> None:
-        """Send a Fetch to every leader that has no Fetch in flight and has partitions to fetch."""
+    def send(self) -> bool:
+        """Send a Fetch to every leader that has no Fetch in flight and has partitions to fetch. Returns whether a Fetch
+        was sent.
+        """
+        sent = False
         for leader in self._leaders.values():
             if not leader.in_flight:
                 self._send(leader)
+                sent = sent or leader.in_flight
+        return sent
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a leader without a Fetch in flight has partitions to fetch."""
+        return any(not leader.in_flight and self._planned(leader) for leader in self._leaders.values())
+
+    def take_empty_answer(self) -> bool:
+        """Whether an answer without records has arrived since the last call."""
+        taken, self._empty_answer = self._empty_answer, False
+        return taken
+
+    def _planned(self, leader: Leader) -> Plan:
+        if leader.plan is None:
+            leader.plan = self._plan(leader)
+        return leader.plan
 
     def _send(self, leader: Leader) -> None:
-        plan = leader.plan
-        if plan is None:
-            plan = leader.plan = self._plan(leader)
+        plan = self._planned(leader)
         if not plan:
             return
         client = self._client
@@ -183,10 +204,11 @@ class Fetching:
         if news:
             leader.plan = None
             self._machine.wake()
-        elif self._machine.polling and not self._machine.awake:
+        elif self._machine.polling and not self._machine.awake and not self.tells_empty_answers:
             self._send(leader)
         else:
             self._machine.wake()
+        self._empty_answer = self.tells_empty_answers
 
     def _not_fetched(self, why: str, context: tuple[Leader, Plan]) -> None:
         leader = context[0]

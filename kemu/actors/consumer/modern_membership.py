@@ -184,6 +184,12 @@ class ModernHeartbeats:
         """Send the next heartbeat with all fields."""
         self._sent = ()
 
+    @property
+    def due_us(self) -> int:
+        """The time of the next heartbeat. A request that is due at once, and not sent, is due at 0."""
+        at_once = not self._interval_us or (self._membership.modern in AT_ONCE and not self._in_flight)
+        return 0 if at_once else self._next_us
+
     def coordinator_found(self) -> None:
         """Send the heartbeat that is due to the new coordinator."""
         self.run()
@@ -215,12 +221,12 @@ class ModernHeartbeats:
 class Reconciles(Protocol):
     """The way of a member to its target, and the end of its membership."""
 
-    def reconcile(self) -> None:
-        """Begin or continue the way to a new target."""
+    def begin(self, *, can_commit: bool) -> None:
+        """Begin the way to a new target."""
         ...
 
-    def lose_everything(self) -> None:
-        """Give up all partitions as lost, and rejoin."""
+    def advance(self) -> None:
+        """Continue the way to a new target without the application's thread."""
         ...
 
     def epoch_changed(self, epoch: int) -> None:
@@ -284,16 +290,24 @@ class ModernMembership:
     # --- the application's thread ------------------------------------------------------------------------------
 
     def poll(self) -> bool:
-        """Join if necessary, and reconcile. Returns whether poll() may read records."""
+        """Continue a reconciliation without the application's thread. Returns whether poll() may read records."""
         machine = self._machine
         machine.discovery.ready()
+        if self.modern is _S.RECONCILING:
+            self.reconciler.advance()
+        return machine.polling
+
+    def poll_event(self) -> None:
+        """Join, or begin a reconciliation, when a pass of the loop in poll() begins."""
         if self.modern is _S.UNSUBSCRIBED:
             self.join("subscribed")
-        elif self.modern in (_S.FENCED, _S.STALE):
-            self.reconciler.lose_everything()
         elif self.modern is _S.RECONCILING:
-            self.reconciler.reconcile()
-        return machine.polling
+            self.reconciler.begin(can_commit=True)
+
+    @property
+    def waits_for_pass(self) -> bool:
+        """Whether the member continues in the next pass of the loop in poll()."""
+        return self.modern in (_S.UNSUBSCRIBED, _S.FENCED, _S.STALE, _S.RECONCILING)
 
     def join(self, why: str) -> None:
         """Send heartbeats with epoch 0 from now on."""

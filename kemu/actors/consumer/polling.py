@@ -24,6 +24,7 @@ from kemu.actors.consumer.machine import (
     PolledRebalancing,
 )
 from kemu.actors.consumer.partition import Partition, Returned, ReturnedOfRange
+from kemu.actors.consumer.passes import Passes
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.questions import Questions
 from kemu.actors.consumer.reasons import UNSUBSCRIBED
@@ -117,6 +118,7 @@ class PollingThread:
         closing: CloseCall,
         application: Application,
         listener: Listener,
+        passes: Passes | None = None,
     ) -> None:
         self.doing = _DECIDING
         self.commands: list[Any] = []
@@ -135,13 +137,15 @@ class PollingThread:
         self._subscription = machine.subscription
         self._application = application
         self._listener = listener
+        self._passes = passes
+        """The passes of the loop in poll(), in the consumer protocol."""
         self._callback: Running | None = None
         self._started = False
         self._stalled = False
         """Whether the application does not poll, because of ``StopPolling``."""
         self._awaited: Callable[[], None] | None = None
         """The continuation of ``wait``: the next step of the application, or of a callback of its listener."""
-        self._polls_since_us = 0
+        self._polls_since_us = self._turn_us = 0
         self._poll_by_us = 0
         """The deadline of the application's next poll, while the thread is outside poll()."""
         self._poll_timer_runs = False
@@ -198,17 +202,23 @@ class PollingThread:
             self.commands.append(Close())
 
     def _poll_once(self) -> None:
-        may_read = self._may_read()
-        if may_read:
-            self._commits.poll()
-            self._positions.poll()
+        passes = self._passes if self._subscription.is_subscribed else None
+        if passes is not None:
+            passes.run()
+            may_read = self._machine.polling
+        else:
+            may_read = self._may_read()
+            if may_read:
+                self._commits.poll()
+                self._positions.poll()
         if self.doing is not POLLING or self._rebalancing.is_leading:
             return
         if not may_read and self._rebalancing.holds_poll:
             return
         fetching, most = self._positions.fetching, self._config.max_poll_records
         records = fetching.drain(most) if self._catch_up is None else self._catch_up.poll(most)
-        fetching.send()
+        if passes is None or records:
+            fetching.send()
         if records:
             self._return(records)
 
@@ -290,7 +300,7 @@ class PollingThread:
 
     @property
     def poll_span_us(self) -> tuple[int, int]:
-        timeout_us = self._config.emulated_poll_timeout_ms * 1000 or 1
+        timeout_us = self._config.emulated_poll_timeout_ms * 1000 + self._turn_us or 1
         if self.doing is not POLLING:
             return 0, 0
         began_us = self.now_us - (self.now_us - self._polls_since_us) % timeout_us
@@ -303,6 +313,8 @@ class PollingThread:
             self._catch_up.application_returned()
         self.doing = POLLING
         self._polls_since_us = self.now_us
+        if self._passes is not None:
+            self._turn_us = self._machine.draws.us(DrawName.POLL_TURN, 0)
         self._machine.wake()
         if timeout_us:
             self.poll_until_us = self.now_us + timeout_us

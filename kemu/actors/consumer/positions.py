@@ -79,6 +79,8 @@ class Positions:
         self._epoch_version = machine.versions.requests.get("OffsetForLeaderEpoch")
         self._retry_at_us = 0
         self._failures = 0
+        self._held: dict[TopicPartition, str] = {}
+        """New partitions whose callback has not run yet -> the reason of their position, or ""."""
 
     # --- owned partitions --------------------------------------------------------------------------------------
 
@@ -106,6 +108,7 @@ class Positions:
         for at in partitions:
             self.partitions.pop(at, None)
             self._seeking.pop(at, None)
+            self._held.pop(at, None)
         self._owned = tuple(self.partitions)
         self.fetching.redistribute(self.partitions)
         if self._machine.catch_up is not None:
@@ -142,6 +145,30 @@ class Positions:
             self._machine.call_listener(callback, self._owned, given_up)
         else:
             then()
+
+    def hold(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Neither fetch these new partitions nor report their positions before their callback."""
+        self._held = dict.fromkeys(partitions, "")
+        self.stop_serving(partitions)
+
+    def report(self) -> None:
+        """Report the positions that partitions got during ``hold``."""
+        held, self._held = self._held, {}
+        for at, why in held.items():
+            if why and at in self.partitions:
+                self._note_position(self.partitions[at], self.partitions[at].position, why)
+
+    def serve(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Fetch partitions after ``hold``."""
+        for at in partitions:
+            if at in self.partitions:
+                self.partitions[at].serving = True
+        self.fetching.redistribute(self.partitions)
+
+    @property
+    def are_missing(self) -> bool:
+        """Whether a partition has no position; a position that a leader validates counts."""
+        return any(one.seeking is not Seeking.VALIDATING for one in self._seeking.values())
 
     def stop_serving(self, partitions: tuple[TopicPartition, ...] | None = None) -> None:
         """Return no more records of partitions that may be revoked: all partitions, or these owned partitions.
@@ -249,7 +276,9 @@ class Positions:
         self.fetching.changed(one)
 
     def _note_position(self, one: Partition, offset: int, why: str) -> None:
-        if self._group:  # no checker reads the positions of a consumer without a group
+        if one.at in self._held:
+            self._held[one.at] = why
+        elif self._group:  # no checker reads the positions of a consumer without a group
             self._machine.note(
                 PositionSet(
                     group=self._group,

@@ -4,15 +4,14 @@ A reconciliation commits the positions, calls onPartitionsRevoked, assigns the p
 onPartitionsAssigned. One reconciliation runs at a time, always to the newest target. It stops between two steps if the
 member was fenced or leaves.
 
-The application's thread runs a callback, and begins a reconciliation with auto-commit, only when the loop in poll()
-begins anew. An arriving assignment, or the end of a commit, does not end the wait for records in this loop. So with
-``poll(100 ms)`` and no records, each of the three steps waits up to 100 ms.
+The network thread takes the steps, and the application's thread runs the callbacks (``actors.consumer.passes``). With
+auto-commit, a reconciliation begins only with a pass of the application's thread, whose positions are then settled.
 
-Source: Kafka 4.0 ``AbstractMembershipManager.maybeReconcile``, ``revokeAndAssign``, ``ConsumerMembershipManager``,
-``AsyncKafkaConsumer.poll``, ``pollForFetches``.
+Source: Kafka 4.0 ``AbstractMembershipManager.maybeReconcile``, ``revokeAndAssign``, ``ConsumerMembershipManager``.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from kemu.actors.consumer.commits import Commit, Commits
 from kemu.actors.consumer.machine import ConsumerMachine
@@ -21,6 +20,7 @@ from kemu.actors.consumer.modern_state import LocalAssignment, ModernState, Reso
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.state import Result
 from kemu.protocol.consumer_group.shares import TopicId
+from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import AssignmentReceived, PartitionsAssigned
@@ -63,10 +63,14 @@ class Reconciler:
         self._commit_until_us = 0
         """The end of the commit in progress; 0 without a commit."""
         self._commit_retry_us = 0
-        self._assigns_next = False
-        """Whether the partitions are revoked, and the assignment is next."""
-        self._stepped_us = -1
-        """The last time at which a step was possible."""
+        self._queued: Callable[[], None] | None = None
+        """The callback that the application's thread runs in its next pass."""
+        self._not_before_us = 0
+        """The time at which the process has loaded its classes for a first assignment with partitions."""
+        self._new: tuple[TopicPartition, ...] = ()
+        """The assigned partitions before the end of onPartitionsAssigned."""
+        self.timer_seen_us = 0
+        """The time from which the network thread measures an interval that begins now."""
 
     # --- events --------------------------------------------------------------------------------------------------
 
@@ -90,25 +94,23 @@ class Reconciler:
         """Let the positions' notes have the member's present epoch."""
         self._positions.generation = epoch
 
-    def reconcile(self) -> None:
-        """Begin or continue a reconciliation."""
+    def begin(self, *, can_commit: bool) -> None:
+        """Begin a reconciliation, unless one is in progress.
+
+        ``can_commit``: whether the application's thread is inside poll() and returns no records at this moment.
+        """
         machine, membership = self._machine, self._membership
         auto_commit = machine.config.enable_auto_commit
-        anew = self._begins_anew() or membership.current is None  # a member that joins waits for no records
-        if self._running is not None:
-            over = self._commit_until_us and (not auto_commit or self._is_over())
-            if anew and over:
-                self._committed()
-            elif anew and self._assigns_next and not self._is_outdated():
-                self._assign()
-            return
-        if auto_commit and not anew:
+        if self._running is not None or (auto_commit and not can_commit):
             return
         target = membership.target
         assert target is not None, f"{machine.name}: nothing to reconcile"
         resolved = self._resolved(target)
         if membership.current is not None and resolved.target.partitions == membership.current.partitions:
             membership.adopted(resolved.target)
+            return
+        revoked = minus(self._positions.owned(), resolved.named)
+        if revoked and not can_commit and self.client.polls_in_the_background:
             return
         self._running = resolved
         machine.note(
@@ -119,20 +121,48 @@ class Reconciler:
                 partitions=resolved.named,
             )
         )
-        self._positions.stop_serving(minus(self._positions.owned(), resolved.named))
-        self._commit_until_us = machine.now_us + self._commit_us
-        if anew and (not auto_commit or self._is_over()):
+        self._positions.stop_serving(revoked)
+        if auto_commit:
+            self._commit_until_us = machine.now_us + self._commit_us
+            self.advance()
+        else:
             self._committed()
 
-    def _begins_anew(self) -> bool:
-        """Whether the loop in poll() begins anew since the last step. Wake the thread when it begins the next time."""
-        machine = self._machine
-        began_us, ends_us = machine.poll_span_us
-        anew = machine.now_us == began_us != self._stepped_us
-        if anew:
-            self._stepped_us = began_us
-        machine.wake_at(ends_us)
-        return anew
+    def advance(self) -> None:
+        """Do the network thread's next step."""
+        if self._running is None:
+            self.begin(can_commit=False)
+        elif self._commit_until_us and self._is_over():
+            self._committed()
+
+    @property
+    def commits(self) -> bool:
+        """Whether the commit before a reconciliation is in progress."""
+        return self._commit_until_us > 0
+
+    @property
+    def has_callback(self) -> bool:
+        """Whether a callback waits for the application's thread."""
+        return self._queued is not None
+
+    @property
+    def is_loaded_now(self) -> bool:
+        """Whether a callback has waited until now for the classes of its process."""
+        return self._queued is not None and self._not_before_us == self._machine.now_us
+
+    def call_listener(self) -> bool:
+        """Run the callback that the network thread has requested. Returns whether there was a callback."""
+        if self._machine.now_us < self._not_before_us:
+            self._machine.wake_at(self._not_before_us)
+            return False
+        queued, self._queued = self._queued, None
+        if queued is not None:
+            queued()
+        elif self._membership.modern in (_S.FENCED, _S.STALE):
+            self._lose_everything()
+        else:
+            return False
+        return True
 
     def _resolved(self, target: LocalAssignment) -> Resolved:
         """The part of the target whose topics' names are known; missing names are requested."""
@@ -174,7 +204,8 @@ class Reconciler:
         if self._is_outdated():
             return
         if revoked:
-            self._machine.call_listener("onPartitionsRevoked", revoked, self._revoked)
+            self._queued = partial(self._machine.call_listener, "onPartitionsRevoked", revoked, self._revoked)
+            self._machine.wake()
         else:
             self._assign()
 
@@ -192,17 +223,24 @@ class Reconciler:
             return
         self._positions.revoke(revoked)
         if not self._is_outdated():
-            self._assigns_next = True
-            self._machine.wake()
+            self._assign()
 
     def _assign(self) -> None:
+        """Assign the partitions. New partitions are not fetched before the end of the callback."""
         assert self._running is not None
-        self._assigns_next = False
-        machine, membership, positions = self._machine, self._membership, self._positions
+        membership, positions = self._membership, self._positions
         named = self._running.named
-        added = minus(named, positions.owned())
+        self._new = minus(named, positions.owned())
         positions.assign(named, membership.epoch, membership.member_id)
-        self._commits.restart_interval()
+        positions.hold(self._new)
+        self._queued = self._call_assigned
+        if self._new and membership.current is None:
+            self._not_before_us = self._machine.now_us + self._machine.draws.us(DrawName.FIRST_JOIN, 0)
+        self._machine.wake()
+
+    def _call_assigned(self) -> None:
+        machine, membership, positions = self._machine, self._membership, self._positions
+        added, self._new = self._new, ()
         machine.note(
             PartitionsAssigned(
                 group=self._group,
@@ -212,21 +250,27 @@ class Reconciler:
                 owned=positions.owned(),
             )
         )
+        positions.report()
         machine.call_listener("onPartitionsAssigned", added, self._assigned)
 
     def _assigned(self, added: tuple[TopicPartition, ...], raised: bool) -> None:
         running, outdated = self._running, self._is_outdated()
         self._running = None
+        if not raised:
+            self._positions.serve(added)
         if raised:
             self._machine.raise_to_application(_RAISED)
         elif running is not None and not outdated:
+            self._commits.restart_interval(self.timer_seen_us)
+            if not self.client.polls_in_the_background and self._machine.chance.below(2):
+                self._positions.poll()  # the next event of poll() overtakes the network thread
             self._membership.adopted(running.target)
             topics = {topic for topic, _ in running.target.partitions}
             self._names = {topic: name for topic, name in self._names.items() if topic in topics}
 
     # --- giving up ---------------------------------------------------------------------------------------------
 
-    def lose_everything(self) -> None:
+    def _lose_everything(self) -> None:
         """Give up all partitions as lost, because the membership has ended; then rejoin."""
         self._stop()
         owned = self._positions.owned()
@@ -254,4 +298,6 @@ class Reconciler:
     def _stop(self) -> None:
         self._running = self._commit = None
         self._commit_until_us = self._commit_retry_us = 0
-        self._assigns_next = False
+        self._queued = None
+        new, self._new = self._new, ()
+        self._positions.drop(tuple(at for at in new if at in self._positions.partitions))

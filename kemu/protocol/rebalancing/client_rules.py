@@ -53,6 +53,11 @@ class ClientRules:
     heartbeat, each in half of the cases. In 4.0 and 4.1 the jitter of this back-off is ``max.poll.interval.ms`` by
     mistake; since 4.2 the jitter is 20 percent (``AbstractHeartbeatRequestManager`` 4.1.1, 4.2.1).
     """
+    polls_in_the_background: bool = True
+    """poll() of a member of the consumer protocol does not wait for the network thread. Before 4.2 poll() waits until
+    the network thread has begun the commits, and until it has found the positions (``AsyncKafkaConsumer.poll`` 4.1.1:
+    ``PollEvent.reconcileAndAutoCommit``, ``updateFetchPositions``; 4.2.1: ``checkInflightPoll``).
+    """
     asks_for_all_topics_of_brokers_pattern: bool = False
     """A consumer whose pattern the brokers match (``SubscriptionPattern``) requests metadata of all topics (4.0 only).
     Since 4.1 it requests the assigned topics by id (``ConsumerMetadata.newMetadataRequestBuilder`` 4.0.1, 4.1.1).
@@ -69,7 +74,7 @@ _ANY_RELEASE = (
     ErrorCode.UNSTABLE_OFFSET_COMMIT,  # in the answer for a partition, or for both of KIP-333's logs
 )
 CLIENT_3_9 = ClientRules()
-CLIENT_4_1 = evolve(CLIENT_3_9, beats_after_no_or_the_longest_backoff=True)
+CLIENT_4_1 = evolve(CLIENT_3_9, beats_after_no_or_the_longest_backoff=True, polls_in_the_background=False)
 CLIENT_4_0 = evolve(CLIENT_4_1, asks_for_all_topics_of_brokers_pattern=True)
 CLIENT_3_7 = evolve(CLIENT_3_9, refetches_after_any_retriable_error=False)
 CLIENT_3_2 = evolve(CLIENT_3_7, names_the_given_id=False)

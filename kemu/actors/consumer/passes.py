@@ -1,0 +1,154 @@
+"""The passes of the loop in poll() of a member of the consumer protocol, and the work of its two threads in a pass.
+
+The application's thread begins a pass with an event for the network thread: reconcile, commit if the interval is over,
+find positions, send fetches. Then it runs the callback that the network thread has requested, and waits for records.
+The network thread sends commits and OffsetFetch before a heartbeat, because it asks its managers in this order.
+
+| | until 4.1 | since 4.2 |
+|---|---|---|
+| the application's thread | waits for the event, and for positions | does not wait for the event |
+| OffsetFetch of new partitions | after onPartitionsAssigned | with the first event after the assignment |
+| the wait for records ends early | with records | with any answer to a fetch, or after an event without a fetch |
+
+A wait for records also ends at the next commit or heartbeat, as the network thread saw it one round earlier. If such a
+request is due already, passes follow each other without a wait.
+
+Source: ``AsyncKafkaConsumer.poll``, ``pollForFetches``, ``ConsumerNetworkThread.runOnce``, ``RequestManagers``,
+``ApplicationEventProcessor`` (``PollEvent`` 4.0.1 and 4.1.1, ``AsyncPollEvent`` 4.2.1 and 4.3.0),
+``FetchRequestManager.pollInternal`` (4.2.1).
+"""
+
+from kemu.actors.consumer.commits import Commits
+from kemu.actors.consumer.machine import ConsumerMachine
+from kemu.actors.consumer.modern_membership import ModernMembership
+from kemu.actors.consumer.positions import Positions
+from kemu.actors.consumer.reconciler import Reconciler
+
+TURNS = 3
+"""The two threads race, and in one of three passes the application's thread is faster. Since 4.2, it then misses a
+callback that its own event requests: 9 of 27 such events of 4.2.1. Or it begins its last pass without a wait before an
+answer arrives: 8 of 27 first assignments waited until the next poll().
+"""
+
+
+class Passes:
+    """The passes of one consumer."""
+
+    def __init__(
+        self,
+        machine: ConsumerMachine,
+        membership: ModernMembership,
+        reconciler: Reconciler,
+        positions: Positions,
+        commits: Commits,
+    ) -> None:
+        self._machine = machine
+        self._membership = membership
+        self._reconciler = reconciler
+        self._positions = positions
+        self._commits = commits
+        self._in_background = reconciler.client.polls_in_the_background
+        positions.fetching.tells_empty_answers = self._in_background
+        self._event = False
+        """Whether an event is in progress, because partitions have no position yet."""
+        self._poll_us = -1
+        """The begin of the poll() of the last pass."""
+        self._until_us = 0
+        """The end of the present wait for records. In a time without waits, each step of the machine begins a pass."""
+        self._spins = False
+        """Whether passes follow each other without a wait."""
+        self._has_work = True
+        """Whether the thread has work in the next pass. A pass without work is no step of the machine."""
+        self._round_us = self._seen_us = 0
+        """The last two times at which the network thread worked; the second may be now."""
+
+    def run(self) -> None:
+        """Do the work of both threads in this step."""
+        machine = self._machine
+        now_us = machine.now_us
+        if now_us > self._seen_us:
+            self._round_us, self._seen_us = self._seen_us, now_us
+        self._membership.poll()
+        began_us, ends_us = machine.poll_span_us
+        answered = self._positions.fetching.take_empty_answer()
+        begins = began_us != self._poll_us and began_us == now_us
+        if began_us != self._poll_us:
+            self._event, self._poll_us = False, began_us
+            if not self._has_work:
+                self._until_us = ends_us
+        passed, paused = True, 0 < self._commits.due_us < began_us  # the process missed the pass with the commit
+        if answered or paused or begins or (self._has_work and now_us >= self._until_us):
+            self._pass(not self._spins or begins or machine.chance.below(TURNS) > 0)
+        elif self._reconciler.is_loaded_now or (self._event and self._positions_found()):
+            self._pass(False)
+        else:
+            passed = False
+            if self._event:
+                self._positions.poll()
+        if passed and machine.polling:
+            self._begin_wait(ends_us)
+        if machine.polling:
+            self._wake_for_next_pass(ends_us)
+
+    def _pass(self, submits: bool) -> None:
+        """Run a pass, and the passes that follow at once.
+
+        ``submits``: whether the pass begins with an event, if no event is in progress.
+        """
+        woken = True
+        while woken:
+            woken, fresh, calls = False, submits and not self._event, True
+            if fresh:
+                queued = self._reconciler.has_callback
+                woken = self._submit()
+                calls = queued or not self._in_background or self._machine.chance.below(TURNS) > 0
+            self._reconciler.timer_seen_us = self._machine.now_us if fresh else self._round_us
+            submits = calls and self._reconciler.call_listener()
+            if not self._machine.polling:
+                self._until_us, self._has_work = 0, True
+                return
+            if self._event and not self._in_background and not self._positions_found():
+                self._positions.poll()
+
+    def _submit(self) -> bool:
+        """Let the network thread work on an event. Returns whether this wakes the application's thread."""
+        self._event = True
+        self._membership.poll_event()
+        if not self._reconciler.commits:
+            self._commits.poll()
+        if not self._in_background:
+            return False
+        self._positions.poll()
+        return self._positions_found()
+
+    def _positions_found(self) -> bool:
+        """End the event if it waits for no position. Returns whether this wakes the application's thread."""
+        if self._positions.are_missing:
+            return False
+        self._event = False
+        return not self._positions.fetching.send() and self._in_background
+
+    def _begin_wait(self, ends_us: int) -> None:
+        """Wait for records until the end of poll(), or until a request is due."""
+        machine, now_us = self._machine, self._machine.now_us
+        if self._due_us(ends_us) <= self._round_us < now_us:
+            self._round_us = now_us
+            self._pass(True)
+        if machine.polling:
+            wait_us = self._due_us(ends_us) - self._round_us
+            self._until_us = min(ends_us, now_us + max(wait_us, 0))
+            self._has_work = self._spins = wait_us <= 0
+
+    def _due_us(self, ends_us: int) -> int:
+        return min(self._commits.due_us or ends_us, self._membership.heartbeats.due_us)
+
+    def _wake_for_next_pass(self, ends_us: int) -> None:
+        """Wake the thread for the next pass if the pass has work, and when the next commit is due."""
+        machine, positions = self._machine, self._positions
+        due_us = self._commits.due_us
+        waits = 0 < due_us <= machine.now_us or self._membership.waits_for_pass or positions.fetching.has_more
+        if waits or (positions.are_missing and not self._event):
+            self._has_work = True
+            machine.wake_at(self._until_us if self._until_us > machine.now_us else ends_us)
+        if due_us > machine.now_us:
+            machine.wake_at(due_us)
