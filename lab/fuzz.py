@@ -245,11 +245,11 @@ def _indexed(made: IndexBuilder | None, rows: list[Any], offset: int, packet: in
     """Add the records of a block to an index; return the last packet."""
     if made is None:
         return packet
-    if rows[0][0] == STEP and made.steps_of:
+    if rows[0][0] == STEP and made.steps_of():
         made.begin(offset, rows[0][1], rows[0][2], packet)
     for row in rows:
         if row[0] == STEP:
-            made.steps_of[row[3]] += 1
+            made.acted[row[3]] += 1
         elif row[0] == PACKET and row[1] > packet:
             packet = row[1]
         elif row[0] == PACKET:

@@ -385,8 +385,8 @@ _ROWS = (
         calm="nothing",
         what="time that each poll() without records takes beyond its timeout, in the consumer protocol. The next draw"
         " follows the next records.",
-        source="22 members of kafka-clients 4.2.1 on a machine with two cores: time from the callback of the empty"
-        " first assignment to the callback of the next assignment, 50 polls of 100 ms later",
+        source="22 members of kafka-clients 4.2.1 on a machine with two cores: time between the"
+        " callbacks of the empty first assignment and of the next one, 50 polls of 100 ms",
     ),
     DrawRow(
         name=DrawName.POLL_WORK,

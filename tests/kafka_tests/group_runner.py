@@ -275,6 +275,10 @@ class GroupRunner:
 
     def _commit(self, row: Mapping[str, Any], answer: Any, why: str) -> None:
         partitions = _named(row["partitions"])
+        # Kafka's broker refuses unknown partitions before the class under test sees the request.
+        self._know_topics(
+            {name: 9 for name, _ in partitions} | {each.name: each.partitions for each in self._topics.values()}
+        )
         metadata = row.get("metadata", [""] * len(partitions))
         offsets = tuple(
             OffsetToCommit(topic=topic, partition=number, offset=row.get("offset", 1), metadata=text)

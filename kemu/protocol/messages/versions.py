@@ -79,7 +79,7 @@ LATEST = SpokenVersions({api.__name__: SPECS[api].versions[-1] for api in _OF_RE
 send, and of Metadata that has topic ids.
 
 FindCoordinator is declared up to the last version without batches, and classic members send the last such version of
-OffsetFetch. No client sends topic ids in OffsetCommit.
+OffsetFetch. No client of kemu sends topic ids in OffsetCommit.
 """
 
 KAFKA_3_4 = SpokenVersions(
