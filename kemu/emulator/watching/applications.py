@@ -27,7 +27,7 @@ from kemu.emulator.facts import (
 from kemu.emulator.watching.logs import WatchedLogs
 from kemu.emulator.watching.progress import WatchedProgress
 from kemu.emulator.watching.readable import ReadableEnds
-from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of, part_on
+from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of, part_of, part_on
 from kemu.protocol.notes.groups import (
     JoinPhaseCompleted,
     MemberFailed,
@@ -323,10 +323,10 @@ class WatchedApplications:
                 tasks[copy.task] = max(least, has) if reports else -1, max(most, has), max(most, has)
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
-        host, _, thread = fact.client_id.partition("/")
+        host = host_of(fact.client_id)
         application = self.all.get(fact.group)
         if application is not None and host in application.instances:
-            application.instances[host].joined.pop(thread, None)
+            application.instances[host].joined.pop(part_of(fact.client_id), None)
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         application = self.all.get(fact.group)
