@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import FrameType, MappingProxyType
 from typing import Any
@@ -185,7 +186,12 @@ def _cpu_s() -> float:
 
 
 def baselines(items: Sequence[Item], files: Sequence[str], cache: Path, jobs: int) -> list[Baseline]:
-    """The baselines of all items. A baseline is read from the cache if the sources are unchanged."""
+    """The baselines of all items. A baseline is read from the cache if the sources are unchanged.
+
+    It imports the modules of the files. A run imports some of them late, and a forked child would run other functions.
+    """
+    for file in files:
+        import_module(file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
     key = tree_hash()
     stored = json.loads(cache.read_text(encoding="utf-8")) if cache.exists() else {}
     known: dict[str, Any] = stored["runs"] if stored.get("tree") == key else {}

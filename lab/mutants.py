@@ -1,6 +1,5 @@
 """``python -m lab.mutants``: generate mutants of the machines, and count the mutants that checkers catch in runs."""
 
-import importlib
 import json
 import tomllib
 from collections.abc import Sequence
@@ -60,8 +59,6 @@ def main(
     else:
         changed = _changed_by_survivors(survivors, mutants)
         mutants = [each for each in mutants if each.name in changed]
-    for file in files:
-        importlib.import_module(file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
     all_files = sorted({each.file for each in all_mutants()}) if room else files
     name = f"{tree_hash()}-{seed if survivors is None else survivors.stem}-{cpu:g}{'-' + room if room else ''}"
     path = path or RUNS / f"{name}.jsonl"
