@@ -125,6 +125,7 @@ class Coordinator(Machine):
         self._connections = Connections(self, self._receive)
         self._member_count = 0
         self.topic_names: dict[str, str] = {}
+        self.existing_names: Mapping[str, str] = {}
         self.topics: Mapping[str, Topic] | None = None
         self.member_timers: dict[TimerKey, int] = {}
         self._client_ids: dict[ActorName, str] = {}
@@ -268,7 +269,8 @@ class Coordinator(Machine):
         self._table.leadership_ended(number, leader_epoch)
 
     def know_topics(self, topics: tuple[KnownTopic, ...]) -> None:
-        self.topic_names.update({each.topic_id: each.name for each in topics})
+        self.existing_names = {each.topic_id: each.name for each in topics}
+        self.topic_names.update(self.existing_names)
         before = self.topics or {}
         self.topics = {each.name: Topic(each.name, each.topic_id, each.partitions) for each in topics}
         self._consumers.topics_changed(before)

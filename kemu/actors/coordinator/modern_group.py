@@ -40,7 +40,7 @@ from kemu.actors.coordinator.timers import GroupTimer, session_key
 from kemu.actors.machine import US_PER_MS, Record, TimerKey
 from kemu.protocol.config import GROUP_PROTOCOLS
 from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Partition, ReconcilingState
-from kemu.protocol.consumer_group.shares import Share, TopicId
+from kemu.protocol.consumer_group.shares import Share
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import DescribedConsumer, DescribedConsumerGroup, NamedTopicNumbers
 from kemu.protocol.messages.group import DescribedGroup
@@ -593,13 +593,8 @@ class ModernGroup:
 
         Source: ``Utils.toConsumerProtocolAssignment`` 4.0 to 4.3.
         """
-        names = self._existing()
+        names = self._machine.existing_names
         return tuple((names[topic], number) for topic, number in partitions if topic in names)
-
-    def _existing(self) -> Mapping[TopicId, str]:
-        """Topic id -> name of the cluster's topics, for clients, which learn nothing of deleted topics."""
-        topics = self._machine.topics
-        return self._machine.topic_names if topics is None else {each.topic_id: each.name for each in topics.values()}
 
     def _become(self, why: str) -> None:
         self._tell(self.working.state.value, self.working.epoch, why)
@@ -732,7 +727,7 @@ class ModernGroup:
         return (*current.assigned, *current.revoking)
 
     def _rows(self, share: Share) -> tuple[NamedTopicNumbers, ...]:
-        names = self._existing()
+        names = self._machine.existing_names
         return tuple(
             NamedTopicNumbers(topic_id=topic, topic=names[topic], partitions=numbers)
             for topic, numbers in share.items()

@@ -101,7 +101,7 @@ class OffsetRequests:
         topics, rows = self._machine.topics, request.offsets
         refused: dict[int, ErrorCode] = {}
         if event.version >= OFFSET_TOPIC_IDS_SINCE:
-            names = self._names()
+            names = self._machine.existing_names
             refused = {n: ErrorCode.UNKNOWN_TOPIC_ID for n, row in enumerate(rows) if row.topic_id not in names}
             named = [evolve(row, topic=names.get(row.topic_id, "")) for row in rows]  # type: ignore[misc]
             request = evolve(request, offsets=tuple(named))  # type: ignore[misc]
@@ -111,10 +111,6 @@ class OffsetRequests:
                 if topic is None or not 0 <= row.partition < topic.partitions:
                     refused.setdefault(place, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return request, refused
-
-    def _names(self) -> dict[str, str]:
-        """Topic id -> name of the cluster's topics."""
-        return {topic.topic_id: name for name, topic in (self._machine.topics or {}).items()}
 
     def commit(self, event: Received, request: OffsetCommit, refused: dict[int, ErrorCode]) -> None:
         """Store the offsets of OffsetCommit, except the refused rows, from a member or from outside group management.
@@ -257,7 +253,7 @@ class OffsetRequests:
             self._refuse(event, request, error)
             return
         by_id = event.version >= OFFSET_TOPIC_IDS_SINCE
-        names = self._names() if by_id else {}
+        names: Mapping[str, str] = self._machine.existing_names if by_id else {}
         unknown: list[FetchedOffset] = []
         if request.topics is None:
             wanted = [] if group is None else list(group.offsets.committed)

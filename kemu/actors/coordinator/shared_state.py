@@ -28,6 +28,8 @@ class GroupMachine(Protocol):
     writes: Writes
     topic_names: dict[str, str]
     """Topic id -> name, of all topics that the coordinator ever knew."""
+    existing_names: Mapping[str, str]
+    """Topic id -> name of the cluster's present topics. Clients learn nothing of deleted topics."""
     topics: Mapping[str, Topic] | None
     """The cluster's topics by name; None before the broker has told them."""
     member_timers: dict[TimerKey, int]
