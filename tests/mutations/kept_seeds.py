@@ -16,6 +16,27 @@ def _kept(name: str, file: str, old: str, new: str, caught_by: str) -> Mutation:
 
 
 MUTATIONS = [
+    _kept(  # a member that a failed conversion turned away has as long as any other member
+        "turned-away-by-a-failed-conversion",
+        f"{_CHECKERS}membership.py",
+        "            longest_us = self._initial_delay_us if member.turned_away else group.rebalance_us\n",
+        "            longest_us = group.rebalance_us\n",
+        "membership/evicted",
+    ),
+    _kept(  # every commit that arrives after a reset was sent after it
+        "committed-late-after-a-cut",
+        f"{_CHECKERS}commits.py",
+        "max(back_to, work.reached_before) < fact.offset",
+        "back_to < fact.offset",
+        "commits/went-back",
+    ),
+    _kept(  # the records of a group that has just become Stable are in the log
+        "stable-before-its-records",
+        f"{_WATCHING}panel.py",
+        "end if end > group.begun_at else sys.maxsize",
+        "end",
+        "membership/generation",
+    ),
     _kept(  # a group that migrates has the sessions of classic members only
         "crashes-after-an-upgrade",
         f"{_WATCHING}group_times.py",

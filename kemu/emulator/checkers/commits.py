@@ -104,13 +104,15 @@ class _StatePeriod:
 class _Work:
     """The work of one life of a member on one partition."""
 
-    __slots__ = ("may_go_back_to", "must_start_at", "reader", "starts", "stored")
+    __slots__ = ("may_go_back_to", "must_start_at", "reached_before", "reader", "starts", "stored")
 
     def __init__(self, reader: PartitionReader) -> None:
         self.reader = reader
         self.may_go_back_to: int | None = None
         """The position that was set without a committed offset, or a later commit; None without either.
         """
+        self.reached_before = NOTHING
+        """The highest offset that the member reached before this position was set; a commit of it may arrive late."""
         self.stored = -1
         """The highest offset that the member committed, or tried to commit."""
         self.must_start_at = NOTHING
@@ -342,6 +344,7 @@ class CommitsChecker(Checker):
         if fact.why != JUMPED or not self._may_jump(fact.group, at, fact.offset):
             self._judge_position(seen, fact, work, at)
             work.may_go_back_to = None if fact.why == COMMITTED else fact.offset
+            work.reached_before = work.reader.reached
         work.starts = False
 
     def _judge_position(self, seen: Seen, fact: PositionSet, work: _Work, at: TopicPartition) -> None:
@@ -410,8 +413,9 @@ class CommitsChecker(Checker):
             text = f"{_commit_text(fact)} although {commits.before} was committed and no position was reset"
             self._say(seen, "went-back", at, text)
         if work is not None:
-            if back_to is not None and back_to < fact.offset <= work.reader.reached_since:
-                work.may_go_back_to = fact.offset  # a higher commit was sent before the reset
+            # Another commit may have been sent before the reset.
+            if back_to is not None and max(back_to, work.reached_before) < fact.offset <= work.reader.reached_since:
+                work.may_go_back_to = fact.offset
             work.stored = max(work.stored, fact.offset)
 
     def _answered(self, seen: Seen, fact: CommitAnswered) -> None:

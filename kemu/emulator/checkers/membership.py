@@ -373,7 +373,8 @@ class MembershipRules(Checker):
         if not waits and self._over(seen, member.sign_us, member.session_us):
             return True
         if group.state == PREPARING:
-            return not member.joining and self._over(seen, group.preparing_us, group.rebalance_us)
+            longest_us = self._initial_delay_us if member.turned_away else group.rebalance_us
+            return not member.joining and self._over(seen, group.preparing_us, longest_us)
         return not member.synced and self._over(seen, group.began_us, group.rebalance_us)
 
     def _syncs_late(self, seen: Seen, group: ShadowGroup, member: ShadowMember) -> bool:

@@ -503,7 +503,9 @@ class Panel:
             group.proven = fact.new != "Dead" and ((group.proven and not is_new_group) or fact.new == "Stable")
             log = self.log_of(fact.group) if fact.new == "Stable" else None
             if log is not None:
-                group.remember(fact.generation, group.begun_at, self.logs.of(log).records.end)
+                end = self.logs.of(log).records.end
+                # A group of the consumer protocol may become Stable before its records are in the log.
+                group.remember(fact.generation, group.begun_at, end if end > group.begun_at else sys.maxsize)
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         group = self._group(fact.group)

@@ -79,6 +79,9 @@ class ShadowMember:
         """Whether the member has not been in a generation yet."""
         self.joining = False
         """Whether the member's JoinGroup waits for an answer."""
+        self.turned_away = False
+        """Whether the last JoinGroup got REBALANCE_IN_PROGRESS. So a coordinator answers before it tries to convert a
+        group to the consumer protocol; if this fails, the join phase goes on without the member (KIP-848)."""
         self.syncing = False
         """Whether the member's SyncGroup waits for an answer."""
         self.synced = False
@@ -290,7 +293,7 @@ class ShadowGroups:
             request.before = (self._joined_with.get(member.member_id, _NO_JOIN_DATA), member.joining)
             member.update(request.join_data)
             self._joined_with[member.member_id] = request.join_data
-            member.joining = True
+            member.joining, member.turned_away = True, False
             group.joined_us = group.joined_us or seen.at_us
         elif fact.api == "SyncGroup" and group.state != PREPARING:
             member.syncing = member.synced = True
@@ -326,7 +329,7 @@ class ShadowGroups:
             member = group.members.get(request.member_id)
             if member is not None and request.api == "JoinGroup":
                 if request.seq != seen.seq or fact.error is _E.NONE:
-                    member.joining = False
+                    member.joining, member.turned_away = False, fact.error is _E.REBALANCE_IN_PROGRESS
                 elif request.before is not None:
                     self._joined_with[member.member_id], member.joining = request.before
                     member.update(self._joined_with[member.member_id])

@@ -69,6 +69,27 @@ def test_a_member_that_does_not_rejoin_has_as_long_as_the_join_phase(story, seco
     assert story.found() == kinds
 
 
+@pytest.mark.parametrize(
+    ("seconds", "error", "kinds"),
+    [
+        (3, ErrorCode.REBALANCE_IN_PROGRESS, []),
+        (1, ErrorCode.REBALANCE_IN_PROGRESS, ["evicted"]),
+        (3, ErrorCode.COORDINATOR_NOT_AVAILABLE, ["evicted"]),
+    ],
+)
+def test_a_member_that_a_failed_conversion_turned_away_has_as_long_as_the_initial_delay(seconds, error, kinds):
+    """``GroupMetadataManager.convertToConsumerGroup`` (4.0 to 4.3) first answers the joins, and then may fail."""
+    story = WireStory("c1", "c2")
+    c1 = story.enter("c1", story.state_of("PreparingRebalance"))
+    c2 = story.enter("c2")
+    story.wait(seconds)
+    story.by(story.coordinator, story.answer(c2, error))
+    story.by(story.coordinator, story.removal("c2"))
+    story.complete_phase(1, {"c1": c1}, "c1")
+
+    assert [kind for kind in story.found(initial_s=3) if kind == "evicted"] == kinds
+
+
 # --- refused and accepted ------------------------------------------------------------------------------------------
 
 

@@ -618,6 +618,8 @@ def test_what_a_static_member_gave_up_is_nobodys_if_it_comes_back_before_it_was_
         ("upgraded-before-the-former-members-left", "inconsistent-members"),  # sessions of crashed members last
         ("returns-to-a-classic-group", "downgraded-group"),  # the last member of the consumer protocol was paused
         ("crashes-after-an-upgrade", "unreleased-instance"),  # before group.consumer.session.timeout.ms
+        ("turned-away-by-a-failed-conversion", "unconverted-group"),  # c2's join phase goes on without c2 (seed 1091)
+        ("stable-before-its-records", "forgotten-group"),  # b0's disk loses the first records, too (seed 1092)
         ("asked-without-a-context", "inconsistent-members"),  # an admin asks a controller that found its former node
     ],
 )
@@ -633,6 +635,7 @@ def test_members_of_4_0_that_fail_for_good_as_kafkas_do(seed: str, kind: str) ->
     "seed",
     [
         "closes-with-its-former-settings",  # c7 (seed 98) rejoins, and only then notices the order to close
+        "committed-late-after-a-cut",  # c1 (seed 1074) sent commits of 14 and then 0, before it processed up to 17
         "read-again-when-a-replica-is-offline",  # the controller (seed 144) learns the ISR whose answer was lost
     ],
 )
