@@ -186,11 +186,14 @@ class Reconciler:
             return False
         if self._commit is None:
             self._commit = self._commits.send()
-        result, stale = self._commit.result, self._commit.error is ErrorCode.STALE_MEMBER_EPOCH
+        result, error = self._commit.result, self._commit.error
         if result is None:
             machine.wake_at(self._commit_until_us)
             return False
-        if result is Result.RETRIABLE or (stale and self._commit.sent != self._membership.generation):
+        # Retries for a deleted topic would last until the rebalance timeout (CommitRequestManager 4.0 to 4.3).
+        again = result is Result.RETRIABLE and error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        stale = error is ErrorCode.STALE_MEMBER_EPOCH and self._commit.sent != self._membership.generation
+        if again or stale:
             self._commit = None
             self._commit_retry_us = machine.now_us + self._retry_us
             machine.wake_at(self._commit_retry_us)

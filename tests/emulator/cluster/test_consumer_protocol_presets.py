@@ -8,6 +8,7 @@ from kemu.emulator.watching.interruptions import Cause
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
+    GroupBecame,
     GroupLoaded,
     MemberAdded,
     MemberFailed,
@@ -114,5 +115,8 @@ def test_brokers_resolve_patterns_through_new_topics_and_a_failover() -> None:
         if any(topic == "orders-africa" for topic, _ in fact.assigned)
     ]
     assert loaded_s < min(of_africa) < loaded_s + 30
+    became = zip(run.times_s(GroupBecame), run.seen(GroupBecame), strict=True)
+    stable_s = min(at_s for at_s, fact in became if at_s > 130 and fact.new == "Stable")
+    assert stable_s < 145, "c3 still owns a deleted topic, so that its commit before the revocation is refused for good"
     given = {topic for fact in run.seen(MemberReconciled) for topic, _ in fact.assigned}
     assert given == {"orders-eu", "orders-us", "orders-asia", "orders-africa", "returns", "unread"}
