@@ -81,7 +81,7 @@ class ShadowMember:
         """Whether the member's JoinGroup waits for an answer."""
         self.turned_away = False
         """Whether the last JoinGroup got REBALANCE_IN_PROGRESS. So a coordinator answers before it tries to convert a
-        group to the consumer protocol; if this fails, the join phase goes on without the member (KIP-848)."""
+        group to the consumer protocol; if this fails, the join phase continues without the member (KIP-848)."""
         self.syncing = False
         """Whether the member's SyncGroup waits for an answer."""
         self.synced = False
