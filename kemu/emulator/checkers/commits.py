@@ -112,7 +112,7 @@ class _Work:
         """The position that was set without a committed offset, or a later commit; None without either.
         """
         self.reached_before = NOTHING
-        """The highest offset that the member reached before this position was set; a commit of it may arrive late."""
+        """The highest offset that the member reached before this position was set. A commit of it may arrive late."""
         self.stored = -1
         """The highest offset that the member committed, or tried to commit."""
         self.must_start_at = NOTHING
@@ -413,8 +413,8 @@ class CommitsChecker(Checker):
             text = f"{_commit_text(fact)} although {commits.before} was committed and no position was reset"
             self._say(seen, "went-back", at, text)
         if work is not None:
-            # Another commit may have been sent before the reset.
-            if back_to is not None and max(back_to, work.reached_before) < fact.offset <= work.reader.reached_since:
+            may_be_late = fact.offset == work.reached_before  # sent before the reset
+            if back_to is not None and back_to < fact.offset <= work.reader.reached_since and not may_be_late:
                 work.may_go_back_to = fact.offset
             work.stored = max(work.stored, fact.offset)
 

@@ -42,6 +42,21 @@ def test_commits_rise_again_after_the_first_commit_since_a_seek(story):
     caught(story, "commits", "although 5 was committed and no position was reset")
 
 
+def test_a_commit_of_the_position_before_a_seek_may_arrive_after_it(story):
+    """The commits of 8 and then of 2 waited for the coordinator, while the member went on to 9."""
+    story.process("c1", 0, 0, 8)
+    story.position("c1", 0, 2, "seek")
+    story.process("c1", 0, 2, 9)
+    story.committed("c1", 0, 8)
+    story.committed("c1", 0, 2)
+    assert not any("was committed and no position was reset" in text for text in story.judged().get("commits", []))
+
+    story.committed("c1", 0, 9)
+    story.committed("c1", 0, 5)
+
+    caught(story, "commits", "although 9 was committed and no position was reset")
+
+
 def test_a_member_resets_a_position_that_the_log_has(story):
     story.process("c1", 0, 0, 8)
     story.position("c1", 0, 10, "reset")
