@@ -8,7 +8,7 @@ from tests.preset_runs import LARGE, PRESETS
 REWRITE = "a change that is meant: name these presets in the commit, and run python -m tests.calm_digests --rewrite"
 _QUICK = [name for name in PRESETS if name not in LARGE]
 SAMPLE = _QUICK[::9]
-"""What the ordinary suite looks at, besides the large presets in the full set; ``-m soak`` looks at all presets."""
+"""The short set checks these presets. The full set also checks the large presets, and ``-m soak`` checks all."""
 
 
 def test_every_preset_has_a_digest_that_is_kept() -> None:

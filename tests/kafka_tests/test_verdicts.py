@@ -1,9 +1,12 @@
 """Every method of Kafka's tests has one verdict, and the page of the comparison has the counts."""
 
+import sys
 from pathlib import Path
 
+import pytest
+
 from tests.kafka_tests.cases import files, releases, table
-from tests.kafka_tests.verdicts import RUNS, read, summary
+from tests.kafka_tests.verdicts import RUNS, main, read, summary
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "conformance.md"
 
@@ -30,3 +33,15 @@ def test_exactly_the_methods_that_run_have_cases_in_their_releases() -> None:
 def test_the_page_has_the_counts() -> None:
     """After a change, copy the output of ``python -m tests.kafka_tests.verdicts`` to the page."""
     assert "\n".join(summary()) in PAGE.read_text(encoding="utf-8")
+
+
+def test_a_class_without_verdicts_is_one_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["verdicts", "NoSuchTest"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert err.startswith("error: NoSuchTest: no such class; known: ") and "ConsumerGroupTest" in err

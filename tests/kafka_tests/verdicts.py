@@ -59,6 +59,10 @@ def main() -> None:
     """Print the table, or the methods of one class."""
     if sys.argv[1:]:
         reasons, rows = read()
+        known = dict.fromkeys(row.of_class for row in rows)
+        if sys.argv[1] not in known:
+            print(f"error: {sys.argv[1]}: no such class; known: {', '.join(known)}", file=sys.stderr)
+            sys.exit(2)
         for row in rows:
             if row.of_class == sys.argv[1]:
                 print(f"{row.method} ({row.since} to {row.until}): {reasons.get(row.key, row.key)}")
