@@ -222,6 +222,14 @@ class ConfigureTopic:
 
 
 @value
+class ConfigureGroup:
+    """Coordinator without replication: a group's own settings (Kafka's keys), as in a metadata store."""
+
+    group: str
+    settings: tuple[tuple[str, str], ...]
+
+
+@value
 class ClusterView:
     """Broker: the current state of the cluster, for its answers to Metadata and FindCoordinator.
 

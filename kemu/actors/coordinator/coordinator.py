@@ -43,7 +43,16 @@ from kemu.actors.machine import (
     Told,
     caller_of,
 )
-from kemu.protocol.commands import AnswerNext, Close, KnowTopics, LeadOffsets, NameClient, ResignOffsets, Start
+from kemu.protocol.commands import (
+    AnswerNext,
+    Close,
+    ConfigureGroup,
+    KnowTopics,
+    LeadOffsets,
+    NameClient,
+    ResignOffsets,
+    Start,
+)
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
@@ -82,8 +91,8 @@ _ALIVE = HeartbeatReply(error=_NONE)
 class Coordinator(Machine):
     """The group coordinator of one broker.
 
-    The coordinator's commands are ``Start``, ``LeadOffsets``, ``ResignOffsets``, ``KnowTopics``, ``AnswerNext`` and
-    ``Close``. Each
+    The coordinator's commands are ``Start``, ``LeadOffsets``, ``ResignOffsets``, ``KnowTopics``, ``ConfigureGroup``,
+    ``AnswerNext`` and ``Close``. Each
     ``LeadOffsets`` of a partition must have a higher leader epoch than the last ``LeadOffsets``. If a restart can keep
     the epoch, each process needs another ``life`` number: the epoch and the ``life`` number make member ids unique.
 
@@ -209,6 +218,8 @@ class Coordinator(Machine):
             case Told(command=KnowTopics(topics=topics)):
                 rows = [KnownTopic(name=name, topic_id=topic_id, partitions=count) for name, topic_id, count in topics]
                 self.know_topics(tuple(rows))
+            case Told(command=ConfigureGroup(group=group, settings=settings)):
+                self.know_group_settings(group, dict(settings))
             case Told(command=Start()):
                 self._table.started = True
                 self._start_expiry()

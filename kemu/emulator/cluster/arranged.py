@@ -26,7 +26,9 @@ from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.emulator.plan.stage import ReplicatedOperators
 from kemu.protocol.commands import (
+    AlterConfigs,
     ClusterView,
+    ConfigureGroup,
     ConfigureTopic,
     HostPartition,
     HoursPass,
@@ -77,6 +79,8 @@ class ArrangedCluster(Cluster):
         partitions = self.broker_config.offsets_topic_num_partitions
         self._offsets_leaders = [number % count for number in range(partitions)]
         self._offsets_epochs = [0] * partitions
+        self._group_settings: dict[str, dict[str, str]] = {}
+        """Group -> the group's own settings, by Kafka's keys."""
         self._takeovers: dict[int, int] = {}
         """Partition of the offsets topic -> failed leader. The partition moves when the failure is detected."""
         self._segments: dict[tuple[str, str], Segments] = {}
@@ -181,6 +185,8 @@ class ArrangedCluster(Cluster):
             self._leads_nothing[node] = False
             self._next_epoch(node)
         self._write_deaths()
+        for group in self._group_settings:
+            self._configure_group(group, node)
         for topic, state in self._topics.items():
             if settings := self.scenario.topics[topic].settings():
                 self.world.tell(self.brokers[node], ConfigureTopic(topic=topic, settings=settings))
@@ -279,6 +285,25 @@ class ArrangedCluster(Cluster):
         for topic in self._topics.values():
             for partition, leader in enumerate(topic.leaders):
                 topic.epochs[partition] += leader == node
+
+    def alter_configs(self, change: AlterConfigs) -> str | None:
+        """Change a group's setting. Only groups have settings that change without replication."""
+        settings = self._group_settings.get(change.group, {}) | {change.key: change.value}
+        if not change.value:
+            del settings[change.key]
+        check = self.releases.check_of_group_settings(self.brokers[0])
+        if check is None:
+            return "groups have no settings of their own before Kafka 4.0"
+        if why := check(settings):
+            return f"INVALID_CONFIG: {why}"
+        self._group_settings[change.group] = settings
+        for node in range(len(self.brokers)):
+            self._configure_group(change.group, node)
+        return None
+
+    def _configure_group(self, group: str, node: int) -> None:
+        settings = tuple(self._group_settings[group].items())
+        self.world.tell(coordinator_on(self.brokers[node]), ConfigureGroup(group=group, settings=settings))
 
     def grow_topic(self, topic: str, partitions: int) -> str | None:
         state = self._topics[topic]

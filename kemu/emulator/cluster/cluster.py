@@ -34,7 +34,7 @@ from kemu.emulator.plan.stage import ReplicatedOperators
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.assign.base import Assignor
-from kemu.protocol.commands import Close, HoursPass, NameClient, SetRate
+from kemu.protocol.commands import AlterConfigs, Close, HoursPass, NameClient, SetRate
 from kemu.protocol.draws import MILLION, DrawName
 from kemu.protocol.names import (
     ADMIN,
@@ -512,6 +512,10 @@ class Cluster(ABC):
     @abstractmethod
     def grow_topic(self, topic: str, partitions: int) -> str | None:
         """Increase a topic's number of partitions to ``partitions``."""
+
+    @abstractmethod
+    def alter_configs(self, change: AlterConfigs) -> str | None:
+        """Change a setting of a topic, of brokers, or of a group."""
 
     @abstractmethod
     def expect_takeover(self, group: str) -> None:

@@ -1,6 +1,8 @@
 """The release of each broker and member of a cluster, and the rules that follow from the release."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeAlias
 
 from kemu.actors.consumer.modern_membership import HEARTBEAT_VERSION
 from kemu.actors.consumer.positions import MEMBER_EPOCH_SINCE
@@ -10,9 +12,12 @@ from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.config import BrokerConfig
+from kemu.protocol.dynamic_configs import bad_group_settings
 from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.profiles import PROFILES, Profile
+
+GroupSettingsCheck: TypeAlias = Callable[[Mapping[str, str]], str]
 
 
 @frozen
@@ -92,6 +97,17 @@ class Releases:
         """Return the rules of the group coordinator on a broker that starts now."""
         of_release = rules_of_kind(self.config_of(host).coordinator_kind)
         return group_rules(of_release, self._scenario.bugs, self._scenario.mended)
+
+    def check_of_group_settings(self, host: str) -> GroupSettingsCheck | None:
+        """Return the check of a group's own settings by a broker that starts now; None before 4.0.
+
+        The check returns the reason why the settings are invalid, or "".
+        """
+        rules = self.coordinator_rules_of(host)
+        if not rules.consumer_protocol:
+            return None
+        spaces_targets = rules.consumer_groups.spaces_targets
+        return partial(bad_group_settings, config=self.config_of(host), spaces_targets=spaces_targets)
 
     def set_broker(self, host: str, release: BrokerRelease) -> None:
         """Set the release of a broker from its next start on."""

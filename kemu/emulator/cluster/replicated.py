@@ -6,8 +6,7 @@ class also resolves the roles in plans: "coordinator of g", "controller" and "pa
 ``ReplicatedCluster`` learns of topics from the store.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 
 from kemu.actors.broker.partition_log import PartitionLog, log_name
 from kemu.actors.broker.replica_log import (
@@ -36,6 +35,7 @@ from kemu.emulator.plan.stage import ReplicatedOperators
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.protocol.commands import (
     AddPartitions,
+    AlterConfigs,
     ElectLeadersOf,
     FailLogDir,
     HoursPass,
@@ -44,7 +44,6 @@ from kemu.protocol.commands import (
     SeedNodes,
 )
 from kemu.protocol.draws import DrawName
-from kemu.protocol.dynamic_configs import bad_group_settings
 from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.messages.data import ReplicaBatch
 from kemu.protocol.names import (
@@ -238,7 +237,7 @@ class ReplicatedCluster(Cluster):
                 control,
                 rack=rack,
                 min_insync_replicas=replication.min_insync_replicas,
-                bad_group_settings=self._bad_group_settings(name),
+                bad_group_settings=self.releases.check_of_group_settings(name),
                 store=STORE,
                 rules=spec.controller_rules(release, self.releases.protocol_of(name), bugs, self.scenario.mended),
                 draws=Drawn(self.world.choices, self.draws, f"{controller_on(name)}/life {life}"),
@@ -250,13 +249,6 @@ class ReplicatedCluster(Cluster):
             coordinator_on(name): coordinator,
             controller_on(name): controller,
         }
-
-    def _bad_group_settings(self, name: str) -> Callable[[Mapping[str, str]], str] | None:
-        rules = self.releases.coordinator_rules_of(name)
-        if not rules.consumer_protocol:
-            return None
-        config, spaces_targets = self.releases.config_of(name), rules.consumer_groups.spaces_targets
-        return partial(bad_group_settings, config=config, spaces_targets=spaces_targets)
 
     def _initial_logs(self) -> Iterator[tuple[str, str, tuple[Record, ...]]]:
         for name, topic in self.scenario.topics.items():
@@ -385,6 +377,10 @@ class ReplicatedCluster(Cluster):
     def grow_topic(self, topic: str, partitions: int) -> str | None:
         """Ask the controller to grow a topic."""
         return self.ask_admin(AddPartitions(topic=topic, partitions=partitions))
+
+    def alter_configs(self, change: AlterConfigs) -> str | None:
+        """Ask a broker to change a setting."""
+        return self.ask_admin(change)
 
     def tell_store(self, command: object) -> str | None:
         return None if self.world.tell(STORE, command) else "the store does not run"

@@ -7,7 +7,7 @@ from kemu.emulator.chance import Stream
 from kemu.emulator.engine.hosts import Condition, Host
 from kemu.emulator.engine.network import Rule
 from kemu.emulator.engine.world import World
-from kemu.protocol.commands import AnswerNext
+from kemu.protocol.commands import AlterConfigs, AnswerNext
 
 Outcome: TypeAlias = str | None
 """The result of an action: None for an effect, or the reason for no effect."""
@@ -60,6 +60,9 @@ class Operators(Protocol):
 
     def grow_topic(self, topic: str, partitions: int) -> Outcome:
         """Increase a topic's number of partitions to ``partitions``."""
+
+    def alter_configs(self, change: AlterConfigs) -> Outcome:
+        """Change a setting. Without replication, only groups have settings that change."""
 
     def ask_admin(self, command: object) -> Outcome:
         """Send a command to the admin client. The result of the command is a note."""

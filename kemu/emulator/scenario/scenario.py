@@ -19,6 +19,7 @@ from kemu.emulator.plan.actions import (
     AddBroker,
     AddMembers,
     BrokersUpgrade,
+    ConfigsAlteration,
     CreateTopic,
     RollingRestart,
     RollingUpgrade,
@@ -43,6 +44,7 @@ from kemu.emulator.text.tables import Problem, Table, nearest, said_of
 from kemu.emulator.text.units import LONGEST_US, duration_text, microseconds, words
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.draws import DrawName
+from kemu.protocol.dynamic_configs import CONSUMER_SESSION_TIMEOUT
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import OFFSETS_TOPIC, broker_host, consumer_host, producer_host
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
@@ -226,10 +228,8 @@ class Scenario:
         callbacks together may take longer than a minute, their sum replaces the minute.
         """
         configs = self._member_configs()
-        sessions_ms = [config.session_timeout_ms for config in configs]
-        if self.consumer_protocol_groups:
-            sessions_ms.append(configured(BrokerConfig(), self.brokers.config).group_consumer_session_timeout_ms)
-        waits_ms = max(sessions_ms)
+        waits_ms = max([config.session_timeout_ms for config in configs])
+        waits_ms = max([waits_ms, *map(self.longest_session_ms, self.consumer_protocol_groups)])
         waits_ms += max(config.max_poll_interval_ms for config in configs)
         names = (*TAKES_TIME, *STARTS_OF_A_CONTROLLER) if self.brokers.replication is not None else TAKES_TIME
         drawn = [how.most for name in names if (how := self.draws.of(name)) is not None]
@@ -238,6 +238,16 @@ class Scenario:
             for config in configs
         )
         return waits_ms * 1_000 + max(MINUTE_US, sum(drawn) + callbacks_ms * 1_000)
+
+    def longest_session_ms(self, group: str) -> int:
+        """The longest session timeout in ms of this group's members of the consumer protocol in the run."""
+        of_brokers_ms = configured(BrokerConfig(), self.brokers.config).group_consumer_session_timeout_ms
+        longest_ms = of_brokers_ms
+        for entry in self.plan:
+            match entry.action:
+                case ConfigsAlteration(group=name, key=key, value=value) if value and name == group:
+                    longest_ms = max(longest_ms, int(value)) if key == CONSUMER_SESSION_TIMEOUT else longest_ms
+        return longest_ms
 
     @property
     def metadata_max_age_us(self) -> int:

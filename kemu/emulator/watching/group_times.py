@@ -71,7 +71,7 @@ def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
         ]
         sessions_ms = [each.session_timeout_ms for each in every]
         if name in scenario.consumer_protocol_groups:
-            sessions_ms.append(broker.group_consumer_session_timeout_ms)
+            sessions_ms.append(scenario.longest_session_ms(name))
         found[name] = GroupTimes(
             session_us=max(sessions_ms) * _US,
             rebalance_us=max(each.max_poll_interval_ms for each in every) * _US,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kemu.emulator.facts import FaultApplied
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.scenario.scenario import Scenario
@@ -147,17 +148,25 @@ def _alter(key: str, value: str, at: str = "30s") -> str:
     return f"{{ at = '{at}', do = 'alter-configs', group = 'g', key = 'consumer.{key}', value = '{value}' }}"
 
 
-def test_a_group_has_its_own_session_timeout_also_after_a_failover() -> None:
+def test_a_plan_may_set_a_groups_settings_at_the_start() -> None:
+    settings = _alter("session.timeout.ms", "60000", at="0s"), _alter("heartbeat.interval.ms", "9000", at="0s")
+    played = Played(scenario(plan=", ".join((*settings, "{ at = '40s', do = 'crash', host = 'c1' }")), duration="2m"))
+
+    assert 40 + 60 - 9 < played.held().times_s(MemberRemoved)[0] < 40 + 60 + 1
+
+
+@pytest.mark.parametrize("brokers", [REPLICATED, TWO_BROKERS])
+def test_a_group_has_its_own_session_timeout_also_after_a_failover(brokers: str) -> None:
     """IncrementalAlterConfigs of a group. Source: ``GroupConfig``, ``GroupConfigManager`` 4.0."""
     plan = (
         _alter("session.timeout.ms", "60000")
         + ", { at = '50s', do = 'kill-coordinator', group = 'g', for = '10s' }"
-        + ", { at = '70s', do = 'crash', host = 'c1' }"
+        + ", { at = '100s', do = 'crash', host = 'c1' }"
     )
-    played = Played(scenario(REPLICATED, plan=plan, duration="3m"))
+    played = Played(scenario(brokers, plan=plan, duration="3m")).held()
 
     assert played.seen(GroupLoaded)
-    assert 70 + 60 - 5 < played.times_s(MemberRemoved)[0] < 70 + 60 + 1
+    assert 100 + 60 - 5 < played.times_s(MemberRemoved)[0] < 100 + 60 + 1
 
 
 @pytest.mark.parametrize(
@@ -175,6 +184,20 @@ def test_a_group_refuses_settings_outside_the_brokers_bounds(key: str, value: st
 
     (answer,) = played.seen(AdminAnswered)
     assert (answer.error, said in answer.text) == (ErrorCode.INVALID_CONFIG, True)
+
+
+def test_without_replication_a_bad_setting_of_a_group_changes_nothing() -> None:
+    plan = ", ".join((_alter("session.timeout.ms", "60001"), "{ at = '40s', do = 'crash', host = 'c1' }"))
+    played = Played(scenario(plan=plan, duration="2m"))
+
+    refused, _ = played.seen(FaultApplied)
+    assert "no effect, INVALID_CONFIG: consumer.session.timeout.ms must be less than" in refused.text
+    assert 40 + 45 - 5 < played.times_s(MemberRemoved)[0] < 40 + 45 + 1
+
+
+def test_without_replication_only_groups_have_settings_that_change() -> None:
+    with pytest.raises(ScenarioError, match="group: is missing; settings of topics"):
+        scenario(plan="{ at = '30s', do = 'alter-configs', key = 'unclean.leader.election.enable', value = 'true' }")
 
 
 def test_an_admin_describes_the_group() -> None:

@@ -466,7 +466,7 @@ def test_what_is_wrong_is_told_with_its_key(given: dict[str, object], message: s
 def test_a_limit_may_have_its_name_of_kip_435s_text() -> None:
     """The request has the name of KIP-435's table."""
     asked: list[AlterConfigs] = []
-    stage = SimpleNamespace(cluster=SimpleNamespace(ask_admin=asked.append))
+    stage = SimpleNamespace(cluster=SimpleNamespace(alter_configs=asked.append))
     entry = {"at": "1s", "do": "alter-configs", "key": "reassignment.max.parallel.replica.count", "value": "1"}
 
     (planned,) = plan_from_dicts([entry], KNOWN)

@@ -198,11 +198,12 @@ class LeadersElection:
     drawn=NEVER,
     drawn_replicated=(lambda draw: ConfigsAlteration(key=UNCLEAN_ELECTION_ENABLE, value="true"),),
     workload=True,
-    replicated=True,
 )
 class ConfigsAlteration:
     """Change a setting, or remove a setting (value ""), as ``kafka-configs --alter`` asks any broker (KIP-226,
     KIP-339).
+
+    Settings of topics and brokers need ``[brokers.replication]``.
 
     ``topic``: the topic; "" for the default of all brokers (``--entity-default``), which a topic's own value overrides.
     ``broker``: one broker such as "b2" (``leader.`` and ``follower.replication.throttled.rate``, KIP-73). ``group``: a
@@ -228,6 +229,9 @@ class ConfigsAlteration:
             if one or self.topic:
                 table.problem("group", f"and {'broker' if one else 'topic'} exclude each other")
                 return
+        elif not known.replicated:
+            table.problem("group", "is missing; settings of topics and brokers need [brokers.replication]")
+            return
         keys = tuple(settings_of(resource, one=one))
         whose = "one broker" if one else f"{resource.name.lower()}s"
         if one and (self.topic or self.broker not in known.brokers):
@@ -243,15 +247,15 @@ class ConfigsAlteration:
             table.problem("value", bad.removeprefix(f"{self._kafka_key} "))
 
     def apply(self, stage: Stage) -> Outcome:
-        return stage.cluster.ask_admin(self._command())
+        broker = broker_of(self.broker) if self.broker else -1
+        key = self._kafka_key
+        return stage.cluster.alter_configs(
+            AlterConfigs(topic=self.topic, key=key, value=self.value, broker=broker, group=self.group)
+        )
 
     @property
     def _kafka_key(self) -> str:
         return ALIASES.get(self.key, self.key)
-
-    def _command(self) -> AlterConfigs:
-        broker = broker_of(self.broker) if self.broker else -1
-        return AlterConfigs(topic=self.topic, key=self._kafka_key, value=self.value, broker=broker, group=self.group)
 
 
 # --- reassignments -------------------------------------------------------------------------------------------------
