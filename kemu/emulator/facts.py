@@ -4,7 +4,7 @@ Checkers, metrics and transcripts see only three parts of a live or recorded run
 ``protocol.notes``, and messages on the wire (``sent``, ``received``).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
@@ -27,6 +27,8 @@ class Seen(NamedTuple):
 
 Handler: TypeAlias = Callable[[Seen, Any], None]
 """A function that takes one fact, called as ``handler(seen, seen.fact)``."""
+TakeAll: TypeAlias = Callable[[int, int, ActorName, int, Sequence[Any]], None]
+"""A function that takes facts of one type and one step: (``seq``, ``at_us``, ``actor``, ``life``, facts)."""
 _Method = TypeVar("_Method", bound=Callable[..., None])
 
 
@@ -112,6 +114,11 @@ def handlers_of(observers: Iterable[Any], kind: type) -> tuple[Handler, ...]:
         elif not is_of_the_wire(kind) and getattr(observer, "wants", _all)(kind):
             found.append(_shown(observer.see))
     return tuple(found)
+
+
+def take_all_of(handlers: Sequence[Handler]) -> TakeAll | None:
+    """The attribute ``take_all`` of an only handler, which takes several facts with less work; else None."""
+    return getattr(handlers[0], "take_all", None) if len(handlers) == 1 else None
 
 
 class Watching:

@@ -3,7 +3,7 @@
 ``judge`` takes the facts of a live run, of a trace, or of real logs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kemu.actors.machine import Received
@@ -31,23 +31,42 @@ from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.waiting_at_end import StillWaiting, WaitingAtEnd
 from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
-from kemu.protocol.names import is_real_client
+from kemu.protocol.names import ActorName, is_real_client
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     ClientConnected,
     CommitAnswered,
+    CoordinatorKnown,
     EpochRead,
+    GroupBecame,
+    GroupRecordWritten,
     GroupRequestAnswered,
     GroupRequestRead,
+    JoinPhaseCompleted,
+    MemberAdded,
+    MemberBecame,
+    MemberRemoved,
     OffsetCommitted,
     PartitionsAssigned,
     PartitionsRevoked,
     PositionSet,
+    RequestRefused,
 )
 
 CALM = (CommitAnswered, GroupRequestAnswered, GroupRequestRead, OffsetCommitted)
 """Types of facts that change nothing that observers judge of the next appended, acknowledged and processed records."""
-OF_READERS = (AssignmentReceived, EpochRead, PartitionsAssigned, PartitionsRevoked, PositionSet)
+OF_READERS = (
+    *(
+        AssignmentReceived,
+        CoordinatorKnown,
+        EpochRead,
+        GroupBecame,
+        GroupRecordWritten,
+        JoinPhaseCompleted,
+        MemberAdded,
+    ),
+    *(MemberBecame, MemberRemoved, PartitionsAssigned, PartitionsRevoked, PositionSet, RequestRefused),
+)
 """Types of facts that change nothing that observers judge of the next appended and acknowledged records."""
 
 
@@ -166,10 +185,21 @@ class Judging(Watching):
         clock, others = self._clock, tuple([handler for handler in handlers if not takes_only_news(handler)])
 
         def take(seen: Seen, fact: Any) -> None:
-            is_news = seen.at_us >= clock.looks_us or not continues(seen, fact)
+            is_news = seen.at_us >= clock.looks_us or not continues(seen.at_us, seen.actor, (fact,))
             for handler in handlers if is_news else others:
                 handler(seen, fact)
 
+        def take_all(seq: int, at_us: int, actor: ActorName, life: int, facts: Sequence[Any]) -> None:
+            while facts:
+                old = continues(at_us, actor, facts) if at_us < clock.looks_us else 0
+                if old < len(facts):
+                    seen = Seen(seq, at_us, actor, life, facts[old])
+                    for handler in handlers:
+                        handler(seen, facts[old])
+                facts = facts[old + 1 :]
+
+        if not others:
+            take.__dict__["take_all"] = take_all
         return (take,)
 
     def _has_news(self, seen: Seen, fact: Any) -> None:

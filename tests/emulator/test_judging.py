@@ -119,16 +119,19 @@ def test_whoever_reads_the_panel_sees_it_as_of_the_fact_in_hand() -> None:
     assert owned[-1] and not owned[-4] and not owned[0]
 
 
+Continues = Callable[[int, str, Sequence[Any]], int]
+
+
 def judged_twice(name: str) -> tuple[RunResult, Judgement, Counter[type]]:
     """A run with the facts that its panel alone took, and the judgement of a panel that shows all facts to everyone."""
     scenario, alone, shown = load_scenario(name), Panel(), Panel()
     taken: Counter[type] = Counter()
 
-    def counted(kind: type, continues: Callable[[Seen, Any], bool]) -> Callable[[Seen, Any], bool]:
-        def take(seen: Seen, fact: Any) -> bool:
-            is_old = continues(seen, fact)
-            taken[kind] += is_old
-            return is_old
+    def counted(kind: type, continues: Continues) -> Continues:
+        def take(at_us: int, actor: str, facts: Sequence[Any]) -> int:
+            old = continues(at_us, actor, facts)
+            taken[kind] += old
+            return old
 
         return take
 

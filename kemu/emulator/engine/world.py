@@ -142,6 +142,7 @@ class World:
         self._wire_is_watched = facts.watches_the_wire(self._observers)
         self._watching: dict[type, tuple[facts.Handler, ...]] = {}
         """Type of a fact -> handlers; filled on first use."""
+        self._taking_all: dict[type, facts.TakeAll | None] = {}
         self._watching_sent: dict[type, tuple[facts.Handler, ...]] = {}
         """Type of a message -> handlers of sent messages of this type; filled on first use."""
         self._watching_received: dict[type, tuple[facts.Handler, ...]] = {}
@@ -340,6 +341,7 @@ class World:
 
     def _watchers_of(self, kind: type) -> tuple[facts.Handler, ...]:
         found = self._watching[kind] = facts.handlers_of(self._observers, kind)
+        self._taking_all[kind] = facts.take_all_of(found)
         return found
 
     def _watchers_sent(self, message: type) -> tuple[facts.Handler, ...]:
@@ -349,14 +351,29 @@ class World:
     def _tell(self, actor: Actor, said: Sequence[Note | Send | Hangup], seq: int) -> None:
         """Show observers the notes and the watched messages of a step."""
         now_us, name, life = self.now_us, actor.name, actor.life
-        for effect in said:
+        number, count = 0, len(said)
+        while number < count:
+            effect = said[number]
+            number += 1
             if type(effect) is Note:
                 fact, part = effect
-                watchers = self._watching.get(type(fact))
+                kind = type(fact)
+                watchers = self._watching.get(kind)
                 if watchers is None:
-                    watchers = self._watchers_of(type(fact))
+                    watchers = self._watchers_of(kind)
                 if watchers:
                     by = part_on(name, part) if part else name
+                    take_all = self._taking_all[kind]
+                    if take_all is not None:
+                        alike = [fact]
+                        while number < count:
+                            effect = said[number]
+                            if type(effect) is not Note or type(effect[0]) is not kind or effect[1] != part:
+                                break
+                            alike.append(effect[0])
+                            number += 1
+                        take_all(seq, now_us, by, life, alike)
+                        continue
                     seen = _new(Seen, (seq, now_us, by, life, fact))
                     for take in watchers:
                         take(seen, fact)

@@ -184,6 +184,7 @@ class Waiting:
 
     def _cut(self, log: _Log, end: int) -> None:
         """Truncate a log to this end offset."""
+        log.settle()
         for queue in log.queues:
             self._settle(queue)
         log.cut(end)
@@ -209,6 +210,7 @@ class Waiting:
         log = self._logs.get(partition)
         if log is None:
             log = self._logs[partition] = _Log()
+        log.settle()
         return log
 
     @only_news
@@ -219,8 +221,7 @@ class Waiting:
         log, first = self._log((fact.topic, fact.partition)), fact.base_offset
         if first < log.end:
             self._cut(log, first)
-        log.append(first, first + fact.count, seen.at_us)
-        appends.batches = log
+        log.append(first, first + fact.count, seen.at_us, appends)
 
     def _another_log(self, seen: Seen, fact: PartitionHosted | BecameLeader) -> None:
         """Truncate the queue to the new leader's log. The append times of the new leader's own records are unknown."""
@@ -278,7 +279,8 @@ class Waiting:
         progress.finished = None if queue.fresh.waits else queue.finished
 
     def _settle(self, queue: Queue) -> None:
-        """Count the records that were processed since the last news, one report after the other."""
+        """Count the records that were appended and processed since the last news, one report after the other."""
+        queue.log.settle()
         finished = queue.finished
         if finished:
             for last, at_us in zip(finished[::2], finished[1::2], strict=True):

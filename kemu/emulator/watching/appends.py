@@ -10,17 +10,31 @@ from kemu.protocol.notes.groups import RecordsAppended
 class AppendTimes:
     """A partition's batches: first offset, end (exclusive) and append time in us."""
 
-    __slots__ = ("end", "ends", "firsts", "times")
+    __slots__ = ("appends", "end", "ends", "firsts", "times")
 
     def __init__(self) -> None:
+        self.appends: Appends | None = None
+        """The appends that may continue the batches."""
         self.end = 0
         """The end of the log."""
         self.firsts: list[int] = []
         self.ends: list[int] = []
         self.times: list[int] = []
 
-    def append(self, first: int, end: int, at_us: int) -> None:
-        """Add a batch at the end."""
+    def settle(self) -> None:
+        """Add the batches that continued the last append."""
+        further = None if self.appends is None else self.appends.times
+        if further:
+            ends = further[::2]
+            self.firsts += [self.end, *ends[:-1]]
+            self.ends += ends
+            self.times += further[1::2]
+            self.end = ends[-1]
+            further.clear()
+
+    def append(self, first: int, end: int, at_us: int, appends: "Appends") -> None:
+        """Add a batch at the end, which further appends may continue."""
+        self.appends, appends.times = appends, []
         self.end = end
         self.firsts.append(first)
         self.ends.append(end)
@@ -41,10 +55,7 @@ class Appends:
     change what an observer judges.
     """
 
-    __slots__ = (
-        *("actor", "base", "batches", "end", "first_sequence", "judged", "log", "producer_epoch", "producer_id"),
-        *("sequence", "term"),
-    )
+    __slots__ = (*("actor", "base", "end", "first_sequence", "judged", "lead", "log", "producer_id", "term", "times"),)
 
     def __init__(self, actor: ActorName, fact: RecordsAppended, log: EpochLog) -> None:
         self.actor = actor
@@ -53,18 +64,24 @@ class Appends:
         self.base = fact.base_offset
         self.end = fact.base_offset + fact.count
         self.producer_id = fact.producer_id
-        self.producer_epoch = fact.producer_epoch
         self.first_sequence = fact.sequence
-        self.sequence = fact.sequence if fact.sequence < 0 else fact.sequence + fact.count
-        """The next sequence number; -1 without sequence numbers."""
+        """The first sequence number; -1 without sequence numbers."""
+        self.lead = self.base - self.first_sequence
+        """The offset of a record minus its sequence number."""
         self.judged = -1
         """The number of news (``WatchedLogs.news``) at the first append; -1 if the next append is news."""
-        self.batches: AppendTimes | None = None
-        """Append times that grow with the appends."""
+        self.times: list[int] | None = None
+        """The further appends that ``AppendTimes`` lacks: two numbers each, the end and the time in us. None if no
+        ``AppendTimes`` need them."""
+
+    @property
+    def sequence(self) -> int:
+        """The next sequence number; -1 without sequence numbers."""
+        return self.first_sequence if self.first_sequence < 0 else self.end - self.lead
 
     def batch(self, fact: RecordsAppended) -> Run:
         """The records that were appended with the sequence numbers of a batch."""
-        first = self.base + fact.sequence - self.first_sequence
+        first = fact.sequence + self.lead
         return first, first + fact.count, self.term
 
     def begin_with(self, before: "Appends") -> bool:

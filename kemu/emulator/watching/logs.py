@@ -4,7 +4,7 @@ The log of a partition is the copy of its latest leader (``Copies``). The next l
 records at the same offsets. A disk may have lost the end of its log.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kemu.emulator.facts import Seen, only_news
@@ -141,35 +141,34 @@ class WatchedLogs:
         log.epoch, log.life, log.records = epoch, seen.life, now
         self.lost, self.returned = before.without(now), now.without(before)
 
-    def continues(self, seen: Seen, fact: RecordsAppended) -> bool:
-        """Take an append that only continues the appends before it; return False without a change for news.
+    def continues(self, at_us: int, actor: ActorName, facts: Sequence[RecordsAppended]) -> int:
+        """Take the first appends that only continue the appends before them, and return their number.
 
-        Since the first of these appends, no fact changed anything that observers judge.
+        Since the first of the appends before them, no fact changed anything that observers judge.
         """
-        at, base, count = (fact.topic, fact.partition), fact.base_offset, fact.count
-        appends = self._appends.get(at)
-        if (
-            appends is None
-            or appends.judged != self.news
-            or appends.end != base
-            or appends.sequence != fact.sequence
-            or appends.actor != seen.actor
-            or appends.producer_id != fact.producer_id
-        ):
-            return False
-        appends.end = appends.log.end = end = base + count
-        if appends.sequence >= 0:
-            appends.sequence += count
-        batches = appends.batches
-        if batches is not None:
-            batches.end = end
-            batches.firsts.append(base)
-            batches.ends.append(end)
-            batches.times.append(seen.at_us)
-        self.appended += count
-        self.appended_to_log = True
-        self.appended_to = self._logs[at]
-        return True
+        number, records, known = 0, 0, self._appends
+        for fact in facts:
+            at, base, count = (fact.topic, fact.partition), fact.base_offset, fact.count
+            appends = known.get(at)
+            if (
+                appends is None
+                or appends.judged != self.news
+                or appends.end != base
+                or fact.sequence != (base - appends.lead if appends.first_sequence >= 0 else -1)
+                or appends.actor != actor
+                or appends.producer_id != fact.producer_id
+            ):
+                break
+            appends.end = appends.log.end = end = base + count
+            if appends.times is not None:
+                appends.times += (end, at_us)
+            records += count
+            number += 1
+        if number:
+            last = facts[number - 1]
+            self.appended += records
+            self.appended_to, self.appended_to_log = self._logs[last.topic, last.partition], True
+        return number
 
     @only_news
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:

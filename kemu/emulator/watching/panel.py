@@ -12,7 +12,7 @@ partitions unless its host is paused, or the member has closed or failed for goo
 """
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kemu.emulator.facts import (
@@ -229,13 +229,13 @@ class Panel:
         self._spoke: dict[ActorName, None] = {}
         """Members that have reported at least one fact."""
         self._departed: dict[ActorName, None] = {}
-        self.continues: dict[type, Callable[[Seen, Any], bool]] = {
+        self.continues: dict[type, Callable[[int, ActorName, Sequence[Any]], int]] = {
             Processed: self.progress.continues,
             RecordsAcknowledged: self.progress.continues_acknowledging,
             RecordsAppended: self.logs.continues,
         }
-        """Type of a fact -> a function that takes a fact of the type that only continues an account; False for
-        news."""
+        """Type of a fact -> a function of a time, an actor and its facts. The function takes the first facts that only
+        continue an account, and returns their number."""
         self._on = self._handlers()
 
     def _add_parts(self) -> None:

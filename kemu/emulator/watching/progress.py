@@ -19,7 +19,7 @@ Source: Kafka 3.4 ``LeaderEpochFileCache.endOffsetFor``, ``SubscriptionState.may
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kemu.actors.machine import Received
@@ -212,20 +212,26 @@ class PartitionReader:
 class Acknowledgements:
     """Acknowledgements of one producer on a partition, without a gap since the last that was news."""
 
-    __slots__ = ("actor", "end", "judged", "log", "ranges", "records")
+    __slots__ = ("_records", "actor", "end", "judged", "log", "ranges")
 
-    def __init__(self, actor: ActorName, end: int, records: Records, log: WatchedLog) -> None:
+    def __init__(self, actor: ActorName, end: int, records: Records, log: EpochLog) -> None:
         self.actor = actor
         self.end = end
         """The offset after the records that were acknowledged last."""
-        self.records = records
-        """All acknowledged records of the partition."""
         self.log = log
-        self.ranges = Ranges()
-        """The acknowledged records of the term of these acknowledgements."""
+        self._records = records
+        self.ranges: Ranges | None = None
+        """The acknowledged records of the term of these acknowledgements; None if the next acknowledgement is news."""
         self.judged = -1
         """The number of news (``WatchedLogs.news``) at the first acknowledgement; -1 if the next acknowledgement is
         news."""
+
+    @property
+    def records(self) -> Records:
+        """All acknowledged records of the partition."""
+        if self.ranges is not None:
+            self.ranges.lasts[-1] = self.end
+        return self._records
 
 
 class GroupProgress:
@@ -413,7 +419,7 @@ class WatchedProgress:
         self._ranges = ranges
         self.acknowledged = 0
         """Number of acknowledged records."""
-        self.acknowledging = Acknowledgements("", 0, Records(), WatchedLog())
+        self.acknowledging = Acknowledgements("", 0, Records(), EpochLog())
         """The account that the last ``RecordsAcknowledged`` began."""
         self._acknowledged: dict[TopicPartition, Acknowledgements] = {}
         self._led_by: dict[TopicPartition, tuple[ActorName, int]] = {}
@@ -540,27 +546,28 @@ class WatchedProgress:
             upto = last
         return found
 
-    def continues(self, seen: Seen, fact: Processed) -> bool:
-        """Take a ``Processed`` by which a reader only continues its work; return False without a change for news.
+    def continues(self, at_us: int, actor: ActorName, facts: Sequence[Processed]) -> int:
+        """Take the first of a reader's facts that only continue its work, and return their number.
 
         Since the reader's last records, which all observers took, no fact changed anything that they judge.
         """
-        readers, first, last = self._working.get(seen.actor), fact.first, fact.last
-        reader = None if readers is None else readers.get((fact.topic, fact.partition))
-        if reader is None or reader.judged != self.news or reader.offset != first or not first < last:
-            return False
-        done, progress = reader.done, reader.progress
-        finished = progress.finished
-        if last > reader.log.records.end or done is None or finished is None or len(finished) > KEPT:
-            return False
-        finished.append(last)
-        finished.append(seen.at_us)
-        done.lasts[-1] = reader.offset = last
-        reader.done_before_us, reader.done_us = reader.done_us, seen.at_us
-        if reader.uncommitted_us < 0:
-            reader.uncommitted_us, reader.uncommitted_from = seen.at_us, last
-        progress.processed += last - first
-        return True
+        number, readers = 0, self._working.get(actor, {})
+        for fact in facts:
+            reader, first, last = readers.get((fact.topic, fact.partition)), fact.first, fact.last
+            if reader is None or reader.judged != self.news or reader.offset != first or not first < last:
+                break
+            done, progress = reader.done, reader.progress
+            finished = progress.finished
+            if last > reader.log.records.end or done is None or finished is None or len(finished) > KEPT:
+                break
+            finished += (last, at_us)
+            done.lasts[-1] = reader.offset = last
+            reader.done_before_us, reader.done_us = reader.done_us, at_us
+            if reader.uncommitted_us < 0:
+                reader.uncommitted_us, reader.uncommitted_from = at_us, last
+            progress.processed += last - first
+            number += 1
+        return number
 
     def judge_again(self, seen: Seen, fact: Processed) -> None:
         """Let all observers take the next records of a reader, too."""
@@ -687,31 +694,35 @@ class WatchedProgress:
         progress.highest = max(progress.highest or 0, fact.offset)
         progress.truncated_at = log.end if fact.offset > log.end else None
 
-    def continues_acknowledging(self, seen: Seen, fact: RecordsAcknowledged) -> bool:
-        """Take a ``RecordsAcknowledged`` that only continues the last one; return False without a change for news."""
-        acks, base = self._acknowledged.get((fact.topic, fact.partition)), fact.base_offset
-        if acks is None or acks.end != base or acks.judged != self._logs.news or acks.actor != seen.actor:
-            return False
-        last = base + fact.count
-        if last > acks.log.records.end:
-            return False
-        acks.end = acks.ranges.lasts[-1] = last
-        self.acknowledged += fact.count
-        return True
+    def continues_acknowledging(self, at_us: int, actor: ActorName, facts: Sequence[RecordsAcknowledged]) -> int:
+        """Take the first acknowledgements that only continue the last one, and return their number."""
+        number, records, known = 0, 0, self._acknowledged
+        for fact in facts:
+            acks, base = known.get((fact.topic, fact.partition)), fact.base_offset
+            if acks is None or acks.end != base or acks.judged != self._logs.news or acks.actor != actor:
+                break
+            last = base + fact.count
+            if last > acks.log.end:
+                break
+            acks.end = last
+            records += fact.count
+            number += 1
+        self.acknowledged += records
+        return number
 
     @only_news
     def _acknowledges(self, seen: Seen, fact: RecordsAcknowledged) -> None:
         at, last, logs = (fact.topic, fact.partition), fact.base_offset + fact.count, self._logs
         before, log = self._acknowledged.get(at), logs.of(at).records
         records = Records() if before is None else before.records
-        acks = self._acknowledged[at] = Acknowledgements(seen.actor, last, records, logs.of(at))
+        acks = self._acknowledged[at] = Acknowledgements(seen.actor, last, records, log)
         self.acknowledging, self.acknowledged = acks, self.acknowledged + fact.count
         term = log.term_of(fact.base_offset, last)
         if term != NO_TERM:  # the usual case
-            acks.ranges = records.of_term(term)
-            acks.ranges.add(fact.base_offset, last)
-            if acks.ranges.lasts[-1] == last:
-                acks.judged = logs.news
+            ranges = records.of_term(term)
+            ranges.add(fact.base_offset, last)
+            if ranges.lasts[-1] == last:
+                acks.ranges, acks.judged = ranges, logs.news
             return
         for piece in pieces_of(log, fact.base_offset, last):
             records.add(*piece)
