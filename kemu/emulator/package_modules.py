@@ -1,4 +1,4 @@
-"""Tables of what the files of a package define: a new file in the package is a new row."""
+"""Tables of what the files of a package define (a new file in the package is a new row), and texts of a package."""
 
 import importlib
 import pkgutil
@@ -7,6 +7,17 @@ from types import ModuleType
 from typing import TypeVar
 
 T = TypeVar("T")
+
+
+def text_of(file: str) -> str:
+    """The text of a file of ``kemu.emulator``, whose modules may be in a zip file, too.
+
+    Raises:
+        OSError: there is no such file.
+    """
+    found = pkgutil.get_data("kemu.emulator", file)
+    assert found is not None
+    return found.decode()
 
 
 def modules_of(package: str) -> Iterator[ModuleType]:

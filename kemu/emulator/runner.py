@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from attrs import field
 
@@ -23,11 +23,7 @@ from kemu.emulator.chance import Choices, Seeded
 from kemu.emulator.checkers import checkers_for
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.cluster.kinds import cluster_class
-from kemu.emulator.control.controls import Controls
-from kemu.emulator.control.orders import Orders
-from kemu.emulator.control.state import LiveState
 from kemu.emulator.draws import Drawn
-from kemu.emulator.engine.control import ControlSocket
 from kemu.emulator.engine.hosts import PageCache
 from kemu.emulator.engine.loop import run_plain, run_trio
 from kemu.emulator.engine.raised import outcome_of_test
@@ -55,6 +51,10 @@ from kemu.protocol.draws import DrawName
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
+
+if TYPE_CHECKING:
+    from kemu.emulator.control.controls import Controls
+    from kemu.emulator.engine.control import ControlSocket
 
 Readers: TypeAlias = Callable[[Judging], Sequence[Observer]]
 """Makes observers that read the panel and the metrics of a run."""
@@ -451,13 +451,17 @@ def _run_with_orders(one: Run, path: Path, story: StoryMaker | None, live: bool)
         door.close()
 
 
-def controls_of(one: Run, story: StoryMaker | None, more: Callable[[], Mapping[str, Any]] = dict) -> Controls:
+def controls_of(one: Run, story: StoryMaker | None, more: Callable[[], Mapping[str, Any]] = dict) -> "Controls":
     """Return the verbs of control for a run that has not begun (``emulator.control.controls``).
 
     Args:
         story: makes the observer that tells the lines of the story.
         more: adds further keys to the whole state.
     """
+    from kemu.emulator.control.controls import Controls
+    from kemu.emulator.control.orders import Orders
+    from kemu.emulator.control.state import LiveState
+
     orders = Orders(one.scenario, one.injector)
     state = LiveState(one.scenario, one.world, one.judging.panel, one.cluster)
     controls = Controls(orders, state, more)
@@ -466,12 +470,14 @@ def controls_of(one: Run, story: StoryMaker | None, more: Callable[[], Mapping[s
     return controls
 
 
-def control_socket(path: Path, controls: Controls) -> ControlSocket:
+def control_socket(path: Path, controls: "Controls") -> "ControlSocket":
     """Return a listening control socket.
 
     Raises:
         OSError: no socket can be created. The error names the path.
     """
+    from kemu.emulator.engine.control import ControlSocket
+
     try:
         return ControlSocket(path, controls.take)
     except OSError as error:

@@ -12,7 +12,8 @@ from attrs import evolve
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.control.controls import Controls
 from kemu.emulator.engine.gateway import Gateway, serve_until_signal
-from kemu.emulator.engine.loop import Outside, run_plain, run_trio
+from kemu.emulator.engine.loop import run_plain, run_trio
+from kemu.emulator.engine.trio_loop import Outside
 from kemu.emulator.engine.world import World
 from kemu.emulator.runner import Run, RunResult, StoryMaker, control_socket, controls_of, profile_of, result_of
 from kemu.emulator.scenario.brokers import BrokersSpec

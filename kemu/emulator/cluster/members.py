@@ -1,6 +1,7 @@
 """The members of a cluster's groups: their present specs, and the machines that the members run."""
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from attrs import define, evolve
@@ -9,7 +10,6 @@ from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.consumer import Consumer
 from kemu.actors.consumer.listener import Listener
 from kemu.actors.machine import Machine
-from kemu.actors.streams.instance import Instance
 from kemu.emulator.cluster.member_draws import member_draws
 from kemu.emulator.cluster.releases import Releases
 from kemu.emulator.draws import Drawn
@@ -31,6 +31,10 @@ from kemu.protocol.streams.releases import consumer_of_streams, producer_of_stre
 _CONSUMER_PROTOCOL_SINCE = (4, 0)
 LIVES_BIT = 64
 """The number of a host's earlier lives begins at this bit of a Streams process id."""
+
+
+if TYPE_CHECKING:
+    from kemu.actors.streams.instance import Instance
 
 
 @define
@@ -166,12 +170,14 @@ class MemberHosts:
 
     def _instance(
         self, host: str, group: str, number: int, streams: StreamsSpec, member: MemberSpec, life: int
-    ) -> Instance:
+    ) -> "Instance":
         """Build a Streams instance.
 
         The instance's process id survives restarts if the release stores the id on disk. Without a stored id, each life
         gets a new process id.
         """
+        from kemu.actors.streams.instance import Instance  # few scenarios have Streams applications
+
         spec = self.groups[group].spec
         profile = self._releases.of_member(member)
         release = profile.streams

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import trio
 
-from kemu.emulator.engine.loop import Outside
+from kemu.emulator.engine.trio_loop import Outside
 
 LONGEST_LINE = 65_536
 """Longest allowed order, in bytes. A longer order closes its connection."""

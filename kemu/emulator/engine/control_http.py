@@ -17,7 +17,7 @@ import h11
 import trio
 
 from kemu.emulator.engine.control import LONGEST_LINE, MOST_CONNECTIONS, OrderReply, Take
-from kemu.emulator.engine.loop import Outside
+from kemu.emulator.engine.trio_loop import Outside
 
 ADDRESS = "127.0.0.1"
 LONGEST_HEAD = 16_384

@@ -26,7 +26,7 @@ import trio
 
 from kemu.actors.machine import LinkDown, Received
 from kemu.emulator.engine.hosts import Condition
-from kemu.emulator.engine.loop import Outside
+from kemu.emulator.engine.trio_loop import Outside
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import BrokerHostAdded, Handler, HostDown, HostStarted, Seen, kind_of, received
 from kemu.emulator.serving.payloads import Payloads

@@ -5,7 +5,6 @@ how much CPU time the process has used since the step began. Shorter steps are n
 the watch.
 """
 
-import ctypes
 import sys
 import threading
 import time
@@ -58,6 +57,8 @@ class StepWatch:
             if self._world.steps != steps:
                 steps, since_s = self._world.steps, time.process_time()
             elif time.process_time() - since_s > STEP_CPU_S and self._steps_now():
+                import ctypes
+
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._watched), ctypes.py_object(EndlessStep))
                 since_s = time.process_time()
 

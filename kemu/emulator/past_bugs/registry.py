@@ -6,10 +6,10 @@
 import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
+from kemu.emulator.package_modules import text_of
 from kemu.emulator.past_bugs.bug import PastBug
 from kemu.emulator.past_bugs.controller import CONTROLLER
 from kemu.emulator.past_bugs.groups import ASSIGNORS, CONSUMER, COORDINATOR
@@ -35,7 +35,7 @@ def names() -> tuple[str, ...]:
 
 def scenario_text(issue: str) -> str:
     """The TOML text of the scenario that shows a bug, with a ``seed`` of a run that shows the bug."""
-    return (files("kemu.emulator") / "past_bugs" / "scenarios" / f"{issue.lower()}.toml").read_text(encoding="utf-8")
+    return text_of(f"past_bugs/scenarios/{issue.lower()}.toml")
 
 
 @cache

@@ -51,14 +51,16 @@ def load_scenario(name: str | Path) -> Scenario:
         except UnicodeDecodeError:
             raise ScenarioError([Problem((), "is not UTF-8 text")], given) from None
         return scenario_from_toml(text, source=given, name=path.stem)
-    names = preset_names()
     issue = given.upper()
     if issue in PAST_BUGS:
         return scenario_from_toml(scenario_text(issue), source=f"{issue}.toml", name=issue)
-    if given not in names:
+    try:
+        text = preset_text(given)
+    except (OSError, ValueError):
+        names = preset_names()
         hint = nearest(given, names) or "; kemu scenarios lists them"
-        raise ScenarioError([Problem((), f'"{given}" is no preset{hint} (a file needs its .toml)')])
-    return scenario_from_toml(preset_text(given), source=f"{given}.toml", name=given)
+        raise ScenarioError([Problem((), f'"{given}" is no preset{hint} (a file needs its .toml)')]) from None
+    return scenario_from_toml(text, source=f"{given}.toml", name=given)
 
 
 def scenario_from_toml(text: str, *, source: str = "", name: str = "") -> Scenario:

@@ -2,8 +2,8 @@
 
 import tomllib
 from functools import cache
-from importlib.resources import files
 
+from kemu.emulator.package_modules import text_of
 from kemu.protocol.frozen import frozen
 
 
@@ -17,6 +17,8 @@ class Preset:
 
 def preset_names() -> tuple[str, ...]:
     """The names of all presets, sorted."""
+    from importlib.resources import files  # imports forty modules
+
     found = [item.name for item in (files("kemu.emulator") / "presets").iterdir() if item.name.endswith(".toml")]
     return tuple([name.removesuffix(".toml") for name in sorted(found)])
 
@@ -28,5 +30,9 @@ def presets() -> tuple[Preset, ...]:
 
 
 def preset_text(name: str) -> str:
-    """The TOML text of a preset."""
-    return (files("kemu.emulator") / "presets" / f"{name}.toml").read_text(encoding="utf-8")
+    """The TOML text of a preset.
+
+    Raises:
+        OSError: there is no such preset.
+    """
+    return text_of(f"presets/{name}.toml")

@@ -4,7 +4,6 @@ A ``Table`` returns the values of one table and collects the mistakes. An error 
 read, so that a file with three mistakes gives three messages.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
@@ -84,6 +83,8 @@ def nearest(wrong: str, known: Iterable[str]) -> str:
     """
     names = [name for name in known if name]
     folded = {name.lower(): name for name in reversed(names)}
+    import difflib  # only for a wrong name
+
     close = difflib.get_close_matches(wrong.lower(), list(folded), n=1, cutoff=0.55)
     if close:
         return f'; did you mean "{folded[close[0]]}"?'

@@ -4,7 +4,7 @@ JSON, traces and ``--verbose`` contain the full reasons, which ``actors.coordina
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from kemu.protocol.names import MEMBER_ID_END
 
@@ -12,26 +12,24 @@ _MEMBER_ID = re.compile(rf"(?<![\w/-])([\w./]+(?:-[\w./]+)*?)-({MEMBER_ID_END})\
 """A member id: the client id, then its unique end."""
 _LEAST_DIGITS = 4
 _REASON = r"(?:; client reason: (?P<client>.*?))?\.?$"
-_SHORT: Sequence[tuple[re.Pattern[str], str]] = tuple(
-    (re.compile(pattern), short)
-    for pattern, short in (
-        (r"Adding new member (?P<who>\S+) with group instance id .*", "{who} joined"),
-        (r"Removing member (?P<who>\S+) on LeaveGroup" + _REASON, "{who} left{client}"),
-        (r"explicit `LeaveGroup` request for \((?P<who>.*)\) members\.", "{who} left"),
-        (r"removing member (?P<who>\S+) on heartbeat expiration\.?", "{who} expired"),
-        (r"Leader (?P<who>\S+) re-joining group during \w+" + _REASON, "leader {who} rejoined{client}"),
-        (r"Updating metadata for member (?P<who>\S+) during \w+" + _REASON, "{who} rejoined{client}"),
-        (r"Updating metadata for static member (?P<who>\S+) with instance id .*", "static member {who} rejoined"),
-        (
-            r"Group's selectedProtocol will change because static member (?P<who>\S+) with instance id .*",
-            "static member {who} rejoined with another assignor",
-        ),
-        (r"Removing (?:Set\(|\[)(?P<who>.*)[)\]] on pending sync request expiration", "{who} did not sync in time"),
-        (r"(?P<who>.*) with member id [^\s:]+(?P<did>:? .*)", "{who}{did}"),
-        (r"Error (?P<who>\w+) when storing group assignment during SyncGroup .*", "assignment not stored: {who}"),
-        (r"Freshly-loaded group .*over capacity.*", "more members than group.max.size"),
-    )
+_SHORT = (
+    (r"Adding new member (?P<who>\S+) with group instance id .*", "{who} joined"),
+    (r"Removing member (?P<who>\S+) on LeaveGroup" + _REASON, "{who} left{client}"),
+    (r"explicit `LeaveGroup` request for \((?P<who>.*)\) members\.", "{who} left"),
+    (r"removing member (?P<who>\S+) on heartbeat expiration\.?", "{who} expired"),
+    (r"Leader (?P<who>\S+) re-joining group during \w+" + _REASON, "leader {who} rejoined{client}"),
+    (r"Updating metadata for member (?P<who>\S+) during \w+" + _REASON, "{who} rejoined{client}"),
+    (r"Updating metadata for static member (?P<who>\S+) with instance id .*", "static member {who} rejoined"),
+    (
+        r"Group's selectedProtocol will change because static member (?P<who>\S+) with instance id .*",
+        "static member {who} rejoined with another assignor",
+    ),
+    (r"Removing (?:Set\(|\[)(?P<who>.*)[)\]] on pending sync request expiration", "{who} did not sync in time"),
+    (r"(?P<who>.*) with member id [^\s:]+(?P<did>:? .*)", "{who}{did}"),
+    (r"Error (?P<who>\w+) when storing group assignment during SyncGroup .*", "assignment not stored: {who}"),
+    (r"Freshly-loaded group .*over capacity.*", "more members than group.max.size"),
 )
+"""Pattern of a reason -> short form; ``re`` compiles a pattern when a reason needs it."""
 _CLIENT_REASONS = {
     "consumer poll timeout has expired": "poll timeout",
     "need to revoke partitions and re-join": "to revoke partitions",
@@ -43,7 +41,7 @@ _CLIENT_REASONS = {
 def short_reason(reason: str) -> str:
     """The reason of a rebalance in a few words, such as "c1 joined"; an unknown reason is returned unchanged."""
     for pattern, short in _SHORT:
-        found = pattern.fullmatch(reason)
+        found = re.fullmatch(pattern, reason)
         if found is not None:
             parts = {"who": "", "did": "", **found.groupdict()}
             client = _CLIENT_REASONS.get((parts.get("client") or "").rstrip("."), "")

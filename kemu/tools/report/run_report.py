@@ -2,7 +2,6 @@
 
 import json
 import re
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -244,8 +243,10 @@ OF_STREAMS_SEEDS = (
 
 
 def _median(column: Column, values: Sequence[float | None]) -> str:
+    from statistics import median  # only for a table of seeds
+
     known = [value for value in values if value is not None]
-    return column.said(statistics.median(known) if known else None)
+    return column.said(median(known) if known else None)
 
 
 def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], str]) -> Iterable[str]:

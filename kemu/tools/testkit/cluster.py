@@ -16,11 +16,12 @@ import attrs
 
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
-from kemu.emulator.engine.loop import run_in_trio, run_plain
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.engine.mail import open_mail
 from kemu.emulator.engine.network import Packet
 from kemu.emulator.engine.raised import outcome_of_test
 from kemu.emulator.engine.rules import HoldRule, said_api
+from kemu.emulator.engine.trio_loop import run_in_trio
 from kemu.emulator.engine.world import MachineBroke
 from kemu.emulator.facts import Seen
 from kemu.emulator.findings import Violation

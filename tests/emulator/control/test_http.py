@@ -10,7 +10,7 @@ import trio.testing
 
 from kemu.emulator.engine.control import LONGEST_LINE, MOST_CONNECTIONS, OrderReply
 from kemu.emulator.engine.control_http import LONGEST_HEAD, ControlPort
-from kemu.emulator.engine.loop import Outside
+from kemu.emulator.engine.trio_loop import Outside
 
 
 class _Verbs:

@@ -14,7 +14,8 @@ import trio
 import trio.testing
 
 from kemu.emulator.engine.control import MOST_CONNECTIONS, ControlSocket, OrderReply
-from kemu.emulator.engine.loop import Outside, run_plain
+from kemu.emulator.engine.loop import run_plain
+from kemu.emulator.engine.trio_loop import Outside
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import Run, controls_of, run
 from kemu.emulator.scenario.files import load_scenario, with_values

@@ -10,7 +10,8 @@ from trio.testing import MockClock
 
 from kemu.actors.machine import Event
 from kemu.emulator.engine.hosts import Actor
-from kemu.emulator.engine.loop import TURNS_A_TRIP, Outside, run_in_trio, run_plain, run_trio
+from kemu.emulator.engine.loop import run_plain, run_trio
+from kemu.emulator.engine.trio_loop import TURNS_A_TRIP, Outside, run_in_trio
 from kemu.emulator.engine.world import MachineBroke, World
 from kemu.emulator.facts import Seen
 from kemu.emulator.runner import Run
