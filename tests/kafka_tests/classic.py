@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kemu.actors.coordinator.group import Group
+from kemu.actors.machine import Received, Send
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import DescribeGroups, ListGroups
 from kemu.protocol.messages.member import decode_assignment
@@ -13,6 +14,7 @@ from tests.kafka_tests.shown import Named
 
 _FIELDS = {"protocol": "protocol_name", "type": "protocol_type", "skip": "skip_assignment"}
 """The name of a field in a case -> its name in an answer."""
+_SHARES = ("assignment", "assigned", "target")
 _NEWEST_DESCRIBE = 6
 _NEWEST_LIST = 5
 
@@ -55,19 +57,37 @@ def described(bench: Bench, row: Mapping[str, Any], answer: Mapping[str, Any], w
     members = answer.get("members", {})
     assert [each.member_id for each in found.members] == list(members), f"{why}: {found}"
     for each in found.members:
-        for key, wanted in members[each.member_id].items():
-            if key == "assignment":
-                assert _shares(each.assignment) == set(held(wanted)), f"{why}: {each}"
-            elif key == "metadata":
-                assert bool(each.metadata) is wanted, f"{why}: {each}"
-            else:
-                assert getattr(each, key) == wanted, f"{why}: {key}: {each}"
+        compare_fields(each, members[each.member_id], f"{why}: {each}")
+
+
+def compare_fields(found: Any, wanted: Mapping[str, Any], why: str) -> None:
+    """Compare some fields of a member, in a group or in a description."""
+    for key, value in wanted.items():
+        assert _shown_field(found, key) == (set(held(value)) if key in _SHARES else value), f"{why}: {key}"
+
+
+def _shown_field(found: Any, key: str) -> Any:
+    match key:
+        case "assignment":
+            return _shares(found.assignment)
+        case "assigned" | "target":
+            return {(row.topic_id, number) for row in getattr(found, key) for number in row.partitions}
+        case "protocols":
+            classic = getattr(found, "classic", found)
+            return " ".join(each.name for each in classic.protocols)
+        case "has_metadata":
+            return bool(found.metadata)
+        case "topics":
+            return " ".join(found.topics)
+    return getattr(found, key)
 
 
 def listed(bench: Bench, row: Mapping[str, str]) -> dict[str, str]:
     """The answer to ListGroups: a group -> its protocol type, state and kind."""
     states, types = (tuple(row.get(key, "").split()) for key in ("states", "types"))
-    groups = bench.ask("admin", ListGroups(states_filter=states, types_filter=types), _NEWEST_LIST).reply.groups
+    request = ListGroups(states_filter=states, types_filter=types)
+    event = Received("admin", 1, 1, _NEWEST_LIST, request)  # kemu's codec has no version with the kind of a group
+    (groups,) = [sent.message.groups for sent in bench.coordinator.step(bench.now_us, event) if isinstance(sent, Send)]
     return {each.group: f"{each.protocol_type} {each.state} {each.group_type}".strip() for each in groups}
 
 
@@ -85,6 +105,4 @@ def compare_classic(step: Mapping[str, Any], group: Group, named: Named, why: st
         assert named(group.members.leader or "") == step["leader"], f"{why}: {group.members.leader}"
     for name, fields in step.get("fields", {}).items():
         (member,) = [each for each in group.members if named(each.member_id) == name]
-        for key, wanted in fields.items():
-            found = [each.name for each in member.protocols] if key == "protocols" else getattr(member, key)
-            assert found == (wanted.split() if key == "protocols" else wanted), f"{why}: {name}: {key} {found}"
+        compare_fields(member, fields, f"{why}: {name}")

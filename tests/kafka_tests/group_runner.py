@@ -24,7 +24,7 @@ from kemu.actors.coordinator.consumer_group.stored import encoded
 from kemu.actors.coordinator.modern_group import ModernGroup
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import Told
-from kemu.protocol.commands import KnowTopics
+from kemu.protocol.commands import KnowTopics, Start
 from kemu.protocol.consumer_group.assignors import ASSIGNORS
 from kemu.protocol.consumer_group.shares import TargetMember, Targets, TopicId
 from kemu.protocol.errors import ErrorCode
@@ -60,7 +60,7 @@ from kemu.protocol.messages.records import GroupMetadata, StoredMember, StoredOf
 from kemu.protocol.names import MemberId
 from tests.actors.coordinator.coordinator_harness import GROUP, Ask, Bench
 from tests.kafka_tests.cases import KINDS, Case, held, share, topic_id
-from tests.kafka_tests.classic import compare_classic, described, listed, shown_answer, wanted_answer
+from tests.kafka_tests.classic import compare_classic, compare_fields, described, listed, shown_answer, wanted_answer
 from tests.kafka_tests.shown import agrees, current, expected, in_any_order, recorded, shown, written
 
 BEGIN_US = 1_000_000_000
@@ -77,14 +77,20 @@ TIMERS = {
 }
 KEYS_OF_CASES = (
     " method name since until config topics stored_topics epoch target_epoch members regexes classic loaded version "
-    "versions offsets target_ago_ms steps begins log "
+    "versions offsets target_ago_ms steps begins log old_records "
 )
 KEYS_OF_STEPS = (
     " topics prepared settings append_fails after_ms heartbeat join sync classic_heartbeat leave delete answer text as "
     "ask answered records first_records timers kind state current members held seen "
     "commit fetch delete_offsets users consumes alike assignor supports classic_without stale describe "
-    "hold_appends release_appends generation size pending leader fields targets regexes describe_classic list group resign "
+    "hold_appends release_appends generation size pending leader fields targets regexes known_topics target_at_ms "
+    "describe_classic list group resign "
 )
+KEYS_OF_GROUPS = (
+    " state current members held generation size pending leader fields targets regexes users consumes alike assignor "
+    "supports classic_without stale known_topics target_at_ms "
+)
+"""What a step tells about the group."""
 _PENDING = "pending"
 
 
@@ -125,11 +131,12 @@ class GroupRunner:
         self._prepared = Prepared(monkeypatch, self._names)
         self._topics: dict[str, Topic] = {}
         config = {"group_min_session_timeout_ms": 0, **case.get("config", {})}  # another class of Kafka checks the time
-        self.bench = Bench(lead=False, coordinator_kind=KINDS[release], **config)
+        self.bench = Bench(lead=False, started=False, coordinator_kind=KINDS[release], **config)
         self.bench.now_us = BEGIN_US
+        self.bench.feed(Told(Start()))
         self._know_topics(case.get("topics", {}))
-        records = [encoded(GROUP, record, epochs=True) for record in self._given(case)]
-        records += [encoded(GROUP, recorded(text), epochs=True) for text in case.get("log", ())]
+        given = [*self._given(case), *map(recorded, case.get("log", ()))]
+        records = [encoded(GROUP, record, epochs="old_records" not in case) for record in given]
         for name, offset in case.get("offsets", {}).items():
             topic, _, number = name.rpartition("-")
             value = StoredOffset(offset, -1, "", BEGIN_US // 1_000)
@@ -277,7 +284,12 @@ class GroupRunner:
             return
         told = {name: value for name, value in answer.items() if name != "members"}
         assert {name: getattr(row, name) for name in told} == told, f"{why}: {row}"
-        assert [each.member_id for each in row.members] == answer.get("members", "").split(), f"{why}: {row}"
+        members = answer.get("members", "")
+        names = members.split() if isinstance(members, str) else list(members)
+        assert [each.member_id for each in row.members] == names, f"{why}: {row}"
+        if not isinstance(members, str):
+            for each in row.members:
+                compare_fields(each, members[each.member_id], f"{why}: {each}")
 
     def _commit(self, row: Mapping[str, Any], answer: Any, why: str) -> None:
         partitions = _named(row["partitions"])
@@ -399,13 +411,11 @@ class GroupRunner:
             kind, *member = key.split()
             found_ms = self.bench.left_ms(TIMERS[kind], GROUP, *map(self._id, member))
             assert found_ms == (None if left_ms == "none" else left_ms), f"{why}: {key} {found_ms}"
-        group = (
-            self.bench.coordinator.groups[GROUP]
-            if {"state", "kind", "current", "members", "held"} & step.keys()
-            else self.bench.coordinator.groups.get(GROUP)
-        )
+        group = self.bench.coordinator.groups.get(GROUP)
         if "kind" in step:
-            assert isinstance(group, ModernGroup) is (step["kind"] == "consumer"), why
+            kind = "none" if group is None else "consumer" if isinstance(group, ModernGroup) else "classic"
+            assert kind == step["kind"], f"{why}: {kind}"
+        assert group is not None or not any(f" {key} " in KEYS_OF_GROUPS for key in step), why
         if "state" in step:
             assert group is not None and group.state.value == step["state"], f"{why}: {group and group.state}"
         if isinstance(group, ModernGroup):
@@ -432,6 +442,11 @@ class GroupRunner:
         if "regexes" in step:
             found = {regex: " ".join(record.topics or ()) for regex, record in working.regexes.items()}
             assert found == step["regexes"], f"{why}: {found}"
+        if "known_topics" in step:
+            assert [each.name for each in working.topics] == step["known_topics"].split(), f"{why}: {working.topics}"
+        assert working.target_at_ms == step.get("target_at_ms", working.target_at_ms), f"{why}: {working.target_at_ms}"
+        for name, fields in step.get("fields", {}).items():
+            compare_fields(working.members[self._id(name)], fields, f"{why}: {working.members}")
         for topic, wanted in step.get("consumes", {}).items():
             assert group.consumes(topic) is wanted, f"{why}: {topic}"
         if "stale" in step:

@@ -121,7 +121,8 @@ def recorded(text: str) -> GroupRecord:
         case "epoch", epoch:
             return GroupEpochRecord(0 if epoch == "removed" else epoch)
         case "target epoch", epoch:
-            return TargetEpochRecord(0 if epoch == "removed" else epoch)
+            _, _, at_ms = text.partition("@")
+            return TargetEpochRecord(0 if epoch == "removed" else epoch, int(at_ms or 0))
         case "topics", names:
             return TopicsRecord(tuple(Topic(name, topic_id(name), 1) for name in names))
         case "member", name, "removed":
@@ -137,6 +138,8 @@ def recorded(text: str) -> GroupRecord:
                 name,
                 instance_id=fields.get("instance"),
                 rack=fields.get("rack"),
+                client_id="client",
+                client_host="/client",
                 topics=tuple(sorted(topics)),
                 regex=fields.get("regex", ""),
                 assignor=fields.get("assignor", ""),
@@ -153,7 +156,7 @@ def expected(text: str) -> Shown:
     """A record as a case names it."""
     words = text.split()
     if words[0] == "epoch" or words[:2] == ["target", "epoch"]:
-        return " ".join(words[:-1]), words[-1] if words[-1] == "removed" else int(words[-1])
+        return " ".join(words[:-1]), words[-1] if words[-1] == "removed" else int(words[-1].partition("@")[0])
     if words[0] == "classic":
         return _expected_classic(text)
     if words[0] == "topics":
