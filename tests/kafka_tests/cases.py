@@ -50,8 +50,23 @@ def cases(*names: str) -> list[Any]:
     ]
 
 
+@cache
+def setups() -> Mapping[str, Any]:
+    """The steps by which cases begin, by name."""
+    return tomllib.loads((FOLDER / "setups" / "classic_groups.toml").read_text(encoding="utf-8"))
+
+
+def _begun(case: Case) -> Case:
+    """The case with the steps of the setups with which it begins."""
+    if "begins" not in case:
+        return case
+    setup = _begun(setups()[case["begins"]])
+    return {**setup, **case, "begins": "", "steps": [*setup["steps"], *case["steps"]]}
+
+
 def _each(case: Case) -> list[Case]:
     """The case, or the case for each of its versions or errors."""
+    case = _begun(case)
     if "errors" in case:
         rest = {key: value for key, value in case.items() if key != "errors"}
         return [{**_filled(rest, error), "name": error} for error in case["errors"]]

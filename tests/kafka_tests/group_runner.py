@@ -24,7 +24,7 @@ from kemu.actors.coordinator.consumer_group.stored import encoded
 from kemu.actors.coordinator.modern_group import ModernGroup
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import Told
-from kemu.protocol.commands import KnowTopics
+from kemu.protocol.commands import KnowTopics, Start
 from kemu.protocol.consumer_group.assignors import ASSIGNORS
 from kemu.protocol.consumer_group.shares import TargetMember, Targets, TopicId
 from kemu.protocol.errors import ErrorCode
@@ -41,6 +41,7 @@ from kemu.protocol.messages.group import (
     JoinProtocol,
     LeaveGroup,
     LeavingMember,
+    MemberAssignment,
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
@@ -52,7 +53,6 @@ from kemu.protocol.messages.member import (
     HIGHEST_VERSION,
     Assignment,
     Subscription,
-    decode_assignment,
     encode_assignment,
     encode_subscription,
 )
@@ -60,7 +60,8 @@ from kemu.protocol.messages.records import GroupMetadata, StoredMember, StoredOf
 from kemu.protocol.names import MemberId
 from tests.actors.coordinator.coordinator_harness import GROUP, Ask, Bench
 from tests.kafka_tests.cases import KINDS, Case, held, share, topic_id
-from tests.kafka_tests.shown import agrees, current, expected, in_any_order, shown, written
+from tests.kafka_tests.classic import compare_classic, compare_fields, described, listed, shown_answer, wanted_answer
+from tests.kafka_tests.shown import agrees, current, expected, in_any_order, recorded, shown, written
 
 BEGIN_US = 1_000_000_000
 """Far from zero, as in Kafka's tests."""
@@ -76,14 +77,20 @@ TIMERS = {
 }
 KEYS_OF_CASES = (
     " method name since until config topics stored_topics epoch target_epoch members regexes classic loaded version "
-    "versions offsets target_ago_ms steps "
+    "versions offsets target_ago_ms steps begins log old_records "
 )
 KEYS_OF_STEPS = (
     " topics prepared settings append_fails after_ms heartbeat join sync classic_heartbeat leave delete answer text as "
     "ask answered records first_records timers kind state current members held seen "
     "commit fetch delete_offsets users consumes alike assignor supports classic_without stale describe "
-    "hold_appends release_appends "
+    "hold_appends release_appends generation size pending leader fields targets regexes known_topics target_at_ms "
+    "describe_classic list group resign "
 )
+KEYS_OF_GROUPS = (
+    " state current members held generation size pending leader fields targets regexes users consumes alike assignor "
+    "supports classic_without stale known_topics target_at_ms "
+)
+"""What a step tells about the group."""
 _PENDING = "pending"
 
 
@@ -119,13 +126,17 @@ class GroupRunner:
         """The name of a member in the case -> the id that the coordinator gave."""
         self._asked: dict[str, Ask] = {}
         """The joins and syncs whose answers a later step compares."""
+        self._unnamed: dict[str, str] = {}
+        """A join that waits -> the name of the member in its answer."""
         self._prepared = Prepared(monkeypatch, self._names)
         self._topics: dict[str, Topic] = {}
         config = {"group_min_session_timeout_ms": 0, **case.get("config", {})}  # another class of Kafka checks the time
-        self.bench = Bench(lead=False, coordinator_kind=KINDS[release], **config)
+        self.bench = Bench(lead=False, started=False, coordinator_kind=KINDS[release], **config)
         self.bench.now_us = BEGIN_US
+        self.bench.feed(Told(Start()))
         self._know_topics(case.get("topics", {}))
-        records = [encoded(GROUP, record, epochs=True) for record in self._given(case)]
+        given = [*self._given(case), *map(recorded, case.get("log", ()))]
+        records = [encoded(GROUP, record, epochs="old_records" not in case) for record in given]
         for name, offset in case.get("offsets", {}).items():
             topic, _, number = name.rpartition("-")
             value = StoredOffset(offset, -1, "", BEGIN_US // 1_000)
@@ -176,7 +187,7 @@ class GroupRunner:
     # --- steps -------------------------------------------------------------------------------------------------
 
     def _act(self, step: Mapping[str, Any], why: str) -> None:
-        self.bench.append_errors = [ErrorCode.NOT_LEADER_OR_FOLLOWER] if step.get("append_fails") else []
+        self.bench.append_errors = [ErrorCode[step["append_fails"]]] if "append_fails" in step else []
         if "topics" in step:
             self._know_topics(step["topics"])
         if "prepared" in step:
@@ -188,6 +199,8 @@ class GroupRunner:
             self.bench.release()
         if "after_ms" in step:
             self.bench.advance(step["after_ms"])
+        if "resign" in step:
+            self.bench.resign()
         answer = step.get("answer", {})
         if "heartbeat" in step:
             reply = self._heartbeat(step["heartbeat"], answer, why)
@@ -199,13 +212,14 @@ class GroupRunner:
             self._ask(step, self._sync(step["sync"]), why)
         if "classic_heartbeat" in step:
             row = step["classic_heartbeat"]
-            request = Heartbeat(
-                group=GROUP,
-                member_id=self._id(row["member"]),
-                generation=row["generation"],
-                instance_id=row.get("instance"),
-            )
-            assert _error(self.bench.ask(CLIENT, request)) == answer, why
+            for member in row["member"].split():
+                request = Heartbeat(
+                    group=GROUP,
+                    member_id=self._id(member),
+                    generation=row["generation"],
+                    instance_id=row.get("instance"),
+                )
+                assert _error(self.bench.ask(CLIENT, request)) == answer, f"{why}: {member}"
         if "describe" in step:
             self._describe(answer, why)
         if "commit" in step:
@@ -219,12 +233,11 @@ class GroupRunner:
             (outcome,) = self.bench.ask(CLIENT, DeleteGroups(groups=(GROUP,))).reply.outcomes
             assert ErrorCode(outcome.error).name == answer, why
         if "leave" in step:
-            leaving = tuple(
-                LeavingMember(member_id=self._id(each.get("member", "")), instance_id=each.get("instance"))
-                for each in step["leave"]
-            )
-            reply = self.bench.ask(CLIENT, LeaveGroup(group=GROUP, members=leaving)).reply
-            assert [ErrorCode(each.error).name for each in reply.members] == answer, why
+            self._leave(step, answer, why)
+        if "describe_classic" in step:
+            described(self.bench, step["describe_classic"], answer, why)
+        if "list" in step:
+            assert listed(self.bench, step["list"]) == answer, why
 
     def _id(self, name: str) -> MemberId:
         return self._names.get(name, name)
@@ -271,7 +284,12 @@ class GroupRunner:
             return
         told = {name: value for name, value in answer.items() if name != "members"}
         assert {name: getattr(row, name) for name in told} == told, f"{why}: {row}"
-        assert [each.member_id for each in row.members] == answer.get("members", "").split(), f"{why}: {row}"
+        members = answer.get("members", "")
+        names = members.split() if isinstance(members, str) else list(members)
+        assert [each.member_id for each in row.members] == names, f"{why}: {row}"
+        if not isinstance(members, str):
+            for each in row.members:
+                compare_fields(each, members[each.member_id], f"{why}: {each}")
 
     def _commit(self, row: Mapping[str, Any], answer: Any, why: str) -> None:
         partitions = _named(row["partitions"])
@@ -302,6 +320,16 @@ class GroupRunner:
             found = {f"{each.topic}-{each.partition}": each.offset for each in ask.reply.offsets}
             assert (_error(ask), found) == ("NONE", answer), f"{why}: {ask.reply}"
 
+    def _leave(self, step: Mapping[str, Any], answer: Any, why: str) -> None:
+        asked = [(self._id(each.get("member", "")), each.get("instance")) for each in step["leave"]]
+        leaving = tuple(LeavingMember(member_id=member, instance_id=instance) for member, instance in asked)
+        if "group" in step:
+            self.bench.lead(step["group"])
+        ask = self.bench.ask(CLIENT, LeaveGroup(group=step.get("group", GROUP), members=leaving))
+        assert _error(ask) == "NONE", why
+        assert [(each.member_id, each.instance_id) for each in ask.reply.members] == asked, f"{why}: {ask.reply}"
+        assert [ErrorCode(each.error).name for each in ask.reply.members] == answer, f"{why}: {ask.reply}"
+
     def _join(self, row: Mapping[str, Any]) -> Ask:
         return self.bench.join(
             CLIENT,
@@ -311,6 +339,7 @@ class GroupRunner:
             session_ms=row.get("session_ms", 5_000),
             rebalance_ms=row.get("timeout_ms", 10_000),
             protocol_type=row.get("type", "consumer"),
+            version=row.get("version", 9),
         )
 
     def _sync(self, row: Mapping[str, Any]) -> Ask:
@@ -321,40 +350,51 @@ class GroupRunner:
             instance_id=row.get("instance"),
             protocol_type=row.get("type"),
             protocol_name=row.get("protocol"),
-            assignments=(),
+            assignments=tuple(
+                MemberAssignment(member_id=self._id(name), assignment=encode_assignment(Assignment(_named(share))))
+                for name, share in row.get("assign", {}).items()
+            ),
         )
-        return self.bench.ask(CLIENT, request, 5 if "protocol" in row else 4)
+        return self.bench.ask(CLIENT, request, row.get("version", 5 if {"type", "protocol"} & row.keys() else 4))
 
     def _ask(self, step: Mapping[str, Any], ask: Ask, why: str) -> None:
-        if ask.reply is not None and "as" in step:
-            self._names[step["as"]] = ask.reply.member_id
+        name = step.get("ask", step.get("as"))
+        if name is not None:
+            self._asked[name] = ask
+        if "as" in step:
+            self._unnamed[name] = step["as"]
+        self._know_names(why)
         if step.get("answer") == _PENDING:
-            assert ask.reply is None, why
-            self._asked[step["ask"]] = ask
+            assert ask.reply is None, f"{why}: {ask.reply}"
         else:
             self._check_answer(ask, step["answer"], why)
 
+    def _know_names(self, why: str) -> None:
+        """Give the ids in new answers their names in the case."""
+        for name in [each for each in self._unnamed if self._asked[each].reply is not None]:
+            member, member_id = self._unnamed.pop(name), self._asked[name].reply.member_id
+            assert member_id not in self._names.values(), f"{why}: the id of {member} is not new"
+            if member_id:
+                self._names[member] = member_id
+
     def _check_answer(self, ask: Ask, answer: Any, why: str) -> None:
-        """Compare the answer of a join or a sync: an error, the generation and assignor, or the assignment."""
-        assert ask.reply is not None, why
-        if isinstance(answer, str):
-            assert _error(ask) == answer, f"{why}: {ask.reply}"
-            return
+        """Compare the answer of a join or a sync: its error, or the error and some of its fields."""
         reply = ask.reply
-        assert _error(ask) == "NONE", f"{why}: {reply}"
-        if "assignment" in answer:
-            got = {(topic_id(topic), number) for topic, number in decode_assignment(reply.assignment).partitions}
-            assert got == set(held(answer["assignment"])), f"{why}: {reply}"
-        elif answer:
-            assert (reply.generation, reply.protocol_name) == (answer["generation"], answer["protocol"]), (
-                f"{why}: {reply}"
-            )
+        assert reply is not None, why
+        told = {"error": answer} if isinstance(answer, str) else {"error": "NONE", **answer}
+        assert told.pop("error") == _error(ask), f"{why}: {reply}"
+        for key, wanted in told.items():
+            assert shown_answer(key, reply, self._name) == wanted_answer(key, wanted), f"{why}: {key}: {reply}"
 
     # --- outcomes ----------------------------------------------------------------------------------------------
 
     def _compare(self, step: Mapping[str, Any], before: int, why: str) -> None:
+        self._know_names(why)
         for name, answer in step.get("answered", {}).items():
-            self._check_answer(self._asked[name], answer, why)
+            if answer == _PENDING:
+                assert self._asked[name].reply is None, f"{why}: {name}"
+            else:
+                self._check_answer(self._asked[name], answer, why)
         if "first_records" in step:
             wanted = list(map(expected, step["first_records"]))
             log = [written(record, self._name) for record in self.bench.log()[before:]]
@@ -371,13 +411,11 @@ class GroupRunner:
             kind, *member = key.split()
             found_ms = self.bench.left_ms(TIMERS[kind], GROUP, *map(self._id, member))
             assert found_ms == (None if left_ms == "none" else left_ms), f"{why}: {key} {found_ms}"
-        group = (
-            self.bench.coordinator.groups[GROUP]
-            if {"state", "kind", "current", "members", "held"} & step.keys()
-            else None
-        )
+        group = self.bench.coordinator.groups.get(GROUP)
         if "kind" in step:
-            assert isinstance(group, ModernGroup) is (step["kind"] == "consumer"), why
+            kind = "none" if group is None else "consumer" if isinstance(group, ModernGroup) else "classic"
+            assert kind == step["kind"], f"{why}: {kind}"
+        assert group is not None or not any(f" {key} " in KEYS_OF_GROUPS for key in step), why
         if "state" in step:
             assert group is not None and group.state.value == step["state"], f"{why}: {group and group.state}"
         if isinstance(group, ModernGroup):
@@ -389,12 +427,26 @@ class GroupRunner:
             self._compare_queries(step, group, why)
             if "members" in step:
                 assert sorted(map(self._name, group.working.members)) == step["members"].split(), why
+        elif group is not None:
+            compare_classic(step, group, self._name, why)
         for name, topics in step.get("seen", {}).items():
             assert set(self._prepared.seen[self._id(name)].topics) == set(map(topic_id, topics.split())), why
 
     def _compare_queries(self, step: Mapping[str, Any], group: ModernGroup, why: str) -> None:
         working = group.working
         assert step.get("users", working.regex_users) == working.regex_users, why
+        for name, text in step.get("targets", {}).items():
+            assert {(t, n) for t, numbers in working.target_of(self._id(name)).items() for n in numbers} == set(
+                held(text)
+            ), f"{why}: {working.targets}"
+        if "regexes" in step:
+            found = {regex: " ".join(record.topics or ()) for regex, record in working.regexes.items()}
+            assert found == step["regexes"], f"{why}: {found}"
+        if "known_topics" in step:
+            assert [each.name for each in working.topics] == step["known_topics"].split(), f"{why}: {working.topics}"
+        assert working.target_at_ms == step.get("target_at_ms", working.target_at_ms), f"{why}: {working.target_at_ms}"
+        for name, fields in step.get("fields", {}).items():
+            compare_fields(working.members[self._id(name)], fields, f"{why}: {working.members}")
         for topic, wanted in step.get("consumes", {}).items():
             assert group.consumes(topic) is wanted, f"{why}: {topic}"
         if "stale" in step:
@@ -444,8 +496,8 @@ def _classic_group(row: Mapping[str, Any], version: int | None) -> GroupMetadata
             instance_id=each.get("instance"),
             client_id=CLIENT,
             client_host=f"/{CLIENT}",
-            rebalance_timeout_ms=10_000,
-            session_timeout_ms=5_000,
+            rebalance_timeout_ms=each.get("timeout_ms", 10_000),
+            session_timeout_ms=each.get("session_ms", 5_000),
             subscription=protocols(each, version)[0].metadata,
             assignment=encode_assignment(
                 Assignment(

@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from kemu.actors.coordinator.consumer_group.state import (
+    ConsumerMember,
     CurrentRecord,
     GroupEpochRecord,
     GroupRecord,
@@ -12,7 +13,9 @@ from kemu.actors.coordinator.consumer_group.state import (
     RegexRecord,
     TargetEpochRecord,
     TargetRecord,
+    Topic,
     TopicsRecord,
+    share_of,
 )
 from kemu.actors.coordinator.consumer_group.stored import decoded
 from kemu.actors.machine import Record
@@ -111,13 +114,53 @@ def shown(record: GroupRecord, named: Named) -> Shown:
     raise AssertionError(record)
 
 
+def recorded(text: str) -> GroupRecord:
+    """A record that a log has, as a case names it."""
+    kind, *rest = expected(text)
+    match kind, *rest:
+        case "epoch", epoch:
+            return GroupEpochRecord(0 if epoch == "removed" else epoch)
+        case "target epoch", epoch:
+            _, _, at_ms = text.partition("@")
+            return TargetEpochRecord(0 if epoch == "removed" else epoch, int(at_ms or 0))
+        case "topics", names:
+            return TopicsRecord(tuple(Topic(name, topic_id(name), 1) for name in names))
+        case "member", name, "removed":
+            return MemberRecord(name, None)
+        case "target", name, "removed":
+            return TargetRecord(name, None)
+        case "current", name, "removed":
+            return CurrentRecord(name, None)
+        case "regex", regex, topics:
+            return RegexRecord(regex, None if topics == "removed" else tuple(sorted(topics)))
+        case "member", name, topics, fields:
+            member = ConsumerMember(
+                name,
+                instance_id=fields.get("instance"),
+                rack=fields.get("rack"),
+                client_id="client",
+                client_host="/client",
+                topics=tuple(sorted(topics)),
+                regex=fields.get("regex", ""),
+                assignor=fields.get("assignor", ""),
+            )
+            return MemberRecord(name, member)
+        case "target", name, partitions:
+            return TargetRecord(name, share_of(sorted(partitions)))
+        case "current", name, *_:
+            return CurrentRecord(name, current(text.split(maxsplit=2)[2]))
+    raise AssertionError(text)
+
+
 def expected(text: str) -> Shown:
     """A record as a case names it."""
     words = text.split()
     if words[0] == "epoch" or words[:2] == ["target", "epoch"]:
-        return " ".join(words[:-1]), words[-1] if words[-1] == "removed" else int(words[-1])
+        return " ".join(words[:-1]), words[-1] if words[-1] == "removed" else int(words[-1].partition("@")[0])
     if words[0] == "classic":
         return _expected_classic(text)
+    if words[0] == "topics":
+        return "topics", [] if words[1:] == ["removed"] else words[1:]
     kind, name, *rest = text.split(maxsplit=2)
     about = "".join(rest)
     if about == "removed":
@@ -144,7 +187,7 @@ def _expected_classic(text: str) -> Shown:
     kind, generation, *rest = text.split(maxsplit=3)
     if generation == "removed":
         return kind, generation
-    protocol, members = rest[0], "".join(rest[1:])
+    protocol, members = (rest[0], "".join(rest[1:])) if rest else ("", "")
     rows = [row.partition(":") for row in members.split(";") if row]
     return kind, int(generation), protocol, {name.strip(): set(held(share)) for name, _, share in rows}
 

@@ -271,7 +271,7 @@ class ConsumerGroupRequests:
         for name in request.groups:
             error, group = self._groups.why_not(name), self._groups.by_name.get(name)
             known = group if isinstance(group, ModernGroup) and error is _NONE else None
-            if known is not None and (known.committed.epoch or known.committed.members):
+            if known is not None and known.listed_state is not None:
                 assignor = preferred(votes_of(known.committed), "", "", self._config.assignors)
                 rows.append(known.described_as_consumers(assignor, event.version))
                 continue

@@ -440,7 +440,7 @@ class Coordinator(Machine):
             if error is not _NONE:
                 self.note(RequestRefused(group=name, api="DescribeGroups", member_id="", error=error))
                 rows.append(described_error(name, error))
-            elif group is None:
+            elif group is None or group.listed_state is None:
                 rows.append(described_dead(name, event.version, "not found"))
             else:
                 rows.append(group.described(event.version))
@@ -457,10 +457,11 @@ class Coordinator(Machine):
             ListedGroup(
                 group=group.name,
                 protocol_type=group.protocol_type,
-                state=group.state.value,
+                state=state,
                 group_type=CONSUMER if self._table.of_consumers(group.name) else CLASSIC,
             )
             for group in self.groups.values()
+            if (state := group.listed_state) is not None
         ]
         wanted = [
             row

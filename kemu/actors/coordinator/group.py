@@ -71,6 +71,11 @@ class Group:
         self.joining = Joining(machine, shared, self.phase, StaticInstances(machine, shared, self.phase, self.syncing))
         self.offsets = GroupOffsets()
         self.second = SecondLogs()
+        self.opened_after = -1
+        """The newest write when the group was created. Admins see the group when a later write is in the log; -1: now.
+
+        Source: ``GroupMetadataManager.describeGroups``, ``listGroups`` 4.0 to 4.3, which read the committed groups.
+        """
         self._converted_in: GroupState | None = None
         """The state in which the group was converted to a group of the consumer protocol."""
 
@@ -88,6 +93,11 @@ class Group:
     def protocol_type(self) -> str:
         """The protocol type in ListGroups."""
         return self.shared.protocol_type or ""
+
+    @property
+    def listed_state(self) -> str | None:
+        """The state in ListGroups; None if admins do not see the group yet."""
+        return self.shared.state.value if self.partition.last_done > self.opened_after else None
 
     def session_timer_fired(self, member_id: MemberId) -> None:
         """React to the end of a member's session."""

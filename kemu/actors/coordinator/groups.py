@@ -88,7 +88,10 @@ class Groups:
 
         ``former``: the empty group of the consumer protocol that the new group replaces.
         """
-        group = Group(self._machine, self.partition_of(name), name)
+        partition = self.partition_of(name)
+        group = Group(self._machine, partition, name)
+        if self._machine.rules.new_group_record:
+            group.opened_after = partition.last_write
         if former is not None:
             group.offsets, group.second = former.offsets, former.second
         self.keep(group)

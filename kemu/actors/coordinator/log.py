@@ -34,7 +34,7 @@ class OffsetsPartitionState(Enum):
 class OffsetsPartition:
     """A partition of ``__consumer_offsets``: its state at this coordinator, and the leader epoch."""
 
-    __slots__ = ("batch", "epoch", "last_write", "load_us", "log", "number", "records", "state")
+    __slots__ = ("batch", "epoch", "last_done", "last_write", "load_us", "log", "number", "records", "state")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -42,6 +42,8 @@ class OffsetsPartition:
         self.epoch = -1
         self.last_write = 0
         """The token of the newest write."""
+        self.last_done = 0
+        """The token of the newest write whose records are in the log."""
         self.batch: CoordinatorBatch | None = None
         """Writes gathered for the next append."""
         self.state = OffsetsPartitionState.RESIGNED
@@ -258,6 +260,9 @@ class Writes:
     def _over(self, token: int, error: ErrorCode, base_offset: int) -> None:
         entry = self._waiting.pop(token, None)
         late = self._late.pop(token, None)
+        known = entry or late
+        if known is not None and error is ErrorCode.NONE:
+            known[0].last_done = token
         if entry is not None:  # otherwise the partition was resigned before, and the request was answered
             self._stop_timer(token)
             entry[1].done(error, base_offset)

@@ -148,6 +148,11 @@ class ModernGroup:
         """The protocol type in ListGroups."""
         return CONSUMER
 
+    @property
+    def listed_state(self) -> str | None:
+        """The state in ListGroups, which is that of the log; None if the log does not have the group yet."""
+        return self.committed.state.value if self.committed.epoch or self.committed.members else None
+
     # --- changes -----------------------------------------------------------------------------------------------
 
     def write(
