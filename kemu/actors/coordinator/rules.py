@@ -128,8 +128,8 @@ class GroupRules:
     Source: ``OffsetMetadataManager.commitOffset``, ``fetchOffsets`` 4.0.2, 4.1.2; ``OffsetCommitValue`` 4.1.2.
     """
     finds_topic_ids: bool = False
-    """An offset that was committed by the topic's name keeps the id of the topic (since 4.3). The end of a topic removes
-    only its own offsets, and offsets without an id.
+    """An offset that was committed by the topic's name keeps the id of the topic (since 4.3). The end of a topic
+    removes only its own offsets, and offsets without an id.
 
     Source: ``KafkaApis.handleOffsetCommitRequest``, ``OffsetMetadataManager.onTopicsDeleted`` 4.2.1, 4.3.0.
     """
