@@ -20,7 +20,7 @@ The records of KIP-333's second commit log have key versions that Kafka's coordi
     RangeProgressValue  offset int64, commit_timestamp int64
 
 Version 4 of Kafka's two values is flexible (compact lengths, tagged fields). Kemu writes version 3, as Kafka does since
-2.3, and version 4 for an offset with a topic id (Kafka since 4.1). The topic id is a string here; Kafka writes 16 bytes.
+2.3, and version 4 for an offset with a topic id (Kafka since 4.1). Here the topic id is text; Kafka writes 16 bytes.
 
 Source: OffsetCommitKey/Value and GroupMetadataKey/Value, Kafka 3.9; OffsetCommitValue, Kafka 4.1.
 """
