@@ -25,6 +25,6 @@ class TopicNames:
         return row.topic or self._names.get(row.topic_id, row.topic_id), row.partition
 
     def _told(self, seen: Seen, fact: Send) -> None:
-        for topic in fact.message.topics:  # type: ignore[attr-defined]
+        for topic in fact.message.topics:
             if topic.topic and topic.topic_id and topic.topic_id not in self._names:
                 self._names[topic.topic_id] = topic.topic
