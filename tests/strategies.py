@@ -109,4 +109,5 @@ STORED_OFFSETS = st.builds(
     metadata=TEXT,
     commit_timestamp_ms=INT64,
     expire_timestamp_ms=st.none() | st.integers(0, 2**63 - 1),
+    topic_id=TEXT,
 )

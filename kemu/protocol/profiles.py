@@ -30,6 +30,7 @@ from kemu.protocol.messages.versions import (
     KAFKA_3_0,
     KAFKA_3_4,
     KAFKA_3_7,
+    KAFKA_4_2,
     LATEST,
     SpokenVersions,
 )
@@ -231,6 +232,7 @@ _KAFKA_4_2 = evolve(
     _KAFKA_4_0,
     name="kafka-4.2",
     release=(4, 2),
+    versions=KAFKA_4_2,
     summary="Kafka 4.2: fenced members of the consumer protocol rejoin at once; an ended subscription revokes at once; "
     "the coordinator appends without delay",
     broker=BrokerConfig(coordinator_kind="java-4.2", group_coordinator_append_linger_ms=-1),

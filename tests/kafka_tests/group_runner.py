@@ -23,7 +23,7 @@ from kemu.actors.coordinator.consumer_group.state import (
 from kemu.actors.coordinator.consumer_group.stored import encoded
 from kemu.actors.coordinator.modern_group import ModernGroup
 from kemu.actors.coordinator.timers import GroupTimer
-from kemu.actors.machine import Told
+from kemu.actors.machine import Record, Told
 from kemu.protocol.commands import KnowTopics, Start
 from kemu.protocol.consumer_group.assignors import ASSIGNORS
 from kemu.protocol.consumer_group.shares import TargetMember, Targets, TopicId
@@ -77,7 +77,7 @@ TIMERS = {
 }
 KEYS_OF_CASES = (
     " method name since until config topics stored_topics epoch target_epoch members regexes classic loaded version "
-    "versions offsets target_ago_ms steps begins log old_records "
+    "versions offsets offset_records offsets_ago_ms append_ms target_ago_ms steps begins log old_records "
 )
 KEYS_OF_STEPS = (
     " topics prepared settings append_fails after_ms heartbeat join sync classic_heartbeat leave delete answer text as "
@@ -137,13 +137,11 @@ class GroupRunner:
         self._know_topics(case.get("topics", {}))
         given = [*self._given(case), *map(recorded, case.get("log", ()))]
         records = [encoded(GROUP, record, epochs="old_records" not in case) for record in given]
-        for name, offset in case.get("offsets", {}).items():
-            topic, _, number = name.rpartition("-")
-            value = StoredOffset(offset, -1, "", BEGIN_US // 1_000)
-            records.append(offset_record(GROUP, topic, int(number), value))
+        records += self._given_offsets(case)
         if "classic" in case:
             records.append(group_record(_classic_group(case["classic"], self._version)))
         self.bench.lead(GROUP, records=tuple(records))
+        self.bench.append_us = case.get("append_ms", 0) * 1_000
         if not case.get("loaded", "classic" in case):  # Kafka's tests replay records without the end of a load
             self.bench.timers.clear()
 
@@ -183,6 +181,17 @@ class GroupRunner:
             for name, row in members.items():
                 if key in row:
                     yield CurrentRecord(name, current(row[key]))
+
+    def _given_offsets(self, case: Case) -> Iterator[Record]:
+        at_ms = BEGIN_US // 1_000 - case.get("offsets_ago_ms", 0)
+        offsets = case.get("offsets", {})
+        for text in [*(f"offset {name} {offset}" for name, offset in offsets.items()), *case.get("offset_records", ())]:
+            _, name, offset, fields = expected(text)
+            topic, _, number = name.rpartition("-")
+            expires = at_ms + int(fields["expires"]) if "expires" in fields else None
+            epoch, topic_id = int(fields.get("epoch", -1)), fields.get("id", "")
+            value = StoredOffset(offset, epoch, fields["metadata"], at_ms, expires, topic_id)
+            yield offset_record(GROUP, topic, int(number), value)
 
     # --- steps -------------------------------------------------------------------------------------------------
 
@@ -298,27 +307,50 @@ class GroupRunner:
             {name: 9 for name, _ in partitions} | {each.name: each.partitions for each in self._topics.values()}
         )
         metadata = row.get("metadata", [""] * len(partitions))
+        version = row.get("version", self._version or 9)
         offsets = tuple(
-            OffsetToCommit(topic=topic, partition=number, offset=row.get("offset", 1), metadata=text)
+            OffsetToCommit(
+                topic=topic,
+                topic_id=topic_id(topic),
+                partition=number,
+                offset=row.get("offset", 1),
+                leader_epoch=row.get("leader_epoch", -1),
+                metadata=text,
+            )
             for (topic, number), text in zip(partitions, metadata, strict=True)
         )
-        member_id = self._id(row.get("member", ""))
-        request = OffsetCommit(group=GROUP, member_id=member_id, generation=row.get("epoch", -1), offsets=offsets)
-        reply = self.bench.ask(CLIENT, request, row.get("version", self._version or 9)).reply
-        assert [ErrorCode(each.error).name for each in reply.outcomes] == answer, f"{why}: {reply}"
+        request = OffsetCommit(
+            group=GROUP,
+            member_id=self._id(row.get("member", "")),
+            generation=row.get("epoch", -1),
+            instance_id=row.get("instance"),
+            retention_time_ms=row.get("retention_ms", -1),
+            offsets=offsets,
+        )
+        ask = self.bench.ask(CLIENT, request, version)
+        if answer == _PENDING:
+            assert ask.reply is None, why
+        else:
+            assert [ErrorCode(each.error).name for each in ask.reply.outcomes] == answer, f"{why}: {ask.reply}"
 
     def _fetch(self, row: Mapping[str, Any], answer: Any, why: str) -> None:
+        """Compare the offsets that OffsetFetch gives, and their leader epochs if the case tells them."""
         topics = _by_topic(row["partitions"]) if "partitions" in row else None
-        request = OffsetFetch(
-            group=GROUP, member_id=row.get("member"), member_epoch=row.get("epoch", -1), topics=topics
-        )
-        ask, event = self.bench.mail(CLIENT, OffsetFetch(group=GROUP, topics=topics))
-        self.bench.feed(event._replace(message=request))  # kemu's codec has no version with the member's epoch
+        epoch = row.get("epoch", -1)
+        request = OffsetFetch(group=GROUP, member_id=row.get("member"), member_epoch=epoch, topics=topics)
+        ask = self.bench.ask(CLIENT, request, row.get("version", 9))
         if isinstance(answer, str):
             assert _error(ask) == answer, f"{why}: {ask.reply}"
-        else:
-            found = {f"{each.topic}-{each.partition}": each.offset for each in ask.reply.offsets}
-            assert (_error(ask), found) == ("NONE", answer), f"{why}: {ask.reply}"
+            return
+        found = {
+            f"{each.topic or each.topic_id.removesuffix('-id')}-{each.partition}": [each.offset, each.leader_epoch]
+            for each in ask.reply.offsets
+        }
+        wanted = {
+            name: value if isinstance(value, list) else [value, *found.get(name, [])[1:]]
+            for name, value in answer.items()
+        }
+        assert (_error(ask), found) == ("NONE", wanted), f"{why}: {ask.reply}"
 
     def _leave(self, step: Mapping[str, Any], answer: Any, why: str) -> None:
         asked = [(self._id(each.get("member", "")), each.get("instance")) for each in step["leave"]]
@@ -463,7 +495,8 @@ class GroupRunner:
 
 def _by_topic(text: str) -> tuple[TopicPartitions, ...]:
     return tuple(
-        TopicPartitions(topic=topic.removesuffix("-id"), partitions=numbers) for topic, numbers in share(text).items()
+        TopicPartitions(topic=topic.removesuffix("-id"), topic_id=topic, partitions=numbers)
+        for topic, numbers in share(text).items()
     )
 
 

@@ -68,8 +68,11 @@ def written(record: Record, named: Named) -> Shown | None:
     return ("classic", "removed") if classic.metadata is None else _classic(classic.metadata, named)
 
 
-def _stored(value: StoredOffset) -> tuple[int, str]:
-    return value.offset, value.metadata
+def _stored(value: StoredOffset) -> tuple[int, Mapping[str, str]]:
+    fields = {"epoch": str(value.leader_epoch), "id": value.topic_id, "metadata": value.metadata}
+    if value.expire_timestamp_ms is not None:
+        fields["expires"] = str(value.expire_timestamp_ms - value.commit_timestamp_ms)
+    return value.offset, fields
 
 
 def _classic(group: GroupMetadata, named: Named) -> Shown:
@@ -172,8 +175,9 @@ def expected(text: str) -> Shown:
         case "target":
             return kind, name, set(held(about))
         case "offset":
-            offset, _, metadata = about.partition(" ")
-            return kind, name, int(offset), metadata
+            offset, *fields = about.split()
+            told = dict(each.split("=", 1) for each in fields if "=" in each)
+            return kind, name, int(offset), {"metadata": " ".join(each for each in fields if "=" not in each), **told}
         case "regex":
             return kind, name, set(about.removeprefix("=").split())
         case "current":

@@ -50,6 +50,7 @@ def offset_as_written(offset: StoredOffset, version: int) -> StoredOffset:
         offset,
         leader_epoch=offset.leader_epoch if version >= 3 else -1,
         expire_timestamp_ms=offset.expire_timestamp_ms if version == 1 else None,
+        topic_id=offset.topic_id if version >= 4 else "",
     )
 
 
@@ -128,16 +129,17 @@ def test_a_group_survives_the_round_trip_as_far_as_its_version_goes(group: Group
 
 @given(TEXT, TEXT, INT32, STORED_OFFSETS, st.sampled_from(VERSIONS))
 def test_an_offset_survives_the_round_trip(group: str, topic: str, partition: int, offset: StoredOffset, version: int):
-    """v3 brought the leader epoch; only v1 knows an expiry."""
+    """v3 brought the leader epoch, v4 the topic id; only v1 knows an expiry."""
     expected = OffsetRecord(group, topic, partition, offset_as_written(offset, version))
     assert decode_record(*offset_record(group, topic, partition, offset, version=version)) == expected
 
 
-def test_an_offset_is_written_as_v3_and_one_with_an_expiry_as_v1():
+def test_an_offset_is_written_as_v3_with_a_topic_id_as_v4_and_with_an_expiry_as_v1():
     """Source: GroupMetadataManager.offsetCommitValue: v1 when there is an expire timestamp."""
     _, value = offset_record("g", "t", 0, OFFSET)
     _, expiring = offset_record("g", "t", 0, attrs.evolve(OFFSET, expire_timestamp_ms=2_000))
-    assert (value[:2], expiring[:2]) == (b"\x00\x03", b"\x00\x01")
+    _, of_topic = offset_record("g", "t", 0, attrs.evolve(OFFSET, topic_id="id"))
+    assert (value[:2], of_topic[:2], expiring[:2]) == (b"\x00\x03", b"\x00\x04", b"\x00\x01")
 
 
 @pytest.mark.parametrize(
@@ -165,9 +167,9 @@ def test_bytes_after_the_known_fields_are_ignored():
 
 
 def test_tagged_fields_of_the_future_are_skipped():
-    """KIP-482: a flexible version may grow fields without a new number (Kafka 4 tags OffsetCommitValue so)."""
+    """KIP-482: a flexible version may grow fields without a new number (Kafka 4.1 tags OffsetCommitValue so)."""
     key, value = offset_record("g", "t", 1, OFFSET, version=4)
-    tagged = value[:-1] + bytes([2, 0, 3]) + b"abc" + bytes([200, 1, 0])
+    tagged = value[:-1] + bytes([2, 1, 3]) + b"abc" + bytes([200, 1, 0])
     assert decode_record(key, tagged) == OffsetRecord("g", "t", 1, OFFSET)
 
 

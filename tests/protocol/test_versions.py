@@ -5,8 +5,7 @@ from typing import Any, get_args
 import pytest
 
 from kemu.protocol.messages.data import REPLICA_FETCH_VERSION, TOPIC_IDS_SINCE
-from kemu.protocol.messages.group import OFFSET_TOPIC_IDS_SINCE
-from kemu.protocol.messages.versions import LATEST
+from kemu.protocol.messages.versions import KAFKA_4_2, LATEST
 from kemu.protocol.wire.codec import UnsupportedVersion, seal, unseal
 from kemu.protocol.wire.schema import MESSAGES, SPECS, STRUCTS, Field, Kind, message, since
 
@@ -16,8 +15,7 @@ def test_clients_send_the_newest_declared_version_of_every_request() -> None:
     for api, version in LATEST.requests.items():
         newest = next(spec.versions[-1] for spec in MESSAGES.values() if spec.name == api)
         others = {"Fetch": REPLICA_FETCH_VERSION, "Metadata": TOPIC_IDS_SINCE}
-        # Raw mode (lab.conformance.raw) sends topic ids to real brokers and to kemu's; kemu's clients send names.
-        others |= dict.fromkeys(("OffsetCommit", "OffsetFetch"), OFFSET_TOPIC_IDS_SINCE)
+        others |= {api: KAFKA_4_2[api] for api in ("OffsetCommit", "OffsetFetch")}
         sent = others.get(api, version)
         assert sent == newest, f"{api} v{newest} is declared, but the newest version that is sent is v{sent}"
 

@@ -50,6 +50,7 @@ from kemu.actors.consumer.child import (
 )
 from kemu.actors.consumer.commits import CommitSplit, to_commit
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
+from kemu.actors.consumer.offset_topics import to_send
 from kemu.actors.consumer.partition import Partition, Returned, Seeking
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.questions import logs_of
@@ -183,14 +184,15 @@ class CatchUp:
             )
             self._ask(coordinator, request, RANGES_VERSION, opening, generation)
         if committing:
+            offsets, version = to_send(machine, tuple(_offset(jump) for jump in committing))
             commit = OffsetCommit(
                 group=group,
                 generation=generation.id,
                 member_id=generation.member_id,
                 instance_id=machine.config.group_instance_id,
-                offsets=tuple(_offset(jump) for jump in committing),
+                offsets=offsets,
             )
-            self._ask(coordinator, commit, machine.versions["OffsetCommit"], committing, generation)
+            self._ask(coordinator, commit, version, committing, generation)
 
     def _ask(
         self, coordinator: ActorName, request: object, version: int, jumps: list[_Jump], generation: Generation

@@ -12,6 +12,7 @@ from attrs import define
 
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
+from kemu.actors.consumer.offset_topics import to_send
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.reasons import COMMIT_WHILE_REBALANCING, encountered
 from kemu.actors.consumer.state import Generation, MemberState, Result
@@ -236,14 +237,14 @@ class Commits:
         elif membership.state is not MemberState.STABLE and not machine.subscription.by_hand:
             self._settle(commit, Result.REBALANCING)
         else:
+            rows, version = to_send(machine, offsets)
             request = OffsetCommit(
                 group=machine.config.group_id,
                 generation=commit.sent.id,
                 member_id=commit.sent.member_id,
                 instance_id=machine.config.group_instance_id,
-                offsets=offsets,
+                offsets=rows,
             )
-            version = machine.versions["OffsetCommit"]
             machine.client.call(coordinator, request, version, self._answered, self._broke, commit)
         return commit
 
@@ -309,7 +310,11 @@ class Commits:
         client = machine.client_rules
         overtaken = not unchanged and membership.state is MemberState.PREPARING and client.passes_over_late_errors
         match error:
-            case ErrorCode.COORDINATOR_LOAD_IN_PROGRESS | ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            case (
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                | ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                | ErrorCode.UNKNOWN_TOPIC_ID
+            ):
                 return Result.RETRIABLE
             case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR | ErrorCode.REQUEST_TIMED_OUT:
                 machine.discovery.lose_coordinator(why)

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.fetching import Fetching
 from kemu.actors.consumer.machine import ConsumerMachine
+from kemu.actors.consumer.offset_topics import is_retried, offset_fetch
 from kemu.actors.consumer.partition import Partition, Returned, Seeking
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import EpochEnd, EpochQuestion, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
@@ -30,17 +31,13 @@ from kemu.protocol.messages.data import (
     ListOffsetsReply,
     OffsetQuestion,
 )
-from kemu.protocol.messages.group import OffsetFetch, OffsetFetchReply, OffsetToCommit, TopicPartitions
+from kemu.protocol.messages.group import OffsetFetchReply, OffsetToCommit
 from kemu.protocol.messages.ranges import RANGES_VERSION, RangeFetch, RangeFetchReply
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicPartition
 from kemu.protocol.notes.groups import COMMITTED, SEEK, TRUNCATED, PartitionsLost, PartitionsRevoked, PositionSet
 from kemu.protocol.wire.compile import maker
 
 _FETCHING = Seeking.FETCHING
-STABLE_SINCE = 7
-"""The first version of OffsetFetch that can ask for stable offsets alone (KIP-447, clients since 2.5)."""
-MEMBER_EPOCH_SINCE = 9
-"""The version of OffsetFetch with the member's id and epoch (KIP-848)."""
 _OF_THE_EPOCH = (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 """Errors of a member of the consumer protocol, which a heartbeat resolves: a new epoch, or a rejoin. Kafka 4.0 raises
 UNKNOWN_MEMBER_ID to the application if the answer is faster than the heartbeat.
@@ -78,6 +75,9 @@ class Positions:
         """The leaders with an OffsetForLeaderEpoch in flight."""
         self._epoch_version = machine.versions.requests.get("OffsetForLeaderEpoch")
         self._retry_at_us = 0
+        self._api_timeout_us = config.default_api_timeout_ms * 1000
+        self._retry_until_us = 0
+        """The time from which a partition with an error in the answer to OffsetFetch has no committed offset."""
         self._failures = 0
         self._held: dict[TopicPartition, str] = {}
         """New partitions whose callback has not run yet -> the reason of their position, or ""."""
@@ -338,26 +338,15 @@ class Positions:
         if coordinator is None:
             self._machine.discovery.find()
             return
-        numbers: dict[str, list[int]] = {}
-        for one in partitions:
-            numbers.setdefault(one.topic, []).append(one.number)
-        topics = tuple(TopicPartitions(topic=topic, partitions=tuple(which)) for topic, which in numbers.items())
-        asked = self._asked = {one.at: one for one in partitions}
+        by_partition = {one.at: one for one in partitions}
+        request, version, answered = offset_fetch(self._machine, by_partition)
+        asked = self._asked = {key: by_partition[at] for key, at in answered.items()}
         if self._machine.catch_up is not None and not self._machine.subscription.by_hand:
-            logs = RangeFetch(group=self._group, topics=topics)
+            logs = RangeFetch(group=self._group, topics=request.topics or ())
             self._machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_answered, self._no_committed, asked)
             return
-        version = self._machine.versions["OffsetFetch"]
-        member_id, epoch = self._machine.membership.fetches_offsets_as
-        if member_id is not None:
-            version = MEMBER_EPOCH_SINCE
-        request = OffsetFetch(
-            group=self._group,
-            member_id=member_id,
-            member_epoch=epoch,
-            topics=topics,
-            require_stable=version >= STABLE_SINCE,
-        )
+        if not self._failures:
+            self._retry_until_us = self._machine.now_us + self._api_timeout_us
         self._machine.client.call(coordinator, request, version, self._committed, self._no_committed, asked)
 
     def _no_committed(self, why: str, asked: dict[TopicPartition, Partition]) -> None:
@@ -373,15 +362,20 @@ class Positions:
         if reply.error is not ErrorCode.NONE:
             self._committed_failed(reply.error)
             return
+        errors: dict[ErrorCode, None] = {}
         for row in reply.offsets:
-            one = asked.get((row.topic, row.partition))
-            if row.error is ErrorCode.UNSTABLE_OFFSET_COMMIT:
-                self._refetch_later()
-                return
-            if row.error is not ErrorCode.NONE:  # the error of one partition is raised, even if it is retriable
-                self._machine.fail_later(row.error, f"OffsetFetch: {row.topic}-{row.partition}")
-                return
-            if one is None or not self._is_owned(one, Seeking.COMMITTED):
+            if row.error is not ErrorCode.NONE:
+                errors[row.error] = None
+                if not is_retried(self._machine, row.error):  # the error of one partition is raised
+                    one = asked[row.topic or row.topic_id, row.partition]
+                    self._machine.fail_later(row.error, f"OffsetFetch: {one.topic}-{one.number}")
+                    return
+        if ErrorCode.UNSTABLE_OFFSET_COMMIT in errors or (errors and self._machine.now_us < self._retry_until_us):
+            self._refetch_later()
+            return
+        for row in reply.offsets:
+            one = asked[row.topic or row.topic_id, row.partition]
+            if not self._is_owned(one, Seeking.COMMITTED):
                 continue
             if row.offset >= 0:
                 self._set(one, row.offset, COMMITTED, row.leader_epoch)

@@ -11,16 +11,16 @@ With two commit logs (KIP-333) ``committed()`` is the progress in the first open
 Source: Kafka's ``ConsumerCoordinator.fetchCommittedOffsets``, ``OffsetFetcher.fetchOffsetsByTimes``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.application import Answers
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
-from kemu.actors.consumer.positions import STABLE_SINCE
+from kemu.actors.consumer.offset_topics import is_retried, offset_fetch
 from kemu.protocol.catch_up import CommitLogs, OffsetRange
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import ListOffsets, ListOffsetsReply, OffsetQuestion
-from kemu.protocol.messages.group import OffsetFetch, OffsetFetchReply, TopicPartitions
+from kemu.protocol.messages.group import OffsetFetchReply
 from kemu.protocol.messages.ranges import RANGES_VERSION, FetchedLogs, RangeFetch, RangeFetchReply
 from kemu.protocol.names import ActorName, TopicPartition
 
@@ -28,7 +28,7 @@ from kemu.protocol.names import ActorName, TopicPartition
 class _Question:
     """A question in progress, and the answers so far."""
 
-    __slots__ = ("answers", "ask", "failures", "missing", "then", "until_us", "waits")
+    __slots__ = ("answers", "ask", "asked", "failures", "missing", "then", "until_us", "waits")
 
     def __init__(self, partitions: tuple[TopicPartition, ...], until_us: int, then: Answers) -> None:
         self.answers: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
@@ -36,6 +36,8 @@ class _Question:
         self.until_us = until_us
         self.then = then
         self.ask: Callable[[], None] = lambda: None
+        self.asked: Mapping[TopicPartition, TopicPartition] = {}
+        """(topic or its id, number) in an answer to OffsetFetch -> partition."""
         self.waits = 0
         """The number of requests in flight."""
         self.failures = 0
@@ -119,17 +121,12 @@ class Questions:
             return
         coordinator = machine.discovery.coordinator
         assert coordinator is not None
-        numbers: dict[str, list[int]] = {}
-        for topic, number in question.missing:
-            numbers.setdefault(topic, []).append(number)
-        topics = tuple(TopicPartitions(topic=topic, partitions=tuple(which)) for topic, which in numbers.items())
+        request, version, question.asked = offset_fetch(machine, question.missing)
         question.waits += 1
         if machine.catch_up is not None and not machine.subscription.by_hand:
-            logs = RangeFetch(group=self._group, topics=topics)
+            logs = RangeFetch(group=self._group, topics=request.topics or ())
             machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_answered, self._unanswered, question)
         else:
-            version = machine.versions["OffsetFetch"]
-            request = OffsetFetch(group=self._group, topics=topics, require_stable=version >= STABLE_SINCE)
             machine.client.call(coordinator, request, version, self._offsets_answered, self._unanswered, question)
 
     def _unanswered(self, why: str, question: _Question) -> None:
@@ -152,10 +149,11 @@ class Questions:
     def _offsets_answered(self, reply: OffsetFetchReply, question: _Question) -> None:
         self._refused("OffsetFetch", reply.error, question)
         for row in reply.offsets:
+            at = question.asked[row.topic or row.topic_id, row.partition]
             if row.error is ErrorCode.NONE:
-                self._known(question, (row.topic, row.partition), row.offset if row.offset >= 0 else None)
-            elif row.error is not ErrorCode.UNSTABLE_OFFSET_COMMIT:
-                self._raise(f"OffsetFetch: {row.topic}-{row.partition}", row.error, question)
+                self._known(question, at, row.offset if row.offset >= 0 else None)
+            elif not is_retried(self._machine, row.error):
+                self._raise(f"OffsetFetch: {at[0]}-{at[1]}", row.error, question)
         self._answered(question)
 
     def _logs_answered(self, reply: RangeFetchReply, question: _Question) -> None:

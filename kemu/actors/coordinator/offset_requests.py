@@ -32,6 +32,7 @@ from kemu.protocol.messages.group import (
     OffsetFetch,
     OffsetFetchReply,
     OffsetOutcome,
+    OffsetToCommit,
 )
 from kemu.protocol.messages.records import StoredOffset, offset_record, offset_tombstone
 from kemu.protocol.messages.refusals import no_offset, refusal
@@ -156,7 +157,9 @@ class OffsetRequests:
         values = [
             (
                 (row.topic, row.partition),
-                StoredOffset(row.offset, row.leader_epoch, row.metadata or "", now_ms, expires_at_ms),
+                StoredOffset(
+                    row.offset, row.leader_epoch, row.metadata or "", now_ms, expires_at_ms, self._topic_id(row)
+                ),
             )
             for place, row in enumerate(request.offsets)
             if place not in refused
@@ -173,6 +176,13 @@ class OffsetRequests:
         abandoned = partial(self._commit_written, commit, ErrorCode.NOT_COORDINATOR, -1)
         write = Write(partial(self._commit_written, commit), abandoned, partial(self._commit_late, commit))
         self._machine.writes.begin(group.partition, tuple(records), write)
+
+    def _topic_id(self, row: OffsetToCommit) -> str:
+        """The topic id that the offset keeps."""
+        rules, topics = self._machine.rules, self._machine.topics or {}
+        if rules.finds_topic_ids and row.topic in topics:
+            return topics[row.topic].topic_id
+        return row.topic_id if rules.keeps_topic_ids else ""
 
     def _commit_written(self, commit: _Commit, error: ErrorCode, base_offset: int) -> None:
         """Store the offsets after their write, report the commit, and answer."""
@@ -272,15 +282,22 @@ class OffsetRequests:
                 for partition in row.partitions
                 if by_id and row.topic_id not in names
             ]
-        rows = [self._fetched(group, partition, request.require_stable) for partition in wanted]
+        ids = {name: topic_id for topic_id, name in names.items()}
+        by_topic_id = ids if request.topics is not None else {}
+        rows = [self._fetched(group, at, request.require_stable, by_topic_id.get(at[0], "")) for at in wanted]
         if by_id:
-            ids = {name: topic_id for topic_id, name in names.items()}
             rows = [evolve(row, topic_id=ids[row.topic]) for row in rows] + unknown  # type: ignore[misc]
         for error in dict.fromkeys([row.error for row in rows if row.error is not _NONE]):
             self._machine.note(RequestRefused(group=request.group, api="OffsetFetch", member_id="", error=error))
         self._machine.reply(event, OffsetFetchReply(offsets=tuple(rows)))
 
-    def _fetched(self, group: AnyGroup | None, partition: TopicPartition, require_stable: bool) -> FetchedOffset:
+    def _fetched(
+        self, group: AnyGroup | None, partition: TopicPartition, require_stable: bool, topic_id: str
+    ) -> FetchedOffset:
+        """The committed offset of a partition; -1 also for an offset of an earlier topic of this name.
+
+        ``topic_id``: empty in a request by name, or for all offsets.
+        """
         topic, number = partition
         if group is None:
             return no_offset(topic, number)
@@ -288,7 +305,7 @@ class OffsetRequests:
         if require_stable and self._machine.rules.unreplicated_is_unstable and partition in offsets.being_written:
             return no_offset(topic, number, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         kept = offsets.committed.get(partition)
-        if kept is None:
+        if kept is None or (topic_id and kept.value.topic_id not in ("", topic_id)):
             return no_offset(topic, number)
         value = kept.value
         return FetchedOffset(
@@ -343,12 +360,19 @@ class OffsetRequests:
             removed: list[tuple[AnyGroup, TopicPartition]] = []
             records: list[Record] = []
             for group in self._groups.of(partition):
-                ended = [at for at in group.offsets.everything() if at[0] in deleted]
+                ended = [at for at in group.offsets.everything() if at[0] in deleted and self._ends(group, at, before)]
                 removed.extend([(group, at) for at in ended])
                 records.extend([offset_tombstone(group.name, *at) for at in ended])
                 records.extend(self.ranges.tombstones(group, ended))
             if records:
                 self._write_removal(partition, tuple(records), _Removal(tuple(removed), "the topic was deleted"))
+
+    def _ends(self, group: AnyGroup, partition: TopicPartition, before: Mapping[str, Topic]) -> bool:
+        """Whether the partition's offset ends with its topic. An offset being written is an offset of this topic."""
+        kept = group.offsets.committed.get(partition)
+        if kept is None or not self._machine.rules.finds_topic_ids:
+            return True
+        return kept.value.topic_id in ("", before[partition[0]].topic_id)
 
     def expire(self) -> None:
         """Remove offsets after their retention, and empty groups without offsets."""

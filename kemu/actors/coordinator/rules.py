@@ -121,6 +121,18 @@ class GroupRules:
     """Error of a failed append of offsets or tombstones -> error of the answer; other errors are unchanged."""
     consumer_groups: ConsumerGroupRules = RULES_4_0
     """The decisions about groups of the consumer protocol."""
+    keeps_topic_ids: bool = False
+    """A committed offset keeps the topic id of its request (since 4.1), so that it is no offset of a later topic of the
+    same name.
+
+    Source: ``OffsetMetadataManager.commitOffset``, ``fetchOffsets`` 4.0.2, 4.1.2; ``OffsetCommitValue`` 4.1.2.
+    """
+    finds_topic_ids: bool = False
+    """An offset that was committed by the topic's name keeps the id of the topic (since 4.3). The end of a topic
+    removes only its own offsets, and offsets without an id.
+
+    Source: ``KafkaApis.handleOffsetCommitRequest``, ``OffsetMetadataManager.onTopicsDeleted`` 4.2.1, 4.3.0.
+    """
     replacement_rebalances_completing: bool = True
     """A static member that returns while the leader computes the assignment makes the group rebalance. KAFKA-9801."""
     writes_replacements: bool = True
@@ -181,9 +193,9 @@ JAVA = GroupRules(
     offset_append_errors=MappingProxyType({**_MOVED, **_TOO_LARGE, **_TIMED_OUT_JAVA}),
 )
 
-JAVA_4_1 = evolve(JAVA, consumer_groups=RULES_4_1)
-JAVA_4_2 = evolve(JAVA, consumer_groups=RULES_4_2)
-JAVA_4_3 = evolve(JAVA, consumer_groups=RULES_4_3)
+JAVA_4_1 = evolve(JAVA, consumer_groups=RULES_4_1, keeps_topic_ids=True)
+JAVA_4_2 = evolve(JAVA_4_1, consumer_groups=RULES_4_2)
+JAVA_4_3 = evolve(JAVA_4_2, consumer_groups=RULES_4_3, finds_topic_ids=True)
 
 SCALA = GroupRules(
     delay_extends_at_generation_zero_only=True,

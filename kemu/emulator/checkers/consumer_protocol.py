@@ -215,7 +215,7 @@ class ConsumerProtocol(Checker):
     def _commit_arrived(self, seen: Seen, fact: Received) -> None:
         if self._is_judged(fact.message.group):
             request = seen.actor, (fact.peer, fact.connection, fact.request_id)
-            self._arrived[request] = tuple([(row.topic, row.partition) for row in fact.message.offsets])
+            self._arrived[request] = tuple(map(self.panel.topic_names.partition_of, fact.message.offsets))
 
     def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
         if fact.api != "OffsetCommit" or not self._is_judged(fact.group):

@@ -466,10 +466,10 @@ class Fields(Checker):
         if known is None or known.coordinator != seen.actor:
             return
         for row in fact.message.offsets:
-            at = (row.topic, row.partition)
+            at = self.panel.topic_names.partition_of(row)
             right, known_since = self.panel.commits.of(group, at), self._since_deleted.get(group)
             if row.error is ErrorCode.NONE and row.offset < right and (known_since is None or at in known_since):
-                self._say(seen, fact, f"offset of {row.topic}-{row.partition}", row.offset, f"{right} or more")
+                self._say(seen, fact, f"offset of {at[0]}-{at[1]}", row.offset, f"{right} or more")
 
     def _group_ends(self, seen: Seen, fact: GroupBecame) -> None:
         if fact.new == "Dead":

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TypeAlias
 
 from kemu.actors.consumer.modern_membership import HEARTBEAT_VERSION
-from kemu.actors.consumer.positions import MEMBER_EPOCH_SINCE
+from kemu.actors.consumer.offset_topics import MEMBER_EPOCH_SINCE
 from kemu.actors.coordinator.rules import GroupRules, rules_of_kind
 from kemu.emulator.past_bugs.applying import group_rules, release_with
 from kemu.emulator.scenario.members import MemberSpec
@@ -83,7 +83,8 @@ class Releases:
         versions = self.of_broker(host).versions
         if not self.coordinator_rules_of(host).consumer_protocol:
             return versions
-        return versions.but(ConsumerGroupHeartbeat=HEARTBEAT_VERSION, OffsetFetch=MEMBER_EPOCH_SINCE)
+        fetch = max(MEMBER_EPOCH_SINCE, versions["OffsetFetch"])
+        return versions.but(ConsumerGroupHeartbeat=HEARTBEAT_VERSION, OffsetFetch=fetch)
 
     def protocol_of(self, host: str) -> Profile:
         """Return the release that a broker's ``inter.broker.protocol.version`` names."""

@@ -41,6 +41,7 @@ from kemu.emulator.watching.min_insync import MinInsync
 from kemu.emulator.watching.progress import WatchedProgress
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
 from kemu.emulator.watching.readable import ReadableEnds
+from kemu.emulator.watching.topic_names import TopicNames
 from kemu.emulator.watching.unknown_isrs import UnknownIsrs
 from kemu.protocol.names import (
     OFFSETS_TOPIC,
@@ -252,7 +253,9 @@ class Panel:
         """The committed offsets of groups."""
         self.ranges = WatchedRanges(self.logs, self.commits, self.is_current, self.log_of)
         """The two commit logs of groups in KIP-333's mode."""
-        self.progress = WatchedProgress(self.logs, self.commits, self.ranges)
+        self.topic_names = TopicNames()
+        """The names of topics by id."""
+        self.progress = WatchedProgress(self.logs, self.commits, self.ranges, self.topic_names)
         """The progress of groups: records processed, skipped and committed."""
         self.memberships = Memberships(self.is_current)
         """The members of each group, as the coordinator knows them."""
@@ -319,7 +322,7 @@ class Panel:
             self.applications,
             self.memberships,
         )
-        return tuple(part.on for part in (self.former, self.copies, *of_groups, *others))
+        return tuple(part.on for part in (self.former, self.copies, self.topic_names, *of_groups, *others))
 
     def see(self, seen: Seen) -> None:
         """Update the panel with one fact."""

@@ -29,6 +29,7 @@ from kemu.emulator.watching.group_commits import NOTHING, GroupCommits
 from kemu.emulator.watching.logs import WatchedLog, WatchedLogs, reader_of
 from kemu.emulator.watching.ranges import Ranges
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
+from kemu.emulator.watching.topic_names import TopicNames
 from kemu.protocol.messages.group import OffsetFetchReply
 from kemu.protocol.names import NO_GENERATION, ActorName, GroupId, TopicPartition
 from kemu.protocol.notes.groups import (
@@ -397,7 +398,9 @@ def count(pieces: Iterable[Run]) -> int:
 class WatchedProgress:
     """The progress of all groups. The handlers of this class run after the handlers of the logs and the commits."""
 
-    def __init__(self, logs: WatchedLogs, commits: GroupCommits, ranges: WatchedRanges) -> None:
+    def __init__(
+        self, logs: WatchedLogs, commits: GroupCommits, ranges: WatchedRanges, topic_names: TopicNames
+    ) -> None:
         self.all: dict[TopicPartition, dict[GroupId, GroupProgress]] = {}
         self.news = 0
         """Number of facts so far that may change what observers judge of a reader's next records."""
@@ -417,6 +420,7 @@ class WatchedProgress:
         self._logs = logs
         self._commits = commits
         self._ranges = ranges
+        self._topic_names = topic_names
         self.acknowledged = 0
         """Number of acknowledged records."""
         self.acknowledging = Acknowledgements("", 0, Records(), EpochLog())
@@ -617,7 +621,7 @@ class WatchedProgress:
 
     def _committed_answered(self, seen: Seen, fact: Received) -> None:
         for row in fact.message.offsets:
-            self._epochs[seen.actor, (row.topic, row.partition)] = row.leader_epoch
+            self._epochs[seen.actor, self._topic_names.partition_of(row)] = row.leader_epoch
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         at = (fact.topic, fact.partition)

@@ -6,7 +6,7 @@ offset, 2 the metadata of a group. A null value (tombstone) removes the key.
 The layouts of the values are::
 
     OffsetCommitValue   offset int64, v3+ leader_epoch int32, metadata string, commit_timestamp int64,
-                        v1 only: expire_timestamp int64
+                        v1 only: expire_timestamp int64, v4+ tag 0: topic_id
     GroupMetadataValue  protocol_type string, generation int32, protocol and leader nullable string,
                         v2+ state_timestamp int64, members array<(member_id, v3+ instance_id nullable, client_id,
                         client_host, v1+ rebalance_timeout int32, session_timeout int32, subscription bytes,
@@ -20,9 +20,9 @@ The records of KIP-333's second commit log have key versions that Kafka's coordi
     RangeProgressValue  offset int64, commit_timestamp int64
 
 Version 4 of Kafka's two values is flexible (compact lengths, tagged fields). Kemu writes version 3, as Kafka does since
-2.3.
+2.3, and version 4 for an offset with a topic id (Kafka since 4.1). Here the topic id is text; Kafka writes 16 bytes.
 
-Source: OffsetCommitKey/Value and GroupMetadataKey/Value, Kafka 3.9.
+Source: OffsetCommitKey/Value and GroupMetadataKey/Value, Kafka 3.9; OffsetCommitValue, Kafka 4.1.
 """
 
 import struct
@@ -39,7 +39,7 @@ RANGE_KEY_VERSION = 3330
 RANGE_PROGRESS_KEY_VERSION = 3331
 WRITTEN_VERSION = 3
 """The written version of both values. An offset with an explicit expiry is written as version 1, the only version with
-an expiry.
+an expiry; an offset with a topic id as version 4.
 """
 HIGHEST_VERSION = 4
 BATCH_BYTES = 61
@@ -51,6 +51,8 @@ _STATE_TIMESTAMP_SINCE = 2
 _INSTANCE_SINCE = 3
 _REBALANCE_TIMEOUT_SINCE = 1
 _FLEXIBLE_SINCE = 4
+_TOPIC_ID_SINCE = 4
+_TOPIC_ID_TAG = 0
 _RECORD_BYTES = 12
 """The upper bound of a record's bytes without key and value (``DefaultRecord``).
 
@@ -95,13 +97,17 @@ class GroupMetadata:
 
 @frozen
 class StoredOffset:
-    """A committed offset. ``leader_epoch`` -1: unknown. ``expire_timestamp_ms``: only the oldest clients set it."""
+    """A committed offset. ``leader_epoch`` -1: unknown. ``expire_timestamp_ms``: only the oldest clients set it.
+
+    ``topic_id``: the id of the topic at the commit; empty if unknown.
+    """
 
     offset: int
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int | None = None
+    topic_id: str = ""
 
 
 @frozen
@@ -190,14 +196,17 @@ def offset_record(
 ) -> tuple[bytes, bytes]:
     """The key and value of a committed offset.
 
-    ``version`` None: version 3, or version 1 without a leader epoch if the value has an expiry, as in Kafka.
+    ``version`` None: version 3, version 4 if the value has a topic id, or version 1 without a leader epoch and topic id
+    if the value has an expiry, as in Kafka.
 
     Raises:
         UnsupportedVersion: the version is outside v0 to v4.
         CodecError: a string or number that cannot be encoded.
     """
-    if version is None:
-        version = WRITTEN_VERSION if value.expire_timestamp_ms is None else _EXPIRY_VERSION
+    if version is None and value.expire_timestamp_ms is not None:
+        version = _EXPIRY_VERSION
+    elif version is None:
+        version = _TOPIC_ID_SINCE if value.topic_id else WRITTEN_VERSION
     out = _begin("OffsetCommitValue", version)
     out.int64(value.offset)
     if version >= _EPOCH_SINCE:
@@ -206,7 +215,12 @@ def offset_record(
     out.int64(value.commit_timestamp_ms)
     if version == _EXPIRY_VERSION:
         out.int64(-1 if value.expire_timestamp_ms is None else value.expire_timestamp_ms)
-    out.end_struct()
+    tagged = {}
+    if version >= _TOPIC_ID_SINCE and value.topic_id:
+        tagged[_TOPIC_ID_TAG] = topic_id = Writer("topic id")
+        topic_id.flexible = True
+        topic_id.string(value.topic_id)
+    out.end_struct(tagged)
     return _offset_key(group, topic, partition), out.data()
 
 
@@ -395,8 +409,10 @@ def _read_offset(data: bytes) -> StoredOffset:
     metadata = source.string("metadata")
     commit_timestamp_ms = source.int64("commit_timestamp")
     expiry = source.int64("expire_timestamp") if version == _EXPIRY_VERSION else -1
-    source.end_struct("offset")
-    return StoredOffset(offset, leader_epoch, metadata, commit_timestamp_ms, None if expiry == -1 else expiry)
+    tagged = source.end_struct("offset")
+    topic_id = tagged[_TOPIC_ID_TAG].string("topic id") if _TOPIC_ID_TAG in tagged else ""
+    expires_at_ms = None if expiry == -1 else expiry
+    return StoredOffset(offset, leader_epoch, metadata, commit_timestamp_ms, expires_at_ms, topic_id)
 
 
 def _read_range(data: bytes) -> StoredRange:

@@ -79,7 +79,12 @@ LATEST = SpokenVersions({api.__name__: SPECS[api].versions[-1] for api in _OF_RE
 send, and of Metadata that has topic ids.
 
 FindCoordinator is declared up to the last version without batches, and classic members send the last such version of
-OffsetFetch. No client of kemu sends topic ids in OffsetCommit.
+OffsetFetch.
+"""
+
+KAFKA_4_2 = LATEST.but(OffsetCommit=group.OFFSET_TOPIC_IDS_SINCE, OffsetFetch=group.OFFSET_TOPIC_IDS_SINCE)
+"""The versions of Kafka 4.2 clients and brokers: members of the consumer protocol name topics by id. Version 10 is
+unstable in 4.1.
 """
 
 KAFKA_3_4 = SpokenVersions(

@@ -63,6 +63,12 @@ class ClientRules:
     Since 4.1 it requests the assigned topics by id (``ConsumerMetadata.newMetadataRequestBuilder`` 4.0.1, 4.1.1).
     """
 
+    refetches_unknown_topics: bool = True
+    """A consumer of the consumer protocol retries OffsetFetch after UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID of a
+    partition, until ``default.api.timeout.ms`` has passed. Before 4.2 the application gets the error
+    (``CommitRequestManager.OffsetFetchRequestState.onSuccess`` 4.1.1, 4.2.1).
+    """
+
     def retries_offset_fetch(self, error: ErrorCode) -> bool:
         """Whether OffsetFetch is retried after this error of the group; otherwise the application gets the error."""
         return error in _ANY_RELEASE or (error.retriable and self.refetches_after_any_retriable_error)
@@ -74,7 +80,12 @@ _ANY_RELEASE = (
     ErrorCode.UNSTABLE_OFFSET_COMMIT,  # in the answer for a partition, or for both of KIP-333's logs
 )
 CLIENT_3_9 = ClientRules()
-CLIENT_4_1 = evolve(CLIENT_3_9, beats_after_no_or_the_longest_backoff=True, polls_in_the_background=False)
+CLIENT_4_1 = evolve(
+    CLIENT_3_9,
+    beats_after_no_or_the_longest_backoff=True,
+    polls_in_the_background=False,
+    refetches_unknown_topics=False,
+)
 CLIENT_4_0 = evolve(CLIENT_4_1, asks_for_all_topics_of_brokers_pattern=True)
 CLIENT_3_7 = evolve(CLIENT_3_9, refetches_after_any_retriable_error=False)
 CLIENT_3_2 = evolve(CLIENT_3_7, names_the_given_id=False)
