@@ -235,10 +235,12 @@ class Reconciler:
         named = self._running.named
         self._new = minus(named, positions.owned())
         positions.assign(named, membership.epoch, membership.member_id)
-        positions.hold(self._new)
         self._queued = self._call_assigned
+        loads_us = 0
         if self._new and membership.current is None:
-            self._not_before_us = self._machine.now_us + self._machine.draws.us(DrawName.FIRST_JOIN, 0)
+            loads_us = self._machine.draws.us(DrawName.FIRST_JOIN, 0)
+            self._not_before_us = self._machine.now_us + loads_us
+        positions.hold(self._new, loads_us * 3 // 4)
         self._machine.wake()
 
     def _call_assigned(self) -> None:
