@@ -72,13 +72,16 @@ class Passes:
         """Whether the thread has work in the next pass. A pass without work is no step of the machine."""
         self._round_us = self._seen_us = 0
         """The last two times at which the network thread worked; the second may be now."""
+        self._alone = False
+        """Whether only the application's thread works now, because its wait has ended."""
 
     def run(self) -> None:
         """Do the work of both threads in this step."""
         machine = self._machine
         now_us = machine.now_us
-        if now_us > self._seen_us:
-            self._round_us, self._seen_us = self._seen_us, now_us
+        self._alone = now_us in (self._until_us, self._commits.due_us)
+        if not self._alone:
+            self._work_on_network()
         self._membership.poll()
         began_us, ends_us = machine.poll_span_us
         answered = self._positions.fetching.take_empty_answer()
@@ -115,7 +118,7 @@ class Passes:
                 queued = self._reconciler.has_callback
                 woken = self._submit()
                 calls = queued or not self._in_background or self._machine.chance.below(TURNS) > 0
-            self._reconciler.timer_seen_us = self._machine.now_us if fresh else self._round_us
+            self._reconciler.timer_seen_us = self._machine.now_us if fresh else self._known_us
             submits = calls and self._reconciler.call_listener()
             if not self._machine.polling:
                 self._until_us, self._has_work = 0, True
@@ -123,8 +126,20 @@ class Passes:
             if self._event and not self._in_background and not self._positions_found():
                 self._positions.poll()
 
+    def _work_on_network(self) -> None:
+        """Note that the network thread works now."""
+        self._alone = False
+        if self._machine.now_us > self._seen_us:
+            self._round_us, self._seen_us = self._seen_us, self._machine.now_us
+
+    @property
+    def _known_us(self) -> int:
+        """The time of the last round that the application's thread knows of."""
+        return self._seen_us if self._alone else self._round_us
+
     def _submit(self) -> bool:
         """Let the network thread work on an event. Returns whether this wakes the application's thread."""
+        self._work_on_network()
         self._event = True
         self._membership.poll_event()
         if not self._reconciler.commits:
@@ -146,11 +161,11 @@ class Passes:
     def _begin_wait(self, ends_us: int) -> None:
         """Wait for records until the end of poll(), or until a request is due."""
         machine, now_us = self._machine, self._machine.now_us
-        if self._due_us(ends_us) <= self._round_us < now_us:
+        if self._due_us(ends_us) <= self._known_us < now_us:
             self._round_us = now_us
             self._pass(True)
         if machine.polling:
-            wait_us = self._due_us(ends_us) - self._round_us
+            wait_us = self._due_us(ends_us) - self._known_us
             self._until_us = min(ends_us, now_us + max(wait_us, 0))
             self._has_work = self._spins = wait_us <= 0
 
