@@ -17,8 +17,8 @@ Since 4.2, the thread does not wait for its event, and begins no other event bef
 A poll() notices the end of its predecessor's event. Within a poll(), the first pass after a wait notices the end. So
 this pass has no event, and a commit that ended the wait is sent in a later pass.
 
-Source: ``AsyncKafkaConsumer.poll``, ``checkInflightPoll``, ``pollForFetches``, ``ConsumerNetworkThread.runOnce``, ``RequestManagers``,
-``ApplicationEventProcessor`` (``PollEvent`` 4.0.1 and 4.1.1, ``AsyncPollEvent`` 4.2.1 and 4.3.0),
+Source: ``AsyncKafkaConsumer.poll``, ``checkInflightPoll``, ``pollForFetches``, ``ConsumerNetworkThread.runOnce``,
+``RequestManagers``, ``ApplicationEventProcessor`` (``PollEvent`` 4.0.1 and 4.1.1, ``AsyncPollEvent`` 4.2.1 and 4.3.0),
 ``FetchRequestManager.pollInternal`` (4.2.1).
 """
 
