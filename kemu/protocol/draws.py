@@ -366,7 +366,7 @@ _ROWS = (
         life="quantiles 0=3ms 10=7ms 25=15ms 50=42ms 75=95ms 90=140ms 96=300ms 100=450ms",
         calm="nothing",
         what="delay like hand.over after JoinGroup's and SyncGroup's answers, until a process has its first"
-        " assignment.",
+        " assignment. In the consumer protocol: delay of the first assignment, and of the rejoin after the first loss.",
         source="29 first generations of kafka-clients 3.4.1, 3.9.1 and 4.1.1: time from the end of the join phase to"
         " the leader's SyncGroup. The JVM loads classes and has compiled nothing yet. The delay includes the load of"
         " the machine. In 16 in-sample runs, the last member's heartbeats began 60 ms (median, estimated) after the"

@@ -54,6 +54,11 @@ LIVE: Mapping[DrawName, str] = {
     DrawName.FIRST_TURN: "quantiles 0=1ms 25=2ms 50=4ms 75=8ms 90=20ms 100=40ms",
 }
 """The rig of ``lab.conformance.live``: clients do not log, and the JVM has run a group before."""
+FIRST_ASSIGNMENT = "quantiles 0=10ms 25=15ms 50=16ms 75=19ms 100=21ms"
+"""``first.join`` of a live member of the consumer protocol: from the answer with its first assignment until the
+callback, without the wait for the next poll(). Its process has run a group of this protocol before. Twelve in-sample
+runs of 4.2.1."""
+_CONSUMER_PROTOCOL = "group__protocol=consumer"
 WARM_RECORDS, FRESH_RECORDS = 400, 100
 """Records after which a new broker and its clients need half of the time for a first generation; records of most runs
 until then. In-sample live runs took 82 ms (geometric mean of 11) after 80 to 240 records, 39 ms (of 3) after 740 to
@@ -67,7 +72,10 @@ def draws_of(course: Course, records_per_s: int = 0) -> dict[str, str]:
     members. The more records they handled before the first generation, the more code is compiled.
     """
     rig = {name.value: text for name, text in (RECORDED if course.is_recorded else LIVE).items()}
-    if not course.is_recorded and course.rebalances:
+    starts = [what for _, what in course.timeline if what.startswith("start ")]
+    if starts and all(_CONSUMER_PROTOCOL in start for start in starts):
+        rig[DrawName.FIRST_JOIN.value] = FIRST_ASSIGNMENT
+    elif not course.is_recorded and course.rebalances:
         records = records_per_s * course.rebalances[0].joined_ms // 1000
         share = min((WARM_RECORDS + FRESH_RECORDS) / (WARM_RECORDS + records), 1.0)
         rig[DrawName.FIRST_JOIN.value] = _TIME.sub(

@@ -146,9 +146,14 @@ class Positions:
         else:
             then()
 
-    def hold(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Neither fetch these new partitions nor report their positions before their callback."""
+    def hold(self, partitions: tuple[TopicPartition, ...], loads_us: int = 0) -> None:
+        """Neither fetch these new partitions nor report their positions before their callback.
+
+        ``loads_us``: time that the network thread needs before its first request for positions.
+        """
         self._held = dict.fromkeys(partitions, "")
+        if loads_us:
+            self._retry_at_us = self._machine.now_us + loads_us
         self.stop_serving(partitions)
 
     def report(self) -> None:
@@ -169,6 +174,14 @@ class Positions:
     def are_missing(self) -> bool:
         """Whether a partition has no position; a position that a leader validates counts."""
         return any(one.seeking is not Seeking.VALIDATING for one in self._seeking.values())
+
+    @property
+    def wait_for_validation(self) -> bool:
+        """Whether a position waits for the next request to its leader."""
+        return any(
+            one.seeking is Seeking.VALIDATING and one.leader is not None and one.leader not in self._validating
+            for one in self._seeking.values()
+        )
 
     def stop_serving(self, partitions: tuple[TopicPartition, ...] | None = None) -> None:
         """Return no more records of partitions that may be revoked: all partitions, or these owned partitions.

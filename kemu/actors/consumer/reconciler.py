@@ -66,7 +66,10 @@ class Reconciler:
         self._queued: Callable[[], None] | None = None
         """The callback that the application's thread runs in its next pass."""
         self._not_before_us = 0
-        """The time at which the process has loaded its classes for a first assignment with partitions."""
+        """The time at which the process has loaded its classes for a first assignment with partitions, or for the
+        rejoin after a first loss.
+        """
+        self._has_lost = False
         self._new: tuple[TopicPartition, ...] = ()
         """The assigned partitions before the end of onPartitionsAssigned."""
         self.timer_seen_us = 0
@@ -147,8 +150,9 @@ class Reconciler:
 
     @property
     def is_loaded_now(self) -> bool:
-        """Whether a callback has waited until now for the classes of its process."""
-        return self._queued is not None and self._not_before_us == self._machine.now_us
+        """Whether a callback or a rejoin has waited until now for the classes of its process."""
+        waits = self._queued is not None or self._membership.modern in (_S.FENCED, _S.STALE)
+        return waits and self._not_before_us == self._machine.now_us
 
     def call_listener(self) -> bool:
         """Run the callback that the network thread has requested. Returns whether there was a callback."""
@@ -235,10 +239,12 @@ class Reconciler:
         named = self._running.named
         self._new = minus(named, positions.owned())
         positions.assign(named, membership.epoch, membership.member_id)
-        positions.hold(self._new)
         self._queued = self._call_assigned
+        loads_us = 0
         if self._new and membership.current is None:
-            self._not_before_us = self._machine.now_us + self._machine.draws.us(DrawName.FIRST_JOIN, 0)
+            loads_us = self._machine.draws.us(DrawName.FIRST_JOIN, 0)
+            self._not_before_us = self._machine.now_us + loads_us
+        positions.hold(self._new, loads_us * 3 // 4)
         self._machine.wake()
 
     def _call_assigned(self) -> None:
@@ -285,7 +291,13 @@ class Reconciler:
     def _lost(self, lost: tuple[TopicPartition, ...], raised: bool) -> None:
         self._positions.lose(lost)
         if self._membership.modern in (_S.FENCED, _S.STALE):
-            self._membership.join("rejoin")
+            loads_us = 0 if self._has_lost else self._machine.draws.us(DrawName.FIRST_JOIN, 0)
+            self._has_lost = True
+            self._not_before_us = self._machine.now_us + loads_us
+            if loads_us:
+                self._machine.wake_at(self._not_before_us)
+            else:
+                self._membership.join("rejoin")
         if raised:
             self._machine.raise_to_application(_RAISED)
 

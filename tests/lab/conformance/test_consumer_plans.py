@@ -1,4 +1,4 @@
-"""Plans with members of the consumer protocol (KIP-848), recorded on Kafka 4.2.1, beside the emulator."""
+"""Plans with members of the consumer protocol (KIP-848), recorded on three releases of Kafka, beside the emulator."""
 
 import re
 from functools import cache
@@ -46,7 +46,7 @@ def test_every_plan_is_recorded_and_can_run_live() -> None:
     courses = [course_of(run) for run in RUNS]
 
     assert PLANS == sorted({course.plan for course in courses}) == list(EPOCHS)
-    assert {release_in(course) for course in courses} == {"4.2.1"}
+    assert {release_in(course) for course in courses} == {"4.0.2", "4.1.1", "4.2.1"}
     assert [too_busy(course) for course in courses] == [""] * len(RUNS)
     assert {why_not_live(course, "4.2.1") for course in courses} == {None}
     assert {why_not_live(course, "3.9.1") for course in courses} == {
@@ -105,13 +105,32 @@ def test_another_order_of_members_differs() -> None:
 
 def test_since_4_2_members_fetch_offsets_before_they_acknowledge_their_first_partitions() -> None:
     """As in all recordings: the event of poll() requests the positions, and the callback follows."""
-    assert {what for run in RUNS for what in answers_to_first_partitions(course_of(run))} == {"OffsetFetch"}
+    recorded = [course_of(run) for run in RUNS if release_in(course_of(run)) == "4.2.1"]
+
+    assert {what for course in recorded for what in answers_to_first_partitions(course)} == {"OffsetFetch"}
     assert set(answers_to_first_partitions(run_of("1-scale-out", 1))) == {"OffsetFetch"}
 
 
 def test_before_4_2_members_fetch_offsets_or_acknowledge_first() -> None:
     """The callback ends before the event that finds positions; the network thread may take both at once."""
     assert set(answers_to_first_partitions(run_of("1-scale-out", 1, "kafka-4.1"))) == {"OffsetFetch", HEARTBEAT}
+
+
+def test_since_4_2_an_interval_commit_waits_for_a_pass_with_an_event() -> None:
+    """c1's first interval ends just before its heartbeat. The pass after the wait has no event, so the commit often
+    follows the heartbeat that takes partitions away.
+    """
+    recorded = [course_of(run) for run in RUNS if run.startswith("2-") and release_in(course_of(run)) == "4.2.1"]
+    emulated = [run_of("2-scale-in", seed) for seed in SEEDS]
+
+    assert all(map(commits_after_revocation, recorded))
+    assert sum(map(commits_after_revocation, emulated)) >= len(emulated) / 2
+
+
+def commits_after_revocation(course: Course) -> bool:
+    """Whether c1's first commit follows the heartbeat that takes its first partitions away."""
+    answers = [what for what, _ in course.exchanges["c1 coordinator"]]
+    return answers.index(f"{HEARTBEAT} 1 of 3 partitions") < answers.index("OffsetCommit")
 
 
 def answers_to_first_partitions(course: Course) -> list[str]:
