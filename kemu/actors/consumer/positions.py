@@ -170,6 +170,13 @@ class Positions:
         """Whether a partition has no position; a position that a leader validates counts."""
         return any(one.seeking is not Seeking.VALIDATING for one in self._seeking.values())
 
+    @property
+    def await_validation(self) -> bool:
+        """Whether a position is to be validated, and no request to its leader is in flight."""
+        return any(
+            one.seeking is Seeking.VALIDATING and one.leader not in self._validating for one in self._seeking.values()
+        )
+
     def stop_serving(self, partitions: tuple[TopicPartition, ...] | None = None) -> None:
         """Return no more records of partitions that may be revoked: all partitions, or these owned partitions.
 
