@@ -201,6 +201,8 @@ class Positions:
             missing = missing or leader is None
             if leader != one.leader or epoch != one.leader_epoch:
                 one.leader, one.leader_epoch, one.row = leader, epoch, None
+                if one.seeking is Seeking.END and self._machine.catch_up is not None:
+                    self._machine.catch_up.leader_changed(one)
                 self._validate(one)
         if missing:
             metadata.refresh()
