@@ -19,11 +19,9 @@ MUTATIONS = [
     ),
     Mutation(  # a member resets its positions whenever the partition has another leader
         "kemu/actors/consumer/positions.py",
-        "                one.leader, one.leader_epoch, one.row = leader, epoch, None\n"
-        "                self._validate(one)\n",
-        "                one.leader, one.leader_epoch, one.row = leader, epoch, None\n"
+        "                self._validate(one)\n        if missing:\n",
         "                if one.position > 0 and one.seeking is Seeking.FETCHING:\n"
-        "                    self.reset(one, 'another leader')\n",
+        "                    self.reset(one, 'another leader')\n        if missing:\n",
         "commits/reset-in-range",
         ("broker-crash-and-return:1",),
     ),

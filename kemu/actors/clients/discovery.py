@@ -154,6 +154,11 @@ class Discovery:
             self.find()
         return self.coordinator is not None
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a lookup is in flight or backs off."""
+        return self._finding or self._finding_in_background
+
     def find(self) -> None:
         """Look up the coordinator, unless it is known, a lookup is in flight, or the backoff has not passed."""
         if self.coordinator is not None or self._finding:

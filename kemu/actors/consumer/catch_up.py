@@ -145,6 +145,9 @@ class CatchUp:
             self._stored[one.at] = row.offset, row.leader_epoch
             self._positions.check_before_jump(one, row.offset, row.leader_epoch)
 
+    def leader_changed(self, one: Partition) -> None:
+        self._positions.check_before_jump(one, *self._stored[one.at])
+
     def end_known(self, one: Partition, log_end: int, epoch: int) -> None:
         found = recover(self.logs[one.at], log_end)
         assert found is not None, f"{one.at}: nothing was committed"

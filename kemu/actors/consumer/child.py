@@ -486,6 +486,9 @@ class ChildConsumer(Machine):
         if timestamp_ms == EARLIEST_TIMESTAMP and row.offset <= one.position:
             self._ask(one, LATEST_TIMESTAMP)  # the position is beyond the log's end
             return
+        if timestamp_ms == LATEST_TIMESTAMP and work.ranges and row.offset < work.ranges[0].start:
+            self._ask_later()  # the log ends before the range, which remains until the member learns of the truncation
+            return
         del self._asking[at]
         one.seeking = Seeking.FETCHING
         if timestamp_ms == EARLIEST_TIMESTAMP:

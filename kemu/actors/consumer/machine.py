@@ -252,6 +252,12 @@ class CatchUpView(Protocol):
         """
         ...
 
+    def leader_changed(self, one: Partition) -> None:
+        """Ask the new leader of a partition, before its end is read, whether the log still holds the committed
+        records.
+        """
+        ...
+
     def end_known(self, one: Partition, log_end: int, epoch: int) -> None:
         """Jump to the end of a partition's log, which was read, if a gap is between the commit and the end."""
         ...

@@ -77,7 +77,8 @@ class ModernHeartbeats:
             return
         coordinator = machine.discovery.coordinator
         if coordinator is None:
-            machine.discovery.find_in_background()
+            if not machine.discovery.is_asking:  # CoordinatorRequestManager: one lookup at a time
+                machine.discovery.find_in_background()
             machine.start_timer((ConsumerTimer.BEAT,), self._retry_us)
             return
         at_once = state is _S.LEAVING or (state in AT_ONCE and not self._in_flight)

@@ -11,7 +11,8 @@ The network thread sends commits and OffsetFetch before a heartbeat, because it 
 | the wait for records ends early | with records | with any answer to a fetch, or after an event without a fetch |
 
 A wait for records also ends at the next commit or heartbeat, as the network thread saw it one round earlier. If such a
-request is due already, passes follow each other without a wait.
+request is due already, passes follow each other without a wait. While the position of a partition is to be validated, a
+wait lasts for at most ``retry.backoff.ms``, so that the next pass asks the leader again.
 
 Since 4.2, the thread does not wait for its event, and begins no other event before it has noticed the end of this one.
 A poll() notices the end of its predecessor's event. Within a poll(), the first pass after a wait notices the end. So
@@ -56,6 +57,7 @@ class Passes:
         self._reconciler = reconciler
         self._positions = positions
         self._commits = commits
+        self._retry_us = machine.config.retry_backoff_ms * 1000
         self._in_background = reconciler.client.polls_in_the_background
         positions.fetching.tells_empty_answers = self._in_background
         self._event = False
@@ -118,6 +120,8 @@ class Passes:
                 queued = self._reconciler.has_callback
                 woken = self._submit()
                 calls = queued or not self._in_background or self._machine.chance.below(TURNS) > 0
+            elif self._event and self._in_background:  # positions may have arrived during a callback
+                woken = self._positions_found()
             self._reconciler.timer_seen_us = self._machine.now_us if fresh else self._known_us
             submits = calls and self._reconciler.call_listener()
             if not self._machine.polling:
@@ -166,6 +170,8 @@ class Passes:
             self._pass(True)
         if machine.polling:
             wait_us = self._due_us(ends_us) - self._known_us
+            if self._positions.await_validation:
+                wait_us = min(wait_us, self._retry_us)
             self._until_us = min(ends_us, now_us + max(wait_us, 0))
             self._has_work = self._spins = wait_us <= 0
 
@@ -177,7 +183,7 @@ class Passes:
         machine, positions = self._machine, self._positions
         due_us = self._commits.due_us
         waits = 0 < due_us <= machine.now_us or self._membership.waits_for_pass or positions.fetching.has_more
-        if waits or (positions.are_missing and not self._event) or positions.wait_for_validation:
+        if waits or ((positions.are_missing or positions.await_validation) and not self._event):
             self._has_work = True
             machine.wake_at(self._until_us if self._until_us > machine.now_us else ends_us)
         if due_us > machine.now_us:

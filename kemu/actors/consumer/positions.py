@@ -176,11 +176,10 @@ class Positions:
         return any(one.seeking is not Seeking.VALIDATING for one in self._seeking.values())
 
     @property
-    def wait_for_validation(self) -> bool:
-        """Whether a position waits for the next request to its leader."""
+    def await_validation(self) -> bool:
+        """Whether a position is to be validated, and no request to its leader is in flight."""
         return any(
-            one.seeking is Seeking.VALIDATING and one.leader is not None and one.leader not in self._validating
-            for one in self._seeking.values()
+            one.seeking is Seeking.VALIDATING and one.leader not in self._validating for one in self._seeking.values()
         )
 
     def stop_serving(self, partitions: tuple[TopicPartition, ...] | None = None) -> None:
@@ -207,6 +206,8 @@ class Positions:
             missing = missing or leader is None
             if leader != one.leader or epoch != one.leader_epoch:
                 one.leader, one.leader_epoch, one.row = leader, epoch, None
+                if one.seeking is Seeking.END and self._machine.catch_up is not None:
+                    self._machine.catch_up.leader_changed(one)
                 self._validate(one)
         if missing:
             metadata.refresh()

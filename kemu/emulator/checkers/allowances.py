@@ -190,9 +190,11 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "rebalance-never-requested",
         ("liveness: forgotten-rebalance",),
-        "A static member revoked partitions, or led without knowing them, and rejoined before it requested the "
-        "rebalance.",
-        "Kafka 3.4 GroupCoordinator.updateStaticMemberAndRebalance, ConsumerCoordinator.onLeaderElected, KIP-429",
+        "A static member revoked partitions, or led without knowing them, and rejoined before it requested the"
+        " rebalance. Or the last member of the consumer protocol was replaced, the group became classic as Stable, and"
+        " no member held or received the partition in this generation.",
+        "Kafka 3.4 GroupCoordinator.updateStaticMemberAndRebalance, ConsumerCoordinator.onLeaderElected, KIP-429;"
+        " Kafka 4.0 to 4.3 GroupMetadataManager.convertToClassicGroup",
         (
             "kemu.emulator.watching.forgotten_rebalances",
             "kemu.emulator.checkers.liveness:Liveness._forgotten_rebalance",

@@ -491,14 +491,17 @@ class Liveness(Checker):
         return "not-at-rest", ""
 
     def _forgotten_rebalance(self, name: GroupId) -> str:
-        """Explain partitions without an owner, whose static owner rejoined before the follow-up rebalance; "" for other
-        causes.
+        """Explain partitions without an owner, whose static owner rejoined before the follow-up rebalance, or converted
+        the group without a rebalance; "" for other causes.
         """
         owners, generation = self._owners(name), self._group(name).generation
         if self.panel.groups[name].state != "Stable" or any(count > 1 for count in owners.values()):
             return ""
         forgotten = self.panel.forgotten_rebalances.of(name, generation)
         unowned = [at for at in self._partitions_of(name) if at not in owners]
+        given = self.panel.forgotten_rebalances.given_since_conversion(name, generation)
+        if unowned and given is not None and not any(at in given for at in unowned):
+            return f"a static member converted the group without a rebalance in generation {generation}"
         if not unowned or any(at not in forgotten for at in unowned):
             return ""
         who = ", ".join(dict.fromkeys(forgotten[at] for at in unowned))

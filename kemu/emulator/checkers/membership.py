@@ -451,6 +451,7 @@ class MembershipRules(Checker):
         longest_us, initial_us = max(group.rebalance_us, group.timeout_us()), self._initial_delay_us
         if group.was_empty:
             over = self._over(seen, group.preparing_us, initial_us) or group.name in step.shrunk
+            over = over or self._id_expires_now(seen, group)
             awaited = awaited or ["more members"]
         else:
             over = self._over(seen, group.preparing_us, group.rebalance_us)
@@ -471,6 +472,14 @@ class MembershipRules(Checker):
         if kept or (group.joined_us and self._is_late(seen, group.joined_us, max(longest_us, initial_us))):
             whom = "nobody" if kept else ", ".join(awaited)
             self._say(seen, "join-phase", group.name, f"a join phase lasts {lasted}, and waits for {whom}")
+
+    def _id_expires_now(self, seen: Seen, group: ShadowGroup) -> bool:
+        """Whether the expiry of an id without a join may end the initial delay, as the removal of a member does.
+
+        Source: ``GroupMetadataManager.removePendingMemberAndUpdateClassicGroup`` (4.0 to 4.3).
+        """
+        expired = [each for each in group.pending if group.may_be_over(each, seen.at_us)]
+        return any(not self._is_late(seen, *group.pending[each]) for each in expired)
 
     def _is_overlooked(self, seen: Seen, group: ShadowGroup) -> bool:
         """Whether a coordinator since Kafka 4.0 has not checked the join phase since a full group refused a member."""

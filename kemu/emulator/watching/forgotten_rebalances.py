@@ -10,9 +10,15 @@ event makes the group rebalance.
 A leader also asks for the next rebalance when it learns of new partitions (a broker that just started knows no
 topics). A static leader that rejoins before the rebalance compares later metadata with the metadata after its rejoin.
 
+A static member of the classic protocol that replaces the last member of the consumer protocol converts the group to a
+classic group, without a rebalance. Members of the classic protocol that still waited for partitions get no
+REBALANCE_IN_PROGRESS from the classic group, and so do not ask for the partitions.
+
 Source: Kafka 3.4.1 ``ConsumerCoordinator.onJoinComplete`` (only a member that revokes partitions rejoins),
 ``onLeaderElected`` (a static leader that rejoins assigns nothing, KIP-814; before, it believed to be a follower),
-``GroupCoordinator.updateStaticMemberAndRebalance``; 2.6.3 ``AbstractCoordinator.joinGroupIfNeeded``.
+``GroupCoordinator.updateStaticMemberAndRebalance``; 2.6.3 ``AbstractCoordinator.joinGroupIfNeeded``; 4.0 to 4.3
+``GroupMetadataManager.convertToClassicGroup`` (a rebalance only without a joining member, since 4.0.2 and 4.1.1 also
+after a new subscription).
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +28,8 @@ from kemu.actors.machine import Received, Send
 from kemu.emulator.facts import Seen, received, sent
 from kemu.protocol.messages.data import MetadataReply
 from kemu.protocol.messages.group import SyncGroup
-from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition, is_real_client
+from kemu.protocol.names import CLASSIC, ActorName, GroupId, MemberId, TopicPartition, is_real_client
+from kemu.protocol.notes.consumer_groups import GroupConverted, MemberReconciled
 from kemu.protocol.notes.groups import AssignmentReceived
 
 
@@ -68,8 +75,15 @@ class ForgottenRebalances:
         self._metadata: dict[ActorName, dict[str, int]] = {}
         """Member -> topic -> number of partitions in the member's last Metadata answer."""
         self._sent: dict[GroupId, _SentAssignment] = {}
+        self._held: dict[tuple[GroupId, MemberId], tuple[TopicPartition, ...]] = {}
+        """Member of the consumer protocol's coordinator -> its partitions."""
+        self._conversions: dict[GroupId, tuple[int, dict[TopicPartition, None]]] = {}
+        """Group that a static member converted without a rebalance -> (generation, partitions that the remaining
+        members held then, or that a member has received since)."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             AssignmentReceived: self._received,
+            GroupConverted: self._converted,
+            MemberReconciled: self._reconciled,
             received(MetadataReply): self._metadata_answered,
             sent(SyncGroup): self._assignment_sent,
         }
@@ -78,6 +92,22 @@ class ForgottenRebalances:
         """Partition that no rebalance will assign in this generation -> member that does not request a rebalance."""
         known = self._groups.get(group)
         return {} if known is None or known.number != generation else known.forgotten
+
+    def given_since_conversion(self, group: GroupId, generation: int) -> Mapping[TopicPartition, None] | None:
+        """The partitions that members hold or have received, if a conversion without a rebalance made the group
+        classic in this generation; None without such a conversion. No member will ask for other partitions.
+        """
+        converted, given = self._conversions.get(group, (-1, {}))
+        return given if converted == generation else None
+
+    def _reconciled(self, seen: Seen, fact: MemberReconciled) -> None:
+        self._held[fact.group, fact.member_id] = fact.assigned
+
+    def _converted(self, seen: Seen, fact: GroupConverted) -> None:
+        self._conversions.pop(fact.group, None)
+        if fact.protocol == CLASSIC and fact.state == "Stable":
+            held = [at for member_id in fact.members for at in self._held.get((fact.group, member_id), ())]
+            self._conversions[fact.group] = fact.generation, dict.fromkeys(held)
 
     def _metadata_answered(self, seen: Seen, fact: Received) -> None:
         if is_real_client(seen.actor):  # a connection, which does not live as long as the member
@@ -123,3 +153,6 @@ class ForgottenRebalances:
         for at in fact.partitions:
             group.forgotten.pop(at, None)
         group.taken[seen.actor] = fact.member_id, list(dict.fromkeys(revokes))
+        given = self.given_since_conversion(fact.group, fact.generation)
+        if given is not None:
+            self._conversions[fact.group][1].update(dict.fromkeys(fact.partitions))

@@ -35,6 +35,7 @@ from kemu.protocol.commands import Close, Start
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply, TopicNumbers
 from kemu.protocol.messages.control import (
     EpochEnd,
     EpochQuestion,
@@ -424,6 +425,8 @@ class Harness:
                 return self._sync(request)
             case Heartbeat():
                 return HeartbeatReply(error=ErrorCode.NONE)
+            case ConsumerGroupHeartbeat():
+                return self._beat(request)
             case LeaveGroup():
                 return LeaveGroupReply(error=ErrorCode.NONE)
             case OffsetFetch(topics=topics):
@@ -468,7 +471,19 @@ class Harness:
             )
             for number in range(self.cluster.topics[name])
         )
-        return TopicMetadata(error=ErrorCode.NONE, topic=name, partitions=partitions)
+        return TopicMetadata(error=ErrorCode.NONE, topic=name, topic_id=f"id-{name}", partitions=partitions)
+
+    def _beat(self, request: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatReply:
+        """The member is alone in a group of the consumer protocol: it gets all partitions when it joins."""
+        numbers = self.cluster.topics.items()
+        everything = tuple(TopicNumbers(topic_id=f"id-{name}", partitions=tuple(range(n))) for name, n in numbers)
+        return ConsumerGroupHeartbeatReply(
+            error=ErrorCode.NONE,
+            member_id=request.member_id,
+            member_epoch=1,
+            heartbeat_interval_ms=5_000,
+            assignment=everything if request.member_epoch == 0 else None,
+        )
 
     def _join(self, request: JoinGroup) -> JoinGroupReply:
         if not request.member_id and not request.instance_id and self.versions["JoinGroup"] >= 4:

@@ -2,17 +2,27 @@
 
 import pytest
 
+from kemu.actors.machine import Told
 from kemu.protocol.commands import Start
 from kemu.protocol.messages.control import OffsetForLeaderEpoch
 from kemu.protocol.messages.data import Fetch, Metadata
 from kemu.protocol.messages.group import OffsetCommit
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.notes.groups import MemberFailed, PositionSet, Processed
+from kemu.protocol.rebalancing.client_rules import CLIENT_3_9, CLIENT_4_1, ClientRules
 from tests.actors.consumer.consumer_harness import Harness
 
 SECOND = 1_000_000
 AT = ("t", 0)
 NOT_LEADER, UNKNOWN_LEADER_EPOCH, FENCED = 6, 75, 74
+
+
+class ApplicationLast:
+    """The network thread is always faster than the application's thread."""
+
+    def below(self, bound: int) -> int:
+        """Never 0."""
+        return bound - 1
 
 
 def reading(*, versions: SpokenVersions = LATEST, **config: object) -> Harness:
@@ -69,6 +79,35 @@ def test_nothing_is_fetched_before_the_answer():
 
     assert order.index("Fetch") > [at for at, name in enumerate(order) if name == "OffsetForLeaderEpoch"][3]
     assert read(harness) == [(60, 130)]
+
+
+@pytest.mark.parametrize("client", [CLIENT_4_1, CLIENT_3_9], ids=["until 4.1", "since 4.2"])
+def test_a_member_of_the_consumer_protocol_asks_a_leader_again_in_the_next_pass(client: ClientRules) -> None:
+    """AsyncKafkaConsumer.pollForFetches: without a valid position a pass waits for retry.backoff.ms at most."""
+    harness = Harness({"t": 1}, client=client, group_protocol="consumer")
+    harness.cluster.epochs[AT], harness.cluster.committed[AT] = (0,), 0
+    harness.run_until(lambda: bool(harness.consumer.positions.owned()))
+    harness.append(AT, 100)
+    harness.run(SECOND)
+    harness.answer_next("OffsetForLeaderEpoch", NOT_LEADER)
+    elect(harness, (0, 60), 130)
+
+    assert len(harness.requests(OffsetForLeaderEpoch)) == 2
+    assert read(harness) == [(0, 100), (60, 130)]
+
+
+def test_positions_that_arrive_during_a_callback_are_validated_after_the_callback() -> None:
+    """AsyncKafkaConsumer.checkInflightPoll (4.2): the event has ended, so the next pass submits another."""
+    harness = Harness({"t": 1}, group_protocol="consumer", emulated_on_assigned_ms=30, start=False)
+    harness.consumer.chance = ApplicationLast()
+    harness.step(Told(Start()))
+    harness.cluster.epochs[AT], harness.cluster.committed[AT] = (0,), 20
+    harness.cluster.committed_epochs[AT] = 0
+    harness.append(AT, 100)
+    harness.run(3 * SECOND)
+
+    assert len(harness.requests(OffsetForLeaderEpoch)) == 1
+    assert read(harness) == [(20, 100)]
 
 
 def test_without_a_reset_policy_the_application_is_told_of_the_truncation():

@@ -8,7 +8,8 @@ from kemu.emulator.judging import Judging
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import MetadataReply, PartitionMetadata, TopicMetadata
 from kemu.protocol.messages.group import MemberAssignment, SyncGroup
-from tests.emulator.checkers.story import Story
+from kemu.protocol.notes.consumer_groups import GroupConverted, MemberReconciled
+from tests.emulator.checkers.story import GROUP, Story, partitions
 
 
 def withheld(*, owner: str = "c1") -> Story:
@@ -109,6 +110,38 @@ def test_what_a_static_leader_did_not_know_of_when_it_assigned_is_nobodys_once_i
 ) -> None:
     """ConsumerCoordinator.onLeaderElected 3.4.1; a leader that knew of it, or stays the same, has no excuse."""
     story = dealt_without_some(known=known, comes_back=comes_back)
+    story.heal()
+    story.process("c1", 0, 0, 10)
+    story.wait(60)
+    story.append(0, 10, 1)
+
+    assert [each for each, _ in judged(story)] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("held", "state", "kind"),
+    [
+        ("0", "Stable", "forgotten-rebalance"),
+        ("0 1", "Stable", "not-at-rest"),
+        ("0", "PreparingRebalance", "not-at-rest"),
+    ],
+)
+def test_what_a_classic_member_waited_for_when_a_static_member_converted_its_group_is_nobodys(
+    held: str, state: str, kind: str
+) -> None:
+    """GroupMetadataManager.convertToClassicGroup 4.2: no rebalance (kafka-4.2 operated, seed 102). A partition that c1
+    held already, or a conversion that begins a rebalance, has no excuse.
+    """
+    story = Story("c1", "c2")
+    story.form(c1="0", c2="")
+    names = partitions(held)
+    reconciled = MemberReconciled(
+        group=GROUP, member_id=story.ids["c1"], epoch=1, state="UNRELEASED_PARTITIONS", assigned=names, revoking=()
+    )
+    members = (story.ids["c1"],)
+    converted = GroupConverted(group=GROUP, protocol="classic", state=state, generation=1, members=members)
+    story.by(story.coordinator, reconciled, converted)
+    story.receive("c2", 1, "")
     story.heal()
     story.process("c1", 0, 0, 10)
     story.wait(60)

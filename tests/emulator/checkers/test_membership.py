@@ -255,6 +255,22 @@ def test_the_first_join_phase_lasts_for_the_initial_delay(seconds, kinds):
     assert story.found(initial_s=3) == kinds
 
 
+@pytest.mark.parametrize(
+    ("before_s", "kinds"), [(SESSION_S - 1, []), (SESSION_S - 2.5, ["join-phase"]), (0, ["join-phase"])]
+)
+def test_an_id_without_a_join_ends_the_initial_delay_only_when_it_expires(before_s, kinds):
+    """GroupMetadataManager.removePendingMemberAndUpdateClassicGroup 4.2 (kafka-4.2 operated, seed 174)."""
+    story = WireStory("c1", "c3")
+    asks = story.read("JoinGroup", "c3", member_id="", rows=subscribed())
+    story.by(story.coordinator, asks, story.answer(asks, ErrorCode.MEMBER_ID_REQUIRED, member_id=story.ids["c3"]))
+    story.wait(before_s)
+    c1 = story.enter("c1", story.state_of("PreparingRebalance"))
+    story.wait(1)
+    story.complete_phase(1, {"c1": c1}, "c1")
+
+    assert story.found(initial_s=3) == kinds
+
+
 @pytest.mark.parametrize(("seconds", "kinds"), [(4, []), (7, ["join-phase"])])
 def test_who_comes_in_the_initial_delay_begins_another_one(seconds, kinds):
     """KIP-134: c2 comes in the first delay of 3 s, so that there is another one, and no third one."""
