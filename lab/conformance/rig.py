@@ -31,7 +31,6 @@ MEASURED = (
     DrawName.REJOIN_NOTICE,
     DrawName.MACHINE_BUSY,
     DrawName.MACHINE_MOMENT,
-    DrawName.FIRST_ID,
     DrawName.FIRST_TURN,
     DrawName.GROUP_TIMER,
     DrawName.OFFSETS_APPEND,
@@ -39,12 +38,15 @@ MEASURED = (
 """Draws with the distribution of the set life."""
 RECORDED: Mapping[DrawName, str] = {
     **{name: DRAWS[name.value].life for name in MEASURED},
+    DrawName.FIRST_ID: "quantiles 0=2ms 10=5ms 25=10ms 50=15ms 75=21ms 90=31ms 100=39ms",
     DrawName.FIRST_JOIN: "quantiles 0=4ms 10=14ms 25=16ms 50=33ms 75=56ms 90=77ms 100=100ms",
     DrawName.NETWORK_LATENCY: "uniform 20us 100us",
     DrawName.CLOSE_NOTICE: "quantiles 0=0us 10=1ms 25=2ms 50=6ms 75=25ms 90=110ms 96=140ms 100=250ms",
 }
 """The rig of the recordings of 3.4.1: loopback; clients log at DEBUG in a new JVM. ``close.notice``: time from the row
 "closing" until onPartitionsRevoked, without the commit; 31 closes of kafka-clients 3.4.1, 3.9.1 and 4.1.1.
+``first.id``: 12 processes of one to three members, and the process of 20, whose 154 ms are divided by half the number
+of its other members.
 ``first.join``: the eleven recordings with one broker. They are less slow than live runs."""
 LIVE: Mapping[DrawName, str] = {
     **RECORDED,
