@@ -30,7 +30,7 @@ class RowTest:
 
 
 @frozen
-class Coverage:
+class RangeCoverage:
     """Kafka's durations in the 5-95 % ranges of the emulator's runs.
 
     ``expected``, ``deviation``: mean and standard deviation of the number ``inside`` for an equal system.
@@ -42,7 +42,7 @@ class Coverage:
     deviation: float
 
 
-def coverage(compared: Iterable[Comparison]) -> Coverage:
+def coverage(compared: Iterable[Comparison]) -> RangeCoverage:
     """Count the durations in the 5-95 % ranges, and what an equal system would have.
 
     The durations of one run depend on each other, so their number varies more than a binomial number. The emulator's
@@ -57,7 +57,7 @@ def coverage(compared: Iterable[Comparison]) -> Coverage:
             durations += len(kafka)
             expected += len(kafka) * statistics.fmean(shares)
             variance += len(kafka) ** 2 * statistics.pvariance(shares)
-    return Coverage(inside, durations, expected, math.sqrt(variance))
+    return RangeCoverage(inside, durations, expected, math.sqrt(variance))
 
 
 def exchangeability(compared: Iterable[Comparison]) -> float:
