@@ -143,19 +143,21 @@ class ComparedRow:
         """The share of runs with exactly Kafka's outcome."""
         return self.runs_like_it / self.runs if self.runs else 0.0
 
-    @property
-    def is_inside(self) -> bool:
-        """Whether Kafka's value lies in the 5-95 % range."""
-        ours = self.emulated
-        return ours is not None and self.kafka is not None and ours.low <= self.kafka <= ours.high
+
+@frozen
+class Place:
+    """The place of a duration among other runs: its rank, and whether the duration lies in their 5-95 % range."""
+
+    rank: float
+    is_inside: bool
 
 
 @frozen
 class Comparison:
     """All rows of one run of Kafka. ``fitted``: whether drawn times of the emulator were measured in this run.
 
-    ``ranks``: for Kafka's run and then for each run of the emulator, the ranks of its durations among all other runs
-    (``ranks_of_durations``).
+    ``places``: for Kafka's run and then for each run of the emulator, the places of its durations among all other runs
+    (``places_of_durations``).
     """
 
     plan: str
@@ -164,7 +166,7 @@ class Comparison:
     runs: int
     held: int
     rows: tuple[ComparedRow, ...]
-    ranks: tuple[tuple[float, ...], ...] = ()
+    places: tuple[tuple[Place, ...], ...] = ()
 
     @property
     def is_undecided(self) -> bool:
@@ -208,28 +210,28 @@ def compare(kafka: Course, emulated: Sequence[Course], *, excuses: Sequence[Excu
     return Comparison(kafka.plan, kafka.source, kafka.is_fitted, len(emulated), held, tuple(rows.found))
 
 
-def ranks_in_each_place(kafka: Course, emulated: Sequence[Course]) -> tuple[tuple[float, ...], ...]:
-    """``Comparison.ranks``."""
+def places_of_each(kafka: Course, emulated: Sequence[Course]) -> tuple[tuple[Place, ...], ...]:
+    """``Comparison.places``."""
     runs = (kafka, *emulated)
-    return tuple(ranks_of_durations(each, [*runs[:at], *runs[at + 1 :]]) for at, each in enumerate(runs))
+    return tuple(places_of_durations(each, [*runs[:at], *runs[at + 1 :]]) for at, each in enumerate(runs))
 
 
-def ranks_of_durations(run: Course, others: Sequence[Course]) -> tuple[float, ...]:
-    """The ranks of a run's durations among other runs, by the rules of ``compare``, without fixed durations.
+def places_of_durations(run: Course, others: Sequence[Course]) -> tuple[Place, ...]:
+    """The places of a run's durations among other runs, by the rules of ``compare``, without fixed durations.
 
-    No rank depends on an excuse or a standing, so a run of an equal system has the ranks of each of the others.
+    No place depends on an excuse or a standing, so a run of an equal system has the places of each of the others.
     """
     alike = _alike(run, others)
     durations = [(_rebalance_s(place), _alike(run, others, place + 1)) for place in range(len(run.rebalances))] + [
         (_downtime_s, alike),
         (_longest_s, alike),
     ]
-    ranks = []
+    places = []
     for of, runs in durations:
         theirs, ours = of(run), _values(of, runs)
-        if theirs is not None and len(ours) >= FEWEST_RUNS and not _is_fixed(range_of(ours)):
-            ranks.append(rank_of(theirs, ours))
-    return tuple(ranks)
+        if theirs is not None and len(ours) >= FEWEST_RUNS and not _is_fixed(spread := range_of(ours)):
+            places.append(Place(rank_of(theirs, ours), spread.low <= theirs <= spread.high))
+    return tuple(places)
 
 
 def _alike(run: Course, others: Sequence[Course], generations: int | None = None) -> list[Course]:

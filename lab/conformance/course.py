@@ -112,6 +112,8 @@ class Course:
 
     fitted: bool = False
     """Whether drawn times of the emulator were measured in this live run."""
+    had_priority: bool = False
+    """Whether this live run's processes had priority over the other work of their machine."""
 
     @property
     def is_recorded(self) -> bool:

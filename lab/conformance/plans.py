@@ -196,8 +196,7 @@ def compare(
                 found = comparing.compare(course, emulated)
                 if not found.is_undecided:
                     break
-            ranks = comparing.ranks_in_each_place(course, emulated)
-            compared.append(attrs.evolve(found, ranks=ranks))
+            compared.append(attrs.evolve(found, places=comparing.places_of_each(course, emulated)))
     return allow_for_chance(compared)
 
 

@@ -1,4 +1,4 @@
-"""Tests of ranks: whether Kafka's values are draws from the emulator's values.
+"""Tests of ranks and ranges: whether Kafka's values are draws from the emulator's values.
 
 If both sides are alike, the rank of Kafka's value among the values of the emulator's runs is uniform between 0 and 1.
 
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from attrs import frozen
 
-from lab.conformance.comparing import DURATIONS, ComparedRow, Comparison, RowMark, evidence
+from lab.conformance.comparing import Comparison, Place, RowMark
 
 LEAST_RUNS = 3
 """Least number of runs of Kafka for a test of one row."""
@@ -29,6 +29,37 @@ class RowTest:
     p_ranks: float
 
 
+@frozen
+class RangeCoverage:
+    """Kafka's durations in the 5-95 % ranges of the emulator's runs.
+
+    ``expected``, ``deviation``: mean and standard deviation of the number ``inside`` for an equal system.
+    """
+
+    inside: int
+    durations: int
+    expected: float
+    deviation: float
+
+
+def coverage(compared: Iterable[Comparison]) -> RangeCoverage:
+    """Count the durations in the 5-95 % ranges, and what an equal system would have.
+
+    The durations of one run depend on each other, so their number varies more than a binomial number. The emulator's
+    runs take the place of Kafka's run one by one: mean and variance of their shares are those of an equal system.
+    """
+    inside = durations = 0
+    expected = variance = 0.0
+    for plan in compared:
+        if plan.places and (kafka := plan.places[0]):
+            shares = [statistics.fmean(each.is_inside for each in run) for run in plan.places[1:] if run]
+            inside += sum(each.is_inside for each in kafka)
+            durations += len(kafka)
+            expected += len(kafka) * statistics.fmean(shares)
+            variance += len(kafka) ** 2 * statistics.pvariance(shares)
+    return RangeCoverage(inside, durations, expected, math.sqrt(variance))
+
+
 def exchangeability(compared: Iterable[Comparison]) -> float:
     """The p-value of a test that Kafka's runs are exchangeable with the emulator's; 1.0 without ranks that vary.
 
@@ -39,8 +70,8 @@ def exchangeability(compared: Iterable[Comparison]) -> float:
     """
     off_centre = off_width = centre = width = both = 0.0
     for plan in compared:
-        if len(plan.ranks) > 1:
-            centres, widths = zip(*map(_scores, plan.ranks), strict=True)
+        if len(plan.places) > 1:
+            centres, widths = zip(*map(_scores, plan.places), strict=True)
             off_centre += centres[0] - statistics.fmean(centres)
             off_width += widths[0] - statistics.fmean(widths)
             centre += statistics.pvariance(centres)
@@ -53,11 +84,11 @@ def exchangeability(compared: Iterable[Comparison]) -> float:
     return math.exp(-squared / 2)  # chi square with two degrees of freedom
 
 
-def _scores(ranks: Sequence[float]) -> tuple[float, float]:
+def _scores(places: Sequence[Place]) -> tuple[float, float]:
     """Sums of centred ranks and of their centred squares; a run with many durations weighs no more than independent
     durations would.
     """
-    off = [rank - 0.5 for rank in ranks]
+    off = [place.rank - 0.5 for place in places]
     weight = math.sqrt(len(off) or 1)
     return sum(off) / weight, sum(each**2 - 1 / 12 for each in off) / weight
 
@@ -67,17 +98,6 @@ def uniformity(ranks: Sequence[float]) -> float:
     from scipy.stats import kstest  # takes 2 s
 
     return float(kstest(ranks, "uniform").pvalue) if ranks else 1.0
-
-
-def measured(compared: Iterable[Comparison]) -> list[ComparedRow]:
-    """The durations that are evidence and have a rank."""
-    rows = evidence(row for plan in compared for row in plan.rows)
-    return [row for row in rows if row.kind in DURATIONS and row.rank is not None]
-
-
-def inside(rows: Sequence[ComparedRow]) -> int:
-    """Number of rows whose value lies in the 5-95 % range."""
-    return sum(row.is_inside for row in rows)
 
 
 def over_several_runs(compared: Sequence[Comparison]) -> list[RowTest]:

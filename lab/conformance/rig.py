@@ -31,7 +31,6 @@ MEASURED = (
     DrawName.REJOIN_NOTICE,
     DrawName.MACHINE_BUSY,
     DrawName.MACHINE_MOMENT,
-    DrawName.FIRST_ID,
     DrawName.FIRST_TURN,
     DrawName.GROUP_TIMER,
     DrawName.OFFSETS_APPEND,
@@ -39,12 +38,15 @@ MEASURED = (
 """Draws with the distribution of the set life."""
 RECORDED: Mapping[DrawName, str] = {
     **{name: DRAWS[name.value].life for name in MEASURED},
+    DrawName.FIRST_ID: "quantiles 0=2ms 10=5ms 25=10ms 50=15ms 75=21ms 90=31ms 100=39ms",
     DrawName.FIRST_JOIN: "quantiles 0=4ms 10=14ms 25=16ms 50=33ms 75=56ms 90=77ms 100=100ms",
     DrawName.NETWORK_LATENCY: "uniform 20us 100us",
     DrawName.CLOSE_NOTICE: "quantiles 0=0us 10=1ms 25=2ms 50=6ms 75=25ms 90=110ms 96=140ms 100=250ms",
 }
 """The rig of the recordings of 3.4.1: loopback; clients log at DEBUG in a new JVM. ``close.notice``: time from the row
 "closing" until onPartitionsRevoked, without the commit; 31 closes of kafka-clients 3.4.1, 3.9.1 and 4.1.1.
+``first.id``: 12 processes of one to three members, and the process of 20, whose 154 ms are divided by half the number
+of its other members.
 ``first.join``: the eleven recordings with one broker. They are less slow than live runs."""
 LIVE: Mapping[DrawName, str] = {
     **RECORDED,
@@ -59,6 +61,12 @@ FIRST_ASSIGNMENT = "quantiles 0=10ms 25=15ms 50=16ms 75=19ms 100=21ms"
 callback, without the wait for the next poll(). Its process has run a group of this protocol before. Twelve in-sample
 runs of 4.2.1."""
 _CONSUMER_PROTOCOL = "group__protocol=consumer"
+WITH_PRIORITY: Mapping[DrawName, str] = {
+    **LIVE,
+    DrawName.FIRST_JOIN: "quantiles 0=3ms 10=4ms 25=5ms 50=7ms 75=12ms 90=23ms 100=41ms",
+}
+"""The rig of live runs whose processes had priority. ``first.join``: 22 first generations of kafka-clients 3.4.1, 3.9.1
+and 4.1.1 (4 to 23 ms, median 7), and six in-sample runs of 3.9.1 (3 to 41 ms)."""
 WARM_RECORDS, FRESH_RECORDS = 400, 100
 """Records after which a new broker and its clients need half of the time for a first generation; records of most runs
 until then. In-sample live runs took 82 ms (geometric mean of 11) after 80 to 240 records, 39 ms (of 3) after 740 to
@@ -71,7 +79,8 @@ def draws_of(course: Course, records_per_s: int = 0) -> dict[str, str]:
     ``records_per_s``: load of a live run. The broker of a live run is new, and one process has its producers and
     members. The more records they handled before the first generation, the more code is compiled.
     """
-    rig = {name.value: text for name, text in (RECORDED if course.is_recorded else LIVE).items()}
+    profile = RECORDED if course.is_recorded else WITH_PRIORITY if course.had_priority else LIVE
+    rig = {name.value: text for name, text in profile.items()}
     starts = [what for _, what in course.timeline if what.startswith("start ")]
     if starts and all(_CONSUMER_PROTOCOL in start for start in starts):
         rig[DrawName.FIRST_JOIN.value] = FIRST_ASSIGNMENT

@@ -17,7 +17,7 @@ from lab.conformance.comparing import (
     uses,
 )
 from lab.conformance.excuses import EXCUSES
-from lab.conformance.ranks import exchangeability, inside, measured, over_several_runs
+from lab.conformance.ranks import coverage, exchangeability, over_several_runs
 
 HEAD = ("row", "Kafka", "emulated: least, 5-95 %, most", "Kafka's outcome in", "rank", "", "why")
 
@@ -80,7 +80,7 @@ def summary(compared: Sequence[Comparison]) -> list[str]:
 
 def _of_sample(sample: str, plans: Sequence[Comparison]) -> list[str]:
     rows = [row for plan in plans for row in plan.rows]
-    counted, durations = evidence(rows), measured(plans)
+    counted, found = evidence(rows), coverage(plans)
     outcomes = [row for row in counted if row.kind in OUTCOMES]
     agree = sum(row.standing is RowMark.AGREES for row in counted)
     constants = sum(row.is_constant and row.standing is RowMark.AGREES for row in rows)
@@ -89,11 +89,11 @@ def _of_sample(sample: str, plans: Sequence[Comparison]) -> list[str]:
         f"- {sample}, {len(plans)} runs of Kafka: {agree} of {len(counted)} rows agree, {len(differing(plans))} differ;"
         f" {constants} constants agree and are no evidence, {missing} rows are not compared",
     ]
-    if durations:
-        share, p = inside(durations) / len(durations), exchangeability(plans)
+    if found.durations:
         lines.append(
-            f"- {sample}: {inside(durations)} of {len(durations)} durations ({share:.0%}) lie in the 5-95 % range;"
-            f" Kafka's runs are like the emulator's with p = {p:.3f}"
+            f"- {sample}: {found.inside} of {found.durations} durations ({found.inside / found.durations:.0%}) lie in"
+            f" the 5-95 % range, of an equal system {found.expected:.1f} +- {found.deviation:.1f};"
+            f" Kafka's runs are like the emulator's with p = {exchangeability(plans):.3f}"
         )
     if outcomes:
         least = min(outcomes, key=lambda row: row.probability)
@@ -132,13 +132,13 @@ def _cells(row: ComparedRow) -> tuple[str, ...]:
 
 
 def _overview(plan: Comparison) -> tuple[str, ...]:
-    counted, durations = evidence(plan.rows), measured([plan])
+    counted, found = evidence(plan.rows), coverage([plan])
     outcomes = [row.probability for row in counted if row.kind in OUTCOMES]
     return (
         plan.plan,
         "in" if plan.fitted else "out",
         f"{len(counted)} of {len(plan.rows)} rows",
-        f"{inside(durations)} of {len(durations)}",
+        f"{found.inside} of {found.durations}",
         f"{min(outcomes):.1%}" if outcomes else "",
         str(len(differing([plan]))),
         f"{plan.held} of {plan.runs}",

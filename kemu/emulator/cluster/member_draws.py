@@ -15,6 +15,8 @@ SAID_BY_SETTINGS: Mapping[DrawName, str] = {
     DrawName.CALLBACK_ASSIGNED: "emulated_on_assigned_ms",
 }
 """Draw -> consumer's key that replaces the draw if the scenario sets the key."""
+AT_ONCE = 2
+"""Number of other members of a process that start without slowing each other down, such as on two cores."""
 
 
 def member_draws(
@@ -47,9 +49,11 @@ def member_draws(
         without |= {DrawName.FIRST_ID, DrawName.FIRST_JOIN}
     shares = work_shares(scenario, group)
     scaled = {name: share for name, share in shares.items() if not scenario.draws.is_set(name)}
-    scaled |= dict.fromkeys((*LOADED, DrawName.FIRST_ID), busy)
+    scaled |= dict.fromkeys(LOADED, busy)
     scaled[DrawName.HEARTBEAT_WAIT] = isqrt(busy * MILLION)
-    scaled[DrawName.FIRST_TURN] = busy * (scenario.groups[group].members - 1) // 2
+    others = scenario.groups[group].members - 1 if process else 0
+    scaled[DrawName.FIRST_ID] = busy * max(others, AT_ONCE) // AT_ONCE
+    scaled[DrawName.FIRST_TURN] = busy * others // AT_ONCE
     return Drawn(choices, scenario.draws, owner, without=without, scaled=scaled, process=process, began_us=began_us)
 
 
