@@ -143,8 +143,8 @@ class ForgottenRebalances:
         before_id, revoked = group.taken.get(seen.actor, (fact.member_id, []))
         holding = self._holdings.get(seen.actor)
         owned = holding.owned if holding is not None and holding.life == seen.life else {}
-        given = set(fact.partitions)
-        revokes = [at for at in owned if at not in given]
+        received = set(fact.partitions)
+        revokes = [at for at in owned if at not in received]
         if before_id == fact.member_id:
             revokes += revoked
         else:
