@@ -66,7 +66,9 @@ class ClassicMemberRequests:
                 has_new_topics=group.has_new_topics,
                 now_ms=self._machine.now_ms,
                 client=consumers.client_of(event),
-                new_member_id=partial(self._machine.new_member_id, request.instance_id or event.peer, group.partition),
+                new_member_id=partial(
+                    self._machine.new_member_id, request.instance_id or event.peer, group.partition, bare=True
+                ),
                 downgrades=group.may_downgrade_by(request.instance_id),
             )
         except HeartbeatRefused as refused:

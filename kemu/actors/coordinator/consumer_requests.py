@@ -201,7 +201,7 @@ class ConsumerGroupRequests:
             has_new_topics=group.has_new_topics,
             now_ms=self._machine.now_ms,
             client=self.client_of(event),
-            new_member_id=partial(self._machine.new_member_id, event.peer, group.partition),
+            new_member_id=partial(self._machine.new_member_id, event.peer, group.partition, bare=True),
         )
         group.compared_topics(heard.records)
         return heard

@@ -257,10 +257,11 @@ class Coordinator(Machine):
     def consumer_session_ms(self, group: GroupId) -> int:
         return self._consumers.config_of(group).session_timeout_ms
 
-    def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
+    def new_member_id(self, base: str, partition: OffsetsPartition, *, bare: bool = False) -> MemberId:
         self._member_count += 1
         readable = f"{broker_host(self.node_id)}.{partition.epoch}{self._life}-{self._member_count}"
-        return f"{self._client_ids.get(base, base)}-{self.draws.identity(readable)}"
+        name = self._client_ids.get(base, base)
+        return self.draws.identity(f"{name}-{readable}") if bare else f"{name}-{self.draws.identity(readable)}"
 
     def refuse(
         self, caller: Caller | Received, message: object, *, group: GroupId, api: str, member_id: str, error: ErrorCode

@@ -77,8 +77,11 @@ class GroupMachine(Protocol):
         """The session timeout of members of the consumer protocol in this group."""
         ...
 
-    def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
+    def new_member_id(self, base: str, partition: OffsetsPartition, *, bare: bool = False) -> MemberId:
         """A unique member id: ``base`` and a random UUID. Source: ``GroupMetadata.generateMemberId`` (3.4).
+
+        ``bare``: without ``base``, for a group of the consumer protocol. The assignors sort by ids, so that the order
+        of its classic members is random. Source: ``GroupMetadataManager.classicGroupJoinToConsumerGroup`` (4.0 to 4.3).
 
         Where identities are not drawn, the broker, its leader epoch and a count follow ``base``. A broker may restart
         unnoticed and lead in the same epoch; its later lives add their number.

@@ -53,7 +53,7 @@ class _Minting(Coordinator):
 
     mint: Callable[[str], MemberId]
 
-    def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
+    def new_member_id(self, base: str, partition: OffsetsPartition, *, bare: bool = False) -> MemberId:
         """The member id for the current request."""
         return self.mint(base)
 

@@ -127,6 +127,19 @@ def test_since_4_2_an_interval_commit_waits_for_a_pass_with_an_event() -> None:
     assert sum(map(commits_after_revocation, emulated)) >= len(emulated) / 2
 
 
+def test_classic_members_of_a_group_of_the_consumer_protocol_are_in_any_order() -> None:
+    """Their ids do not begin with the client's name, so that range gives the first partitions to c1 or to c2."""
+    recorded = {owner_of_first_partition(course_of(run), 8) for run in RUNS if run.startswith("7-")}
+    emulated = {owner_of_first_partition(run_of("7-migration-down", seed), 8) for seed in SEEDS}
+
+    assert recorded == emulated == {"c1", "c2"}
+
+
+def owner_of_first_partition(course: Course, generation: int) -> str:
+    owners = next(seen.owners for seen in course.rebalances if seen.generation == generation)
+    return next(member for member, owned in owners.items() if 0 in owned["orders"])
+
+
 def commits_after_revocation(course: Course) -> bool:
     """Whether c1's first commit follows the heartbeat that takes its first partitions away."""
     answers = [what for what, _ in course.exchanges["c1 coordinator"]]
