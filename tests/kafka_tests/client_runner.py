@@ -25,12 +25,13 @@ from kemu.protocol.notes.groups import (
     PartitionsAssigned,
     PartitionsLost,
     PartitionsRevoked,
+    Processed,
 )
-from kemu.protocol.rebalancing.client_rules import CLIENT_3_9, CLIENT_4_0, CLIENT_4_1, ClientRules
+from kemu.protocol.rebalancing.client_rules import CLIENT_3_9, CLIENT_4_0, CLIENT_4_1, CLIENT_4_2, ClientRules
 from tests.actors.consumer.consumer_harness import Harness, Pending
-from tests.kafka_tests.cases import Case, share, topic_id
+from tests.kafka_tests.cases import Case, held, share, topic_id
 
-CLIENTS: Mapping[str, ClientRules] = {"4.0": CLIENT_4_0, "4.1": CLIENT_4_1, "4.2": CLIENT_3_9, "4.3": CLIENT_3_9}
+CLIENTS: Mapping[str, ClientRules] = {"4.0": CLIENT_4_0, "4.1": CLIENT_4_1, "4.2": CLIENT_4_2, "4.3": CLIENT_3_9}
 """The rules of the clients of each release."""
 API = "ConsumerGroupHeartbeat"
 APIS = {"heartbeats": API, "commits": "OffsetCommit"}
@@ -40,8 +41,8 @@ COUNTED = {"commits": OffsetCommit, "metadata": Metadata}
 INTERVAL_MS = 5_000
 KEYS_OF_CASES = " method name since until config topics subscribed first steps "
 KEYS_OF_STEPS = (
-    " answers commit_errors run_ms hold release disconnect do no_coordinator topics"
-    " sent states callbacks fails begins state fetched commits metadata "
+    " answers commit_errors run_ms hold release disconnect do append no_coordinator topics"
+    " sent states callbacks fails begins state fetched processed commits metadata "
 )
 _US = 1_000
 
@@ -56,6 +57,9 @@ class ScriptedCoordinator(Harness):
         if isinstance(request, ConsumerGroupHeartbeat):
             joins = request.member_epoch == JOINS
             return reply_to({"epoch": 1, "assignment": self.first} if joins else {}, request)
+        if isinstance(request, Metadata) and request.topic_ids:
+            named = [name for name in self.cluster.topics if topic_id(name) in request.topic_ids]
+            return self._metadata([*(request.topics or ()), *named])
         return super()._serve(pending)
 
     def _topic(self, name: str) -> TopicMetadata:
@@ -122,6 +126,8 @@ class ClientRunner:
             harness.disconnect()
         for command in step.get("do", ()):
             harness.tell(command_of(*command.split()))
+        for at in share_of(step.get("append", "")):
+            harness.append(at, 1)
         harness.run(step["run_ms"] * _US)
         self._compare(step, began_us, why)
 
@@ -146,12 +152,20 @@ class ClientRunner:
             fetches = [message for _, _, message in harness.sent if isinstance(message, Fetch)]
             fetched = sorted({f"{row.topic}-{row.partition}" for fetch in fetches for row in fetch.partitions})
             assert " ".join(fetched) == step["fetched"], f"{why}\n{fetched}"
+        if "processed" in step:
+            processed = [f"{fact.topic}-{fact.partition}" for fact in harness.facts(Processed)]
+            assert " ".join(processed) == step["processed"], f"{why}\n{processed}"
         for name, kind in COUNTED.items():
             if name in step:
                 count = sum(isinstance(message, kind) for _, _, message in harness.sent)
                 assert count == step[name], f"{why}\n{count} {name}"
         if "fails" in step:
             assert [fact.error.name for fact in harness.facts(MemberFailed)] == [step["fails"]], why
+
+
+def share_of(text: str) -> Iterable[TopicPartition]:
+    """Partitions of a text by the names of their topics."""
+    return [(topic.removesuffix("-id"), number) for topic, number in held(text)]
 
 
 def command_of(name: str, *values: str) -> Any:

@@ -88,6 +88,11 @@ class Reconciler:
         """Continue a reconciliation that waits for the name of a topic."""
         self._machine.wake()
 
+    def lost(self) -> None:
+        """Return no records of the lost partitions until the callback, in releases that do so."""
+        if self.client.stops_lost_partitions:
+            self._positions.stop_serving(self._positions.owned())
+
     # --- reconciliation ----------------------------------------------------------------------------------------
 
     def epoch_changed(self, epoch: int) -> None:

@@ -176,7 +176,7 @@ def test_each_release_has_the_consumer_of_its_time() -> None:
         "kafka-3.9": CLIENT_3_9,
         "kafka-4.0": CLIENT_4_0,
         "kafka-4.1": CLIENT_4_1,
-        "kafka-4.2": CLIENT_3_9,
+        "kafka-4.2": CLIENT_4_2,
         "kafka-4.3": CLIENT_3_9,
     }
     for name, profile in PROFILES.items():
