@@ -141,7 +141,7 @@ class PolledMembership(MembershipView, Protocol):
 
     @property
     def has_failed(self) -> bool:
-        """Whether poll() has given up all partitions as lost before it raised an error, so that close() commits nothing.
+        """Whether poll() has given up all partitions as lost and then raised an error, so that close() commits nothing.
 
         Source: ``AbstractMembershipManager.transitionToFatal`` (4.0 to 4.3).
         """

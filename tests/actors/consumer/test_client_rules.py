@@ -20,6 +20,7 @@ from kemu.protocol.rebalancing.client_rules import (
     CLIENT_3_9,
     CLIENT_4_0,
     CLIENT_4_1,
+    CLIENT_4_2,
     ClientRules,
 )
 from tests.actors.consumer.consumer_harness import Harness
