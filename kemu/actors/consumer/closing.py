@@ -36,9 +36,8 @@ class CloseCall:
 
     Args:
         over: the function to call when ``close()`` ends.
-        beats_on: whether heartbeats continue until the partitions are revoked: a Streams thread revokes them before it
-            closes its consumer, and in the consumer protocol the network thread works on (``AsyncKafkaConsumer.close``,
-            4.0 to 4.3).
+        tasks_first: revoke the partitions before the consumer closes, as a Streams thread does; heartbeats continue
+            until then. In the consumer protocol they always do (``AsyncKafkaConsumer.close``, 4.0 to 4.3).
     """
 
     __slots__ = (
@@ -61,14 +60,14 @@ class CloseCall:
         membership: PolledMembership,
         rebalancing: PolledRebalancing,
         over: Callable[[], None],
-        beats_on: bool,
+        tasks_first: bool,
     ) -> None:
         self._machine = machine
         self._commits = commits
         self._membership = membership
         self._rebalancing = rebalancing
         self._over = over
-        self._beats_on = beats_on
+        self._beats_on = tasks_first or machine.config.uses_consumer_protocol
         self._phase = _Phase.OPEN
         self._by_us = 0
         """The latest time at which close() ends."""

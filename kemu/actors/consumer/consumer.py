@@ -147,8 +147,7 @@ class Consumer(HostingMachine):
             self.rebalancing = classic.around_join = Rebalancing(
                 self, classic, self.positions, self.commits, used, rules
             )
-        beats_on = tasks_first or passes is not None
-        self._closing = CloseCall(self, self.commits, self.membership, self.rebalancing, self._closed, beats_on)
+        self._closing = CloseCall(self, self.commits, self.membership, self.rebalancing, self._closed, tasks_first)
         self.thread: PollingThread = PollingThread(
             self,
             self.membership,
