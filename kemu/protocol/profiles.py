@@ -44,6 +44,7 @@ from kemu.protocol.rebalancing.client_rules import (
     CLIENT_3_9,
     CLIENT_4_0,
     CLIENT_4_1,
+    CLIENT_4_2,
 )
 from kemu.protocol.rebalancing.kip_429 import page_rules
 from kemu.protocol.rebalancing.rules import MemberRules, RulesOf, by_assignors, of_client
@@ -236,7 +237,7 @@ _KAFKA_4_2 = evolve(
     summary="Kafka 4.2: fenced members of the consumer protocol rejoin at once; an ended subscription revokes at once; "
     "the coordinator appends without delay",
     broker=BrokerConfig(coordinator_kind="java-4.2", group_coordinator_append_linger_ms=-1),
-    rules_of=of_client(CLIENT_3_9),
+    rules_of=of_client(CLIENT_4_2),
 )
 
 PROFILES: Mapping[str, Profile] = {
@@ -341,6 +342,7 @@ PROFILES: Mapping[str, Profile] = {
             summary="Kafka 4.3: at least a second between two targets of a group; commits with an older member epoch "
             "are accepted for partitions of that epoch",
             broker=evolve(_KAFKA_4_2.broker, coordinator_kind="java-4.3"),
+            rules_of=of_client(CLIENT_3_9),
         ),
     )
 }

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import evolve
 
 from kemu.actors.machine import Told
-from kemu.protocol.commands import Close, Start
+from kemu.protocol.commands import Close, RaiseInListener, Start, StopPolling, Subscribe, Unsubscribe
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import (
     JOINS,
@@ -15,20 +15,34 @@ from kemu.protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatReply,
     TopicNumbers,
 )
-from kemu.protocol.messages.data import TopicMetadata
+from kemu.protocol.messages.data import Fetch, Metadata, TopicMetadata
+from kemu.protocol.messages.group import OffsetCommit
 from kemu.protocol.names import TopicPartition
-from kemu.protocol.notes.groups import MemberBecame, MemberFailed, PartitionsAssigned, PartitionsLost, PartitionsRevoked
-from kemu.protocol.rebalancing.client_rules import CLIENT_3_9, CLIENT_4_0, CLIENT_4_1, ClientRules
+from kemu.protocol.notes.groups import (
+    ListenerFailed,
+    MemberBecame,
+    MemberFailed,
+    PartitionsAssigned,
+    PartitionsLost,
+    PartitionsRevoked,
+    Processed,
+)
+from kemu.protocol.rebalancing.client_rules import CLIENT_3_9, CLIENT_4_0, CLIENT_4_1, CLIENT_4_2, ClientRules
 from tests.actors.consumer.consumer_harness import Harness, Pending
-from tests.kafka_tests.cases import Case, share, topic_id
+from tests.kafka_tests.cases import Case, held, share, topic_id
 
-CLIENTS: Mapping[str, ClientRules] = {"4.0": CLIENT_4_0, "4.1": CLIENT_4_1, "4.2": CLIENT_3_9, "4.3": CLIENT_3_9}
+CLIENTS: Mapping[str, ClientRules] = {"4.0": CLIENT_4_0, "4.1": CLIENT_4_1, "4.2": CLIENT_4_2, "4.3": CLIENT_3_9}
 """The rules of the clients of each release."""
 API = "ConsumerGroupHeartbeat"
+APIS = {"heartbeats": API, "commits": "OffsetCommit"}
+"""The names of requests that a step holds or releases."""
+COUNTED = {"commits": OffsetCommit, "metadata": Metadata}
+"""The requests that a step counts."""
 INTERVAL_MS = 5_000
-KEYS_OF_CASES = " method name since until config topics subscribed pattern first steps "
+KEYS_OF_CASES = " method name since until config topics subscribed first steps "
 KEYS_OF_STEPS = (
-    " answers run_ms hold release disconnect close no_coordinator topics sent states callbacks fails begins state "
+    " answers commit_errors run_ms hold release disconnect do append no_coordinator topics"
+    " sent states callbacks fails begins state fetched processed commits metadata "
 )
 _US = 1_000
 
@@ -43,6 +57,9 @@ class ScriptedCoordinator(Harness):
         if isinstance(request, ConsumerGroupHeartbeat):
             joins = request.member_epoch == JOINS
             return reply_to({"epoch": 1, "assignment": self.first} if joins else {}, request)
+        if isinstance(request, Metadata) and request.topic_ids:
+            named = [name for name in self.cluster.topics if topic_id(name) in request.topic_ids]
+            return self._metadata([*(request.topics or ()), *named])
         return super()._serve(pending)
 
     def _topic(self, name: str) -> TopicMetadata:
@@ -94,20 +111,23 @@ class ClientRunner:
         harness.forget()
         began_us = harness.now_us
         harness.answer_next(API, *[partial(reply_to, answer) for answer in step.get("answers", ())])
-        if step.get("hold", False):
-            harness.hold(API)
+        harness.answer_next("OffsetCommit", *[ErrorCode[error] for error in step.get("commit_errors", ())])
+        if "hold" in step:
+            harness.hold(APIS[step["hold"]])
         if "no_coordinator" in step:
             harness.answer_next("FindCoordinator", *[ErrorCode.COORDINATOR_NOT_AVAILABLE] * step["no_coordinator"])
         harness.cluster.topics.update(step.get("topics", {}))
         if not self._started:
             harness.step(Told(Start()))
             self._started = True
-        if step.get("release", False):
-            harness.release(API)
+        if "release" in step:
+            harness.release(APIS[step["release"]])
         if step.get("disconnect", False):
             harness.disconnect()
-        if step.get("close", False):
-            harness.tell(Close())
+        for command in step.get("do", ()):
+            harness.tell(command_of(*command.split()))
+        for at in share_of(step.get("append", "")):
+            harness.append(at, 1)
         harness.run(step["run_ms"] * _US)
         self._compare(step, began_us, why)
 
@@ -128,8 +148,42 @@ class ClientRunner:
             assert harness.story().rpartition("->")[2].startswith(f"{step['state']}:"), f"{why}\n{harness.story()}"
         if "callbacks" in step:
             assert list(callbacks(harness.notes)) == step["callbacks"], f"{why}\n{harness.notes}"
+        if "fetched" in step:
+            fetches = [message for _, _, message in harness.sent if isinstance(message, Fetch)]
+            fetched = sorted({f"{row.topic}-{row.partition}" for fetch in fetches for row in fetch.partitions})
+            assert " ".join(fetched) == step["fetched"], f"{why}\n{fetched}"
+        if "processed" in step:
+            processed = [f"{fact.topic}-{fact.partition}" for fact in harness.facts(Processed)]
+            assert " ".join(processed) == step["processed"], f"{why}\n{processed}"
+        for name, kind in COUNTED.items():
+            if name in step:
+                count = sum(isinstance(message, kind) for _, _, message in harness.sent)
+                assert count == step[name], f"{why}\n{count} {name}"
         if "fails" in step:
             assert [fact.error.name for fact in harness.facts(MemberFailed)] == [step["fails"]], why
+
+
+def share_of(text: str) -> Iterable[TopicPartition]:
+    """Partitions of a text by the names of their topics."""
+    return [(topic.removesuffix("-id"), number) for topic, number in held(text)]
+
+
+def command_of(name: str, *values: str) -> Any:
+    """A command to the application as a case names it: ``subscribe t u``."""
+    match name:
+        case "subscribe":
+            return Subscribe(topics=values)
+        case "subscribe-regex":
+            return Subscribe(topics=(), regex=values[0])
+        case "unsubscribe":
+            return Unsubscribe()
+        case "busy":  # for so many ms outside poll()
+            return StopPolling(for_us=int(values[0]) * _US)
+        case "raise":  # in the next call of this callback
+            return RaiseInListener(callback=values[0], why="of the case")
+        case _:
+            assert name == "close", f"unknown command {name}"
+            return Close()
 
 
 def told(request: ConsumerGroupHeartbeat, after_ms: int) -> Mapping[str, Any]:
@@ -162,6 +216,8 @@ def callbacks(notes: Iterable[Any]) -> Iterable[str]:
                 yield _callback("revoked", fact.revoked)
             case PartitionsLost():
                 yield _callback("lost", fact.lost)
+            case ListenerFailed():
+                yield f"raised {fact.callback}"
 
 
 def _callback(name: str, partitions: Iterable[TopicPartition]) -> str:

@@ -105,6 +105,8 @@ class MetadataRefresh:
         self._asked_all = False
         """Whether the request in flight is about all topics."""
         self._failures = 0
+        self._answered_us = 0
+        """The time of the last answer; 0 if the last request failed."""
         self._not_before_us = 0
         self._timer_us = 0
 
@@ -212,6 +214,16 @@ class MetadataRefresh:
         self.stale = True
         self._ask()
 
+    def refresh_often(self) -> None:
+        """Request metadata after the first backoff, although the last answers brought no change.
+
+        Source: ``Metadata.requestUpdate(true)``, which resets ``equivalentResponseCount`` (KIP-580, 3.7).
+        """
+        if self._answered_us and self._failures > 1:
+            self._failures = 1
+            self._not_before_us = self._answered_us + self._retry.after(1, self._chance)
+        self.refresh()
+
     def refresh_later(self) -> None:
         """Request metadata after the backoff, which grows, because the response is incomplete."""
         self.stale = True
@@ -245,12 +257,13 @@ class MetadataRefresh:
             self._machine.start_timer(METADATA, at_us - self._machine.now_us)
 
     def _failed(self, why: str, host: ActorName) -> None:
-        self._asked_for = None
+        self._asked_for, self._answered_us = None, 0
         self._brokers.pass_over(host)
         self.refresh_later()
 
     def _answered(self, reply: MetadataReply, host: ActorName) -> None:
         asked_for, self._asked_for = self._asked_for, None
+        self._answered_us = self._machine.now_us
         for topic in reply.topics:
             if topic.error in FATAL_TOPIC_ERRORS:
                 self._watcher.fail_later(topic.error, f"Metadata of {topic.topic}")

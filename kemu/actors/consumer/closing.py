@@ -37,10 +37,11 @@ class CloseCall:
     Args:
         over: the function to call when ``close()`` ends.
         tasks_first: revoke the partitions before the consumer closes, as a Streams thread does; heartbeats continue
-            until then.
+            until then. In the consumer protocol they always do (``AsyncKafkaConsumer.close``, 4.0 to 4.3).
     """
 
     __slots__ = (
+        "_beats_on",
         "_by_us",
         "_commits",
         "_machine",
@@ -49,7 +50,6 @@ class CloseCall:
         "_phase",
         "_positions",
         "_rebalancing",
-        "_tasks_first",
         "waited",
     )
 
@@ -67,7 +67,7 @@ class CloseCall:
         self._membership = membership
         self._rebalancing = rebalancing
         self._over = over
-        self._tasks_first = tasks_first
+        self._beats_on = tasks_first or machine.config.uses_consumer_protocol
         self._phase = _Phase.OPEN
         self._by_us = 0
         """The latest time at which close() ends."""
@@ -85,7 +85,7 @@ class CloseCall:
         wait_us = min(CLOSE_TIMEOUT_MS, config.request_timeout_ms) * 1000
         self._by_us = self._machine.now_us + wait_us
         self._phase = _Phase.COMMITTING
-        if config.enable_auto_commit:
+        if config.enable_auto_commit and not self._membership.has_failed:
             self._commits.run_sync(wait_us, self._committed, raises=False)
         else:
             self._committed()
@@ -111,7 +111,7 @@ class CloseCall:
             return
         self._phase = _Phase.CALLING_BACK
         self._commits.call_completed()
-        if not self._tasks_first:
+        if not self._beats_on:
             self._membership.heartbeats.stop()
         if machine.subscription.by_hand:
             self._leave()
@@ -119,7 +119,7 @@ class CloseCall:
             self._rebalancing.give_up_everything(self._leave)
 
     def _leave(self) -> None:
-        if self._tasks_first:
+        if self._beats_on:
             self._membership.heartbeats.stop()
         self._membership.leave(CLOSED)
         self._phase = _Phase.AWAITING

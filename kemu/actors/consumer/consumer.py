@@ -30,7 +30,7 @@ from kemu.actors.consumer.machine import Callback, ConsumerTimer, PolledMembersh
 from kemu.actors.consumer.membership import Membership
 from kemu.actors.consumer.modern_membership import ModernMembership
 from kemu.actors.consumer.passes import Passes
-from kemu.actors.consumer.polling import CLOSING, ENDED, POLLING, PollingThread
+from kemu.actors.consumer.polling import CLOSING, ENDED, POLLING, UNSUBSCRIBING, PollingThread
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.rebalancing import Rebalancing, assignors_of
 from kemu.actors.consumer.reconciler import Reconciler
@@ -185,6 +185,8 @@ class Consumer(HostingMachine):
                     self._accept(command)
                 case _:
                     raise AssertionError(f"{self.name}: {event}")
+        if thread.doing is UNSUBSCRIBING:
+            thread.return_if_left()
         if thread.doing is POLLING:
             if self.awake:
                 thread.run()

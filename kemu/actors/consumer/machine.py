@@ -134,6 +134,19 @@ class PolledMembership(MembershipView, Protocol):
         """Join and adopt assignments. Returns whether poll() may read records."""
         ...
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether unsubscribe() waits for the answer to the request that leaves the group."""
+        ...
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether poll() has given up all partitions as lost and then raised an error, so that close() commits nothing.
+
+        Source: ``AbstractMembershipManager.transitionToFatal`` (4.0 to 4.3).
+        """
+        ...
+
     def leave(self, why: str) -> None:
         """Leave the group, without waiting for the answer."""
         ...

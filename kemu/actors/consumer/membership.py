@@ -105,6 +105,10 @@ class Membership:
     """
 
     around_join: AroundJoin
+    is_leaving = False
+    """unsubscribe() does not wait for the answer to LeaveGroup."""
+    has_failed = False
+    """close() commits also after a fatal error (``ConsumerCoordinator.close``, 3.4.1)."""
 
     def __init__(self, machine: ConsumerMachine) -> None:
         config = machine.config

@@ -81,6 +81,9 @@ class ModernHeartbeats:
                 machine.discovery.find_in_background()
             machine.start_timer((ConsumerTimer.BEAT,), self._retry_us)
             return
+        if machine.polls_too_late and state not in LEAVING_STATES:
+            membership.poll_timed_out()
+            return
         at_once = state is _S.LEAVING or (state in AT_ONCE and not self._in_flight)
         due = not self._in_flight and machine.now_us >= self._next_us
         if at_once or due:
@@ -90,15 +93,16 @@ class ModernHeartbeats:
 
     def beat(self) -> None:
         """React to the timer of the next heartbeat."""
-        if self._machine.polls_too_late and self._membership.modern not in (*SILENT, *LEAVING_STATES):
-            self._membership.poll_timed_out()
         self.run()
 
     def _send(self, coordinator: str) -> None:
         machine, membership = self._machine, self._membership
         config = machine.config
         current = membership.current
+        ignored = membership.modern is _S.LEAVING and membership.poll_is_late
         topics, regex = machine.subscription.topics, machine.subscription.regex
+        if membership.modern is _S.LEAVING and not ignored:
+            topics, regex = (), ""  # unsubscribed: ``AbstractMembershipManager.clearAssignmentAndLeaveGroup``
         fields = (config.max_poll_interval_ms, topics, regex, config.group_remote_assignor, current)
         before = () if membership.modern is _S.JOINING else self._sent
         tells_timeout, tells_topics, tells_regex, tells_assignor, tells_owned = (
@@ -117,7 +121,6 @@ class ModernHeartbeats:
             owned=_rows(() if current is None else current.partitions) if tells_owned else None,
         )
         self._sent = fields
-        ignored = membership.modern is _S.LEAVING
         machine.client.call(
             coordinator, request, HEARTBEAT_VERSION, self._answered, self._broke, (membership.epoch, ignored)
         )
@@ -138,6 +141,7 @@ class ModernHeartbeats:
             self._membership.accepted(reply)
         else:
             self._refused(reply.error)
+            self._membership.is_leaving = False
         self.run()
 
     def _refused(self, error: ErrorCode) -> None:
@@ -149,13 +153,19 @@ class ModernHeartbeats:
         elif error in _FENCES:
             self._failures, self._next_us = 0, machine.now_us
             self._membership.fence(why)
-        elif error is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        elif error is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and not self._left_missing_group(error):
             self._membership.fail(error, why)
+
+    def _left_missing_group(self, error: ErrorCode) -> bool:
+        """Whether the member has left a group that does not exist any more."""
+        is_missing = error is ErrorCode.GROUP_ID_NOT_FOUND and self._client.leaves_missing_groups
+        return is_missing and self._membership.modern is _S.UNSUBSCRIBED
 
     def _broke(self, why: str, sent: tuple[int, bool]) -> None:
         if not sent[1]:
             self._in_flight = False
             self._fail()
+            self._membership.is_leaving = False
             self.run()
 
     def _fail(self) -> None:
@@ -234,6 +244,10 @@ class Reconciles(Protocol):
         """React to a new member epoch."""
         ...
 
+    def lost(self) -> None:
+        """React to the end of the membership."""
+        ...
+
 
 class ModernMembership:
     """The membership of one consumer in a group with the consumer protocol.
@@ -254,12 +268,15 @@ class ModernMembership:
         self.current: LocalAssignment | None = None
         """The adopted assignment."""
         self.rejoin_needed = False
+        self.is_leaving = False
+        """Whether the member has told the coordinator that it leaves, and waits for the answer."""
+        self.poll_is_late = False
+        """Whether the member leaves because ``max.poll.interval.ms`` has passed."""
         self.heartbeats = ModernHeartbeats(machine, self, client)
         self._machine = machine
         self._group = config.group_id
         self._leave_epoch = LEAVES if config.group_instance_id is None else LEAVES_FOR_A_WHILE
         self._last_number = -1
-        self._poll_is_late = False
 
     # --- views of other parts ----------------------------------------------------------------------------------
 
@@ -277,6 +294,11 @@ class ModernMembership:
     def fetches_offsets_as(self) -> tuple[MemberId | None, int]:
         """The member id and epoch of OffsetFetch."""
         return (self.member_id, self.epoch) if self.epoch > JOINS else (None, NO_GENERATION)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a heartbeat got a fatal error."""
+        return self.modern is _S.FATAL
 
     def request_rejoin(self, why: str, after_us: int = 0) -> None:
         """Do nothing: ``enforceRebalance()`` has no effect in the consumer protocol."""
@@ -334,12 +356,19 @@ class ModernMembership:
                 self._become(_S.RECONCILING, "another assignment has arrived")
                 self._machine.wake()
         elif self.modern is _S.LEAVING:
-            self._become(_S.STALE if self._poll_is_late else _S.UNSUBSCRIBED, "left")
-            self._poll_is_late = False
+            if self.poll_is_late:
+                self._become(_S.STALE, "left")
+                self.reconciler.lost()
+            else:
+                self._become(_S.UNSUBSCRIBED, "left")
+            self.is_leaving, self.poll_is_late = not self.poll_is_late, False
 
     def accepted(self, reply: ConsumerGroupHeartbeatReply) -> None:
         """Take the epoch and the assignment of an answer."""
-        if self.modern in SILENT or self.modern is _S.LEAVING or reply.member_epoch < JOINS:
+        if reply.member_epoch < JOINS:
+            self.is_leaving = False
+            return
+        if self.modern in SILENT or self.modern is _S.LEAVING:
             return
         self._set_epoch(reply.member_epoch)
         if reply.assignment is None or self.modern not in TAKES_ASSIGNMENTS:
@@ -363,11 +392,14 @@ class ModernMembership:
         elif self.modern not in SILENT:
             self._set_epoch(JOINS)
             self._become(_S.FENCED, why)
+            self.reconciler.lost()
             self._machine.wake()
 
     def fail(self, error: ErrorCode, why: str) -> None:
         """Raise an error that no retry can resolve."""
-        if self.modern not in SILENT:
+        if self.modern not in SILENT or self.is_leaving:
+            if self.modern not in (_S.UNSUBSCRIBED, *LEAVING_STATES):
+                self.reconciler.lost()
             self._become(_S.FATAL, why)
             self._machine.fail_later(error, why)
 
@@ -383,18 +415,17 @@ class ModernMembership:
             self._become(_S.PREPARE_LEAVING, why)
 
     def poll_timed_out(self) -> None:
-        """Leave the group because the application did not poll in time."""
-        if self.modern in (*SILENT, *LEAVING_STATES):
+        """Leave the group because the application did not poll in time, if a coordinator is known."""
+        if self.modern in (*SILENT, *LEAVING_STATES) or self._machine.discovery.coordinator is None:
             return
-        self._poll_is_late = True
+        self.poll_is_late = True
         self._send_leave("max.poll.interval.ms has passed without a poll")
 
     def leave(self, why: str) -> None:
         """Leave the group: a static member for a while."""
-        if self.modern in SILENT:
-            if self.modern is not _S.UNSUBSCRIBED:
-                self._become(_S.UNSUBSCRIBED, why)
-        else:
+        if self.modern is _S.FENCED:
+            self._become(_S.UNSUBSCRIBED, why)
+        elif self.modern not in SILENT:
             self._send_leave(why)
         self._set_epoch(JOINS)
         self.target = self.current = None
@@ -408,7 +439,7 @@ class ModernMembership:
         if self._machine.discovery.coordinator is not None:
             self.heartbeats.run()
         else:
-            self.heartbeat_built()  # the heartbeat cannot be sent
+            self._become(_S.UNSUBSCRIBED, "no coordinator to tell")
         self.heartbeats.forget_sent()
 
     # --- state -------------------------------------------------------------------------------------------------

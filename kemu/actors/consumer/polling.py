@@ -64,6 +64,7 @@ class Doing(Enum):
     COMMITTING = "inside commitSync()"
     ASKING = "inside committed(), beginningOffsets(), endOffsets() or offsetsForTimes()"
     IN_CALLBACK = "inside the rebalance listener"
+    UNSUBSCRIBING = "inside unsubscribe()"
     CLOSING = "inside close()"
     ENDED = "closed, or failed"
 
@@ -80,6 +81,7 @@ class Running(NamedTuple):
 
 
 POLLING, _DECIDING, CLOSING, ENDED = Doing.POLLING, Doing.DECIDING, Doing.CLOSING, Doing.ENDED
+UNSUBSCRIBING = Doing.UNSUBSCRIBING
 """Aliases for members that every step compares: a lookup in the enum class is slow in CPython 3.11."""
 
 _processed = maker(Processed)
@@ -145,7 +147,7 @@ class PollingThread:
         """Whether the application does not poll, because of ``StopPolling``."""
         self._awaited: Callable[[], None] | None = None
         """The continuation of ``wait``: the next step of the application, or of a callback of its listener."""
-        self._polls_since_us = self._turn_us = 0
+        self._polls_since_us = self._turn_us = self._left_by_us = 0
         self._poll_by_us = 0
         """The deadline of the application's next poll, while the thread is outside poll()."""
         self._poll_timer_runs = False
@@ -607,3 +609,17 @@ class PollingThread:
     def _unsubscribed(self) -> None:
         self._membership.leave(UNSUBSCRIBED)
         self._subscription.unsubscribe()
+        if self._membership.is_leaving:
+            self.doing = UNSUBSCRIBING
+            self._left_by_us = self.now_us + self._config.default_api_timeout_ms * 1000
+            self._machine.wake_at(self._left_by_us)
+
+    def return_if_left(self) -> None:
+        """Return from unsubscribe() after the answer of the coordinator, or after ``default.api.timeout.ms``.
+
+        Source: ``AsyncKafkaConsumer.unsubscribe`` (4.0 to 4.3).
+        """
+        if not self._membership.is_leaving or self.now_us >= self._left_by_us:
+            self.doing = POLLING
+            self._polls_since_us = self.now_us
+            self._machine.wake()

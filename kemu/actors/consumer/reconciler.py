@@ -59,6 +59,10 @@ class Reconciler:
         """The names of the topics of the present assignment."""
         self._running: Resolved | None = None
         """The reconciliation in progress."""
+        self._abandoned = False
+        """Whether the member has left or rejoined during the commit in progress. The next reconciliation waits for the
+        end of this commit (``AbstractMembershipManager.rejoinedWhileReconciliationInProgress``, 4.0 to 4.3).
+        """
         self._commit: Commit | None = None
         self._commit_until_us = 0
         """The end of the commit in progress; 0 without a commit."""
@@ -90,6 +94,11 @@ class Reconciler:
     def metadata_refreshed(self, changed: bool) -> None:
         """Continue a reconciliation that waits for the name of a topic."""
         self._machine.wake()
+
+    def lost(self) -> None:
+        """Return no records of the lost partitions until the callback, in releases that do so."""
+        if self.client.stops_lost_partitions:
+            self._positions.stop_serving(self._positions.owned())
 
     # --- reconciliation ----------------------------------------------------------------------------------------
 
@@ -174,7 +183,7 @@ class Reconciler:
         known = {layout.topic_id: name for name, layout in metadata.cluster.topics.items() if layout.topic_id}
         names = {topic: known.get(topic) or self._names.get(topic, "") for topic, _ in target.partitions}
         if not all(names.values()):
-            metadata.refresh()
+            metadata.refresh_often()
         self._names.update({topic: name for topic, name in names.items() if name})
         part = frozenset(at for at in target.partitions if names[at[0]])
         named = tuple(sorted((names[topic], number) for topic, number in part))
@@ -218,9 +227,9 @@ class Reconciler:
 
     def _is_outdated(self) -> bool:
         """Whether the member has left the state RECONCILING, so that the reconciliation stops."""
-        if self._membership.modern is _S.RECONCILING:
+        if self._membership.modern is _S.RECONCILING and not self._abandoned:
             return False
-        self._running = None
+        self._running, self._abandoned = None, False
         return True
 
     def _revoked(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
@@ -311,8 +320,10 @@ class Reconciler:
         self._positions.give_up_everything(not is_member, then)
 
     def _stop(self) -> None:
-        self._running = self._commit = None
-        self._commit_until_us = self._commit_retry_us = 0
+        if self._commit_until_us:
+            self._abandoned = True
+        else:
+            self._running = None
         self._queued = None
         new, self._new = self._new, ()
         self._positions.drop(tuple(at for at in new if at in self._positions.partitions))

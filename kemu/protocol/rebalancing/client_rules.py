@@ -58,6 +58,14 @@ class ClientRules:
     the network thread has begun the commits, and until it has found the positions (``AsyncKafkaConsumer.poll`` 4.1.1:
     ``PollEvent.reconcileAndAutoCommit``, ``updateFetchPositions``; 4.2.1: ``checkInflightPoll``).
     """
+    stops_lost_partitions: bool = True
+    """poll() of a member of the consumer protocol returns no records of lost partitions before ``onPartitionsLost``.
+    Before 4.3 poll() returns them (``ConsumerMembershipManager`` 4.2.1, 4.3.0 ``signalPartitionsLost``).
+    """
+    leaves_missing_groups: bool = True
+    """A leave of the consumer protocol that gets GROUP_ID_NOT_FOUND is done. Before 4.2 the error is fatal
+    (``AbstractHeartbeatRequestManager`` 4.1.1, 4.2.1 ``onErrorResponse``).
+    """
     asks_for_all_topics_of_brokers_pattern: bool = False
     """A consumer whose pattern the brokers match (``SubscriptionPattern``) requests metadata of all topics (4.0 only).
     Since 4.1 it requests the assigned topics by id (``ConsumerMetadata.newMetadataRequestBuilder`` 4.0.1, 4.1.1).
@@ -80,11 +88,13 @@ _ANY_RELEASE = (
     ErrorCode.UNSTABLE_OFFSET_COMMIT,  # in the answer for a partition, or for both of KIP-333's logs
 )
 CLIENT_3_9 = ClientRules()
+CLIENT_4_2 = evolve(CLIENT_3_9, stops_lost_partitions=False)
 CLIENT_4_1 = evolve(
-    CLIENT_3_9,
+    CLIENT_4_2,
     beats_after_no_or_the_longest_backoff=True,
     polls_in_the_background=False,
     refetches_unknown_topics=False,
+    leaves_missing_groups=False,
 )
 CLIENT_4_0 = evolve(CLIENT_4_1, asks_for_all_topics_of_brokers_pattern=True)
 CLIENT_3_7 = evolve(CLIENT_3_9, refetches_after_any_retriable_error=False)

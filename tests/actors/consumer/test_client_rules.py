@@ -20,6 +20,7 @@ from kemu.protocol.rebalancing.client_rules import (
     CLIENT_3_9,
     CLIENT_4_0,
     CLIENT_4_1,
+    CLIENT_4_2,
     ClientRules,
 )
 from tests.actors.consumer.consumer_harness import Harness
@@ -176,7 +177,7 @@ def test_each_release_has_the_consumer_of_its_time() -> None:
         "kafka-3.9": CLIENT_3_9,
         "kafka-4.0": CLIENT_4_0,
         "kafka-4.1": CLIENT_4_1,
-        "kafka-4.2": CLIENT_3_9,
+        "kafka-4.2": CLIENT_4_2,
         "kafka-4.3": CLIENT_3_9,
     }
     for name, profile in PROFILES.items():

@@ -1,0 +1,90 @@
+"""Members of the consumer protocol, beside the cases of Kafka's own tests (``tests/kafka_tests``).
+
+The steps have the words of those cases: ``tests/vectors/kafka_tests/ConsumerHeartbeatRequestManagerTest.toml``.
+"""
+
+from typing import Any
+
+import pytest
+
+from tests.kafka_tests.client_runner import ClientRunner
+
+JOINED = {"run_ms": 100, "state": "STABLE"}
+
+
+def play(*steps: Any, release: str = "4.3", first: str = "t 0-1", **config: Any) -> None:
+    """A consumer makes these steps."""
+    ClientRunner({"first": first, "config": config, "steps": steps}, release).run()
+
+
+@pytest.mark.parametrize(("release", "is_fatal"), [("4.1", True), ("4.2", False)])
+def test_before_4_2_it_is_fatal_to_leave_a_missing_group(release: str, is_fatal: bool) -> None:
+    """AbstractHeartbeatRequestManager 4.1.1, 4.2.1."""
+    end = {"states": "PREPARE_LEAVING LEAVING UNSUBSCRIBED", "state": "UNSUBSCRIBED"}
+    fatal = {"state": "FAILED", "fails": "GROUP_ID_NOT_FOUND"}
+
+    play(
+        JOINED,
+        {"do": ["unsubscribe"], "answers": ["GROUP_ID_NOT_FOUND"], "run_ms": 1000, **(fatal if is_fatal else end)},
+        release=release,
+    )
+
+
+@pytest.mark.parametrize(("release", "processed"), [("4.1", "t-0"), ("4.3", "")])
+def test_before_4_3_poll_returns_records_of_lost_partitions_before_their_callback(release: str, processed: str) -> None:
+    """ConsumerMembershipManager 4.2.1, 4.3.0."""
+    play(
+        JOINED,
+        {"hold": "heartbeats", "answers": ["FENCED_MEMBER_EPOCH"], "run_ms": 5030, "states": ""},
+        {"release": "heartbeats", "run_ms": 5, "states": "FENCED", "callbacks": []},
+        {"append": "t 0", "run_ms": 2, "processed": processed},
+        {"run_ms": 300, "state": "STABLE"},
+        release=release,
+        first="t 0",
+    )
+
+
+def test_a_late_poll_without_a_coordinator_does_not_end_the_membership() -> None:
+    """AbstractHeartbeatRequestManager.poll 4.0 to 4.3 checks the poll timer with a coordinator only."""
+    play(
+        JOINED,
+        {"do": ["busy 12000"], "answers": ["NOT_COORDINATOR"], "no_coordinator": 130, "run_ms": 13000, "states": ""},
+        {"run_ms": 9000, "begins": True, "sent": [{"epoch": 1, "owned": "t 0 1"}], "states": "", "callbacks": []},
+        max_poll_interval_ms=10000,
+    )
+
+
+def test_a_late_member_leaves_as_soon_as_it_has_a_coordinator() -> None:
+    """AbstractHeartbeatRequestManager.poll 4.0 to 4.3."""
+    play(
+        JOINED,
+        {
+            "do": ["busy 30000"],
+            "answers": ["NOT_COORDINATOR"],
+            "no_coordinator": 100,
+            "run_ms": 20000,
+            "state": "STALE",
+        },
+        max_poll_interval_ms=10000,
+    )
+
+
+def test_heartbeats_continue_while_close_runs_a_callback() -> None:
+    """AsyncKafkaConsumer.close 4.0 to 4.3: the network thread works until the member has left."""
+    play(
+        JOINED,
+        {"do": ["close"], "run_ms": 11000, "sent": [{"after_ms": 4904, "epoch": 1}, {"after_ms": 9904, "epoch": 1}]},
+        {"run_ms": 2000, "sent": [{"after_ms": 1000, "epoch": -1}], "callbacks": ["revoked t-0 t-1"]},
+        emulated_on_revoked_ms=12000,
+    )
+
+
+def test_unsubscribe_waits_for_the_answer_until_default_api_timeout_ms() -> None:
+    """AsyncKafkaConsumer.unsubscribe 4.0 to 4.3. The next join waits for the request in flight."""
+    play(
+        JOINED,
+        {"hold": "heartbeats", "do": ["unsubscribe", "subscribe t"], "run_ms": 2999, "state": "UNSUBSCRIBED"},
+        {"run_ms": 1, "states": "JOINING", "sent": []},
+        {"release": "heartbeats", "run_ms": 100, "begins": True, "sent": [{"epoch": 0}], "state": "STABLE"},
+        default_api_timeout_ms=3000,
+    )
