@@ -22,6 +22,7 @@ from kemu.emulator.metrics.freshness import Freshness, freshness_of
 from kemu.emulator.metrics.spread import WeightedSpread
 from kemu.emulator.watching.appends import AppendTimes
 from kemu.emulator.watching.panel import Panel
+from kemu.emulator.watching.progress import GroupProgress
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition
 from kemu.protocol.notes.groups import JUMPED, PartitionHosted, PositionSet, Processed, RecordsAppended
@@ -67,7 +68,6 @@ class Queue:
     __slots__ = (
         "behind",
         "delays",
-        "finished",
         "fresh",
         "frontier",
         "group",
@@ -75,6 +75,7 @@ class Queue:
         "largest_us",
         "last_us",
         "log",
+        "progress",
         "since_us",
     )
 
@@ -96,9 +97,8 @@ class Queue:
         """Unprocessed ranges below the frontier that jumps left behind; None if the group never jumped on the
         partition."""
         self.fresh = Freshness()
-        self.finished: list[int] = []
-        """The reports of processed records that are not counted yet: two numbers each, the end of the records and the
-        time in us."""
+        self.progress: GroupProgress | None = None
+        """The group's progress from the first processed records on."""
 
     @property
     def count(self) -> int:
@@ -275,14 +275,15 @@ class Waiting:
             queue.since_us = now_us
         for first, last in self._panel.progress.in_log:
             self._first_processed(queue, first, last, now_us)
-        progress = self._panel.progress.of(fact.group, (fact.topic, fact.partition))
-        progress.finished = None if queue.fresh.waits else queue.finished
+        queue.progress = self._panel.progress.of(fact.group, (fact.topic, fact.partition))
+        if queue.fresh.waits:
+            self._panel.progress.judge_again(seen, fact)
 
     def _settle(self, queue: Queue) -> None:
         """Count the records that were appended and processed since the last news, one report after the other."""
         queue.log.settle()
-        finished = queue.finished
-        if finished:
+        progress = queue.progress
+        if progress is not None and (finished := progress.reports()):
             for last, at_us in zip(finished[::2], finished[1::2], strict=True):
                 self._first_processed(queue, queue.frontier, last, at_us)
                 queue.last_us = at_us
