@@ -609,10 +609,10 @@ class WatchedProgress:
 
         Since the reader's last records, which all observers took, no fact changed anything that they judge.
         """
-        number, readers = 0, self._working.get(actor, {})
+        number, readers, news = 0, self._working.get(actor, {}), self.news
         for fact in facts:
             reader, first, last = readers.get((fact.topic, fact.partition)), fact.first, fact.last
-            if reader is None or reader.judged != self.news or reader.offset != first or not first < last:
+            if reader is None or reader.judged != news or reader.offset != first or not first < last:
                 break
             if last > reader.log.end or len(reader.reports) > KEPT:
                 break
@@ -751,10 +751,10 @@ class WatchedProgress:
 
     def continues_acknowledging(self, at_us: int, actor: ActorName, facts: Sequence[RecordsAcknowledged]) -> int:
         """Take the first acknowledgements that only continue the last one, and return their number."""
-        number, records, known = 0, 0, self._acknowledged
+        number, records, known, news = 0, 0, self._acknowledged, self._logs.news
         for fact in facts:
             acks, base = known.get((fact.topic, fact.partition)), fact.base_offset
-            if acks is None or acks.end != base or acks.judged != self._logs.news or acks.actor != actor:
+            if acks is None or acks.end != base or acks.judged != news or acks.actor != actor:
                 break
             last = base + fact.count
             if last > acks.log.end:
