@@ -153,14 +153,14 @@ class _Attempt(NamedTuple):
 class _Rhythm:
     """The last step in which a producer sent records."""
 
-    __slots__ = ("at_us", "count", "gap_us", "seq", "wrong")
+    __slots__ = ("at_us", "gap_us", "requests", "seq", "wrong")
 
     def __init__(self) -> None:
         self.seq = self.at_us = self.gap_us = -1
         """Step, its time, and ``gap_us``: time since the previous step, or -1 if another event than the interval caused
         the step."""
-        self.count = 0
-        """Number of records in the step."""
+        self.requests: list[Produce] = []
+        """The requests of the step."""
         self.wrong = 0
         """Number of consecutive steps at a wrong time."""
 
@@ -168,8 +168,10 @@ class _Rhythm:
         """Whether the step occurred too early, or so late and with so many records that a record was due earlier."""
         if self.gap_us < 0:
             return False
-        late = self.gap_us > interval_us * LATEST and self.count * interval_us > 2 * self.gap_us
-        return late or self.gap_us < interval_us * EARLIEST
+        if self.gap_us > interval_us * LATEST:
+            count = sum(row.count for request in self.requests for row in request.batches)
+            return count * interval_us > 2 * self.gap_us
+        return self.gap_us < interval_us * EARLIEST
 
 
 class _Quiet(NamedTuple):
@@ -306,9 +308,8 @@ class Clients(Checker):
         """Judge whether a producer sends its records at their interval. Records arrive evenly: a producer sends one
         request in each interval with a record.
         """
-        count = sum([row.count for row in request.batches])
         if rhythm.seq == seen.seq:
-            rhythm.count += count
+            rhythm.requests.append(request)
             return
         interval_us, gap_us = self._settings.producer.emulated_batch_interval_ms * _MS, seen.at_us - rhythm.at_us
         rhythm.wrong = rhythm.wrong + 1 if rhythm.is_wrong(interval_us) else 0
@@ -318,7 +319,7 @@ class Clients(Checker):
             kind = "too-late" if rhythm.gap_us > interval_us else "too-soon"
             self.violation(seen, kind, (seen.actor, "its rhythm"), text)
         is_free = self._got != seen.seq and not self._sent.get(seen.actor) and not self._batches.get(seen.actor)
-        rhythm.seq, rhythm.at_us, rhythm.count = seen.seq, seen.at_us, count
+        rhythm.seq, rhythm.at_us, rhythm.requests = seen.seq, seen.at_us, [request]
         rhythm.gap_us = gap_us if is_free else -1
 
     def _judge_resent(self, seen: Seen, at: TopicPartition, batch: _Batch, count: int) -> None:

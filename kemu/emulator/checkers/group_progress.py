@@ -209,7 +209,7 @@ class GroupDuties(Checker):
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         for progress in self.panel.progress.all.get((fact.topic, fact.partition), {}).values():
             for reader in progress.held.values():
-                reader.uncommitted_us = -1
+                reader.uncommitted()
 
     # --- after the faults ----------------------------------------------------------------------------------------
 

@@ -20,8 +20,9 @@ from kemu.emulator.facts import Seen, only_news
 from kemu.emulator.metrics.figures import FreshnessFigures
 from kemu.emulator.metrics.freshness import Freshness, freshness_of
 from kemu.emulator.metrics.spread import WeightedSpread
-from kemu.emulator.watching.appends import AppendTimes
+from kemu.emulator.watching.appends import Appends
 from kemu.emulator.watching.panel import Panel
+from kemu.emulator.watching.progress import GroupProgress
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition
 from kemu.protocol.notes.groups import JUMPED, PartitionHosted, PositionSet, Processed, RecordsAppended
@@ -32,20 +33,49 @@ _FORGET = 128
 """Batches that no group needs any more are dropped when their number reaches this value."""
 
 
-class _Log(AppendTimes):
-    """A partition's batches, and the queues of the groups that read the partition."""
+class _Log:
+    """A partition's batches (first offset, end, append time in us), and the queues of the groups that read the
+    partition.
+    """
 
-    __slots__ = ("kept", "queues")
+    __slots__ = ("appends", "end", "ends", "firsts", "kept", "queues", "times")
 
     def __init__(self) -> None:
-        super().__init__()
+        self.appends: Appends | None = None
+        """The appends that may continue the batches."""
+        self.end = 0
+        """The end of the log."""
+        self.firsts: list[int] = []
+        self.ends: list[int] = []
+        self.times: list[int] = []
         self.kept = 0
         """The number of batches below the highest frontier that ``forget`` kept for other groups."""
         self.queues: list[Queue] = []
 
+    def settle(self) -> None:
+        """Add the batches that continued the last append."""
+        further = None if self.appends is None else self.appends.times
+        if further:
+            ends = further[::2]
+            self.firsts += [self.end, *ends[:-1]]
+            self.ends += ends
+            self.times += further[1::2]
+            self.end = ends[-1]
+            further.clear()
+
+    def append(self, first: int, at_us: int, appends: Appends) -> None:
+        """Add a batch at the end, which further appends may continue."""
+        self.appends, appends.times, self.end = appends, [], appends.end
+        self.firsts.append(first)
+        self.ends.append(self.end)
+        self.times.append(at_us)
+
     def cut(self, end: int) -> None:
         """Truncate the log to this end offset."""
-        super().cut(end)
+        keep = bisect_left(self.firsts, end)
+        del self.firsts[keep:], self.ends[keep:], self.times[keep:]
+        if keep and self.ends[-1] > end:
+            self.ends[-1] = end
         for queue in self.queues:
             queue.frontier = min(queue.frontier, end)
             queue.index = bisect_left(self.ends, queue.frontier + 1)
@@ -67,7 +97,6 @@ class Queue:
     __slots__ = (
         "behind",
         "delays",
-        "finished",
         "fresh",
         "frontier",
         "group",
@@ -75,6 +104,7 @@ class Queue:
         "largest_us",
         "last_us",
         "log",
+        "progress",
         "since_us",
     )
 
@@ -96,9 +126,8 @@ class Queue:
         """Unprocessed ranges below the frontier that jumps left behind; None if the group never jumped on the
         partition."""
         self.fresh = Freshness()
-        self.finished: list[int] = []
-        """The reports of processed records that are not counted yet: two numbers each, the end of the records and the
-        time in us."""
+        self.progress: GroupProgress | None = None
+        """The group's progress from the first processed records on."""
 
     @property
     def count(self) -> int:
@@ -221,7 +250,7 @@ class Waiting:
         log, first = self._log((fact.topic, fact.partition)), fact.base_offset
         if first < log.end:
             self._cut(log, first)
-        log.append(first, first + fact.count, seen.at_us, appends)
+        log.append(first, seen.at_us, appends)
 
     def _another_log(self, seen: Seen, fact: PartitionHosted | BecameLeader) -> None:
         """Truncate the queue to the new leader's log. The append times of the new leader's own records are unknown."""
@@ -275,14 +304,15 @@ class Waiting:
             queue.since_us = now_us
         for first, last in self._panel.progress.in_log:
             self._first_processed(queue, first, last, now_us)
-        progress = self._panel.progress.of(fact.group, (fact.topic, fact.partition))
-        progress.finished = None if queue.fresh.waits else queue.finished
+        queue.progress = self._panel.progress.of(fact.group, (fact.topic, fact.partition))
+        if queue.fresh.waits:
+            self._panel.progress.judge_again(seen, fact)
 
     def _settle(self, queue: Queue) -> None:
         """Count the records that were appended and processed since the last news, one report after the other."""
         queue.log.settle()
-        finished = queue.finished
-        if finished:
+        progress = queue.progress
+        if progress is not None and (finished := progress.reports()):
             for last, at_us in zip(finished[::2], finished[1::2], strict=True):
                 self._first_processed(queue, queue.frontier, last, at_us)
                 queue.last_us = at_us

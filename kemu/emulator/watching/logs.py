@@ -146,15 +146,15 @@ class WatchedLogs:
 
         Since the first of the appends before them, no fact changed anything that observers judge.
         """
-        number, records, known = 0, 0, self._appends
+        number, records, known, news = 0, 0, self._appends, self.news
         for fact in facts:
             at, base, count = (fact.topic, fact.partition), fact.base_offset, fact.count
             appends = known.get(at)
             if (
                 appends is None
-                or appends.judged != self.news
+                or appends.judged != news
                 or appends.end != base
-                or fact.sequence != (base - appends.lead if appends.first_sequence >= 0 else -1)
+                or (base - fact.sequence != appends.lead and not fact.sequence == appends.first_sequence == -1)
                 or appends.actor != actor
                 or appends.producer_id != fact.producer_id
             ):

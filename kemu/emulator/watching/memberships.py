@@ -113,6 +113,8 @@ class Memberships:
         """Member -> last JoinGroup that a coordinator read, while the answer is outstanding."""
         self._known: dict[MemberId, tuple[ActorName, int]] = {}
         """Member id that was ever added -> (actor, life)."""
+        self._ids: dict[tuple[ActorName, int], dict[MemberId, None]] = {}
+        """(actor, life) -> member ids that were ever added for it."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             RunStarted: self._run_started,
             HostStarted: self._started,
@@ -134,10 +136,8 @@ class Memberships:
         known, life = self.groups.get(group), self._lives.get(host_of(actor), 0)
         if known is None:
             return False
-        progress = self.members.get(actor)
-        own = None if progress is None else known.entries.get(progress.member_id)
-        entries = known.entries.values() if own is None or (own.actor, own.life) != (actor, life) else (own,)
-        return any(entry.actor == actor and entry.life == life for entry in entries)
+        entries = [known.entries[each] for each in self._ids.get((actor, life), ()) if each in known.entries]
+        return any((entry.actor, entry.life) == (actor, life) for entry in entries)
 
     def ended_us(self, entry: MemberEntry) -> int | None:
         """Time at which the life with this id ended, in us; None for a life that has not ended, or an unknown life."""
@@ -195,7 +195,8 @@ class Memberships:
 
     def _added(self, seen: Seen, fact: MemberAdded) -> None:
         actor = fact.client_id
-        self._known[fact.member_id] = actor, self._lives.get(host_of(actor), 0)
+        known = self._known[fact.member_id] = actor, self._lives.get(host_of(actor), 0)
+        self._ids.setdefault(known, {})[fact.member_id] = None
         group, join = self._group(seen), self.joins.get(actor)
         if join is not None and not join.member_id:
             join.member_id = fact.member_id

@@ -184,6 +184,8 @@ class Panel:
         """Leader, epochs and ISR of each partition in the metadata store."""
         self.assigned: dict[TopicPartition, ReplicaAssignment] = {}
         """Replicas of each partition in the metadata store."""
+        self._offsets_partitions = 0
+        """Number of partitions of ``__consumer_offsets`` in the metadata store."""
         self.registered: dict[int, None] = {}
         """Broker ids with a registration in the store."""
         self.roles: dict[tuple[ActorName, TopicPartition], tuple[int, bool]] = {}
@@ -366,7 +368,7 @@ class Panel:
 
     def log_of(self, group: GroupId) -> TopicPartition | None:
         """The partition with a group's log; None if brokers do not replicate."""
-        count = sum(1 for topic, _ in self.assigned if topic == OFFSETS_TOPIC)
+        count = self._offsets_partitions
         return (OFFSETS_TOPIC, offsets_partition_of(group, count)) if count else None
 
     def runs(self, host: str) -> bool:
@@ -637,6 +639,8 @@ class Panel:
                 self.assigned = {at: replicas for at, replicas in self.assigned.items() if at[0] != topic}
             else:
                 self._replicas_written(topic, read_topic(fact.data))
+            if topic == OFFSETS_TOPIC:
+                self._offsets_partitions = sum(1 for name, _ in self.assigned if name == topic)
         elif fact.path.startswith(f"{BROKER_IDS}/"):
             broker = int(fact.path.rpartition("/")[2])
             if deleted:

@@ -26,7 +26,7 @@ from kemu.actors.machine import Received
 from kemu.emulator.facts import Seen, only_news, received
 from kemu.emulator.watching.epoch_log import NO_TERM, EpochLog, Run, Term
 from kemu.emulator.watching.group_commits import NOTHING, GroupCommits
-from kemu.emulator.watching.logs import WatchedLog, WatchedLogs, reader_of
+from kemu.emulator.watching.logs import WatchedLogs, reader_of
 from kemu.emulator.watching.ranges import Ranges
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
 from kemu.emulator.watching.topic_names import TopicNames
@@ -52,7 +52,7 @@ ANY = NO_TERM
 
 NEVER_US = -2
 KEPT = 100
-"""Numbers that ``GroupProgress.finished`` keeps; the next report is news."""
+"""Numbers that a list of reports keeps; the next report is news."""
 SOUGHT, RESET, OPERATOR = "seek", "reset policy", "offsets set by an operator"
 BEGAN, TRIMMED, RECREATED = "began there", "deleted records", "topic created again"
 """Names of the reasons for skipped records."""
@@ -123,17 +123,20 @@ class PartitionReader:
 
     __slots__ = (
         *("_before_us", "_highest", "_highest_since", "_is_jump", "_is_set", "_set_us", "done", "done_before_us"),
-        *("done_us", "judged", "life", "log", "offset", "progress", "readable", "term", "uncommitted_from"),
+        *("done_us", "judged", "life", "log", "offset", "progress", "readable", "reports", "term", "uncommitted_from"),
         *("uncommitted_us", "worked"),
     )
 
-    def __init__(self, life: int, progress: "GroupProgress", log: WatchedLog, at_us: int) -> None:
+    def __init__(self, life: int, progress: "GroupProgress", at_us: int) -> None:
         self.life = life
         self.progress = progress
-        self.log = log
+        self.log = EpochLog()
         """The log of the partition at the last ``Processed`` that was news."""
-        self.done: Ranges | None = None
+        self.done = Ranges()
         """The group's processed records of the term that the member reads."""
+        self.reports: list[int] = []
+        """The reports of processed records that only continue the reader's work and are not settled: two numbers each,
+        the end of the records and the time in us."""
         self.judged = -1
         """The number of news (``WatchedProgress.news``) when all observers took a ``Processed`` of this reader."""
         self.offset = NOTHING
@@ -157,11 +160,13 @@ class PartitionReader:
     @property
     def since_us(self) -> int:
         """Time of this position, in us."""
+        self.settle()
         return self._set_us if self._is_set else self.done_us
 
     @property
     def before_us(self) -> int:
         """Time of the previous position, in us."""
+        self.settle()
         return self._before_us if self._is_set else max(self.done_before_us, self._set_us)
 
     @property
@@ -173,6 +178,23 @@ class PartitionReader:
     def reached_since(self) -> int:
         """The highest offset since the last position was set."""
         return self._highest_since if self._is_jump else max(self._highest_since, self.offset)
+
+    def settle(self) -> None:
+        """Note the processed records of ``reports``, and pass the reports on."""
+        reports = self.reports
+        if not reports:
+            return
+        lasts, finished = self.done.lasts, self.progress.finished
+        self.done_before_us = reports[-3] if len(reports) > 2 else self.done_us
+        self.done_us = reports[-1]
+        if self.uncommitted_us < 0:
+            self.uncommitted_from, self.uncommitted_us = reports[:2]
+        self.progress.count += self.offset - lasts[-1]
+        lasts[-1] = self.offset
+        finished += reports
+        reports.clear()
+        if len(finished) > KEPT:
+            self.judged = -1
 
     def owns(self, at_us: int, readable: int) -> None:
         """Note that the member became owner of the partition."""
@@ -190,12 +212,14 @@ class PartitionReader:
         self._is_jump = True
 
     def _set(self, offset: int, at_us: int, before_us: int, highest_since: int) -> None:
+        self.settle()
         self._highest, self._highest_since = self.reached, highest_since
         self.offset, self.term, self.readable, self.uncommitted_us = offset, None, 0, -1
         self._set_us, self._before_us, self._is_set, self._is_jump = at_us, before_us, True, False
 
     def processed(self, offset: int, term: Term | None, at_us: int) -> None:
         """Note that the member processed records up to an offset."""
+        self.settle()
         self._highest, self._highest_since = self.reached, self.reached_since
         self.offset, self.term, self.worked, self._is_set, self._is_jump = offset, term, True, False, False
         self.done_before_us, self.done_us = self.done_us, at_us
@@ -204,10 +228,16 @@ class PartitionReader:
 
     def committed(self, offset: int, at_us: int) -> None:
         """Note that an offset of the member's work was committed."""
+        self.settle()
         if self.uncommitted_us >= 0 and offset >= self.offset:
             self.uncommitted_us = -1
         elif self.uncommitted_us >= 0 and offset >= self.uncommitted_from:
             self.uncommitted_us, self.uncommitted_from = at_us, self.offset
+
+    def uncommitted(self) -> None:
+        """Note that the committed offset was removed."""
+        self.settle()
+        self.uncommitted_us = -1
 
 
 class Acknowledgements:
@@ -241,15 +271,15 @@ class GroupProgress:
     __slots__ = (
         *(
             "_commits",
+            "_done",
             "_key",
             "_ranges",
             "began",
             "truncated_at",
-            "done",
             "held",
             "highest",
             "last_commit",
-            "processed",
+            "count",
             "reader",
             "skipped",
             "start",
@@ -262,7 +292,7 @@ class GroupProgress:
         self._key = group, at
         self._commits = commits
         self._ranges = ranges
-        self.done = Records()
+        self._done = Records()
         self.skipped: dict[str, Records] = {}
         """Skipped records, by reason."""
         self.undetected = Records()
@@ -283,11 +313,32 @@ class GroupProgress:
         self.reader: PartitionReader | None = None
         """The last reader that set its position or processed records, until it becomes owner again."""
         self._left_at: tuple[int, int] | None = None
-        self.processed = 0
+        self.count = 0
+        """Number of processed records, also repeatedly, without the reader's reports."""
+        self.finished: list[int] = []
+        """The settled reports since the last that was news (``PartitionReader.reports``)."""
+
+    @property
+    def done(self) -> Records:
+        """The processed records."""
+        self.settle()
+        return self._done
+
+    @property
+    def processed(self) -> int:
         """Number of processed records, also repeatedly."""
-        self.finished: list[int] | None = None
-        """The reports since the last that was news: two numbers each, the end of the records and the time in us. None
-        if observers take each report."""
+        self.settle()
+        return self.count
+
+    def reports(self) -> list[int]:
+        """The reports since the last that was news, for a caller that counts them and clears the list."""
+        self.settle()
+        return self.finished
+
+    def settle(self) -> None:
+        """Note the reports of the last reader. Earlier readers have no unsettled reports."""
+        if self.reader is not None:
+            self.reader.settle()
 
     @property
     def reached(self) -> tuple[int, int] | None:
@@ -297,6 +348,7 @@ class GroupProgress:
     def read_by(self, reader: PartitionReader) -> None:
         """Note the last reader of the partition. An earlier reader's next records are news."""
         if self.reader is not None and self.reader is not reader:
+            self.reader.settle()
             self.reader.judged = -1
         self.reader = reader
 
@@ -318,6 +370,11 @@ class GroupProgress:
         """The end of the committed records that are in the log. A reset skips records from this offset on."""
         committed = self.committed or 0
         return committed if self.truncated_at is None else min(committed, self.truncated_at)
+
+    def forget(self) -> None:
+        """Forget the records of a deleted log."""
+        self.settle()
+        self._done, self.skipped, self.undetected, self.truncated_at = Records(), {}, Records(), None
 
     def skip(self, first: int, last: int, why: str, log: EpochLog) -> None:
         """Mark records as skipped. Deleted and future records are marked in every term."""
@@ -447,11 +504,12 @@ class WatchedProgress:
         }
 
     def of(self, group: GroupId, at: TopicPartition) -> GroupProgress:
-        """The progress of a group on a partition."""
+        """The progress of a group on a partition, with the settled work of its last reader."""
         groups = self.all.get(at)
         progress = None if groups is None else groups.get(group)
         if progress is None:
             progress = self.all.setdefault(at, {})[group] = GroupProgress(group, at, self._commits, self._ranges)
+        progress.settle()
         return progress
 
     def __iter__(self) -> Iterator[tuple[GroupId, TopicPartition, GroupProgress]]:
@@ -503,7 +561,7 @@ class WatchedProgress:
         """
         self._acknowledged.pop(at, None)
         for progress in self.all.get(at, {}).values():
-            progress.done, progress.skipped, progress.undetected, progress.truncated_at = Records(), {}, Records(), None
+            progress.forget()
             progress.skip(0, max([held.offset for held in progress.held.values()], default=0), RECREATED, EpochLog())
 
     # --- work --------------------------------------------------------------------------------------------------
@@ -514,7 +572,7 @@ class WatchedProgress:
         first, last, logs = fact.first, fact.last, self._logs
         log, progress = logs.of(at).records, self.of(fact.group, at)
         is_whole = type(fact) is Processed
-        progress.processed += last - first
+        progress.count += last - first
         term = logs.reads.term(seen.actor if is_whole else reader_of(seen), at, first)
         if term != NO_TERM and log.term_of(first, last) == term:  # the usual case
             done = progress.done.of_term(term)
@@ -522,7 +580,7 @@ class WatchedProgress:
             if is_whole:
                 reader = self._works(progress, seen, last, term, at)
                 if not self.reprocessed and done.lasts[-1] == last and fact.group not in self._ranges.groups:
-                    reader.done, reader.log, reader.judged = done, logs.of(at), self.news
+                    reader.done, reader.log, reader.judged = done, log, self.news
             return
         pieces = self._identified(seen, fact, at, log)
         self.reprocessed, self.in_log = 0, []
@@ -555,21 +613,15 @@ class WatchedProgress:
 
         Since the reader's last records, which all observers took, no fact changed anything that they judge.
         """
-        number, readers = 0, self._working.get(actor, {})
+        number, readers, news = 0, self._working.get(actor, {}), self.news
         for fact in facts:
             reader, first, last = readers.get((fact.topic, fact.partition)), fact.first, fact.last
-            if reader is None or reader.judged != self.news or reader.offset != first or not first < last:
+            if reader is None or reader.judged != news or reader.offset != first or not first < last:
                 break
-            done, progress = reader.done, reader.progress
-            finished = progress.finished
-            if last > reader.log.records.end or done is None or finished is None or len(finished) > KEPT:
+            if last > reader.log.end or len(reader.reports) > KEPT:
                 break
-            finished += (last, at_us)
-            done.lasts[-1] = reader.offset = last
-            reader.done_before_us, reader.done_us = reader.done_us, at_us
-            if reader.uncommitted_us < 0:
-                reader.uncommitted_us, reader.uncommitted_from = at_us, last
-            progress.processed += last - first
+            reader.offset = last
+            reader.reports += (last, at_us)
             number += 1
         return number
 
@@ -579,14 +631,17 @@ class WatchedProgress:
 
     def readers(self, actor: ActorName, life: int) -> list[PartitionReader]:
         """The accounts of the partitions on which a life of a member processed records."""
-        return [reader for reader in self._working.get(actor, {}).values() if reader.life == life]
+        readers = [reader for reader in self._working.get(actor, {}).values() if reader.life == life]
+        for reader in readers:
+            reader.settle()
+        return readers
 
     def reader(self, seen: Seen, at: TopicPartition) -> PartitionReader:
         """The account of the life that reported this fact."""
         progress = self.of(seen.fact.group, at)
         held = progress.held.get(seen.actor)
         if held is None or held.life != seen.life:
-            held = progress.held[seen.actor] = PartitionReader(seen.life, progress, self._logs.of(at), seen.at_us)
+            held = progress.held[seen.actor] = PartitionReader(seen.life, progress, seen.at_us)
         return held
 
     def _works(
@@ -700,10 +755,10 @@ class WatchedProgress:
 
     def continues_acknowledging(self, at_us: int, actor: ActorName, facts: Sequence[RecordsAcknowledged]) -> int:
         """Take the first acknowledgements that only continue the last one, and return their number."""
-        number, records, known = 0, 0, self._acknowledged
+        number, records, known, news = 0, 0, self._acknowledged, self._logs.news
         for fact in facts:
             acks, base = known.get((fact.topic, fact.partition)), fact.base_offset
-            if acks is None or acks.end != base or acks.judged != self._logs.news or acks.actor != actor:
+            if acks is None or acks.end != base or acks.judged != news or acks.actor != actor:
                 break
             last = base + fact.count
             if last > acks.log.end:
