@@ -45,8 +45,8 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.topic_pattern import TopicPattern, wrong_pattern
 
 _E = ErrorCode
-RESTS = ("JOINING", "LEAVING", "UNSUBSCRIBED", "FENCED", "STALE", "UNJOINED", "PREPARING_REBALANCE")
-"""States of a member in which its next epoch may be lower, in both protocols."""
+RESTS = ("JOINING", "LEAVING", "UNSUBSCRIBED", "FENCED", "STALE", "UNJOINED", "PREPARING_REBALANCE", "FAILED")
+"""States of a member in which its next epoch may be lower, in both protocols. A member that has failed has no epoch."""
 _NOT_CURRENT = (_E.STALE_MEMBER_EPOCH, _E.ILLEGAL_GENERATION)
 """The errors of a commit with another epoch than the member's, in each protocol."""
 Speaker = tuple[ActorName, int, GroupId]
