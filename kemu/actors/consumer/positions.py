@@ -20,7 +20,7 @@ from collections.abc import Callable
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.fetching import Fetching
 from kemu.actors.consumer.machine import ConsumerMachine
-from kemu.actors.consumer.offset_topics import is_retried, offset_fetch
+from kemu.actors.consumer.offset_topics import is_retried, is_retried_by_group, offset_fetch
 from kemu.actors.consumer.partition import Partition, Returned, Seeking
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import EpochEnd, EpochQuestion, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
@@ -38,10 +38,6 @@ from kemu.protocol.notes.groups import COMMITTED, SEEK, TRUNCATED, PartitionsLos
 from kemu.protocol.wire.compile import maker
 
 _FETCHING = Seeking.FETCHING
-_OF_THE_EPOCH = (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
-"""Errors of a member of the consumer protocol, which a heartbeat resolves: a new epoch, or a rejoin. Kafka 4.0 raises
-UNKNOWN_MEMBER_ID to the application if the answer is faster than the heartbeat.
-"""
 _offset_to_commit = maker(OffsetToCommit)
 
 Asked = tuple[ActorName, dict[TopicPartition, tuple[Partition, int, int, tuple[ActorName | None, int] | None]]]
@@ -400,7 +396,7 @@ class Positions:
     def _committed_failed(self, error: ErrorCode) -> None:
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             self._machine.discovery.lose_coordinator(f"OffsetFetch: {error.name}")
-        if self._machine.client_rules.retries_offset_fetch(error) or error in _OF_THE_EPOCH:
+        if is_retried_by_group(self._machine, error):
             self._refetch_later()
         else:
             self._machine.fail_later(error, "OffsetFetch")
