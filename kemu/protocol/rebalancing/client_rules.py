@@ -70,8 +70,8 @@ class ClientRules:
     """
 
     closes_without_coordinator: bool = True
-    """close() of a consumer of the consumer protocol does not wait for a coordinator: commits without a coordinator fail.
-    Before 4.2 these commits wait (``CommitRequestManager.poll`` 4.1.1, 4.2.1).
+    """close() of a consumer of the consumer protocol does not wait for a coordinator: commits without one fail. Before
+    4.2 these commits wait (``CommitRequestManager.poll`` 4.1.1, 4.2.1).
     """
 
     def retries_offset_fetch(self, error: ErrorCode) -> bool:
