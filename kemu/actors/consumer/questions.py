@@ -12,11 +12,13 @@ Source: Kafka's ``ConsumerCoordinator.fetchCommittedOffsets``, ``OffsetFetcher.f
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.application import Answers
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
 from kemu.actors.consumer.offset_topics import is_retried, is_retried_by_group, offset_fetch
+from kemu.actors.consumer.positions import Positions, SharedFetch
 from kemu.protocol.catch_up import CommitLogs, OffsetRange
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import ListOffsets, ListOffsetsReply, OffsetQuestion
@@ -47,8 +49,9 @@ class _Question:
 class Questions:
     """The application's questions to the cluster."""
 
-    def __init__(self, machine: ConsumerMachine) -> None:
+    def __init__(self, machine: ConsumerMachine, positions: Positions) -> None:
         config = machine.config
+        self._positions = positions
         self.asked_ever = False
         self._machine = machine
         self._group = config.group_id
@@ -134,7 +137,15 @@ class Questions:
         if machine.catch_up is not None and not machine.subscription.by_hand:
             logs = RangeFetch(group=self._group, topics=request.topics or ())
             machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_answered, self._unanswered, question)
-        else:
+        elif not (
+            machine.config.uses_consumer_protocol
+            and self._positions.share_fetch(
+                question.missing,
+                SharedFetch(
+                    partial(self._offsets_answered, question=question), partial(self._unanswered, question=question)
+                ),
+            )
+        ):
             machine.client.call(coordinator, request, version, self._offsets_answered, self._unanswered, question)
 
     def _unanswered(self, why: str, question: _Question) -> None:
