@@ -18,6 +18,8 @@ FOLDER = Path(__file__).parents[1] / "vectors" / "kafka_tests"
 Case: TypeAlias = Mapping[str, Any]
 OF_MEMBERS = ("ConsumerHeartbeatRequestManagerTest", "ConsumerMembershipManagerTest")
 """The files about members; the other files are about coordinators."""
+OF_COMMITS = "CommitRequestManagerTest"
+"""The file about the offsets of consumers."""
 KINDS = {"4.0": "java", "4.1": "java-4.1", "4.2": "java-4.2", "4.3": "java-4.3"}
 """The line of releases -> ``coordinator.kind``. Sources: the tests of 4.0.2, 4.1.2, 4.2.1 and 4.3.0."""
 
@@ -78,7 +80,7 @@ def _filled(value: Any, error: str) -> Any:
         return {key: _filled(each, error) for key, each in value.items()}
     if isinstance(value, list):
         return [_filled(each, error) for each in value]
-    return error if value == "$error" else value
+    return value.replace("$error", error) if isinstance(value, str) else value
 
 
 def _told(case: Case) -> list[str]:

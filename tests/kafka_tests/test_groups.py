@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.kafka_tests.cases import OF_MEMBERS, Case, cases, files
+from tests.kafka_tests.cases import OF_COMMITS, OF_MEMBERS, Case, cases, files
 from tests.kafka_tests.group_runner import GroupRunner
 
-FILES = [name for name in files() if name not in ("CurrentAssignmentBuilderTest", *OF_MEMBERS)]
+FILES = [name for name in files() if name not in ("CurrentAssignmentBuilderTest", OF_COMMITS, *OF_MEMBERS)]
 
 
 @pytest.mark.parametrize(("case", "release"), cases(*FILES))

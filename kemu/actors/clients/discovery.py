@@ -132,6 +132,7 @@ class Discovery:
         self._chance = chance
         self._watcher = watcher
         self._group: GroupId = config.group_id
+        self._keeps_connection = config.uses_consumer_protocol
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._finding = False
         self._asked_us = 0
@@ -209,13 +210,16 @@ class Discovery:
     def lose_coordinator(self, why: str, *, connected: bool = True) -> None:
         """Forget the coordinator. A working connection (``connected``) is closed, so the requests in flight
         on it fail.
+
+        A consumer of the consumer protocol keeps the connection (``CoordinatorRequestManager.markCoordinatorUnknown``
+        4.0 to 4.3).
         """
         lost = self.coordinator
         if lost is None:
             return
         self.coordinator = None
         self._machine.note(CoordinatorKnown(group=self._group, host="", why=why))
-        if connected:
+        if connected and not self._keeps_connection:
             self._client.drop_connection(lost, why)
         self._watcher.coordinator_lost()
         self._watcher.wake()

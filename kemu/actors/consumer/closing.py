@@ -106,6 +106,8 @@ class CloseCall:
         ``pendingAsyncCommits``.
         """
         machine = self._machine
+        if machine.config.uses_consumer_protocol and machine.client_rules.closes_without_coordinator:
+            self._commits.give_up_waiting()
         if self._commits.wait_for_coordinator and machine.now_us < self._by_us:
             self._wait()
             return

@@ -82,6 +82,9 @@ class Commits:
         self._interval_us = at_least_1_ms(config.auto_commit_interval_ms)
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._auto = config.enable_auto_commit
+        self._is_modern = config.uses_consumer_protocol
+        self._interval_commit: Commit | None = None
+        """The last interval commit of a consumer of the consumer protocol."""
         self._next_us = 0
         """The time of the next interval commit; 0 before the first assignment."""
         self._request_timeout_us = config.request_timeout_ms * 1000
@@ -135,14 +138,22 @@ class Commits:
         machine = self._machine
         now_us = machine.now_us
         if now_us >= self._next_us:
+            if self._interval_commit is not None and self._interval_commit.result is None:
+                return  # the next commit follows the answer (``CommitRequestManager.AutoCommitState`` 4.0 to 4.3)
             self._next_us = now_us + self._interval_us
             if self._positions.partitions:
-                self.send(self._interval_settled, both=False)
+                commit = self.send(self._interval_settled, both=False)
+                self._interval_commit = commit if self._is_modern else None
         if self._positions.partitions:
             machine.wake_at(self._next_us)
 
     def _interval_settled(self, commit: Commit) -> None:
-        if commit.result is Result.RETRIABLE:
+        """Retry a commit of the classic protocol after the back-off.
+
+        The next commit of the consumer protocol follows after the interval: only ``commitAsync`` wraps errors as the
+        exception that ``CommitRequestManager.maybeResetTimerWithBackoff`` expects (4.0 to 4.3).
+        """
+        if commit.result is Result.RETRIABLE and not self._is_modern:
             self._next_us = self._machine.now_us + self._retry.first_us
             self._machine.wake()
 
@@ -192,7 +203,15 @@ class Commits:
             self.send(settled, only=only)
 
     def coordinator_not_found(self) -> None:
-        """Fail the waiting commits; the application may retry them (``RetriableCommitFailedException``)."""
+        """Fail the waiting commits; the application may retry them (``RetriableCommitFailedException``).
+
+        In the consumer protocol the commits wait until a coordinator is known (``CommitRequestManager.poll``).
+        """
+        if not self._is_modern:
+            self.give_up_waiting()
+
+    def give_up_waiting(self) -> None:
+        """Fail the waiting commits."""
         waiting, self._waiting = self._waiting, []
         for _, settled in waiting:
             self._settle(Commit(self._machine.membership.generation, settled, raises=False), Result.RETRIABLE)

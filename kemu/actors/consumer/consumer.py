@@ -265,6 +265,9 @@ class Consumer(HostingMachine):
 
     def coordinator_not_found(self) -> None:
         self.commits.coordinator_not_found()
+        if self.fatal is not None:  # the lookup was refused
+            self.commits.give_up_waiting()
+            self.thread.questions.fail()
 
     def coordinator_lost(self) -> None:
         self.membership.heartbeats.coordinator_lost()

@@ -68,6 +68,17 @@ def is_retried(machine: ConsumerMachine, error: ErrorCode) -> bool:
     return error is ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
+def is_retried_by_group(machine: ConsumerMachine, error: ErrorCode) -> bool:
+    """Whether OffsetFetch is retried after this error of the group; otherwise the application gets the error.
+
+    A member that is still in the group retries with its new epoch. Source: ``CommitRequestManager.
+    isStaleEpochErrorAndValidEpochAvailable`` 4.0 to 4.3.
+    """
+    if error is ErrorCode.STALE_MEMBER_EPOCH:
+        return machine.membership.fetches_offsets_as[0] is not None
+    return machine.client_rules.retries_offset_fetch(error)
+
+
 def _topic_ids(machine: ConsumerMachine, version: int, topics: Iterable[str]) -> Mapping[str, str]:
     """Topic -> id; empty if a request of this version at most names its topics."""
     if version < OFFSET_TOPIC_IDS_SINCE or not machine.config.uses_consumer_protocol:

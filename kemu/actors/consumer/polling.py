@@ -127,7 +127,7 @@ class PollingThread:
         """Commands that the thread has not executed yet; it executes commands between two polls."""
         self._raise_next: dict[str, str] = {}
         """Name of a callback -> message of the exception that the next call of the callback raises."""
-        self.questions = Questions(machine)
+        self.questions = Questions(machine, positions)
         self._machine = machine
         self._config = machine.config
         self._membership = membership

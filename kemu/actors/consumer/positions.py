@@ -15,12 +15,13 @@ as here.
 Source: Kafka's ``SubscriptionState``, ``OffsetFetcher``, ``ConsumerCoordinator.refreshCommittedOffsetsIfNeeded``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.fetching import Fetching
 from kemu.actors.consumer.machine import ConsumerMachine
-from kemu.actors.consumer.offset_topics import is_retried, offset_fetch
+from kemu.actors.consumer.offset_topics import is_retried, is_retried_by_group, offset_fetch
 from kemu.actors.consumer.partition import Partition, Returned, Seeking
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import EpochEnd, EpochQuestion, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
@@ -38,14 +39,19 @@ from kemu.protocol.notes.groups import COMMITTED, SEEK, TRUNCATED, PartitionsLos
 from kemu.protocol.wire.compile import maker
 
 _FETCHING = Seeking.FETCHING
-_OF_THE_EPOCH = (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
-"""Errors of a member of the consumer protocol, which a heartbeat resolves: a new epoch, or a rejoin. Kafka 4.0 raises
-UNKNOWN_MEMBER_ID to the application if the answer is faster than the heartbeat.
-"""
 _offset_to_commit = maker(OffsetToCommit)
 
 Asked = tuple[ActorName, dict[TopicPartition, tuple[Partition, int, int, tuple[ActorName | None, int] | None]]]
 """A leader with a request for ends of epochs, and per partition the position in question."""
+
+
+class SharedFetch(NamedTuple):
+    """A question that shares an OffsetFetch for positions: exactly one of the two is called."""
+
+    answered: Callable[[OffsetFetchReply], None]
+    unanswered: Callable[[str], None]
+
+
 RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 
@@ -70,6 +76,8 @@ class Positions:
         """The partitions without a valid position."""
         self._asked: dict[TopicPartition, Partition] | None = None
         """The partitions of the OffsetFetch in flight; None without an OffsetFetch, or if its answer is outdated."""
+        self._sharing: list[tuple[dict[TopicPartition, Partition], SharedFetch]] = []
+        """(partitions of an OffsetFetch in flight, question that shares it)."""
         self._asking_leaders: dict[ActorName, None] = {}
         self._validating: dict[ActorName, None] = {}
         """The leaders with an OffsetForLeaderEpoch in flight."""
@@ -363,12 +371,33 @@ class Positions:
             self._retry_until_us = self._machine.now_us + self._api_timeout_us
         self._machine.client.call(coordinator, request, version, self._committed, self._no_committed, asked)
 
+    def share_fetch(self, partitions: Iterable[TopicPartition], question: SharedFetch) -> bool:
+        """Give a question the answer to the OffsetFetch in flight, if that is about these partitions alone.
+
+        Source: ``CommitRequestManager.PendingRequests.addOffsetFetchRequest`` 4.0 to 4.3.
+        """
+        asked = self._asked
+        if asked is None or {one.at for one in asked.values()} != set(partitions):
+            return False
+        self._sharing.append((asked, question))
+        return True
+
+    def _shared(self, asked: dict[TopicPartition, Partition]) -> list[SharedFetch]:
+        """Take the questions that share this OffsetFetch."""
+        taken = [question for of, question in self._sharing if of is asked]
+        self._sharing = [(of, question) for of, question in self._sharing if of is not asked]
+        return taken
+
     def _no_committed(self, why: str, asked: dict[TopicPartition, Partition]) -> None:
+        for question in self._shared(asked):
+            question.unanswered(why)
         if asked is self._asked:
             self._asked = None
             self._refetch_later()
 
     def _committed(self, reply: OffsetFetchReply, asked: dict[TopicPartition, Partition]) -> None:
+        for question in self._shared(asked):
+            question.answered(reply)
         if asked is not self._asked:
             return
         self._asked = None
@@ -414,7 +443,7 @@ class Positions:
     def _committed_failed(self, error: ErrorCode) -> None:
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             self._machine.discovery.lose_coordinator(f"OffsetFetch: {error.name}")
-        if self._machine.client_rules.retries_offset_fetch(error) or error in _OF_THE_EPOCH:
+        if is_retried_by_group(self._machine, error):
             self._refetch_later()
         else:
             self._machine.fail_later(error, "OffsetFetch")

@@ -12,11 +12,13 @@ Source: Kafka's ``ConsumerCoordinator.fetchCommittedOffsets``, ``OffsetFetcher.f
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from kemu.actors.client import Backoff
 from kemu.actors.consumer.application import Answers
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
-from kemu.actors.consumer.offset_topics import is_retried, offset_fetch
+from kemu.actors.consumer.offset_topics import is_retried, is_retried_by_group, offset_fetch
+from kemu.actors.consumer.positions import Positions, SharedFetch
 from kemu.protocol.catch_up import CommitLogs, OffsetRange
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import ListOffsets, ListOffsetsReply, OffsetQuestion
@@ -28,7 +30,7 @@ from kemu.protocol.names import ActorName, TopicPartition
 class _Question:
     """A question in progress, and the answers so far."""
 
-    __slots__ = ("answers", "ask", "asked", "failures", "missing", "then", "until_us", "waits")
+    __slots__ = ("answers", "ask", "asked", "asks_coordinator", "failures", "missing", "then", "until_us", "waits")
 
     def __init__(self, partitions: tuple[TopicPartition, ...], until_us: int, then: Answers) -> None:
         self.answers: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
@@ -38,6 +40,7 @@ class _Question:
         self.ask: Callable[[], None] = lambda: None
         self.asked: Mapping[TopicPartition, TopicPartition] = {}
         """(topic or its id, number) in an answer to OffsetFetch -> partition."""
+        self.asks_coordinator = False
         self.waits = 0
         """The number of requests in flight."""
         self.failures = 0
@@ -46,8 +49,9 @@ class _Question:
 class Questions:
     """The application's questions to the cluster."""
 
-    def __init__(self, machine: ConsumerMachine) -> None:
+    def __init__(self, machine: ConsumerMachine, positions: Positions) -> None:
         config = machine.config
+        self._positions = positions
         self.asked_ever = False
         self._machine = machine
         self._group = config.group_id
@@ -58,7 +62,7 @@ class Questions:
     def committed(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
         """Request the group's committed offsets."""
         question = self._begin(partitions, then)
-        question.ask = self._ask_coordinator
+        question.ask, question.asks_coordinator = self._ask_coordinator, True
         self._ask(question)
 
     def offsets(self, times_ms: dict[TopicPartition, int], then: Answers) -> None:
@@ -71,6 +75,13 @@ class Questions:
     def timer_fired(self) -> None:
         """Send requests again, or end the question at its timeout (the timer QUESTION fired)."""
         if self._question is not None:
+            self._ask(self._question)
+
+    def fail(self) -> None:
+        """End the question, because the coordinator cannot be looked up; the next poll raises the error."""
+        if self._question is not None and self._question.asks_coordinator:
+            self._machine.stop_timer((ConsumerTimer.QUESTION,))
+            self._question.missing.clear()
             self._ask(self._question)
 
     def _begin(self, partitions: tuple[TopicPartition, ...], then: Answers) -> _Question:
@@ -126,7 +137,15 @@ class Questions:
         if machine.catch_up is not None and not machine.subscription.by_hand:
             logs = RangeFetch(group=self._group, topics=request.topics or ())
             machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_answered, self._unanswered, question)
-        else:
+        elif not (
+            machine.config.uses_consumer_protocol
+            and self._positions.share_fetch(
+                question.missing,
+                SharedFetch(
+                    partial(self._offsets_answered, question=question), partial(self._unanswered, question=question)
+                ),
+            )
+        ):
             machine.client.call(coordinator, request, version, self._offsets_answered, self._unanswered, question)
 
     def _unanswered(self, why: str, question: _Question) -> None:
@@ -139,7 +158,7 @@ class Questions:
         machine = self._machine
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             machine.discovery.lose_coordinator(f"{api}: {error.name}")
-        if error is not ErrorCode.NONE and not machine.client_rules.retries_offset_fetch(error):
+        if error is not ErrorCode.NONE and not is_retried_by_group(machine, error):
             self._raise(api, error, question)
 
     def _raise(self, about: str, error: ErrorCode, question: _Question) -> None:

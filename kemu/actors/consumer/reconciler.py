@@ -22,6 +22,7 @@ from kemu.actors.consumer.state import Result
 from kemu.protocol.consumer_group.shares import TopicId
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.consumer_group import JOINS
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import AssignmentReceived, PartitionsAssigned
 from kemu.protocol.rebalancing.client_rules import ClientRules
@@ -205,7 +206,7 @@ class Reconciler:
             return False
         # Retries for a deleted topic would last until the rebalance timeout (CommitRequestManager 4.0 to 4.3).
         again = result is Result.RETRIABLE and error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        stale = error is ErrorCode.STALE_MEMBER_EPOCH and self._commit.sent != self._membership.generation
+        stale = error is ErrorCode.STALE_MEMBER_EPOCH and self._membership.epoch > JOINS
         if again or stale:
             self._commit = None
             self._commit_retry_us = machine.now_us + self._retry_us

@@ -196,8 +196,8 @@ def offset_record(
 ) -> tuple[bytes, bytes]:
     """The key and value of a committed offset.
 
-    ``version`` None: version 3; version 4 for a value with a topic id. A value with an expiry has version 1, without a
-    leader epoch and topic id, as in Kafka.
+    ``version`` None: version 3, or version 4 if the value has a topic id, as in Kafka. A value with an expiry has
+    version 1, without a leader epoch and a topic id.
 
     Raises:
         UnsupportedVersion: the version is outside v0 to v4.

@@ -77,6 +77,11 @@ class ClientRules:
     (``CommitRequestManager.OffsetFetchRequestState.onSuccess`` 4.1.1, 4.2.1).
     """
 
+    closes_without_coordinator: bool = True
+    """close() of a consumer of the consumer protocol does not wait for a coordinator: commits without one fail. Before
+    4.2 these commits wait (``CommitRequestManager.poll`` 4.1.1, 4.2.1).
+    """
+
     def retries_offset_fetch(self, error: ErrorCode) -> bool:
         """Whether OffsetFetch is retried after this error of the group; otherwise the application gets the error."""
         return error in _ANY_RELEASE or (error.retriable and self.refetches_after_any_retriable_error)
@@ -95,6 +100,7 @@ CLIENT_4_1 = evolve(
     polls_in_the_background=False,
     refetches_unknown_topics=False,
     leaves_missing_groups=False,
+    closes_without_coordinator=False,
 )
 CLIENT_4_0 = evolve(CLIENT_4_1, asks_for_all_topics_of_brokers_pattern=True)
 CLIENT_3_7 = evolve(CLIENT_3_9, refetches_after_any_retriable_error=False)
