@@ -40,6 +40,8 @@ class Groups:
         self.by_name: dict[GroupId, AnyGroup] = {}
         """The groups of all active partitions."""
         self._by_partition: dict[int, dict[GroupId, AnyGroup]] = {}
+        self._former: dict[GroupId, AnyGroup] = {}
+        """The group in whose place another group came that the log does not have yet."""
         self._lost: dict[GroupId, ModernGroup] = {}
         """The groups of ``lose``, until another group has their name."""
         self._numbers: dict[GroupId, int] = {}
@@ -107,6 +109,14 @@ class Groups:
         group = self.by_name.get(name)
         return group if isinstance(group, ModernGroup) else None
 
+    def seen(self, name: GroupId) -> AnyGroup | None:
+        """The group that admins see: that of the log, without the writes in progress.
+
+        Source: ``GroupMetadataManager.describeGroups``, ``listGroups`` 4.0 to 4.3, which read the committed groups.
+        """
+        group = self.by_name.get(name)
+        return group if group is None or group.is_written else self._former.get(name)
+
     def restore(self, group: AnyGroup) -> None:
         """Restore a group whose deletion could not be written."""
         self.keep(group.revived())
@@ -144,12 +154,16 @@ class Groups:
         if self.by_name.get(group.name) is group:
             del self.by_name[group.name]
             del self._by_partition[group.partition.number][group.name]
+            self._former.pop(group.name, None)
 
     def keep(self, group: AnyGroup) -> None:
         """Add a group, or replace the group of this name."""
         lost = self._lost.pop(group.name, None)
         if lost is not None:
             group.offsets, group.second = lost.offsets, lost.second
+        former = self.seen(group.name)
+        if former is not None:
+            self._former[group.name] = former
         self.by_name[group.name] = group
         self._by_partition.setdefault(group.partition.number, {})[group.name] = group
 
@@ -251,6 +265,7 @@ class Groups:
         for group in self._by_partition.pop(partition.number, {}).values():
             group.unload()
             del self.by_name[group.name]
+            self._former.pop(group.name, None)
             if isinstance(group, ModernGroup):
                 lost.append(group)
         for key in [each for each in self._machine.member_timers if self._number_of(each[1]) == partition.number]:
