@@ -449,8 +449,7 @@ class Coordinator(Machine):
                 state=group.seen_state,
                 group_type=CONSUMER if isinstance(group, ModernGroup) else CLASSIC,
             )
-            for group in map(self._table.seen, self.groups)
-            if group is not None
+            for group in self._table.all_seen()
         ]
         wanted = [
             row
