@@ -269,9 +269,9 @@ class ConsumerGroupRequests:
         """Describe groups by their committed state."""
         rows = []
         for name in request.groups:
-            error, group = self._groups.why_not(name), self._groups.by_name.get(name)
+            error, group = self._groups.why_not(name), self._groups.seen(name)
             known = group if isinstance(group, ModernGroup) and error is _NONE else None
-            if known is not None and known.listed_state is not None:
+            if known is not None:
                 assignor = preferred(votes_of(known.committed), "", "", self._config.assignors)
                 rows.append(known.described_as_consumers(assignor, event.version))
                 continue

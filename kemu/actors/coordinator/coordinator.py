@@ -437,11 +437,11 @@ class Coordinator(Machine):
         rows = []
         for name in request.groups:
             error = self._table.why_not(name)
-            group = self.groups.get(name)
+            group = self._table.seen(name)
             if error is not _NONE:
                 self.note(RequestRefused(group=name, api="DescribeGroups", member_id="", error=error))
                 rows.append(described_error(name, error))
-            elif group is None or group.listed_state is None:
+            elif group is None:
                 rows.append(described_dead(name, event.version, "not found"))
             else:
                 rows.append(group.described(event.version))
@@ -458,11 +458,10 @@ class Coordinator(Machine):
             ListedGroup(
                 group=group.name,
                 protocol_type=group.protocol_type,
-                state=state,
-                group_type=CONSUMER if self._table.of_consumers(group.name) else CLASSIC,
+                state=group.seen_state,
+                group_type=CONSUMER if isinstance(group, ModernGroup) else CLASSIC,
             )
-            for group in self.groups.values()
-            if (state := group.listed_state) is not None
+            for group in self._table.all_seen()
         ]
         wanted = [
             row

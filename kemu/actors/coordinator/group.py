@@ -72,10 +72,7 @@ class Group:
         self.offsets = GroupOffsets()
         self.second = SecondLogs()
         self.opened_after = -1
-        """The newest write when the group was created. Admins see the group when a later write is in the log; -1: now.
-
-        Source: ``GroupMetadataManager.describeGroups``, ``listGroups`` 4.0 to 4.3, which read the committed groups.
-        """
+        """The newest write when the group was created; the log has the group after a later write. -1: at once."""
         self._converted_in: GroupState | None = None
         """The state in which the group was converted to a group of the consumer protocol."""
 
@@ -95,9 +92,15 @@ class Group:
         return self.shared.protocol_type or ""
 
     @property
-    def listed_state(self) -> str | None:
-        """The state in ListGroups; None if admins do not see the group yet."""
-        return self.shared.state.value if self.partition.last_done > self.opened_after else None
+    def is_written(self) -> bool:
+        """Whether the log has the group."""
+        return self.partition.last_done > self.opened_after
+
+    @property
+    def seen_state(self) -> str:
+        """The state that admins see: without a conversion or (since 4.0) a deletion that is being written."""
+        state = self._converted_in or self.shared.state
+        return EMPTY.value if state is DEAD and self._machine.rules.new_group_record else state.value
 
     def session_timer_fired(self, member_id: MemberId) -> None:
         """React to the end of a member's session."""
@@ -379,7 +382,7 @@ class Group:
         return DescribedGroup(
             error=_NONE,
             group=self.name,
-            state=self.shared.state.value,
+            state=self.seen_state,
             protocol_type=self.shared.protocol_type or "",
             protocol=(self.shared.protocol or "") if stable else "",
             members=tuple(members),

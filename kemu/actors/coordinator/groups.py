@@ -40,6 +40,8 @@ class Groups:
         self.by_name: dict[GroupId, AnyGroup] = {}
         """The groups of all active partitions."""
         self._by_partition: dict[int, dict[GroupId, AnyGroup]] = {}
+        self._former: dict[GroupId, AnyGroup] = {}
+        """The group that the log has, while another group comes in its place, or its tombstones are being written."""
         self._lost: dict[GroupId, ModernGroup] = {}
         """The groups of ``lose``, until another group has their name."""
         self._numbers: dict[GroupId, int] = {}
@@ -107,15 +109,47 @@ class Groups:
         group = self.by_name.get(name)
         return group if isinstance(group, ModernGroup) else None
 
+    def seen(self, name: GroupId) -> AnyGroup | None:
+        """The group that admins see: that of the log, without the writes in progress.
+
+        Source: ``GroupMetadataManager.describeGroups``, ``listGroups`` 4.0 to 4.3, which read the committed groups.
+        """
+        group = self.by_name.get(name)
+        return group if group is not None and group.is_written else self._former.get(name)
+
+    def all_seen(self) -> list[AnyGroup]:
+        """All groups that admins see."""
+        seen = map(self.seen, dict.fromkeys([*self.by_name, *self._former]))
+        return [group for group in seen if group is not None]
+
+    def end(self, group: AnyGroup, why: str) -> None:
+        """End a group whose tombstones will be written. Since 4.0 requests do not find the group from now on.
+
+        Source: ``GroupMetadataManager.removeGroup`` 4.0 to 4.3, at the replay of the tombstones before their write.
+        """
+        group.die(why)
+        if self._machine.rules.new_group_record:
+            self._drop(group)
+            self._former[group.name] = group
+
     def restore(self, group: AnyGroup) -> None:
-        """Restore a group whose deletion could not be written."""
-        self.keep(group.revived())
+        """Restore a group whose deletion could not be written. A group that came in its place gets its offsets."""
+        there = self.by_name.get(group.name)
+        if there is None or there is group:
+            self.keep(group.revived())
+            return
+        self._former.pop(group.name, None)
+        for partition, kept in group.offsets.committed.items():
+            there.offsets.commit(partition, kept)
+        if not there.second.by_partition:
+            there.second = group.second
 
     def give_back(self, group: Group, former: ModernGroup) -> None:
         """Restore an empty group of the consumer protocol: the classic group in its place could not be written."""
         if self.by_name.get(group.name) is group:
             group.refuse_all_parked()
             group.die("the conversion could not be written")
+            self._drop(group)
             self.restore(former)
 
     def forget(self, group: AnyGroup) -> None:
@@ -129,6 +163,8 @@ class Groups:
                 RangesRemoved(group=group.name, topic=topic, partition=partition, why="the group was deleted")
             )
         self._drop(group)
+        if self._former.get(group.name) is group:
+            del self._former[group.name]
 
     def lose(self, group: ModernGroup) -> None:
         """Forget an empty group without a record. The next group of this name gets its offsets, and a load restores it.
@@ -144,12 +180,18 @@ class Groups:
         if self.by_name.get(group.name) is group:
             del self.by_name[group.name]
             del self._by_partition[group.partition.number][group.name]
+            self._former.pop(group.name, None)
 
     def keep(self, group: AnyGroup) -> None:
         """Add a group, or replace the group of this name."""
         lost = self._lost.pop(group.name, None)
         if lost is not None:
             group.offsets, group.second = lost.offsets, lost.second
+        former = None if group.is_written else self.seen(group.name)
+        if former is None:
+            self._former.pop(group.name, None)
+        else:
+            self._former[group.name] = former
         self.by_name[group.name] = group
         self._by_partition.setdefault(group.partition.number, {})[group.name] = group
 
@@ -253,6 +295,8 @@ class Groups:
             del self.by_name[group.name]
             if isinstance(group, ModernGroup):
                 lost.append(group)
+        for ended in [each for each in self._former.values() if each.partition is partition]:
+            del self._former[ended.name]
         for key in [each for each in self._machine.member_timers if self._number_of(each[1]) == partition.number]:
             del self._machine.member_timers[key]
             self._machine.stop_timer(key)

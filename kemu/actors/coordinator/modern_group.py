@@ -149,9 +149,14 @@ class ModernGroup:
         return CONSUMER
 
     @property
-    def listed_state(self) -> str | None:
-        """The state in ListGroups, which is that of the log; None if the log does not have the group yet."""
-        return self.committed.state.value if self.committed.epoch or self.committed.members else None
+    def is_written(self) -> bool:
+        """Whether the log has the group."""
+        return bool(self.committed.epoch or self.committed.members)
+
+    @property
+    def seen_state(self) -> str:
+        """The state that admins see, which is that of the log."""
+        return self.committed.state.value
 
     # --- changes -----------------------------------------------------------------------------------------------
 
@@ -421,6 +426,7 @@ class ModernGroup:
         """
         machine, working = self._machine, self.working
         group = Group(machine, self.partition, self.name)
+        group.opened_after = self.partition.last_write
         group.offsets, group.second = self.offsets, self.second
         records: list[Record] = []
         if joined is not None:

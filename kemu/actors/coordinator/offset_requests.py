@@ -257,7 +257,7 @@ class OffsetRequests:
             self._refuse(event, request, ErrorCode.NOT_COORDINATOR)
 
     def _answer_fetch(self, event: Received, request: OffsetFetch) -> None:
-        group = self._groups.by_name.get(request.group)
+        group = self._groups.seen(request.group) or self._groups.by_name.get(request.group)
         error = _NONE if group is None else group.why_no_fetch(request.member_id, request.member_epoch)
         if error is not _NONE:
             self._refuse(event, request, error)
@@ -390,7 +390,7 @@ class OffsetRequests:
                 if group.is_empty and self._has_nothing_but(group, len(expired)):
                     emptied.append(group)
                     records.extend(group.tombstones())
-                    group.die("expired with its last offset")
+                    self._groups.end(group, "expired with its last offset")
             if records:
                 self._write_removal(partition, tuple(records), _Removal(tuple(removed), "expired", tuple(emptied)))
             else:
@@ -453,7 +453,7 @@ class OffsetRequests:
             if why_not[place] is _NONE:
                 why_not[place] = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.why_no_delete()
             if why_not[place] is _NONE and group is not None:
-                group.die("deleted")
+                self._groups.end(group, "deleted")
                 groups, places = deleted.setdefault(group.partition.number, ([], []))
                 groups.append(group)
                 places.append(place)

@@ -45,7 +45,7 @@ class GroupState(Enum):
     """
 
     DEAD = "Dead"
-    """The group was unloaded, or its tombstone is being written.
+    """The group was unloaded, or its tombstone is being written. Since 4.0 requests do not find such a group.
 
     answers: COORDINATOR_NOT_AVAILABLE
 

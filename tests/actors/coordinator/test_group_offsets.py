@@ -312,8 +312,8 @@ def test_only_empty_groups_can_be_deleted() -> None:
 
 
 def test_while_its_tombstones_are_written_a_group_is_dead() -> None:
-    """Dead -> 15 for members and commits, 69 for another deletion."""
-    bench = Bench()
+    """Dead -> 15 for members and commits, 69 for another deletion. GroupCoordinator.scala up to 3.9."""
+    bench = Bench(coordinator_kind="scala")
     bench.commit("c1", 5)
     bench.hold_appends = True
     first = bench.ask("admin", DeleteGroups(groups=(GROUP,)))
@@ -326,6 +326,42 @@ def test_while_its_tombstones_are_written_a_group_is_dead() -> None:
 
     assert first.reply.outcomes[0].error is E.NONE
     assert bench.join("c1").error is E.MEMBER_ID_REQUIRED
+
+
+def test_since_4_0_a_member_begins_the_next_group_beside_the_tombstones_of_its_group() -> None:
+    """``GroupMetadataManager.removeGroup``: the group ends with the replay of its tombstones, before their write."""
+    bench = Bench(coordinator_kind="java")
+    bench.commit("c1", 5)
+    bench.hold_appends = True
+    first = bench.ask("admin", DeleteGroups(groups=(GROUP,)))
+
+    assert bench.heartbeat("c1", "m", 1) is E.UNKNOWN_MEMBER_ID
+    required = bench.join("c1")
+    assert required.error is E.MEMBER_ID_REQUIRED
+    join = bench.join("c1", required.reply.member_id)
+    assert delete_groups(bench, GROUP) == [E.NON_EMPTY_GROUP]
+    assert bench.committed() == 5, "the tombstone is not in the log"
+
+    bench.release()
+    bench.until_answered(join)
+    assert (first.reply.outcomes[0].error, join.error, bench.committed()) == (E.NONE, E.NONE, -1)
+    bench.crash_and_restart()
+    assert (bench.group.state, bench.committed()) == (EMPTY, -1)
+
+
+def test_the_next_group_gets_the_offsets_of_a_group_whose_deletion_could_not_be_written() -> None:
+    """The tombstones are not in the log, so the offsets are valid."""
+    bench = Bench(coordinator_kind="java")
+    bench.commit("c1", 5)
+    bench.hold_appends = True
+    first = bench.ask("admin", DeleteGroups(groups=(GROUP,)))
+    required = bench.join("c1")
+
+    bench.release(E.NOT_ENOUGH_REPLICAS)
+
+    assert first.reply.outcomes[0].error is E.COORDINATOR_NOT_AVAILABLE
+    assert required.reply.member_id in bench.group.members.pending
+    assert bench.committed() == 5
 
 
 def test_a_deletion_that_cannot_be_written_leaves_the_group_as_it_was() -> None:
