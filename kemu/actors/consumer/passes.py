@@ -41,7 +41,7 @@ waits the thread has noticed only the wake-up, so that the event is left to the 
 """
 RACE_US = US_PER_MS
 """A heartbeat and a commit that are due within a millisecond, the resolution of Kafka's timers, leave in any order. The
-heartbeat was first in 12 of 20 such cases of 4.0.2 and 4.1.1; if it raises the epoch, the commit's epoch is stale.
+heartbeat was first in 225 of 406 such pairs of 4.0.2 and 4.1.1. If it raises the epoch, the commit's epoch is stale.
 """
 
 
