@@ -28,6 +28,7 @@ from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.actors.consumer.modern_membership import ModernMembership
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.reconciler import Reconciler
+from kemu.actors.machine import US_PER_MS
 
 TURNS = 3
 """The two threads race, and in one of three passes the application's thread is faster. Since 4.2, it then misses a
@@ -38,6 +39,10 @@ LEFT = 4
 """An event without a new fetch wakes the application's thread before the event is marked as complete. In three of four
 waits the thread has noticed only the wake-up, so that the event is left to the next pass (4.2.1 at TRACE: 1,497 of
 1,977 waits).
+"""
+RACE_US = US_PER_MS
+"""A heartbeat and a commit that are due within a millisecond, the resolution of Kafka's timers, leave in any order. The
+heartbeat was first in 225 of 406 such pairs of 4.0.2 and 4.1.1. If it raises the epoch, the commit's epoch is stale.
 """
 
 
@@ -86,14 +91,17 @@ class Passes:
             self._work_on_network()
         self._membership.poll()
         began_us, ends_us = machine.poll_span_us
+        due_us = self._commits.due_us
         answered = self._positions.fetching.take_empty_answer()
         begins = began_us != self._poll_us and began_us == now_us
         if began_us != self._poll_us:
             self._event = self._left = False
             self._poll_us = began_us
-            if not self._has_work:
-                self._until_us = ends_us
-        passed, paused = True, 0 < self._commits.due_us < began_us  # the process missed the pass with the commit
+            if not self._has_work and not begins:  # the passes at the begin of this poll() had no work
+                self._left = self._in_background and machine.chance.below(LEFT) > 0
+                self._wait_until(due_us if due_us > began_us else ends_us, ends_us)
+        self._has_work = self._has_work or 0 < due_us <= now_us
+        passed, paused = True, 0 < due_us < began_us  # the process missed the pass with the commit
         if answered or paused or begins or (self._has_work and now_us >= self._until_us):
             self._pass(not self._spins or begins or machine.chance.below(TURNS) > 0)
         elif self._reconciler.is_loaded_now or (self._event and self._positions_found()):
@@ -138,8 +146,10 @@ class Passes:
 
     @property
     def _known_us(self) -> int:
-        """The time of the last round that the application's thread knows of."""
-        return self._seen_us if self._alone else self._round_us
+        """The time of the last round that the application's thread knows of. Until 4.1 the thread waits for its events,
+        so that it knows the present round.
+        """
+        return self._seen_us if self._alone or not self._in_background else self._round_us
 
     def _submit(self) -> bool:
         """Let the network thread work on an event. Returns whether this wakes the application's thread."""
@@ -147,7 +157,10 @@ class Passes:
         self._event = True
         self._membership.poll_event()
         if not self._reconciler.commits:
+            due_us = self._commits.due_us
             self._commits.poll()
+            if self._commits.due_us != due_us:  # the event has the time in milliseconds
+                self._commits.restart_interval(self._machine.now_us // US_PER_MS * US_PER_MS)
         if not self._in_background:
             return False
         self._positions.poll()
@@ -160,6 +173,8 @@ class Passes:
         self._event = False
         fetches = self._positions.fetching.send()
         self._left = self._in_background and (fetches or self._machine.chance.below(LEFT) > 0)
+        if not fetches:
+            self._round_us = self._machine.now_us  # several rounds follow at once
         return not fetches and self._in_background
 
     def _begin_wait(self, ends_us: int) -> None:
@@ -172,8 +187,15 @@ class Passes:
             wait_us = self._due_us(ends_us) - self._known_us
             if self._positions.await_validation:
                 wait_us = min(wait_us, self._retry_us)
-            self._until_us = min(ends_us, now_us + max(wait_us, 0))
+            self._wait_until(now_us + max(wait_us, 0), ends_us)
             self._has_work = self._spins = wait_us <= 0
+
+    def _wait_until(self, at_us: int, ends_us: int) -> None:
+        """Let the wait for records end at this time, or at the end of poll()."""
+        self._until_us = min(ends_us, at_us)
+        beat_us = self._membership.heartbeats.due_us
+        if 0 <= beat_us - self._until_us < RACE_US and self._machine.chance.below(2):
+            self._until_us = beat_us + 1
 
     def _due_us(self, ends_us: int) -> int:
         return min(self._commits.due_us or ends_us, self._membership.heartbeats.due_us)
