@@ -112,6 +112,8 @@ KEEPS_LEADER = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFT
 COMMITS_BEFORE_A_JOIN = 1
 """Number of commits that a member may send before it rejoins. More commits mean that the member ignores the
 rebalance."""
+_REPEATED_BEFORE_A_JOIN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
+"""Errors of a partition that a coordinator of 4.0 or later answers permanently, and that a member retries."""
 SILENT = "stop-polling"
 """The fault under which an application does not poll."""
 
@@ -505,6 +507,8 @@ class Clients(Checker):
             del self._committing[seen.actor]
             self._rejoins_after(seen.actor, seen.at_us)
         rows = getattr(reply, "outcomes", ())
+        if isinstance(reply, OffsetCommitReply) and any(row.error in _REPEATED_BEFORE_A_JOIN for row in rows):
+            self._repeats_commit(seen.actor)
         if rows:
             error = rows[0].error
         elif not isinstance(reply, OffsetCommitReply | RangeCommitReply):
@@ -548,6 +552,16 @@ class Clients(Checker):
             rejoin = self._rejoins[member] = rejoin._replace(commits=rejoin.commits + 1)
         if rejoin.commits <= COMMITS_BEFORE_A_JOIN if at_us == _NEVER_US else rejoin.by_us >= _NEVER_US:
             self._rejoins[member] = rejoin._replace(by_us=at_us + rejoin.busy_us + SLACK_US)
+
+    def _repeats_commit(self, actor: ActorName) -> None:
+        """Bound the rejoin by the rebalance timeout: until then a member repeats its commit before a join.
+
+        Source: ``ConsumerCoordinator.onJoinPrepare`` (3.9, 4.2): retriable errors of the commit.
+        """
+        rejoin = self._rejoins.get(actor)
+        if rejoin is not None:
+            until_us = rejoin.since.at_us + self._times[rejoin.group].rebalance_us
+            self._rejoins[actor] = rejoin._replace(by_us=until_us + rejoin.busy_us + SLACK_US)
 
     def _look_at_members(self, seen: Seen) -> None:
         for actor, rejoin in list(self._rejoins.items()):
