@@ -237,6 +237,8 @@ class Clients(Checker):
         self._commits: dict[ActorName, tuple[int, int]] = {}
         """Second consumer -> (time at which its commit failed, earliest time for a retry), in us."""
         self._rejoins: dict[ActorName, _Rejoin] = {}
+        self._metadata_of: dict[ActorName, ActorName] = {}
+        """Member -> broker that has not answered the member's Metadata yet."""
         self._committing: dict[ActorName, int] = {}
         """Member, or second consumer, with an unanswered commit -> request id of its last commit."""
         self._silent: dict[str, None] = {}
@@ -450,7 +452,8 @@ class Clients(Checker):
         self._quiet = _Quiet(seen, self._failures)
 
     def _asks_metadata(self, seen: Seen, fact: Send) -> None:
-        """Note a Metadata request, whose answer the admin's commands may need."""
+        """Note a Metadata request, whose answer a rejoin, or the admin's commands, may need."""
+        self._metadata_of[seen.actor] = fact.to
         if seen[2] != ADMIN:
             return
         self._looking, self._active_us = True, seen.at_us
@@ -458,6 +461,7 @@ class Clients(Checker):
             self._quiet = None
 
     def _metadata_answered(self, seen: Seen, fact: Received) -> None:
+        self._metadata_of.pop(seen.actor, None)
         self._got = seen.seq
         self._broken.pop((seen[2], fact[0]), None)
         if seen[2] == ADMIN:
@@ -567,7 +571,9 @@ class Clients(Checker):
         for actor, rejoin in list(self._rejoins.items()):
             if rejoin.by_us < seen.at_us:
                 del self._rejoins[actor]
-                free_us = self.panel.disturbances.undisturbed_since_us((host_of(actor), host_of(rejoin.coordinator)))
+                # a member that matches a pattern first awaits metadata (ConsumerCoordinator.poll)
+                asked = [each for each in (actor, rejoin.coordinator, self._metadata_of.get(actor, "")) if each]
+                free_us = self.panel.disturbances.undisturbed_since_us([host_of(each) for each in asked])
                 if free_us is not None and free_us <= rejoin.since.at_us and host_of(actor) not in self._silent:
                     text = f"{actor} learned {(seen.at_us - rejoin.since.at_us) / 1e6:.1f} s ago that its group"
                     text += " rebalances, and has not rejoined"
@@ -650,7 +656,7 @@ class Clients(Checker):
     def _down(self, seen: Seen, fact: HostDown) -> None:
         tables: tuple[dict[ActorName, Any], ...] = (
             *(self._sent, self._batches, self._rhythm_of, self._mute_until_us),
-            *(self._refused, self._commits, self._rejoins, self._committing),
+            *(self._refused, self._commits, self._rejoins, self._committing, self._metadata_of),
         )
         for table in tables:
             for actor in [actor for actor in table if host_of(actor) == fact.host]:
