@@ -143,8 +143,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "acknowledgement-of-an-unresolved-topic",
         ("consumer-protocol: assigned-too-soon",),
-        "The former owner sent the acknowledgement by which the coordinator freed the partition before its first Metadata"
-        " answer with the topic, and took the partition after this answer.",
+        "The former owner sent the acknowledgement by which the coordinator freed the partition before its first"
+        " Metadata answer with the topic, and took the partition after this answer.",
         "Kafka 4.0 to 4.3 AbstractMembershipManager.maybeReconcile, ConsumerHeartbeatRequestManager.buildRequestData,"
         " CurrentAssignmentBuilder.computeNextAssignment",
         ("kemu.emulator.checkers.consumer_protocol:ConsumerProtocol._is_freed_unresolved",),
@@ -156,8 +156,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "turned-away-in-the-initial-delay",
         ("group-progress: join-unfinished",),
-        "A join of this phase was turned away, the phase began Empty, and no member waited when the initial delay ended;"
-        " the bound is the rebalance timeout.",
+        "A join of this phase was turned away, the phase began Empty, and no member waited when the initial delay"
+        " ended; the bound is the rebalance timeout.",
         "Kafka 4.0 to 4.3 GroupMetadataManager.completeClassicGroupJoin, maybeCompleteJoinPhase",
         ("kemu.emulator.checkers.group_progress:GroupDuties._look_at_joins",),
         "tests/emulator/checkers/test_group_progress.py::"
@@ -168,7 +168,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "commit-repeated-before-a-join",
         ("clients: not-rejoined",),
-        "The coordinator answers the member's commit with UNKNOWN_TOPIC_OR_PARTITION; the bound is the rebalance timeout.",
+        "The coordinator answers the member's commit with UNKNOWN_TOPIC_OR_PARTITION; the bound is the rebalance"
+        " timeout.",
         "Kafka 3.9 to 4.3 ConsumerCoordinator.onJoinPrepare",
         ("kemu.emulator.checkers.clients:Clients._repeats_commit",),
         "tests/emulator/checkers/test_clients.py::"

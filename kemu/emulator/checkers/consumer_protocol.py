@@ -318,8 +318,9 @@ class ConsumerProtocol(Checker):
         ``CurrentAssignmentBuilder.computeNextAssignment``.
         """
         freed_us, learned_us = self._freed_us.get(member, {}).get(at), self._learned.get(life, {}).get(at[0])
-        took_us = self._took_us.get(life, {}).get(at)
-        return None not in (freed_us, learned_us, took_us) and freed_us < learned_us <= took_us
+        if freed_us is None or learned_us is None:
+            return False
+        return freed_us < learned_us <= self._took_us.get(life, {}).get(at, -1)
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
         took = self._took_us.setdefault((seen.actor, seen.life), {})

@@ -166,6 +166,5 @@ class ForgottenRebalances:
         for at in fact.partitions:
             group.forgotten.pop(at, None)
         group.taken[seen.actor] = fact.member_id, list(dict.fromkeys(revokes))
-        given = self.given_since_conversion(fact.group, fact.generation)
-        if given is not None:
+        if self.given_since_conversion(fact.group, fact.generation) is not None:
             self._conversions[fact.group][1].update(dict.fromkeys(fact.partitions))
