@@ -172,9 +172,9 @@ STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
         ("liveness", FORGOTTEN_REBALANCE): (
             "a static member revoked partitions, or led the group without knowing them. The member rejoined (after a"
             " restart, or without its member id) before the rebalance that would have assigned the partitions was over."
-            " So the member got the present generation and asks for no rebalance. Or a static member of the classic"
-            " protocol replaced the last member of the consumer protocol, and the group became classic without a"
-            " rebalance, while a classic member still waited for partitions. Any rebalance ends the condition"
+            " So the member got the present generation and asks for no rebalance. Or the join of a static member"
+            " converted the group to the other protocol in the middle of a rebalance, without another rebalance. Any"
+            " rebalance ends the condition"
         ),
         ("duties", EPOCH_OF_ANOTHER_TOPIC): (
             "the store's leader of the partition is in a later leader epoch of a deleted topic of the same name, and"

@@ -16,6 +16,13 @@ def _kept(name: str, file: str, old: str, new: str, caught_by: str) -> Mutation:
 
 
 MUTATIONS = [
+    _kept(  # an empty acknowledgement always means a revocation
+        "acknowledged-before-its-topic-was-known",
+        f"{_CHECKERS}consumer_protocol.py",
+        "                if at in added and not self._is_freed_unresolved(life, member, at):\n",
+        "                if at in added:\n",
+        "consumer-protocol/assigned-too-soon",
+    ),
     _kept(  # the second consumer asks without a backoff for a log that ends before its range
         "ends-before-its-open-range",
         "kemu/actors/consumer/child.py",

@@ -141,6 +141,43 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "test_a_member_that_takes_a_partition_before_its_owner_gave_it_up_is_a_violation",
     ),
     Allowance(
+        "acknowledgement-of-an-unresolved-topic",
+        ("consumer-protocol: assigned-too-soon",),
+        "The former owner sent the acknowledgement by which the coordinator freed the partition before its first"
+        " Metadata answer with the topic, and took the partition after this answer.",
+        "Kafka 4.0 to 4.3 AbstractMembershipManager.maybeReconcile, ConsumerHeartbeatRequestManager.buildRequestData,"
+        " CurrentAssignmentBuilder.computeNextAssignment",
+        ("kemu.emulator.checkers.consumer_protocol:ConsumerProtocol._is_freed_unresolved",),
+        "tests/emulator/checkers/test_consumer_protocol.py::"
+        "test_a_member_takes_what_it_acknowledged_as_empty_only_once_it_learns_of_the_topic",
+        "tests/emulator/checkers/test_consumer_protocol.py::"
+        "test_a_member_takes_what_it_acknowledged_as_empty_only_once_it_learns_of_the_topic",
+    ),
+    Allowance(
+        "turned-away-in-the-initial-delay",
+        ("group-progress: join-unfinished",),
+        "A join of this phase was turned away, the phase began Empty, and no member waited when the initial delay"
+        " ended; the bound is the rebalance timeout.",
+        "Kafka 4.0 to 4.3 GroupMetadataManager.completeClassicGroupJoin, maybeCompleteJoinPhase",
+        ("kemu.emulator.checkers.group_progress:GroupDuties._look_at_joins",),
+        "tests/emulator/checkers/test_group_progress.py::"
+        "test_a_group_whose_first_join_was_turned_away_waits_for_the_rebalance_timeout",
+        "tests/emulator/checkers/test_group_progress.py::"
+        "test_a_group_whose_first_join_was_turned_away_waits_for_the_rebalance_timeout",
+    ),
+    Allowance(
+        "commit-repeated-before-a-join",
+        ("clients: not-rejoined",),
+        "The coordinator answers the member's commit with UNKNOWN_TOPIC_OR_PARTITION; the bound is the rebalance"
+        " timeout.",
+        "Kafka 3.9 to 4.3 ConsumerCoordinator.onJoinPrepare",
+        ("kemu.emulator.checkers.clients:Clients._repeats_commit",),
+        "tests/emulator/checkers/test_clients.py::"
+        "test_a_member_repeats_the_commit_before_a_join_for_its_rebalance_timeout",
+        "tests/emulator/checkers/test_clients.py::"
+        "test_a_member_repeats_the_commit_before_a_join_for_its_rebalance_timeout",
+    ),
+    Allowance(
         "assignors-changed-too-soon",
         ("liveness: inconsistent-members",),
         "The plan changed the assignors of a member of the group, and a coordinator refused this member's join"
@@ -191,10 +228,10 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "rebalance-never-requested",
         ("liveness: forgotten-rebalance",),
         "A static member revoked partitions, or led without knowing them, and rejoined before it requested the"
-        " rebalance. Or the last member of the consumer protocol was replaced, the group became classic as Stable, and"
-        " no member held or received the partition in this generation.",
+        " rebalance. Or a static member's join converted the group without a rebalance, and no member held or received"
+        " the partition in this generation.",
         "Kafka 3.4 GroupCoordinator.updateStaticMemberAndRebalance, ConsumerCoordinator.onLeaderElected, KIP-429;"
-        " Kafka 4.0 to 4.3 GroupMetadataManager.convertToClassicGroup",
+        " Kafka 4.0 to 4.3 GroupMetadataManager.convertToClassicGroup, convertToConsumerGroup",
         (
             "kemu.emulator.watching.forgotten_rebalances",
             "kemu.emulator.checkers.liveness:Liveness._forgotten_rebalance",

@@ -112,6 +112,8 @@ KEEPS_LEADER = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFT
 COMMITS_BEFORE_A_JOIN = 1
 """Number of commits that a member may send before it rejoins. More commits mean that the member ignores the
 rebalance."""
+_REPEATED_BEFORE_A_JOIN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
+"""Errors of a partition that a coordinator of 4.0 or later answers permanently, and that a member retries."""
 SILENT = "stop-polling"
 """The fault under which an application does not poll."""
 
@@ -237,6 +239,8 @@ class Clients(Checker):
         self._commits: dict[ActorName, tuple[int, int]] = {}
         """Second consumer -> (time at which its commit failed, earliest time for a retry), in us."""
         self._rejoins: dict[ActorName, _Rejoin] = {}
+        self._metadata_of: dict[ActorName, ActorName] = {}
+        """Member -> broker that has not answered the member's Metadata yet."""
         self._committing: dict[ActorName, int] = {}
         """Member, or second consumer, with an unanswered commit -> request id of its last commit."""
         self._silent: dict[str, None] = {}
@@ -449,7 +453,8 @@ class Clients(Checker):
         self._quiet = _Quiet(seen, self._failures)
 
     def _asks_metadata(self, seen: Seen, fact: Send) -> None:
-        """Note a Metadata request, whose answer the admin's commands may need."""
+        """Note a Metadata request, whose answer a rejoin, or the admin's commands, may need."""
+        self._metadata_of[seen.actor] = fact.to
         if seen[2] != ADMIN:
             return
         self._looking, self._active_us = True, seen.at_us
@@ -457,6 +462,7 @@ class Clients(Checker):
             self._quiet = None
 
     def _metadata_answered(self, seen: Seen, fact: Received) -> None:
+        self._metadata_of.pop(seen.actor, None)
         self._got = seen.seq
         self._broken.pop((seen[2], fact[0]), None)
         if seen[2] == ADMIN:
@@ -506,6 +512,8 @@ class Clients(Checker):
             del self._committing[seen.actor]
             self._rejoins_after(seen.actor, seen.at_us)
         rows = getattr(reply, "outcomes", ())
+        if isinstance(reply, OffsetCommitReply) and any(row.error in _REPEATED_BEFORE_A_JOIN for row in rows):
+            self._repeats_commit(seen.actor)
         if rows:
             error = rows[0].error
         elif not isinstance(reply, OffsetCommitReply | RangeCommitReply):
@@ -550,11 +558,23 @@ class Clients(Checker):
         if rejoin.commits <= COMMITS_BEFORE_A_JOIN if at_us == _NEVER_US else rejoin.by_us >= _NEVER_US:
             self._rejoins[member] = rejoin._replace(by_us=at_us + rejoin.busy_us + SLACK_US)
 
+    def _repeats_commit(self, actor: ActorName) -> None:
+        """Bound the rejoin by the rebalance timeout: until then a member repeats its commit before a join.
+
+        Source: ``ConsumerCoordinator.onJoinPrepare`` (3.9, 4.2): retriable errors of the commit.
+        """
+        rejoin = self._rejoins.get(actor)
+        if rejoin is not None:
+            until_us = rejoin.since.at_us + self._times[rejoin.group].rebalance_us
+            self._rejoins[actor] = rejoin._replace(by_us=until_us + rejoin.busy_us + SLACK_US)
+
     def _look_at_members(self, seen: Seen) -> None:
         for actor, rejoin in list(self._rejoins.items()):
             if rejoin.by_us < seen.at_us:
                 del self._rejoins[actor]
-                free_us = self.panel.disturbances.undisturbed_since_us((host_of(actor), host_of(rejoin.coordinator)))
+                # a member that matches a pattern first awaits metadata (ConsumerCoordinator.poll)
+                asked = [each for each in (actor, rejoin.coordinator, self._metadata_of.get(actor, "")) if each]
+                free_us = self.panel.disturbances.undisturbed_since_us([host_of(each) for each in asked])
                 if free_us is not None and free_us <= rejoin.since.at_us and host_of(actor) not in self._silent:
                     text = f"{actor} learned {(seen.at_us - rejoin.since.at_us) / 1e6:.1f} s ago that its group"
                     text += " rebalances, and has not rejoined"
@@ -637,7 +657,7 @@ class Clients(Checker):
     def _down(self, seen: Seen, fact: HostDown) -> None:
         tables: tuple[dict[ActorName, Any], ...] = (
             *(self._sent, self._batches, self._rhythm_of, self._mute_until_us),
-            *(self._refused, self._commits, self._rejoins, self._committing),
+            *(self._refused, self._commits, self._rejoins, self._committing, self._metadata_of),
         )
         for table in tables:
             for actor in [actor for actor in table if host_of(actor) == fact.host]:

@@ -7,7 +7,9 @@ time as a classic group count for the members only.
   The epoch of a member rises until the member rejoins, leaves, or restarts.
 - held-twice: the coordinator lets one member at a time hold a partition: assigned, or not given up yet.
 - assigned-too-soon: a member takes a partition only after its former owner gave up the partition, or after the
-  coordinator removed the former owner. A removed member may take partitions by an answer that was late.
+  coordinator removed the former owner. A removed member may take partitions by an answer that was late. A member that
+  does not know the topic yet acknowledges an assignment as empty. If the target has changed, the coordinator takes this
+  for a revocation. When the member learns of the topic before the answer arrives, it takes the partition all the same.
 - assigned-unsubscribed: the coordinator gives a member only partitions of topics that the member subscribes to, or did
   before: by name, or by a regular expression that matches the topic. The target may be older than a new subscription,
   and a static member takes over the target of its former process.
@@ -22,12 +24,13 @@ Source: Kafka 4.0 to 4.3 ``ConsumerGroup``, ``CurrentAssignmentBuilder``, ``Grou
 from typing import Self
 
 from kemu.actors.coordinator.rules import rules_of_kind
-from kemu.actors.machine import Received
+from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import DiskTailLost, Seen, received
+from kemu.emulator.facts import DiskTailLost, Seen, received, sent
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
+from kemu.protocol.messages.data import MetadataReply
 from kemu.protocol.messages.group import JoinGroup, OffsetCommit
 from kemu.protocol.messages.member import subscribed_topics
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition, is_real_client
@@ -107,7 +110,19 @@ class ConsumerProtocol(Checker):
         """(coordinator, request) of a commit that the coordinator has not read yet -> its partitions."""
         self._commits: dict[tuple[ActorName, Request], tuple[GroupId, MemberId, bool]] = {}
         """(coordinator, request) of an unanswered commit -> (group, member, whether it must be accepted)."""
+        self._learned: dict[tuple[ActorName, int], dict[str, int]] = {}
+        """Member's life -> topic -> time of the first Metadata answer with the topic, in us."""
+        self._sent_us: dict[tuple[ActorName, int], int] = {}
+        """(member, request) of an acknowledgement that no coordinator has read -> its time, in us."""
+        self._reads: tuple[int, int] = (-1, 0)
+        """The last step in which a coordinator read an acknowledgement, and the time of its sending, in us."""
+        self._freed_us: dict[tuple[GroupId, MemberId], dict[TopicPartition, int]] = {}
+        """Member -> partition that an acknowledgement freed -> the time of its sending, in us."""
+        self._took_us: dict[tuple[ActorName, int], dict[TopicPartition, int]] = {}
+        """Member's life -> partition -> time at which the member last took the partition, in us."""
         self.on = {
+            received(MetadataReply): self._metadata_answered,
+            sent(ConsumerGroupHeartbeat): self._acknowledges,
             received(OffsetCommit): self._commit_arrived,
             received(ConsumerGroupHeartbeat): self._subscribes,
             received(JoinGroup): self._joins,
@@ -170,8 +185,17 @@ class ConsumerProtocol(Checker):
                 text = f"{at[0]}-{at[1]} is held by {fact.member_id} and by {other}"
                 self._say(seen, "held-twice", fact.group, text, f"{at[0]}-{at[1]}")
         self._judge_subscription(seen, fact, group.held.get(fact.member_id, ()))
+        self._note_freed(seen, fact, group.held.get(fact.member_id, ()))
         group.hold(fact.member_id, (*fact.assigned, *fact.revoking), fact.epoch)
         group.member_epoch[fact.member_id] = fact.epoch
+
+    def _note_freed(self, seen: Seen, fact: MemberReconciled, held: tuple[TopicPartition, ...]) -> None:
+        freed = self._freed_us.setdefault((fact.group, fact.member_id), {})
+        for at in (*fact.assigned, *fact.revoking):
+            freed.pop(at, None)
+        seq, sent_us = self._reads
+        if seq == seen.seq:
+            freed.update({at: sent_us for at in held if at not in fact.assigned and at not in fact.revoking})
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
         if self._is_judged(fact.group):
@@ -184,6 +208,8 @@ class ConsumerProtocol(Checker):
 
     def _subscribes(self, seen: Seen, fact: Received) -> None:
         request: ConsumerGroupHeartbeat = fact.message
+        if request.owned is not None:
+            self._reads = seen.seq, self._sent_us.pop((fact.peer, fact.request_id), 0)
         if not request.member_id or (request.topics is None and request.regex is None):
             return
         if request.instance_id is not None:
@@ -270,7 +296,35 @@ class ConsumerProtocol(Checker):
             self._say(seen, "epoch-fell", group, f"the epoch of {seen.actor} went from {before} to {epoch}")
         self._reached[life] = epoch
 
+    def _metadata_answered(self, seen: Seen, fact: Received) -> None:
+        if is_real_client(seen.actor):  # a connection, which does not live as long as the member
+            return
+        learned = self._learned.setdefault((seen.actor, seen.life), {})
+        for topic in fact.message.topics:
+            if topic.error is _E.NONE:
+                learned.setdefault(topic.topic, seen.at_us)
+
+    def _acknowledges(self, seen: Seen, fact: Send) -> None:
+        if fact.message.owned is not None:
+            self._sent_us[seen.actor, fact.request_id] = seen.at_us
+
+    def _is_freed_unresolved(
+        self, life: tuple[ActorName, int], member: tuple[GroupId, MemberId], at: TopicPartition
+    ) -> bool:
+        """Whether the member acknowledged its assignment without this partition before it knew the topic, and took the
+        partition when it did.
+
+        Source: Kafka 4.0 to 4.3 ``AbstractMembershipManager.maybeReconcile``,
+        ``CurrentAssignmentBuilder.computeNextAssignment``.
+        """
+        freed_us, learned_us = self._freed_us.get(member, {}).get(at), self._learned.get(life, {}).get(at[0])
+        if freed_us is None or learned_us is None:
+            return False
+        return freed_us < learned_us <= self._took_us.get(life, {}).get(at, -1)
+
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
+        took = self._took_us.setdefault((seen.actor, seen.life), {})
+        took.update(dict.fromkeys(self.panel.gained, seen.at_us))
         if not self._is_judged(fact.group) or self.panel.asks_deposed(seen):
             return
         known = self.panel.memberships.groups.get(fact.group)
@@ -283,7 +337,8 @@ class ConsumerProtocol(Checker):
             if known is not None and holding.member_id not in known.entries:
                 continue
             for at in holding.owned:
-                if at in added:
+                life, member = (actor, holding.life), (fact.group, holding.member_id)
+                if at in added and not self._is_freed_unresolved(life, member, at):
                     name = f"{at[0]}-{at[1]}"
                     text = f"{seen.actor} takes {name} before {actor}, which is still a member, gave it up"
                     self._say(seen, "assigned-too-soon", fact.group, text, name, actor)

@@ -369,6 +369,11 @@ class GroupDuties(Checker):
                 return
             text, bound_us = f"{coordinator} did not answer a JoinGroup to group {name}", times.request_us
             since_us = (*since_us, written_us)
+        elif group.began_empty and group.turned_away and min(joins.values()) > group.since_us + times.delay_us:
+            # nobody waited when the initial delay ended, and a join ends no phase that began Empty
+            # (Kafka 4.0 to 4.3 GroupMetadataManager.completeClassicGroupJoin, maybeCompleteJoinPhase)
+            bound_us = times.rebalance_us
+            since_us = (group.since_us + times.delay_us, able_us)
         elif not group.overlooked and all(member_id in joins for member_id in group.entries):
             text, bound_us = f"{text}, which all members joined,", delay_us
             ids_us = [at_us + times.session_us for at_us in group.pending.values()]

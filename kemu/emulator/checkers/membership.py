@@ -198,6 +198,8 @@ class MembershipRules(Checker):
                 take(seen, fact)
             elif isinstance(fact, GroupRequestRead):
                 self._shadows.read(seen, fact)
+            elif isinstance(fact, MemberAdded):
+                self._shadows.joined_with(seen, fact)
             elif isinstance(fact, GroupBecame) and fact.new == DEAD:
                 self._shadows.became(seen, fact)
 

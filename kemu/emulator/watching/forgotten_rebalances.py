@@ -12,13 +12,16 @@ topics). A static leader that rejoins before the rebalance compares later metada
 
 A static member of the classic protocol that replaces the last member of the consumer protocol converts the group to a
 classic group, without a rebalance. Members of the classic protocol that still waited for partitions get no
-REBALANCE_IN_PROGRESS from the classic group, and so do not ask for the partitions.
+REBALANCE_IN_PROGRESS from the classic group, and so do not ask for the partitions. In the other direction, a static
+member of the consumer protocol that replaces a member of a rebalancing classic group converts the group, and the
+group's epoch stays: the members keep what they had, perhaps nothing.
 
 Source: Kafka 3.4.1 ``ConsumerCoordinator.onJoinComplete`` (only a member that revokes partitions rejoins),
 ``onLeaderElected`` (a static leader that rejoins assigns nothing, KIP-814; before, it believed to be a follower),
 ``GroupCoordinator.updateStaticMemberAndRebalance``; 2.6.3 ``AbstractCoordinator.joinGroupIfNeeded``; 4.0 to 4.3
 ``GroupMetadataManager.convertToClassicGroup`` (a rebalance only without a joining member, since 4.0.2 and 4.1.1 also
-after a new subscription).
+after a new subscription), ``convertToConsumerGroup`` and ``consumerGroupHeartbeat`` (a new epoch only for a new
+subscription or new metadata).
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +33,7 @@ from kemu.protocol.messages.data import MetadataReply
 from kemu.protocol.messages.group import SyncGroup
 from kemu.protocol.names import CLASSIC, ActorName, GroupId, MemberId, TopicPartition, is_real_client
 from kemu.protocol.notes.consumer_groups import GroupConverted, MemberReconciled
-from kemu.protocol.notes.groups import AssignmentReceived
+from kemu.protocol.notes.groups import AssignmentReceived, GroupBecame
 
 
 class _Owner(Protocol):
@@ -77,11 +80,13 @@ class ForgottenRebalances:
         self._sent: dict[GroupId, _SentAssignment] = {}
         self._held: dict[tuple[GroupId, MemberId], tuple[TopicPartition, ...]] = {}
         """Member of the consumer protocol's coordinator -> its partitions."""
+        self._states: dict[GroupId, str] = {}
         self._conversions: dict[GroupId, tuple[int, dict[TopicPartition, None]]] = {}
         """Group that a static member converted without a rebalance -> (generation, partitions that the remaining
         members held then, or that a member has received since)."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             AssignmentReceived: self._received,
+            GroupBecame: self._became,
             GroupConverted: self._converted,
             MemberReconciled: self._reconciled,
             received(MetadataReply): self._metadata_answered,
@@ -94,18 +99,26 @@ class ForgottenRebalances:
         return {} if known is None or known.number != generation else known.forgotten
 
     def given_since_conversion(self, group: GroupId, generation: int) -> Mapping[TopicPartition, None] | None:
-        """The partitions that members hold or have received, if a conversion without a rebalance made the group
-        classic in this generation; None without such a conversion. No member will ask for other partitions.
+        """The partitions that members hold or have received, if a conversion without a rebalance changed the group's
+        protocol in this generation; None without such a conversion. No member will ask for other partitions.
         """
         converted, given = self._conversions.get(group, (-1, {}))
         return given if converted == generation else None
 
+    def _became(self, seen: Seen, fact: GroupBecame) -> None:
+        self._states[fact.group] = fact.new
+
     def _reconciled(self, seen: Seen, fact: MemberReconciled) -> None:
         self._held[fact.group, fact.member_id] = fact.assigned
+        if fact.group in self._conversions:
+            self._conversions[fact.group][1].update(dict.fromkeys(fact.assigned))
 
     def _converted(self, seen: Seen, fact: GroupConverted) -> None:
         self._conversions.pop(fact.group, None)
-        if fact.protocol == CLASSIC and fact.state == "Stable":
+        rebalances = self._states.get(fact.group) in ("PreparingRebalance", "CompletingRebalance")
+        if fact.protocol != CLASSIC and rebalances:
+            self._conversions[fact.group] = fact.generation, {}
+        elif fact.protocol == CLASSIC and fact.state == "Stable":
             held = [at for member_id in fact.members for at in self._held.get((fact.group, member_id), ())]
             self._conversions[fact.group] = fact.generation, dict.fromkeys(held)
 
@@ -153,6 +166,5 @@ class ForgottenRebalances:
         for at in fact.partitions:
             group.forgotten.pop(at, None)
         group.taken[seen.actor] = fact.member_id, list(dict.fromkeys(revokes))
-        given = self.given_since_conversion(fact.group, fact.generation)
-        if given is not None:
+        if self.given_since_conversion(fact.group, fact.generation) is not None:
             self._conversions[fact.group][1].update(dict.fromkeys(fact.partitions))

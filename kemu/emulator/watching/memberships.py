@@ -42,7 +42,7 @@ class CoordinatorsGroup:
 
     __slots__ = (
         *("began_empty", "entries", "leader", "pending"),
-        *("overlooked", "removed_us", "since_us", "speaker", "state"),
+        *("overlooked", "removed_us", "since_us", "speaker", "state", "turned_away"),
     )
 
     def __init__(self, speaker: tuple[ActorName, int], at_us: int) -> None:
@@ -61,6 +61,9 @@ class CoordinatorsGroup:
         self.overlooked = False
         """Whether a member was removed in this state because the group was full. After such a removal, Kafka 4.0 does
         not check whether all other members have joined (``GroupMetadataManager.classicGroupJoinToClassicGroup``)."""
+        self.turned_away = False
+        """Whether the coordinator told joining members in this state to join again, because the group could not be
+        converted to the consumer protocol (``GroupMetadataManager.convertToConsumerGroup``)."""
         self.leader: MemberId = ""
         """The leader of the last generation."""
 
@@ -220,11 +223,15 @@ class Memberships:
             if group is not None and (fact.member_id in group.pending or group.removed_us == seen.at_us):
                 group.overlooked = True
                 group.pending.pop(fact.member_id, None)
+        elif fact.error is ErrorCode.REBALANCE_IN_PROGRESS and fact.api == "JoinGroup":
+            group = self._group(seen)
+            if group is not None and group.state == "PreparingRebalance":
+                group.turned_away = True
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         group = self._group(seen)
         if group is not None:
-            group.state, group.since_us = fact.new, seen.at_us
+            group.state, group.since_us, group.turned_away = fact.new, seen.at_us, False
             if fact.new == "PreparingRebalance":
                 group.began_empty, group.overlooked = fact.old == "Empty", False
         if fact.new == "Dead":

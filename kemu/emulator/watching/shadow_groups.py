@@ -387,9 +387,8 @@ class ShadowGroups:
             group.has_requests = request is not None and request.seq == seen.seq
         return group
 
-    def added(self, seen: Seen, fact: MemberAdded) -> None:
-        """Note a member that the request of this step added, or that rejoined under a former instance id."""
-        group = self.of(seen, fact.group)
+    def joined_with(self, seen: Seen, fact: MemberAdded) -> tuple[_JoinData, bool]:
+        """The data of the join of a new member, kept for a conversion, and whether this step has the join."""
         request = self._last.get(seen.actor)
         join_data = self._joined_with.get(fact.member_id)
         joins = request is not None and request.seq == seen.seq and request.api == "JoinGroup"
@@ -398,6 +397,12 @@ class ShadowGroups:
             request.member_id = fact.member_id
         join_data = join_data or _JoinData(0, 0, ())
         join_data.instance = fact.instance_id
+        return join_data, joins
+
+    def added(self, seen: Seen, fact: MemberAdded) -> None:
+        """Note a member that the request of this step added, or that rejoined under a former instance id."""
+        group = self.of(seen, fact.group)
+        join_data, joins = self.joined_with(seen, fact)
         member = group.members[fact.member_id] = ShadowMember(fact.member_id, join_data, seen.at_us)
         member.joining = joins
         group.joined_us = group.joined_us or seen.at_us

@@ -306,6 +306,44 @@ def test_a_member_joins_once_its_commit_is_answered(told: Wired, wait: float, ki
     assert told.said() == kinds
 
 
+@pytest.mark.parametrize(
+    ("error", "wait", "kinds"),
+    [
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 60, []),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 400, ["not-rejoined"]),
+        (ErrorCode.OFFSET_METADATA_TOO_LARGE, 2, ["not-rejoined"]),
+    ],
+)
+def test_a_member_repeats_the_commit_before_a_join_for_its_rebalance_timeout(
+    told: Wired, error: ErrorCode, wait: float, kinds: list[str]
+) -> None:
+    """``ConsumerCoordinator.onJoinPrepare``, for a retriable error of a deleted topic (kafka-4.2 seed 308)."""
+    told.note("c1", JOINED)
+    told.asks("c1", B, OffsetCommit(group="g", generation=1, member_id="m", offsets=()), 1)
+    told.asks("c1", B, BEAT, 2)
+    told.answers(B, "c1", HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS), 2)
+    told.answers(B, "c1", OffsetCommitReply(outcomes=(OffsetOutcome(topic="t", partition=0, error=error),)), 1)
+    told.wait(wait)
+
+    assert told.said() == kinds
+
+
+@pytest.mark.parametrize(("asks", "kinds"), [(True, []), (False, ["not-rejoined"])])
+def test_a_member_that_awaits_metadata_of_a_paused_broker_may_join_late(
+    told: Wired, asks: bool, kinds: list[str]
+) -> None:
+    """``ConsumerCoordinator.poll``: a pattern is matched with fresh metadata first (kafka-4.3 seed 368)."""
+    told.note("c1", JOINED)
+    told.world(FaultApplied(index=1, kind="pause", text="pause b1", links=(("b1", ""),), lasts=True))
+    told.asks("c1", B, BEAT, 2)
+    told.answers(B, "c1", HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS), 2)
+    if asks:
+        told.asks("c1", "b1", Metadata(topics=None), 3)
+    told.wait(10)
+
+    assert told.said() == kinds
+
+
 def test_nobody_asks_the_same_again_and_again(told: Wired) -> None:
     for count, kinds in ((99, []), (100, ["storm"])):
         for number in range(count):

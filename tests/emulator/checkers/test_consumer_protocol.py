@@ -2,8 +2,13 @@
 
 import pytest
 
+from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.consumer_protocol import ConsumerProtocol
-from tests.emulator.checkers.story import GROUP, Story
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
+from kemu.protocol.messages.data import MetadataReply, TopicMetadata
+from kemu.protocol.notes.consumer_groups import MemberReconciled
+from tests.emulator.checkers.story import GROUP, TOPIC, Story, partitions
 
 
 def found(story: Story) -> list[str]:
@@ -49,3 +54,41 @@ def test_a_member_that_the_coordinator_added_again_waits_for_the_owner(story: St
     story.take("c2", 3, "0")
 
     assert found(story) == ["assigned-too-soon"]
+
+
+@pytest.mark.parametrize(
+    ("order", "kinds"),
+    [
+        ("acknowledge learn take", []),
+        ("learn acknowledge take", ["assigned-too-soon"]),
+        ("learn take acknowledge", ["assigned-too-soon"]),
+        ("acknowledge take learn", ["assigned-too-soon"]),
+    ],
+)
+def test_a_member_takes_what_it_acknowledged_as_empty_only_once_it_learns_of_the_topic(
+    order: str, kinds: list[str]
+) -> None:
+    """AbstractMembershipManager.maybeReconcile, CurrentAssignmentBuilder.computeNextAssignment 4.1 (seed 1346)."""
+    story = Story("c1", "c2")
+    story.add("c1", "c2")
+    story.take("c2", 1, "")
+    reconciled = MemberReconciled(
+        group=GROUP, member_id=story.ids["c1"], epoch=1, state="STABLE", assigned=partitions("0"), revoking=()
+    )
+    freed = MemberReconciled(
+        group=GROUP, member_id=story.ids["c1"], epoch=2, state="STABLE", assigned=partitions("1"), revoking=()
+    )
+    beat = ConsumerGroupHeartbeat(group=GROUP, member_id=story.ids["c1"], member_epoch=1, owned=())
+    topic = TopicMetadata(error=ErrorCode.NONE, topic=TOPIC, partitions=())
+    story.by(story.coordinator, reconciled)
+    for what in order.split():
+        if what == "acknowledge":
+            story.by("c1", Send(story.coordinator, 0, 7, 1, beat))
+            story.by(story.coordinator, Received("c1", 1, 7, 1, beat), freed)
+        elif what == "learn":
+            story.by("c1", Received("b1", 1, 8, 12, MetadataReply(brokers=(), topics=(topic,))))
+        else:
+            story.take("c1", 1, "0")
+    story.take("c2", 2, "0")
+
+    assert found(story) == kinds

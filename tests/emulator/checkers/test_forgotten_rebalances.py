@@ -148,3 +148,31 @@ def test_what_a_classic_member_waited_for_when_a_static_member_converted_its_gro
     story.append(0, 10, 1)
 
     assert [each for each, _ in judged(story)] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("held", "state", "kind"),
+    [
+        ("0", "CompletingRebalance", "forgotten-rebalance"),
+        ("0 1", "CompletingRebalance", "not-at-rest"),
+        ("0", "Stable", "not-at-rest"),
+    ],
+)
+def test_a_rebalancing_group_that_a_static_member_converts_keeps_what_it_had(held: str, state: str, kind: str) -> None:
+    """GroupMetadataManager.convertToConsumerGroup, consumerGroupHeartbeat 4.2 (kafka-4.2 seed 314): no new epoch."""
+    story = Story("c1", "c2")
+    story.form(c1="0", c2="")
+    story.become(state)
+    members = (story.ids["c1"], story.ids["c2"])
+    converted = GroupConverted(group=GROUP, protocol="consumer", state="Stable", generation=1, members=members)
+    reconciled = MemberReconciled(
+        group=GROUP, member_id=story.ids["c1"], epoch=1, state="STABLE", assigned=partitions(held), revoking=()
+    )
+    story.by(story.coordinator, converted, reconciled)
+    story.become("Stable")
+    story.heal()
+    story.process("c1", 0, 0, 10)
+    story.wait(60)
+    story.append(0, 10, 1)
+
+    assert [each for each, _ in judged(story)] == [kind]

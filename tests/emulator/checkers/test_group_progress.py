@@ -153,6 +153,35 @@ def test_a_join_phase_that_all_joined_ends_at_once(story):
     assert found(story) == ["join-unfinished"]
 
 
+@pytest.mark.parametrize(
+    ("turned_away", "rejoins_s", "wait_s", "kinds"),
+    [
+        (True, 4, 15, []),
+        (True, 4, 40, ["join-unfinished"]),
+        (True, 1, 15, ["join-unfinished"]),
+        (False, 4, 15, ["join-unfinished"]),
+    ],
+)
+def test_a_group_whose_first_join_was_turned_away_waits_for_the_rebalance_timeout(
+    turned_away, rejoins_s, wait_s, kinds
+):
+    """GroupMetadataManager.completeClassicGroupJoin, maybeCompleteJoinPhase 4.2: nobody waits when the initial delay
+    of 3 s ends (kafka-4.2 seed 369).
+    """
+    story = Story("c1")
+    story.state = "Empty"
+    story.become("PreparingRebalance")
+    story.add("c1")
+    if turned_away:
+        refused = ErrorCode.REBALANCE_IN_PROGRESS
+        story.by(COORDINATOR, notes.RequestRefused(group=GROUP, api="JoinGroup", member_id="c1-1", error=refused))
+    story.wait(rejoins_s)
+    join(story, "c1")
+    pass_time(story, wait_s)
+
+    assert found(story, evolve(TIMES, delay_us=3 * SECOND)) == kinds
+
+
 def test_a_join_phase_waits_for_an_id_that_was_handed_out_as_long_as_its_session(story):
     """KIP-394: who asked for it may be gone."""
     story.become("PreparingRebalance")

@@ -549,6 +549,24 @@ def test_a_member_of_a_group_that_is_classic_again_is_not_refused(story):
     assert story.found() == ["refused"]
 
 
+@pytest.mark.parametrize(("instance", "kinds"), [("i3", []), ("i4", ["accepted"])])
+def test_a_static_member_whose_join_waits_during_the_conversion_has_its_instance_id(story, instance, kinds):
+    """Its JoinGroup is answered after the conversion (kafka-4.1 seed 273)."""
+    story.by(story.coordinator, converted(story, "consumer", 1))
+    joins = story.read("JoinGroup", "c3", member_id="", rows=subscribed(), instance="i3")
+    added = notes.MemberAdded(group=GROUP, member_id=story.ids["c3"], client_id="c3", instance_id="i3")
+    story.by(story.coordinator, joins, added)
+    members = (story.ids["c1"], story.ids["c2"], story.ids["c3"])
+    story.by(
+        story.coordinator,
+        GroupConverted(group=GROUP, protocol="classic", state="Stable", generation=4, members=members),
+    )
+    story.generation = 4
+    story.ask("SyncGroup", "c3", generation=4, instance=instance)
+
+    assert story.found() == kinds
+
+
 def test_a_group_that_a_consumer_member_begins_is_not_judged():
     """The member's heartbeat is no request of a classic member."""
     told = WireStory("c1")
