@@ -36,6 +36,7 @@ from kemu.protocol.messages.group import OffsetFetchReply, OffsetToCommit
 from kemu.protocol.messages.ranges import RANGES_VERSION, RangeFetch, RangeFetchReply
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, ActorName, TopicPartition
 from kemu.protocol.notes.groups import COMMITTED, SEEK, TRUNCATED, PartitionsLost, PartitionsRevoked, PositionSet
+from kemu.protocol.rebalancing.rules import minus
 from kemu.protocol.wire.compile import maker
 
 _FETCHING = Seeking.FETCHING
@@ -128,16 +129,21 @@ class Positions:
         self.drop(lost)
         self._machine.note(PartitionsLost(group=self._group, member_id=member_id, lost=lost))
 
-    def revoke(self, revoked: tuple[TopicPartition, ...]) -> None:
-        """Drop partitions that onPartitionsRevoked has given up."""
-        self.drop(revoked)
+    def revoke(self, revoked: tuple[TopicPartition, ...], *, drops: bool = True) -> None:
+        """Drop partitions that onPartitionsRevoked has given up.
+
+        A member of the consumer protocol keeps them if its membership has ended during the callback.
+        Source: ``AbstractMembershipManager.revokeAndAssign`` (4.0 to 4.3).
+        """
+        if drops:
+            self.drop(revoked)
         self._machine.note(
             PartitionsRevoked(
                 group=self._group,
                 member_id=self.member_id,
                 generation=self.generation,
                 revoked=revoked,
-                owned=self._owned,
+                owned=self._owned if drops else minus(self._owned, revoked),
             )
         )
 

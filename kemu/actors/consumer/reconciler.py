@@ -238,8 +238,9 @@ class Reconciler:
             self._running = None
             self._machine.raise_to_application(_RAISED)
             return
-        self._positions.revoke(revoked)
-        if not self._is_outdated():
+        outdated = self._is_outdated()
+        self._positions.revoke(revoked, drops=not outdated)  # onPartitionsLost names them again
+        if not outdated:
             self._assign()
 
     def _assign(self) -> None:

@@ -48,6 +48,8 @@ from kemu.protocol.notes.streams import ThreadReplaced
 
 WORK = (AssignmentReceived, PartitionsAssigned, PositionSet, Processed, RangeProcessed)
 """Facts that a failed consumer never reports."""
+ENDED_MEMBERSHIP = ("FENCED", "STALE", "FATAL")
+"""The states of a member of the consumer protocol whose next callback is onPartitionsLost."""
 AS_SHIPPED = (2, 4)
 """The release that shipped KIP-429. The KIP's page calls a listener at each rebalance."""
 Life = tuple[ActorName, int]
@@ -85,6 +87,12 @@ class Lifecycle(Checker):
         """Member id that a member gave up although it had polled in time -> (life, description of the time)."""
         self._cooperates: dict[ActorName, bool] = {}
         """Member -> whether the member joined only with cooperative assignors."""
+        self._ended: dict[ActorName, None] = {}
+        """Members of the consumer protocol whose membership has ended, until they rejoin."""
+        self._revoked_late: dict[ActorName, tuple[TopicPartition, ...]] = {}
+        """Member -> the partitions whose onPartitionsRevoked returned after the end of the membership. onPartitionsLost
+        names them again (``AbstractMembershipManager.transitionToFenced``, 4.0 to 4.3).
+        """
         self._closed: dict[ActorName, tuple[int, int]] = {}
         """Actor -> (life, step) in which the consumer closed."""
         self._failed: dict[ActorName, tuple[int, int]] = {}
@@ -153,6 +161,11 @@ class Lifecycle(Checker):
         self._may_report.clear()
 
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
+        if fact.new in ENDED_MEMBERSHIP:
+            self._ended[seen.actor] = None
+        elif seen.actor in self._ended:
+            del self._ended[seen.actor]
+            self._revoked_late.pop(seen.actor, None)
         if fact.new == "CLOSED":
             self._closed[seen.actor] = (seen.life, seen.seq)
             self._may_report.pop(seen.actor, None)
@@ -238,6 +251,8 @@ class Lifecycle(Checker):
 
     def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
         given_up = frozenset(self.panel.given_up)
+        if seen.actor in self._ended:
+            self._revoked_late[seen.actor] = fact.revoked
         foreign = [partition for partition in fact.revoked if partition not in given_up]
         if foreign:
             self._say(seen, "callback", f"onPartitionsRevoked named {_names(foreign)}, which it did not own")
@@ -249,7 +264,7 @@ class Lifecycle(Checker):
         return AS_SHIPPED if self._settings is None else self._settings.profile(actor).release
 
     def _partitions_lost(self, seen: Seen, fact: PartitionsLost) -> None:
-        wrong = set(self.panel.given_up) ^ set(fact.lost)
+        wrong = {*self.panel.given_up, *self._revoked_late.pop(seen.actor, ())} ^ set(fact.lost)
         if wrong:
             text = f"onPartitionsLost and its owned partitions differ in {_names(wrong)}"
             self._say(seen, "callback", text)

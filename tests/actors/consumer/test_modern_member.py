@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.kafka_tests.client_runner import ClientRunner
+from kemu.protocol.draws import DrawName
+from kemu.protocol.notes.groups import PartitionsLost, Processed
+from tests.kafka_tests.client_runner import API, ClientRunner, ScriptedCoordinator, reply_to
 
 JOINED = {"run_ms": 100, "state": "STABLE"}
 
@@ -88,3 +90,65 @@ def test_unsubscribe_waits_for_the_answer_until_default_api_timeout_ms() -> None
         {"release": "heartbeats", "run_ms": 100, "begins": True, "sent": [{"epoch": 0}], "state": "STABLE"},
         default_api_timeout_ms=3000,
     )
+
+
+class Turns:
+    """Draws of ``poll.turn`` in this order (us), and nothing else."""
+
+    def __init__(self, *turns_us: int) -> None:
+        self.turns_us = list(turns_us)
+
+    def us(self, name: DrawName, calm_us: int, of_us: int = 0, at_us: int = -1) -> int:
+        """The next turn, or the calm value of any other draw."""
+        return self.turns_us.pop(0) if name is DrawName.POLL_TURN else calm_us
+
+    def identity(self, readable: str) -> str:
+        """The readable text."""
+        return readable
+
+
+def polling(draws: Turns, protocol: str = "consumer") -> ScriptedCoordinator:
+    """A consumer that calls poll(100 ms) since the time 0."""
+    return ScriptedCoordinator({"t": 4}, draws=draws, group_protocol=protocol, enable_auto_commit=False)
+
+
+def test_a_poll_without_records_takes_its_timeout_and_its_turn() -> None:
+    harness = polling(Turns(37_000))
+
+    harness.run(1_000_000)
+
+    began_us, ends_us = harness.consumer.poll_span_us
+    assert began_us % 137_000 == 0 and ends_us - began_us == 137_000
+    assert 137_000 < began_us <= harness.consumer.now_us < ends_us
+
+
+def test_a_fenced_member_runs_its_callback_when_the_next_poll_begins() -> None:
+    harness = polling(Turns(37_000))
+    harness.run(1_000_000)
+    harness.answer_next(API, lambda request: reply_to("FENCED_MEMBER_EPOCH", request))
+
+    harness.run(6_000_000)
+
+    (lost_us,) = [at for at, fact in harness.noted_at if isinstance(fact, PartitionsLost)]
+    assert lost_us == 37 * 137_000 > 5_006_000
+
+
+def test_the_next_turn_is_drawn_after_records() -> None:
+    draws = Turns(37_000, 5_000)
+    harness = polling(draws)
+    harness.run(1_000_000)
+    assert draws.turns_us == [5_000]
+
+    harness.append(("t", 0), 1)
+    harness.run(500_000)
+
+    assert len(harness.facts(Processed)) == 1 and draws.turns_us == []
+    began_us, ends_us = harness.consumer.poll_span_us
+    assert ends_us - began_us == 105_000
+
+
+def test_the_classic_protocol_draws_no_turn() -> None:
+    draws = Turns(37_000)
+    polling(draws, "classic").run(1_000_000)
+
+    assert draws.turns_us == [37_000]

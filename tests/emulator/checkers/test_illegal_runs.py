@@ -665,6 +665,31 @@ def test_a_failed_member_works_on(story):
     caught(story, "lifecycle", "c1 reported Processed after it had failed for good")
 
 
+def test_a_lost_partition_was_revoked_before_the_end_of_the_membership(story):
+    """What a fenced member gives up after its end is lost; what it gave up before is not."""
+    story.revoke("c1", "0")
+    story.became("c1", "FENCED")
+    story.owned["c1"] = {("t", 0)}
+    story.lose("c1")
+
+    caught(story, "lifecycle", "c1 onPartitionsLost and its owned partitions differ in t-0")
+
+
+def test_a_partition_revoked_after_the_end_of_the_membership_is_lost(story):
+    """The counter-test: the onPartitionsLost that forgets the partition is caught, the one that names it is not."""
+    story.became("c1", "FENCED")
+    story.revoke("c1", "0")
+    story.owned["c1"] = {("t", 0)}
+    story.lose("c1")
+    assert "lifecycle" not in story.judged()
+
+    story.assigned("c1", 0, "0")
+    story.became("c1", "STALE")
+    story.revoke("c1", "0")
+    story.lose("c1")
+    caught(story, "lifecycle", "c1 onPartitionsLost and its owned partitions differ in t-0")
+
+
 def test_a_callback_names_what_it_must_not(story):
     story.revoke("c1", "1")
     story.revoke("c2", "1")
