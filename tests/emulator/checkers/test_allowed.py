@@ -8,7 +8,6 @@ from kemu.emulator.checkers.reassignment import ReassignmentChecker
 from kemu.emulator.facts import CoreHealed, DiskTailLost, FaultApplied, HostStarted, RunStarted
 from kemu.emulator.judging import Judging, judge
 from kemu.emulator.watching.epoch_log import EpochLog
-from kemu.emulator.watching.logs import WatchedLog
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.progress import PartitionReader, pieces_of
 from kemu.protocol.dynamic_configs import FOLLOWER_THROTTLED_REPLICAS
@@ -109,7 +108,7 @@ def test_what_lies_before_a_members_position_in_a_topic_that_is_created_again_is
     """Clients that know no topic ids (before KIP-516) go on with the position that they had in the deleted topic."""
     accounts, at, term = Panel().progress, ("t", 0), (0, 1)
     progress = accounts.of("g", at)
-    reader = progress.held["c1"] = PartitionReader(1, progress, WatchedLog(), 0)
+    reader = progress.held["c1"] = PartitionReader(1, progress, 0)
     reader.positioned(held, 0, 0)
     accounts.deleted(at)
     log = EpochLog()
