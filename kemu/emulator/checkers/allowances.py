@@ -87,8 +87,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "static-member-before-the-end-of-its-session",
         ("liveness: unreleased-instance",),
-        "The coordinator still has a member with this group.instance.id that has not left: of the former process, or of"
-        " a join without an answer.",
+        "The coordinator still has a member with this group.instance.id that has not left, or whose leave could not be"
+        " written: of the former process, or of a join without an answer.",
         "Kafka 4.0 GroupMetadataManager.throwIfInstanceIdIsUnreleased, ConsumerHeartbeatRequestManager",
         ("kemu.emulator.checkers.liveness:Liveness._kind_of",),
         "tests/emulator/checkers/test_failing_members.py::"

@@ -67,6 +67,22 @@ def test_an_instance_is_unreleased_until_its_member_leaves_for_a_while(story, me
     assert fails_for_good(story, ErrorCode.UNRELEASED_INSTANCE_ID, member_id) == [kind]
 
 
+@pytest.mark.parametrize(
+    ("api", "kind"), [("ConsumerGroupHeartbeat", "unreleased-instance"), ("OffsetCommit", "member-failed")]
+)
+def test_an_instance_is_unreleased_after_a_leave_that_was_not_written(story, api, kind):
+    """A deposed coordinator cannot write the leave, and its successor loads the member that has not left (operated
+    swarm of kafka-4.2, seed 131). An answered leave stands.
+    """
+    story.add("c1", instance="c1")
+    member_id = story.ids["c1"]
+    leaves = MemberReconciled(group=GROUP, member_id=member_id, epoch=-2, state="STABLE", assigned=(), revoking=())
+    refused = notes.RequestRefused(group=GROUP, api=api, member_id=member_id, error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    story.by(story.coordinator, leaves, refused)
+
+    assert fails_for_good(story, ErrorCode.UNRELEASED_INSTANCE_ID) == [kind]
+
+
 def test_a_member_of_the_consumer_protocol_fails_for_good_after_its_groups_log_was_lost(story):
     story.by("b0", DiskTailLost(host="b0", log="__consumer_offsets-0", records=3, end_offset=0))
 
