@@ -17,6 +17,8 @@ EXACTLY_ONCE = "exactly_once"
 """
 GROUP_PROTOCOLS = ("classic", "consumer")
 """The values of ``group.protocol``."""
+CLOSE_MEMBERSHIPS = CLOSE_DEFAULT, CLOSE_LEAVES, CLOSE_REMAINS = ("default", "leave", "remain")
+"""The membership operations of ``close(CloseOptions)`` (KIP-1092): DEFAULT, LEAVE_GROUP and REMAIN_IN_GROUP."""
 MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
 """The values of ``group.consumer.migration.policy``."""
 NEVER = (1 << 63) - 1
@@ -86,6 +88,9 @@ class ConsumerConfig:
     emulated_on_revoked_ms: int = key(0, "emulated: duration of onPartitionsRevoked")
     emulated_on_lost_ms: int = key(0, "emulated: duration of onPartitionsLost")
     emulated_on_assigned_ms: int = key(0, "emulated: duration of onPartitionsAssigned")
+    emulated_close_membership: str = key(
+        CLOSE_DEFAULT, "emulated, KIP-1092, Kafka 4.1: close() with default, leave (also static members) or remain"
+    )
     emulated_bytecode: str = key("new", "emulated, KIP-429 page: old = a consumer that does not know the KIP")
     emulated_mixed_policy: str = key("page", "emulated, KIP-429 page: page or safe_fill, for V0 and V1 members")
     emulated_incompatible_rejoin: str = key("once", "emulated, KIP-429 page: once or at-once, for V0 and V1 members")

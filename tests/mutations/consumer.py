@@ -46,7 +46,8 @@ MUTATIONS = [
     ),
     Mutation(  # a static member says goodbye
         "kemu/actors/consumer/membership.py",
-        "            self._instance_id is None\n            and self._machine.config.internal_leave_group_on_close",
+        "            (operation == CLOSE_LEAVES or (operation == CLOSE_DEFAULT and self._instance_id is None))\n"
+        "            and self._machine.config.internal_leave_group_on_close",
         "            self._machine.config.internal_leave_group_on_close",
         "tests/actors/consumer/test_consumer_close.py::test_a_static_member_does_not_say_goodbye",
     ),

@@ -123,7 +123,7 @@ class CloseCall:
     def _leave(self) -> None:
         if self._beats_on:
             self._membership.heartbeats.stop()
-        self._membership.leave(CLOSED)
+        self._membership.leave(CLOSED, self._machine.config.emulated_close_membership)
         self._phase = _Phase.AWAITING
         self._end_if_answered()
 

@@ -14,7 +14,7 @@ from kemu.actors.consumer.partition import Partition
 from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.actors.consumer.subscription import TopicSubscription
 from kemu.actors.machine import Chance, Draws, TimerKey
-from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.config import CLOSE_DEFAULT, ConsumerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import OffsetToCommit
 from kemu.protocol.messages.ranges import FetchedLogs
@@ -147,8 +147,12 @@ class PolledMembership(MembershipView, Protocol):
         """
         ...
 
-    def leave(self, why: str) -> None:
-        """Leave the group, without waiting for the answer."""
+    def leave(self, why: str, operation: str = CLOSE_DEFAULT) -> None:
+        """Leave the group, or remain in it, without waiting for the answer.
+
+        Args:
+            operation: one of ``CLOSE_MEMBERSHIPS``. Source: ``CloseOptions.GroupMembershipOperation`` (4.1 to 4.3).
+        """
         ...
 
     def end(self, state: MemberState, why: str) -> None:

@@ -39,6 +39,7 @@ from kemu.actors.consumer.state import (
     Retry,
 )
 from kemu.actors.machine import at_least_1_ms
+from kemu.protocol.config import CLOSE_DEFAULT, CLOSE_LEAVES
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import (
@@ -429,13 +430,15 @@ class Membership:
         if self.heartbeats.running and self._discovery.coordinator is not None:
             self.leave(POLL_TIMEOUT)
 
-    def leave(self, why: str) -> None:
-        """Leave the group and reset the membership. A static member sends no LeaveGroup. The member ignores the answer
-        to LeaveGroup.
+    def leave(self, why: str, operation: str = CLOSE_DEFAULT) -> None:
+        """Leave the group and reset the membership. The member ignores the answer to LeaveGroup.
+
+        By default a static member sends no LeaveGroup. Source: ``AbstractCoordinator.shouldSendLeaveGroupRequest``
+        (4.1 to 4.3).
         """
         coordinator, member_id = self._discovery.coordinator, self.generation.member_id
         sends = (
-            self._instance_id is None
+            (operation == CLOSE_LEAVES or (operation == CLOSE_DEFAULT and self._instance_id is None))
             and self._machine.config.internal_leave_group_on_close
             and coordinator is not None
             and self.state is not MemberState.UNJOINED

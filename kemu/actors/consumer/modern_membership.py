@@ -27,6 +27,7 @@ from kemu.actors.consumer.modern_state import (
 )
 from kemu.actors.consumer.state import Generation, MemberState
 from kemu.actors.machine import at_least_1_ms
+from kemu.protocol.config import CLOSE_DEFAULT, CLOSE_LEAVES, CLOSE_REMAINS
 from kemu.protocol.consumer_group.reconciling import Partition
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
@@ -77,6 +78,9 @@ class ModernHeartbeats:
             return
         coordinator = machine.discovery.coordinator
         if coordinator is None:
+            if state is _S.LEAVING:  # ``AbstractMembershipManager.onHeartbeatRequestSkipped``
+                membership.leave_unheard()
+                return
             if not machine.discovery.is_asking:  # CoordinatorRequestManager: one lookup at a time
                 machine.discovery.find_in_background()
             machine.start_timer((ConsumerTimer.BEAT,), self._retry_us)
@@ -84,7 +88,7 @@ class ModernHeartbeats:
         if machine.polls_too_late and state not in LEAVING_STATES:
             membership.poll_timed_out()
             return
-        at_once = state is _S.LEAVING or (state in AT_ONCE and not self._in_flight)
+        at_once = (state is _S.LEAVING and not membership.remains) or (state in AT_ONCE and not self._in_flight)
         due = not self._in_flight and machine.now_us >= self._next_us
         if at_once or due:
             self._send(coordinator)
@@ -191,10 +195,6 @@ class ModernHeartbeats:
         if self._next_us < now_us + most_us:
             self._next_us = max(self._next_us, now_us + self._backoff_us(1))
 
-    def forget_sent(self) -> None:
-        """Send the next heartbeat with all fields."""
-        self._sent = ()
-
     @property
     def due_us(self) -> int:
         """The time of the next heartbeat. A request that is due at once, and not sent, is due at 0."""
@@ -272,6 +272,11 @@ class ModernMembership:
         """Whether the member has told the coordinator that it leaves, and waits for the answer."""
         self.poll_is_late = False
         """Whether the member leaves because ``max.poll.interval.ms`` has passed."""
+        self.remains = False
+        """Whether close() of a dynamic member was told to remain. In 4.1 to 4.3 the heartbeat that leaves is sent
+        nevertheless, but not while another heartbeat is in flight (``AbstractHeartbeatRequestManager.poll``:
+        ``shouldHeartbeatNow``). Real clients of 4.1.0 and 4.3.0 left.
+        """
         self.heartbeats = ModernHeartbeats(machine, self, client)
         self._machine = machine
         self._group = config.group_id
@@ -421,14 +426,22 @@ class ModernMembership:
         self.poll_is_late = True
         self._send_leave("max.poll.interval.ms has passed without a poll")
 
-    def leave(self, why: str) -> None:
-        """Leave the group: a static member for a while."""
+    def leave(self, why: str, operation: str = CLOSE_DEFAULT) -> None:
+        """Leave the group: a static member for a while, unless ``operation`` is ``leave``."""
+        self.remains = operation == CLOSE_REMAINS and self._leave_epoch == LEAVES
+        if operation == CLOSE_LEAVES:
+            self._leave_epoch = LEAVES
         if self.modern is _S.FENCED:
             self._become(_S.UNSUBSCRIBED, why)
         elif self.modern not in SILENT:
             self._send_leave(why)
-        self._set_epoch(JOINS)
+        if self.modern is not _S.LEAVING:  # the heartbeat that leaves is sent
+            self._set_epoch(JOINS)
         self.target = self.current = None
+
+    def leave_unheard(self) -> None:
+        """Be out of the group without a coordinator to tell."""
+        self._become(_S.UNSUBSCRIBED, "no coordinator to tell")
 
     def _send_leave(self, why: str) -> None:
         if self.modern is not _S.PREPARE_LEAVING:
@@ -436,11 +449,7 @@ class ModernMembership:
         self.epoch = self._leave_epoch
         self._become(_S.LEAVING, why)
         self.current = None
-        if self._machine.discovery.coordinator is not None:
-            self.heartbeats.run()
-        else:
-            self._become(_S.UNSUBSCRIBED, "no coordinator to tell")
-        self.heartbeats.forget_sent()
+        self.heartbeats.run()
 
     # --- state -------------------------------------------------------------------------------------------------
 

@@ -23,12 +23,14 @@ from kemu.emulator.text.custom_assignors import find_task_assignor, is_custom, l
 from kemu.emulator.text.kafka_keys import configured
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.protocol.assign.base import Assignor
+from kemu.protocol.config import CLOSE_DEFAULT
 from kemu.protocol.draws import MILLION, DrawName
 from kemu.protocol.names import number_of
 from kemu.protocol.streams.registry import LEARNER
 from kemu.protocol.streams.releases import consumer_of_streams, producer_of_streams
 
 _CONSUMER_PROTOCOL_SINCE = (4, 0)
+_CLOSE_OPTIONS_SINCE = (4, 1)
 LIVES_BIT = 64
 """The number of a host's earlier lives begins at this bit of a Streams process id."""
 
@@ -135,6 +137,11 @@ class MemberHosts:
         assignors = profile.assignors if member.profile else self._assignors
         defaults = evolve(profile.consumer, auto_offset_reset=EARLIEST.auto_offset_reset)
         config = spec.consumer(group, host, number, defaults, member)
+        if config.emulated_close_membership != CLOSE_DEFAULT:
+            if profile.release < _CLOSE_OPTIONS_SINCE:
+                raise ValueError("emulated.close.membership: needs kafka-4.1 or later (KIP-1092)")
+            if spec.streams is not None:
+                raise ValueError("emulated.close.membership: threads of Streams close their consumers by default")
         application = self._applications.get(host) if life else None
         configured_keys = frozenset(name for name, _ in (*spec.config, *member.config))
         warm = spec.one_process and (life > 1 or number >= spec.members)

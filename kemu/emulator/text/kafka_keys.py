@@ -20,6 +20,7 @@ from kemu.protocol import catch_up
 from kemu.protocol.assign.checked import NotAnAssignor
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.config import (
+    CLOSE_MEMBERSHIPS,
     GROUP_PROTOCOLS,
     MIGRATION_POLICIES,
     BrokerConfig,
@@ -57,6 +58,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "auto.offset.reset": ("earliest", "latest", "none"),
     "coordinator.kind": tuple(GROUP_RULES),
     "rebalance.protocol": kip_429.PROTOCOLS,
+    "emulated.close.membership": CLOSE_MEMBERSHIPS,
     "emulated.bytecode": kip_429.BYTECODES,
     "emulated.mixed.policy": kip_429.MIXED_POLICIES,
     "emulated.incompatible.rejoin": kip_429.INCOMPATIBLE_REJOINS,

@@ -193,6 +193,23 @@ def test_who_does_not_leave_on_close_fails_without_a_word() -> None:
     assert not harness.requests(LeaveGroup)
 
 
+@pytest.mark.parametrize("instance", [None, "i1"])
+@pytest.mark.parametrize(("operation", "leaves"), [("leave", 1), ("remain", 0)])
+def test_the_operation_of_close_decides_whether_a_member_leaves(
+    instance: str | None, operation: str, leaves: int
+) -> None:
+    """AbstractCoordinator.shouldSendLeaveGroupRequest (4.1 to 4.3); unsubscribe() leaves by default."""
+    harness = stable(group_instance_id=instance, emulated_close_membership=operation)
+    harness.tell(Close())
+    harness.run_until(lambda: harness.state == "CLOSED")
+    assert len(harness.requests(LeaveGroup)) == leaves
+
+    harness = stable(group_instance_id=instance, emulated_close_membership=operation)
+    harness.tell(Unsubscribe())
+    harness.run(SECOND)
+    assert len(harness.requests(LeaveGroup)) == (instance is None)
+
+
 def test_a_leave_that_breaks_is_not_retried() -> None:
     """Best effort, no retry."""
     harness = stable()

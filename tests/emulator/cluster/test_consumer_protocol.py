@@ -30,6 +30,7 @@ REPLICATED = (
 TWO_BROKERS = "brokers = { count = 2 }"
 UPGRADE = "{ at = '9s', do = 'rolling-upgrade', group = 'g', every = '5s', down = '1s', profile = 'kafka-3.9' }"
 TO_CONSUMER = UPGRADE.replace("profile = 'kafka-3.9'", "settings = ['group.protocol=consumer']")
+REMAINS = "groups.g = { topics = ['orders'], config.'emulated.close.membership' = 'remain' }"
 PATTERN = "groups.g = { pattern = 'ord.*', members = 3 }"
 PARALLEL = "groups.g = { topics = ['orders'], config.'enable.parallel.rebalance' = true }"
 BY_BROKERS = "groups.g = { subscription_pattern = 'ord.*', config.'group.protocol' = 'consumer' }"
@@ -112,6 +113,35 @@ def test_a_static_member_that_closes_keeps_its_partitions() -> None:
     assert max(epochs_s) < 30
     assert all(fact.removal is Removal.REPLACED for fact in played.seen(MemberRemoved))
     assert len(played.seen(MemberRemoved)) == 3
+
+
+CLOSES = [
+    ("consumer", "false", "remain", Removal.LEFT),
+    ("consumer", "true", "remain", Removal.SESSION_EXPIRED),
+    ("consumer", "true", "leave", Removal.LEFT),
+    ("classic", "false", "remain", Removal.SESSION_EXPIRED),
+    ("classic", "true", "remain", Removal.SESSION_EXPIRED),
+    ("classic", "true", "leave", Removal.LEFT),
+]
+"""Protocol, whether the member is static, its operation, and why it is removed after its close.
+
+A real broker of 4.3.0 with clients of 4.1.0 and 4.3.0 had the same members 0.3 s after each of these closes.
+"""
+
+
+@pytest.mark.parametrize(("protocol", "static", "operation", "why"), CLOSES)
+def test_close_leaves_the_group_or_remains_as_in_kip_1092(
+    protocol: str, static: str, operation: str, why: Removal
+) -> None:
+    own = f"members = 3, static = {static}, config.'emulated.close.membership' = '{operation}'"
+    group = PLAIN.replace("members = 3", own).replace("'consumer'", f"'{protocol}'")
+    plan = "{ at = '30s', do = 'close-host', host = 'c1' }"
+    played = Played(scenario(group=group, plan=plan, duration="2m", profile="kafka-4.1")).held()
+
+    assert [fact.why for fact in played.seen(MemberRemoved)] == [why]
+    (removed_s,) = played.times_s(MemberRemoved)
+    session_s = 45 if why is Removal.SESSION_EXPIRED else 0  # from the last heartbeat, of at most 5 s before
+    assert 30 + max(session_s - 5, 0) < removed_s < 31 + session_s
 
 
 def test_a_static_member_that_comes_back_after_a_crash_fails() -> None:
@@ -393,6 +423,7 @@ def test_10_seconds_is_the_least_age_of_stale_patterns() -> None:
     [
         (scenario(), "kafka-3.9", "needs one profile"),
         (scenario("brokers.config.'coordinator.kind' = 'scala'"), "kafka-4.0", "needs one profile"),
+        (scenario(group=REMAINS), "kafka-4.0", r"close\.membership: needs kafka-4\.1 or later"),
         (scenario(plan=UPGRADE), "kafka-4.0", "to another release is not emulated"),
         (scenario(group=PARALLEL, plan=TO_CONSUMER), "kafka-4.0", r"rebalance: is not emulated"),
         (scenario(group=BY_BROKERS, plan=TO_CLASSIC), "kafka-4.0", "subscription_pattern needs group.protocol"),
