@@ -466,9 +466,10 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "limits-changed-just-now",
         ("reassignment: too-many-leaders", "reassignment: too-many-partitions", "reassignment: too-many-replicas"),
-        "A limit was changed at most two seconds ago.",
+        "A limit was changed at most two seconds ago, or before a fault of the controller or of its link to the store;"
+        " such a fault ended at most two seconds ago.",
         "Kafka 3.4 ZkConfigManager: brokers learn of settings by a watch",
-        ("kemu.emulator.checkers.reassignment:ReassignmentChecker._configured",),
+        ("kemu.emulator.checkers.reassignment:ReassignmentChecker._forget_limits",),
         "tests/emulator/checkers/test_allowed.py::test_a_controller_goes_by_limits_that_were_changed_for_a_moment",
         "tests/emulator/checkers/test_allowed.py::test_a_controller_goes_by_limits_that_were_changed_for_a_moment",
     ),

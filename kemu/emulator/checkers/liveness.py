@@ -423,6 +423,8 @@ class Liveness(Checker):
             self._reassigned[self.panel.memberships.group_of.get(fact.host, "")] = None
 
     def _refused(self, seen: Seen, fact: RequestRefused) -> None:
+        if fact.api == "ConsumerGroupHeartbeat":  # the record of a leave was not written, so the member remains
+            self._absent.pop((fact.group, fact.member_id), None)
         known = self.panel.memberships.groups.get(fact.group)
         is_first = known is not None and known.state == "PreparingRebalance" and known.began_empty
         if fact.api == "ConsumerGroupHeartbeat" and fact.error is ErrorCode.UNKNOWN_SERVER_ERROR and is_first:

@@ -61,7 +61,8 @@ from kemu.protocol.reassign.moves import UNLIMITED, Limits, limits_by_key, witho
 
 NO_LIMITS = Limits()
 LIMITS_KNOWN_US = 2_000_000
-"""Time for which a controller may still use the limits before a change, in us."""
+"""Time for which a controller may still use the limits before a change, in us. No fault hits the controller or its link
+to the store during this time."""
 NAMED_WITHIN_US = 10_000_000
 """Longest time without a reported reason for a wait, in us. No fault hits the controller or its link to the store
 during this time."""
@@ -139,8 +140,10 @@ class ReassignmentChecker(Checker):
         super().__init__()
         self._started_with = limits
         self._limits = limits or NO_LIMITS
-        self._former = (self._limits, -LIMITS_KNOWN_US)
-        """(limits before the last change, time until which they may be used in us)."""
+        self._former: tuple[Limits, ...] = ()
+        """Limits before the last changes, which the controller may still use."""
+        self._limits_us = 0
+        """Time of the last change of the limits, in us."""
         self._reassignments: dict[TopicPartition, _Reassignment] = {}
         self._least: dict[str, int] = {}
         self._to_be_deleted: dict[str, None] = {}
@@ -199,7 +202,9 @@ class ReassignmentChecker(Checker):
         self._listed.pop((fact.topic, fact.partition), None)
         if not fact.resumed or move.began_with is None:
             move.began_with = frozenset(move.committed or fact.replicas)
-        move.target, move.unreported_since_us = fact.target, seen.at_us
+        move.target = fact.target
+        if seen.actor == self._controller:  # a deposed controller begins nothing in the store (seed 131)
+            move.unreported_since_us = seen.at_us
         if not fact.resumed:
             move.cancelled = fact.called_back
         elif not move.runs:
@@ -286,13 +291,14 @@ class ReassignmentChecker(Checker):
 
     def _check_used(self, seen: Seen) -> None:
         """Judge whether a reassignment waits although the limits allow it to run."""
-        limits, (former, _) = self._limits, self._former
+        self._forget_limits(seen)
+        limits = (self._limits, *self._former)
         known = self._reassignments.items()
         waiting = [at for at, move in known if move.node.is_being_reassigned and self._could_begin(move)]
         under_way = [move for move in self._reassignments.values() if move.moves_leader is not None]
         leading = sum(bool(move.moves_leader and move.runs) for move in under_way)
-        is_free = len(under_way) < min(limits.partition_movements, former.partition_movements)
-        if not waiting or not is_free or leading >= min(limits.leader_movements, former.leader_movements):
+        is_free = len(under_way) < min(each.partition_movements for each in limits)
+        if not waiting or not is_free or leading >= min(each.leader_movements for each in limits):
             self._unused_since_us = None
             return
         able_us = self.panel.disturbances.undisturbed_since_us((STORE, host_of(self._controller)))
@@ -302,7 +308,7 @@ class ReassignmentChecker(Checker):
             self._unused_since_us = None
             name = f"{waiting[0][0]}-{waiting[0][1]}"
             text = f"{name} has not begun for {NAMED_WITHIN_US // 1_000_000} s, while {len(under_way)} are running"
-            self.violation(seen, "unused", (name,), f"{text}; {limits.partition_movements} may run")
+            self.violation(seen, "unused", (name,), f"{text}; {self._limits.partition_movements} may run")
 
     def _could_begin(self, move: _Reassignment) -> bool:
         up = all(broker in self.panel.registered for broker in (*move.node.replicas, *move.final))
@@ -340,9 +346,16 @@ class ReassignmentChecker(Checker):
 
     def _configured(self, seen: Seen, settings: Mapping[str, str]) -> None:
         if self._started_with is not None:
-            self._former = (self._limits, seen.at_us + LIMITS_KNOWN_US)
+            self._forget_limits(seen)
+            self._former, self._limits_us = (*self._former, self._limits), seen.at_us
             defaults = limits_by_key(self._started_with)
             self._limits = Limits(*(int(settings.get(key, default)) for key, default in defaults.items()))
+
+    def _forget_limits(self, seen: Seen) -> None:
+        """Forget former limits once the controller has had time to read the present limits without a fault."""
+        able_us = self.panel.disturbances.undisturbed_since_us((STORE, host_of(self._controller)))
+        if able_us is not None and seen.at_us - max(able_us, self._limits_us) >= LIMITS_KNOWN_US:
+            self._former = ()
 
     def _topic_written(self, seen: Seen, topic: str, rows: Mapping[int, ReplicaAssignment]) -> None:
         """Note a topic's replicas. A controller may write the node without unread partitions; the topic loses these
@@ -403,10 +416,10 @@ class ReassignmentChecker(Checker):
         is_new, move.moves_leader = move.moves_leader is None, self._moves_leader(at, move)
         under_way = [each for each in self._reassignments.values() if each.moves_leader is not None]
         leading = [each for each in under_way if each.moves_leader and each.runs]
+        self._forget_limits(seen)
 
         def most(of: Callable[[Limits], int]) -> int:
-            former, until_us = self._former
-            return max(of(self._limits), of(former)) if seen.at_us < until_us else of(self._limits)
+            return max(map(of, (self._limits, *self._former)))
 
         replicas = max(most(lambda limits: limits.replica_movements), self._deficit(at, move))
         if len(move.node.adding) > replicas:
@@ -417,7 +430,7 @@ class ReassignmentChecker(Checker):
         if taken > partitions:
             text = f"{name} begins while {taken - 1} are running; at most {partitions} may run"
             self.violation(seen, "too-many-partitions", (name,), text)
-        if seen.at_us >= self._former[1] and self._limits.replica_movements < UNLIMITED:
+        if not self._former and self._limits.replica_movements < UNLIMITED:
             self._check_size(seen, at, replicas)
         leaders = most(lambda limits: limits.leader_movements)
         if move.moves_leader and len(leading) > leaders:

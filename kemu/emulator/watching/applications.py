@@ -30,6 +30,7 @@ from kemu.emulator.watching.readable import ReadableEnds
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of, part_of, part_on
 from kemu.protocol.notes.groups import (
     JoinPhaseCompleted,
+    MemberAdded,
     MemberFailed,
     MemberRemoved,
     PartitionsLost,
@@ -124,7 +125,7 @@ class TaskDisk:
 class WatchedInstance:
     """A Streams instance, from its first life on."""
 
-    __slots__ = ("joined", "known", "leaving", "released", "started")
+    __slots__ = ("joined", "known", "leaving", "members", "released", "started")
 
     def __init__(self, started: InstanceStarted) -> None:
         self.started = started
@@ -132,12 +133,16 @@ class WatchedInstance:
         """Whether the instance was asked to transfer its tasks and leave."""
         self.released = False
         """Whether the instance learned that all its tasks have moved."""
+        self.members: dict[str, str] = {}
+        """Thread in the group -> its newest member id. The coordinator may remove the member of the thread's former
+        process later."""
         self.joined: dict[str, dict[str, tuple[int, int, int]]] = {}
-        """Thread in the group -> task -> the positions that the disk had when the thread last joined: least, most, and
-        most if open state is lost. The least position is -1 if a thread that is not in the group has the task open: the
-        thread that joins cannot lock the directory (``TaskManager.getTaskOffsetSums`` 3.4)."""
+        """Thread -> task -> the positions that the disk had when the thread last joined: least, most, and most if open
+        state is lost. The least position is -1 if a thread that is not in the group has the task open: the thread that
+        joins cannot lock the directory (``TaskManager.getTaskOffsetSums`` 3.4)."""
         self.known: dict[str, dict[str, tuple[int, int, int]]] = {}
-        """``joined`` when the last join phase completed. A thread may join anew before the leader decides."""
+        """``joined`` of the group's threads when the last join phase completed. A thread may join before the leader
+        decides."""
 
     def had(self, task: str) -> tuple[int, int, int]:
         """The position of a task when the threads joined the last completed join phase: least, most, and most if open
@@ -233,6 +238,7 @@ class WatchedApplications:
             InstanceReleased: self._released,
             StreamsJoined: self._joined,
             JoinPhaseCompleted: self._completed,
+            MemberAdded: self._added,
             MemberRemoved: self._removed,
             TaskBecame: self._became,
             TaskRestored: self._restored,
@@ -319,19 +325,27 @@ class WatchedApplications:
             if copy.instance == fact.instance:
                 least, most, _ = tasks.get(copy.task, (0, 0, 0))
                 has = max(copy.position, copy.applied)
-                reports = copy.thread == fact.thread or copy.thread in instance.joined
+                reports = copy.thread == fact.thread or copy.thread in instance.members
                 tasks[copy.task] = max(least, has) if reports else -1, max(most, has), max(most, has)
 
-    def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
-        host = host_of(fact.client_id)
+    def _instance_of(self, fact: MemberAdded | MemberRemoved) -> WatchedInstance | None:
         application = self.all.get(fact.group)
-        if application is not None and host in application.instances:
-            application.instances[host].joined.pop(part_of(fact.client_id), None)
+        return None if application is None else application.instances.get(host_of(fact.client_id))
+
+    def _added(self, seen: Seen, fact: MemberAdded) -> None:
+        instance = self._instance_of(fact)
+        if instance is not None:
+            instance.members[part_of(fact.client_id)] = fact.member_id
+
+    def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
+        instance, thread = self._instance_of(fact), part_of(fact.client_id)
+        if instance is not None and instance.members.get(thread) == fact.member_id:
+            del instance.members[thread]
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         application = self.all.get(fact.group)
         for instance in () if application is None else application.instances.values():
-            instance.known = dict(instance.joined)
+            instance.known = {thread: tasks for thread, tasks in instance.joined.items() if thread in instance.members}
 
     # --- copies ------------------------------------------------------------------------------------------------
 

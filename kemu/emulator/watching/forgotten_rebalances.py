@@ -13,8 +13,8 @@ topics). A static leader that rejoins before the rebalance compares later metada
 A static member of the classic protocol that replaces the last member of the consumer protocol converts the group to a
 classic group, without a rebalance. Members of the classic protocol that still waited for partitions get no
 REBALANCE_IN_PROGRESS from the classic group, and so do not ask for the partitions. In the other direction, a static
-member of the consumer protocol that replaces a member of a rebalancing classic group converts the group, and the
-group's epoch stays: the members keep what they had, perhaps nothing.
+member of the consumer protocol may replace a member of a rebalancing classic group. The group is converted and its
+epoch stays: the members keep what they had, perhaps nothing.
 
 Source: Kafka 3.4.1 ``ConsumerCoordinator.onJoinComplete`` (only a member that revokes partitions rejoins),
 ``onLeaderElected`` (a static leader that rejoins assigns nothing, KIP-814; before, it believed to be a follower),

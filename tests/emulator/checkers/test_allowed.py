@@ -8,7 +8,6 @@ from kemu.emulator.checkers.reassignment import ReassignmentChecker
 from kemu.emulator.facts import CoreHealed, DiskTailLost, FaultApplied, HostStarted, RunStarted
 from kemu.emulator.judging import Judging, judge
 from kemu.emulator.watching.epoch_log import EpochLog
-from kemu.emulator.watching.logs import WatchedLog
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.progress import PartitionReader, pieces_of
 from kemu.protocol.dynamic_configs import FOLLOWER_THROTTLED_REPLICAS
@@ -26,7 +25,7 @@ from kemu.protocol.nodes import (
 from kemu.protocol.notes import groups as notes
 from kemu.protocol.notes import replication as control_notes
 from kemu.protocol.reassign.moves import Limits, limits_by_key
-from tests.emulator.checkers.cluster_story import BROKERS, ClusterStory, time_passes
+from tests.emulator.checkers.cluster_story import BROKERS, STORE, ClusterStory, time_passes
 from tests.emulator.checkers.story import TOPIC, Story
 from tests.emulator.checkers.test_replication_duties import ISR_S, SETTLE_S, SOCKET_S, in_peace
 from tests.emulator.checkers.test_replication_duties import found as found_duties
@@ -109,7 +108,7 @@ def test_what_lies_before_a_members_position_in_a_topic_that_is_created_again_is
     """Clients that know no topic ids (before KIP-516) go on with the position that they had in the deleted topic."""
     accounts, at, term = Panel().progress, ("t", 0), (0, 1)
     progress = accounts.of("g", at)
-    reader = progress.held["c1"] = PartitionReader(1, progress, WatchedLog(), 0)
+    reader = progress.held["c1"] = PartitionReader(1, progress, 0)
     reader.positioned(held, 0, 0)
     accounts.deleted(at)
     log = EpochLog()
@@ -157,11 +156,23 @@ def test_a_run_is_not_over_while_a_member_has_to_learn_what_a_log_lost(cut: bool
     assert checker.satisfied is satisfied
 
 
-@pytest.mark.parametrize(("seconds", "found"), [(1, []), (3, ["too-many-replicas"])])
-def test_a_controller_goes_by_limits_that_were_changed_for_a_moment(seconds: int, found: list[str]) -> None:
-    """Brokers hear of a changed setting from the store, as a watch fires."""
+@pytest.mark.parametrize(
+    ("seconds", "delayed", "found"),
+    [(1, "", []), (3, "", ["too-many-replicas"]), (3, "b0", []), (3, "b1", ["too-many-replicas"])],
+)
+def test_a_controller_goes_by_limits_that_were_changed_for_a_moment(
+    seconds: int, delayed: str, found: list[str]
+) -> None:
+    """Brokers learn of a changed setting by a watch of the store. A fault may delay the watch of the controller b0
+    (operated swarm of kafka-4.0, seed 144).
+    """
     limits = Limits(replica_movements=2)
     story = ClusterStory()
+    story.start(STORE)
+    story.by("b0/controller", control_notes.BecameController(broker_id=0, controller_epoch=1))
+    if delayed:
+        links = ((delayed, STORE),)
+        story.world(FaultApplied(index=0, kind="delay-watches", text="a watch is delayed", links=links, lasts=True))
     story.node(topic_path(story.topic), topic_data({0: ReplicaAssignment((0,))}), what="set")
     lowered = limits_by_key(Limits(replica_movements=1))
     story.node(BROKER_DEFAULTS, config_data([(key, str(value)) for key, value in lowered.items()]), what="set")

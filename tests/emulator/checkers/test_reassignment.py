@@ -178,6 +178,25 @@ def test_a_slow_link_to_the_store_gives_a_controller_time_and_no_other_fault_doe
     assert ("unnamed" in [each.kind for each in story.judged(ReassignmentChecker())[0]]) is silent
 
 
+@pytest.mark.parametrize(("actor", "silent"), [("b0/controller", False), ("b1/controller", True)])
+def test_a_controller_need_not_report_a_reassignment_that_only_a_deposed_controller_knows(
+    actor: str, silent: bool
+) -> None:
+    """Operated swarm of kafka-4.2, seed 131: without the store, b0 does not learn that b1 is the controller, and takes
+    a request. ``KafkaController.onControllerFailover`` 2.8 reads the store once, before that.
+    """
+    story = begun()
+    story.start(STORE)
+    story.controller = "b1/controller"
+    ready = ControllerReady(broker_id=1, controller_epoch=2, brokers=BROKERS, topics=1, partitions=1)
+    story.by("b1/controller", BecameController(broker_id=1, controller_epoch=2), ready)
+    story.by(actor, ReassignmentStarted(topic=TOPIC, partition=0, replicas=BROKERS, target=(0, 1), resumed=False))
+    story.wait(11)
+    story.write_state(0, BROKERS)
+
+    assert ("unnamed" in [each.kind for each in story.judged(ReassignmentChecker())[0]]) is silent
+
+
 @pytest.mark.parametrize("named", [False, True])
 def test_what_cannot_arrive_in_the_end_must_have_a_reason(named: bool) -> None:
     """Its target is no broker that is up: it need not arrive, but its controller must say why it does not."""

@@ -5,7 +5,7 @@ import pytest
 from kemu.emulator.checkers.tasks import Tasks, misplaced
 from kemu.emulator.facts import Healed, HostDown, HostStarted, Seen
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.notes.groups import JoinPhaseCompleted, MemberRemoved, RecordsAcknowledged, Removal
+from kemu.protocol.notes.groups import JoinPhaseCompleted, MemberAdded, MemberRemoved, RecordsAcknowledged, Removal
 from kemu.protocol.notes.streams import InstanceLeaving, StreamsJoined, TasksDecided, TasksGiven, TasksSaid
 from tests.emulator.streams_story import APP, BOUND_S, COORDINATOR, S, StreamsStory, formed, kinds
 
@@ -22,6 +22,16 @@ def joins(host: str, thread: str = "t1") -> StreamsJoined:
         application=APP, instance=host, assigned=(), revoked=(), learning=(), ready=(), leaving=False, size=0,
         thread=thread,
     )  # fmt: skip
+
+
+def added(host: str, member_id: str, thread: str = "t1") -> MemberAdded:
+    """The coordinator adds a thread as a member with this id."""
+    return MemberAdded(group=APP, member_id=member_id, client_id=f"{host}/{thread}", instance_id=None)
+
+
+def removed(host: str, member_id: str, thread: str = "t1") -> MemberRemoved:
+    """The session of a thread's member expires."""
+    return MemberRemoved(group=APP, member_id=member_id, client_id=f"{host}/{thread}", why=Removal.SESSION_EXPIRED)
 
 
 def learning() -> StreamsStory:
@@ -318,12 +328,34 @@ def test_a_thread_cannot_report_a_task_that_a_removed_thread_of_its_instance_has
     told.read(3, "b", "0", "standby", 0, 50)
     for at_s, thread in ((4, "t1"), (4, "t2"), (10, "t2"), *([(10.5, "t1")] if rejoins else [])):
         told.say(at_s, "b", joins("b", thread))
+        told.say(at_s, COORDINATOR, added("b", f"{thread}-{at_s}", thread))
     for thread in ("t1", "t2"):
-        removed = MemberRemoved(
-            group=APP, member_id=f"b/{thread}-id", client_id=f"b/{thread}", why=Removal.SESSION_EXPIRED
-        )
-        told.say(9, COORDINATOR, removed)
+        told.say(9, COORDINATOR, removed("b", f"{thread}-4", thread))
     told.decide(11, {"a": "", "b": "1", "c": "0 2 3"})
+
+    assert [each for each in kinds(told) if each == "state-passed-over"] == found
+
+
+@pytest.mark.parametrize(("expires", "found"), [("b-id", []), ("b-new", ["state-passed-over"])])
+def test_the_leader_knows_a_restarted_thread_when_the_member_of_its_former_process_expires(
+    expires: str, found: list[str]
+) -> None:
+    """Operated swarm of kafka-4.2, seed 66: b gets back the tasks whose checkpoints b has reported. After the end of
+    b's new member, the leader knows only the state of a.
+    """
+    told = StreamsStory(assignor="ha", standbys=1, ready_lag=20, probing_us=600 * S)
+    told.start(0, "a", "b")
+    told.decide(1, {"a": "0 | standby 1", "b": "1 | standby 0"}, "0 1")
+    told.runs(2, a="0", b="1")
+    for host, role, task in (("a", "standby", "1"), ("b", "active", "1")):
+        told.copy(2, host, task, role, "CREATED", "RESTORING", "RUNNING")
+        told.read(3, host, task, role, 0, 50)
+    told.say(4, "a", joins("a"))
+    told.say(5, "", HostDown(host="b", life=1, how="process"))
+    told.say(8, "", HostStarted(host="b", life=2, kept_disk=True))
+    told.say(8, "b", joins("b"))
+    told.say(8, COORDINATOR, added("b", "b-new"), removed("b", expires))
+    told.decide(9, {"a": "0", "b": "1"}, "0 1")
 
     assert [each for each in kinds(told) if each == "state-passed-over"] == found
 
