@@ -109,6 +109,7 @@ INCONSISTENT_MEMBERS = "inconsistent-members"
 UNCONVERTED_GROUP = "unconverted-group"
 DOWNGRADED_GROUP = "downgraded-group"
 UNRELEASED_INSTANCE = "unreleased-instance"
+UNHEARD_REMOVAL = "unheard-removal"
 
 STAYS_DEGRADED: Mapping[str, str] = MappingProxyType(
     {
@@ -168,6 +169,11 @@ STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
             "a static member of the consumer protocol restarted before its former process left or its session ended, or"
             " repeated a join without an answer. The coordinator answers UNRELEASED_INSTANCE_ID, which is fatal"
             " (KIP-848)"
+        ),
+        ("liveness", UNHEARD_REMOVAL): (
+            "the coordinator has removed a member of the consumer protocol, or its log lost the member. The member"
+            " asked for committed offsets before a heartbeat told it so. The answer is UNKNOWN_MEMBER_ID, which"
+            " poll() raises (Kafka 4.0 to 4.3 CommitRequestManager). After a heartbeat, the member would rejoin"
         ),
         ("liveness", FORGOTTEN_REBALANCE): (
             "a static member revoked partitions, or led the group without knowing them. The member rejoined (after a"

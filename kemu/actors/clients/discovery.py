@@ -112,6 +112,10 @@ class Discovery:
     (``awaitMetadataUpdate``). From 3.7 on the member first waits for at least ``retry.backoff.ms`` (KIP-580). Both
     waits end with the poll() that waits. The next poll() begins with a lookup, and its number of attempts starts at
     zero.
+
+    A consumer of the consumer protocol keeps the connection to a coordinator that has moved, and the next lookup waits
+    for ``retry.backoff.ms`` after the answer that found a coordinator. Source: ``CoordinatorRequestManager``,
+    ``RequestState.onSuccessfulAttempt`` (4.0 to 4.3).
     """
 
     def __init__(
@@ -132,7 +136,9 @@ class Discovery:
         self._chance = chance
         self._watcher = watcher
         self._group: GroupId = config.group_id
-        self._keeps_connection = config.uses_consumer_protocol
+        self._is_modern = config.uses_consumer_protocol
+        self._next_us = 0
+        """The earliest time of the next lookup of a consumer of the consumer protocol."""
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._finding = False
         self._asked_us = 0
@@ -169,6 +175,9 @@ class Discovery:
             self._found_unavailable = False
             self._find_later(None)
             return
+        if self._machine.now_us < self._next_us:
+            self._machine.start_timer(FIND, self._next_us - self._machine.now_us)
+            return
         self._asked_us = self._machine.now_us
         if not self._finding_in_background:
             self._lookups.look_up(self._group, self._found, self._not_found, self._refused)
@@ -180,6 +189,9 @@ class Discovery:
         """
         self._found_unavailable = False
         if self.coordinator is not None:
+            return
+        if self._machine.now_us < self._next_us:
+            self.find()
             return
         if 0 < self._asked_us < self._watcher.poll_span_us[0]:
             self._lookups.look_up(self._group, self._found_again, self._not_found_again, self._refused)
@@ -210,16 +222,13 @@ class Discovery:
     def lose_coordinator(self, why: str, *, connected: bool = True) -> None:
         """Forget the coordinator. A working connection (``connected``) is closed, so the requests in flight
         on it fail.
-
-        A consumer of the consumer protocol keeps the connection (``CoordinatorRequestManager.markCoordinatorUnknown``
-        4.0 to 4.3).
         """
         lost = self.coordinator
         if lost is None:
             return
         self.coordinator = None
         self._machine.note(CoordinatorKnown(group=self._group, host="", why=why))
-        if connected and not self._keeps_connection:
+        if connected and not self._is_modern:
             self._client.drop_connection(lost, why)
         self._watcher.coordinator_lost()
         self._watcher.wake()
@@ -240,6 +249,7 @@ class Discovery:
         if self.coordinator is not None:
             return  # the other thread's lookup was faster
         self._failures = 0
+        self._next_us = self._machine.now_us + self._retry.first_us if self._is_modern else 0
         self.coordinator = host
         self._machine.note(CoordinatorKnown(group=self._group, host=host, why="found"))
         self._watcher.coordinator_found()

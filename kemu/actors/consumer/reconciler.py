@@ -314,11 +314,11 @@ class Reconciler:
 
     def give_up_everything(self, then: Callable[[], None]) -> None:
         """Revoke all partitions, or give them up as lost after the end of the membership; ``then`` follows."""
-        membership, owned = self._membership, self._positions.owned()
+        membership = self._membership
         is_member = membership.epoch > 0 and membership.modern is not _S.FATAL
         membership.prepare_leaving("leaves the group")
         self._stop()
-        self._positions.stop_serving(owned)
+        self._positions.stop_serving(self._positions.owned())
         self._positions.give_up_everything(not is_member, then)
 
     def _stop(self) -> None:

@@ -97,6 +97,17 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "test_a_static_member_of_the_consumer_protocol_fails_for_good_without_another_process",
     ),
     Allowance(
+        "member-that-has-not-heard-of-its-removal",
+        ("liveness: unheard-removal",),
+        "OffsetFetch got UNKNOWN_MEMBER_ID, and the coordinator has no such member.",
+        "Kafka 4.0 to 4.3 CommitRequestManager.OffsetFetchRequestState.onFailure, AsyncKafkaConsumer.poll",
+        ("kemu.emulator.checkers.liveness:Liveness._kind_of",),
+        "tests/emulator/checkers/test_failing_members.py::"
+        "test_a_removed_member_fails_if_it_asks_for_offsets_before_a_heartbeat",
+        "tests/emulator/checkers/test_failing_members.py::"
+        "test_a_removed_member_fails_if_it_asks_for_offsets_before_a_heartbeat",
+    ),
+    Allowance(
         "group-missing-from-the-log",
         ("liveness: forgotten-group",),
         "The copy of the present leader of the group's log lacks a record from before the member's assignment; without"

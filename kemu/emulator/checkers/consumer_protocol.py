@@ -48,8 +48,10 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.topic_pattern import TopicPattern, wrong_pattern
 
 _E = ErrorCode
-RESTS = ("JOINING", "LEAVING", "UNSUBSCRIBED", "FENCED", "STALE", "UNJOINED", "PREPARING_REBALANCE", "FAILED")
-"""States of a member in which its next epoch may be lower, in both protocols. A member that has failed has no epoch."""
+RESTS = ("JOINING", "LEAVING", "UNSUBSCRIBED", "FENCED", "STALE", "UNJOINED", "PREPARING_REBALANCE")
+"""States of a member in which its next epoch may be lower, in both protocols."""
+_ENDED = ("CLOSED", "FAILED")
+"""States of an ended member, which has no epoch."""
 _NOT_CURRENT = (_E.STALE_MEMBER_EPOCH, _E.ILLEGAL_GENERATION)
 """The errors of a commit with another epoch than the member's, in each protocol."""
 Speaker = tuple[ActorName, int, GroupId]
@@ -280,7 +282,7 @@ class ConsumerProtocol(Checker):
 
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
         if self._is_judged(fact.group):
-            rests = fact.new in RESTS or fact.generation < 0
+            rests = fact.new in (*RESTS, *_ENDED) or fact.generation < 0
             self._reach(seen, fact.group, 0 if rests else fact.generation, rests=rests)
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:

@@ -44,6 +44,7 @@ from kemu.emulator.findings import (
     MEMBER_FAILED,
     UNCONVERTED_GROUP,
     UNHEARD_ISR,
+    UNHEARD_REMOVAL,
     UNRELEASED_INSTANCE,
     UNTOLD_COORDINATOR,
 )
@@ -144,6 +145,7 @@ class Liveness(Checker):
         "member-failed",
         "not-at-rest",
         "unconverted-group",
+        "unheard-removal",
         "unheard-isr",
         "unreleased-instance",
         "untold-coordinator",
@@ -394,6 +396,9 @@ class Liveness(Checker):
             return UNRELEASED_INSTANCE
         if fact.error is ErrorCode.UNKNOWN_SERVER_ERROR and fact.member_id in self._unconverted:
             return UNCONVERTED_GROUP
+        if fact.error is ErrorCode.UNKNOWN_MEMBER_ID:
+            known = self.panel.memberships.groups.get(fact.group)
+            return MEMBER_FAILED if known is not None and fact.member_id in known.entries else UNHEARD_REMOVAL
         if fact.error is not ErrorCode.GROUP_ID_NOT_FOUND:
             return MEMBER_FAILED
         if fact.group in self._classic and (fact.group, fact.member_id) in self._gone:
@@ -446,6 +451,8 @@ class Liveness(Checker):
             self._absent.pop((fact.group, fact.member_id), None)
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
+        if not self.panel.is_current(seen):  # the coordinator's successor still has the member (kafka-4.0, seed 314)
+            return
         self._gone[fact.group, fact.member_id] = None
         self._static.get(fact.group, {}).pop(fact.member_id, None)
 

@@ -83,6 +83,30 @@ def test_an_instance_is_unreleased_after_a_leave_that_was_not_written(story, api
     assert fails_for_good(story, ErrorCode.UNRELEASED_INSTANCE_ID) == [kind]
 
 
+@pytest.mark.parametrize(
+    ("remover", "kind"), [("b0/coordinator", "unreleased-instance"), ("b1/coordinator", "member-failed")]
+)
+def test_the_removal_by_a_deposed_coordinator_releases_no_instance(story, remover, kind):
+    """Its successor has loaded the member, and keeps it (kafka-4.0, seed 314)."""
+    story.coordinator = "b0/coordinator"
+    story.add("c1", instance="c1")
+    story.load("b1/coordinator", 1, "c1", "c2", state="Stable")
+    story.coordinator = remover
+    story.remove(story.ids["c1"])
+
+    assert fails_for_good(story, ErrorCode.UNRELEASED_INSTANCE_ID) == [kind]
+
+
+@pytest.mark.parametrize(("is_removed", "kind"), [(True, "unheard-removal"), (False, "member-failed")])
+def test_a_removed_member_fails_if_it_asks_for_offsets_before_a_heartbeat(story, is_removed, kind):
+    """OffsetFetch gets UNKNOWN_MEMBER_ID, which poll() raises (kafka-4.0, seed 197)."""
+    member_id = story.ids["c1"]
+    if is_removed:
+        story.remove(member_id)
+
+    assert fails_for_good(story, ErrorCode.UNKNOWN_MEMBER_ID, member_id) == [kind]
+
+
 def test_a_member_of_the_consumer_protocol_fails_for_good_after_its_groups_log_was_lost(story):
     story.by("b0", DiskTailLost(host="b0", log="__consumer_offsets-0", records=3, end_offset=0))
 

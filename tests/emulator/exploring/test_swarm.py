@@ -635,6 +635,9 @@ def test_members_of_4_0_that_fail_for_good_as_kafkas_do(seed: str, kind: str) ->
     "seed",
     [
         "closes-with-its-former-settings",  # c7 (seed 98) rejoins, and only then notices the order to close
+        "asks-again-after-the-backoff",  # c1 (seed 61) finds a coordinator that is none, and waits before it asks again
+        "closes-without-dropped-partitions",  # c2 (seed 197) closes before it has the positions of a new assignment
+        "closes-after-a-fatal-heartbeat",  # c3 (seed 144) ends without an epoch
         "committed-late-after-a-cut",  # c1 (seed 1074) sent commits of 14 and then 0, before it processed up to 17
         "read-again-when-a-replica-is-offline",  # the controller (seed 144) learns the ISR whose answer was lost
     ],
