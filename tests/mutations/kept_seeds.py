@@ -86,6 +86,27 @@ MUTATIONS = [
         "        self._consumers.pop(fact.host, None)\n        self._members[fact.host] = own.then(",
         "fields/wrong",
     ),
+    _kept(  # lookups follow each other without a back-off
+        "asks-again-after-the-backoff",
+        "kemu/actors/clients/discovery.py",
+        "        self._next_us = self._machine.now_us + self._retry.first_us if self._is_modern else 0",
+        "        self._next_us = 0",
+        "clients/storm",
+    ),
+    _kept(  # a member that OffsetFetch tells its removal fails for no reason of Kafka's
+        "closes-without-dropped-partitions",
+        f"{_CHECKERS}liveness.py",
+        "            return MEMBER_FAILED if known is not None and fact.member_id in",
+        "            return MEMBER_FAILED if True or known is not None and fact.member_id in",
+        "liveness/member-failed",
+    ),
+    _kept(  # an ended member still has an epoch
+        "closes-after-a-fatal-heartbeat",
+        f"{_CHECKERS}consumer_protocol.py",
+        "            rests = fact.new in (*RESTS, *_ENDED) or fact.generation < 0",
+        "            rests = fact.new in RESTS or fact.generation < 0",
+        "consumer-protocol/epoch-fell",
+    ),
     _kept(  # an id that the loaded log replaced still owns
         "an-id-that-was-lost-in-between",
         f"{_CHECKERS}one_owner.py",
