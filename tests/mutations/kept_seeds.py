@@ -96,8 +96,8 @@ MUTATIONS = [
     _kept(  # a member that OffsetFetch tells its removal fails for no reason of Kafka's
         "closes-without-dropped-partitions",
         f"{_CHECKERS}liveness.py",
-        "            return MEMBER_FAILED if known is not None and fact.member_id in",
-        "            return MEMBER_FAILED if True or known is not None and fact.member_id in",
+        "            return MEMBER_FAILED if known is None or fact.member_id in",
+        "            return MEMBER_FAILED if True or fact.member_id in",
         "liveness/member-failed",
     ),
     _kept(  # an ended member still has an epoch

@@ -396,9 +396,9 @@ class Liveness(Checker):
             return UNRELEASED_INSTANCE
         if fact.error is ErrorCode.UNKNOWN_SERVER_ERROR and fact.member_id in self._unconverted:
             return UNCONVERTED_GROUP
-        if fact.error is ErrorCode.UNKNOWN_MEMBER_ID:
+        if fact.error is ErrorCode.UNKNOWN_MEMBER_ID and fact.why.startswith("OffsetFetch"):  # a heartbeat only fences
             known = self.panel.memberships.groups.get(fact.group)
-            return MEMBER_FAILED if known is not None and fact.member_id in known.entries else UNHEARD_REMOVAL
+            return MEMBER_FAILED if known is None or fact.member_id in known.entries else UNHEARD_REMOVAL
         if fact.error is not ErrorCode.GROUP_ID_NOT_FOUND:
             return MEMBER_FAILED
         if fact.group in self._classic and (fact.group, fact.member_id) in self._gone:
@@ -428,7 +428,9 @@ class Liveness(Checker):
             self._reassigned[self.panel.memberships.group_of.get(fact.host, "")] = None
 
     def _refused(self, seen: Seen, fact: RequestRefused) -> None:
-        if fact.api == "ConsumerGroupHeartbeat":  # the record of a leave was not written, so the member remains
+        if (
+            fact.api == "ConsumerGroupHeartbeat" and fact.error.retriable
+        ):  # the leave was not written: the member remains
             self._absent.pop((fact.group, fact.member_id), None)
         known = self.panel.memberships.groups.get(fact.group)
         is_first = known is not None and known.state == "PreparingRebalance" and known.began_empty

@@ -26,8 +26,8 @@ def modern_liveness():
     return checker
 
 
-def fails_for_good(story, error, member_id="c1-new"):
-    story.by("c1", notes.MemberFailed(group=GROUP, member_id=member_id, error=error, why="told"))
+def fails_for_good(story, error, member_id="c1-new", why="told"):
+    story.by("c1", notes.MemberFailed(group=GROUP, member_id=member_id, error=error, why=why))
     return story.kinds(modern_liveness())
 
 
@@ -68,16 +68,21 @@ def test_an_instance_is_unreleased_until_its_member_leaves_for_a_while(story, me
 
 
 @pytest.mark.parametrize(
-    ("api", "kind"), [("ConsumerGroupHeartbeat", "unreleased-instance"), ("OffsetCommit", "member-failed")]
+    ("api", "error", "kind"),
+    [
+        ("ConsumerGroupHeartbeat", ErrorCode.COORDINATOR_NOT_AVAILABLE, "unreleased-instance"),
+        ("OffsetCommit", ErrorCode.COORDINATOR_NOT_AVAILABLE, "member-failed"),
+        ("ConsumerGroupHeartbeat", ErrorCode.UNRELEASED_INSTANCE_ID, "member-failed"),
+    ],
 )
-def test_an_instance_is_unreleased_after_a_leave_that_was_not_written(story, api, kind):
+def test_an_instance_is_unreleased_after_a_leave_that_was_not_written(story, api, error, kind):
     """A deposed coordinator cannot write the leave, and its successor loads the member that has not left (operated
-    swarm of kafka-4.2, seed 131). An answered leave stands.
+    swarm of kafka-4.2, seed 131). An answered leave stands, also if the coordinator then refuses the join.
     """
     story.add("c1", instance="c1")
     member_id = story.ids["c1"]
     leaves = MemberReconciled(group=GROUP, member_id=member_id, epoch=-2, state="STABLE", assigned=(), revoking=())
-    refused = notes.RequestRefused(group=GROUP, api=api, member_id=member_id, error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    refused = notes.RequestRefused(group=GROUP, api=api, member_id=member_id, error=error)
     story.by(story.coordinator, leaves, refused)
 
     assert fails_for_good(story, ErrorCode.UNRELEASED_INSTANCE_ID) == [kind]
@@ -97,14 +102,21 @@ def test_the_removal_by_a_deposed_coordinator_releases_no_instance(story, remove
     assert fails_for_good(story, ErrorCode.UNRELEASED_INSTANCE_ID) == [kind]
 
 
-@pytest.mark.parametrize(("is_removed", "kind"), [(True, "unheard-removal"), (False, "member-failed")])
-def test_a_removed_member_fails_if_it_asks_for_offsets_before_a_heartbeat(story, is_removed, kind):
-    """OffsetFetch gets UNKNOWN_MEMBER_ID, which poll() raises (kafka-4.0, seed 197)."""
+@pytest.mark.parametrize(
+    ("is_removed", "api", "kind"),
+    [
+        (True, "OffsetFetch", "unheard-removal"),
+        (False, "OffsetFetch", "member-failed"),
+        (True, "ConsumerGroupHeartbeat", "member-failed"),
+    ],
+)
+def test_a_removed_member_fails_if_it_asks_for_offsets_before_a_heartbeat(story, is_removed, api, kind):
+    """OffsetFetch gets UNKNOWN_MEMBER_ID, which poll() raises (kafka-4.0, seed 197). A heartbeat makes it rejoin."""
     member_id = story.ids["c1"]
     if is_removed:
         story.remove(member_id)
 
-    assert fails_for_good(story, ErrorCode.UNKNOWN_MEMBER_ID, member_id) == [kind]
+    assert fails_for_good(story, ErrorCode.UNKNOWN_MEMBER_ID, member_id, why=f"{api}: told") == [kind]
 
 
 def test_a_member_of_the_consumer_protocol_fails_for_good_after_its_groups_log_was_lost(story):

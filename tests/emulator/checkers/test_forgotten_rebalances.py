@@ -34,6 +34,15 @@ def withheld(*, owner: str = "c1") -> Story:
     return story
 
 
+def kinds_after_recovery(story: Story) -> list[str]:
+    """The kinds of violations when c1 has processed partition 0, and the faults ended a minute ago."""
+    story.heal()
+    story.process("c1", 0, 0, 10)
+    story.wait(60)
+    story.append(0, 10, 1)
+    return [each for each, _ in judged(story)]
+
+
 def judged(story: Story) -> list[tuple[str, str]]:
     liveness = Liveness(bound_us=30_000_000)
     judging = Judging([liveness])
@@ -110,12 +119,8 @@ def test_what_a_static_leader_did_not_know_of_when_it_assigned_is_nobodys_once_i
 ) -> None:
     """ConsumerCoordinator.onLeaderElected 3.4.1; a leader that knew of it, or stays the same, has no excuse."""
     story = dealt_without_some(known=known, comes_back=comes_back)
-    story.heal()
-    story.process("c1", 0, 0, 10)
-    story.wait(60)
-    story.append(0, 10, 1)
 
-    assert [each for each, _ in judged(story)] == [kind]
+    assert kinds_after_recovery(story) == [kind]
 
 
 @pytest.mark.parametrize(
@@ -142,12 +147,8 @@ def test_what_a_classic_member_waited_for_when_a_static_member_converted_its_gro
     converted = GroupConverted(group=GROUP, protocol="classic", state=state, generation=1, members=members)
     story.by(story.coordinator, reconciled, converted)
     story.receive("c2", 1, "")
-    story.heal()
-    story.process("c1", 0, 0, 10)
-    story.wait(60)
-    story.append(0, 10, 1)
 
-    assert [each for each, _ in judged(story)] == [kind]
+    assert kinds_after_recovery(story) == [kind]
 
 
 @pytest.mark.parametrize(
@@ -170,9 +171,5 @@ def test_a_rebalancing_group_that_a_static_member_converts_keeps_what_it_had(hel
     )
     story.by(story.coordinator, converted, reconciled)
     story.become("Stable")
-    story.heal()
-    story.process("c1", 0, 0, 10)
-    story.wait(60)
-    story.append(0, 10, 1)
 
-    assert [each for each, _ in judged(story)] == [kind]
+    assert kinds_after_recovery(story) == [kind]

@@ -666,7 +666,7 @@ def test_a_failed_member_works_on(story):
 
 
 def test_a_lost_partition_was_revoked_before_the_end_of_the_membership(story):
-    """What a fenced member gives up after its end is lost; what it gave up before is not."""
+    """A partition that was revoked before the member was fenced is not lost again."""
     story.revoke("c1", "0")
     story.became("c1", "FENCED")
     story.owned["c1"] = {("t", 0)}
