@@ -9,7 +9,8 @@ Source: Kafka 4.0 ``GroupMetadataManager``, ``CoordinatorRuntime``, ``ConsumerGr
 ``validateOffsetFetch``.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 
 from kemu.actors.coordinator.consumer_group.heartbeats import ClassicJoined, Heard, removed
@@ -31,6 +32,7 @@ from kemu.actors.coordinator.consumer_group.state import (
 from kemu.actors.coordinator.consumer_group.stored import encoded
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.log import OffsetsPartition, Write
+from kemu.actors.coordinator.members import NoCommonProtocol
 from kemu.actors.coordinator.migration import downgraded, may_downgrade
 from kemu.actors.coordinator.offsets import MS_PER_MINUTE, GroupOffsets
 from kemu.actors.coordinator.second_log import SecondLogs
@@ -297,10 +299,7 @@ class ModernGroup:
         """
         rest = len(self.working.members) - len(member_ids)
         if may_downgrade(self.working, member_ids, rest, self._machine.config):
-            if self._lacks_a_target(member_ids):
-                answer(ErrorCode.UNKNOWN_SERVER_ERROR)
-            else:
-                self._downgrade(member_ids, why, answer)
+            self._downgrade(member_ids, why, answer)
             return
         who = ", ".join(map(self._member, member_ids))
         records, undo = removed(self.working, self._machine.topics, *member_ids)
@@ -333,10 +332,7 @@ class ModernGroup:
         if joined.downgrades:
             for record in joined.undo:
                 self.working.apply(record)
-            if self._lacks_a_target(()):
-                answer(ErrorCode.UNKNOWN_SERVER_ERROR)
-            else:
-                self._downgrade((), Removal.REPLACED, answer, joined)
+            self._downgrade((), Removal.REPLACED, answer, joined)
             return
 
         def written(error: ErrorCode) -> None:
@@ -406,11 +402,19 @@ class ModernGroup:
             return False
         return may_downgrade(working, (holder,), len(working.members), self._machine.config)
 
-    def _lacks_a_target(self, leaving: tuple[MemberId, ...]) -> bool:
-        """Whether the downgrade fails, because a member that remains has no target: it joined without topics."""
-        rest = [each for each in self.working.members if each not in leaving]
-        needs = self._machine.rules.consumer_groups.downgrade_needs_targets
-        return needs and not all(each in self.working.targets for each in rest)
+    def _fill(self, group: Group, members: Collection[tuple[ConsumerMember, MemberId]]) -> str | None:
+        """Add members to a classic group, as ``downgraded`` does. Returns: the assignor that they vote for.
+
+        None: the downgrade fails. Either a member has no target, because it joined without topics. Or the members have
+        no protocol in common: Kafka counts a protocol that a member names twice as two (``selectProtocol`` 4.0.2).
+        """
+        working = self.working
+        needs_targets = self._machine.rules.consumer_groups.downgrade_needs_targets
+        if needs_targets and not all(heir_of in working.targets for _, heir_of in members):
+            return None
+        with suppress(NoCommonProtocol):
+            return downgraded(working, members, self.in_order, group.members)
+        return None
 
     def _downgrade(
         self,
@@ -425,7 +429,19 @@ class ModernGroup:
         Source: ``GroupMetadataManager.convertToClassicGroup`` 4.0, which rebalances only after a leave.
         """
         machine, working = self._machine, self.working
+        rest = [(working.members[each], each) for each in working.listed() if each not in leaving]
+        heir = None if joined is None else joined.member
+        holder: MemberId | None = None
+        if heir is not None:
+            assert heir.instance_id is not None
+            holder = working.static[heir.instance_id]
+            rest = [each for each in rest if each[1] != holder]
+            rest.append((heir, holder))
         group = Group(machine, self.partition, self.name)
+        protocol = self._fill(group, rest)
+        if protocol is None:
+            answer(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
         group.opened_after = self.partition.last_write
         group.offsets, group.second = self.offsets, self.second
         records: list[Record] = []
@@ -438,18 +454,10 @@ class ModernGroup:
         if joined is not None:
             for record in joined.undo:
                 working.apply(record)
-        rest = [(working.members[each], each) for each in working.listed() if each not in leaving]
-        heir = None if joined is None else joined.member
-        if heir is not None:
-            assert heir.instance_id is not None
-            holder = working.static[heir.instance_id]
-            rest = [each for each in rest if each[1] != holder]
-            rest.append((heir, holder))
-            if holder != heir.member_id:
-                self._note_removed(working.members[holder], f"{Removal.REPLACED} {heir.member_id}")
+        if holder is not None and heir is not None and holder != heir.member_id:
+            self._note_removed(working.members[holder], f"{Removal.REPLACED} {heir.member_id}")
         for member_id in leaving:
             self._note_removed(working.members[member_id], why)
-        protocol = downgraded(working, rest, self.in_order, group.members)
         self._tell(ConsumerGroupState.STABLE.value, working.epoch, "converted to a classic group")
         self._end()
         group.take_over(working.epoch, protocol)

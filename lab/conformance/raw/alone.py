@@ -176,6 +176,9 @@ class CoordinatorAlone:
                     case Send(request_id=number, version=version, message=reply):
                         self.answers[number] = (self.now_us, unseal(seal(reply, version))[0])
                     case StartTimer(key=key, after_us=after_us):
+                        self._timers.pop(
+                            key, None
+                        )  # Timers that are due at once fire in the order of their last start.
                         self._timers[key] = self.now_us + after_us
                     case StopTimer(key=key):
                         self._timers.pop(key, None)

@@ -836,6 +836,23 @@ def test_a_member_without_a_target_keeps_a_group_from_becoming_classic_up_to_4_2
     assert isinstance(bench.coordinator.groups[GROUP], ModernGroup) is (answer is not E.NONE)
 
 
+def test_a_protocol_named_twice_keeps_a_group_from_becoming_classic() -> None:
+    """``ClassicGroup.selectProtocol``: it counts as two, so no protocol has the count of the members. A leave gets an
+    error, and the end of a session is tried again after 500 ms, until the classic member is gone, too.
+    Seed 71433 of the raw requests, Kafka 4.3.0.
+    """
+    bench = bench_with_topics(group_consumer_session_timeout_ms=2_000)
+    beat(bench, "m1")
+    join = bench.join_twice("c2", names=("sticky", "sticky"), data=subscription(), session_ms=6_000)
+    bench.sync("c2", join.reply.member_id, join.reply.generation)
+
+    assert beat(bench, "m1", -1).error is E.UNKNOWN_SERVER_ERROR
+    bench.advance(5_900)
+    assert set(modern(bench).working.members) == {"m1", join.reply.member_id}
+    bench.advance(600)
+    assert not modern(bench).working.members
+
+
 @pytest.mark.parametrize("kind", ["java", "java-4.2", "java-4.3"])
 def test_a_downgrade_has_kafkas_reason(kind: str) -> None:
     """``GroupMetadataManager.convertToClassicGroup`` 4.0.2; 4.2.1 in the plan 7-migration-down."""
