@@ -184,8 +184,8 @@ class JoinPhase:
     def _answer_all(self) -> None:
         """Answer all joins, restart all sessions, and wait for the syncs.
 
-        The sessions restart in the order of the map of members: sessions of equal length end in this order (raw requests
-        of 4.0.2, seed 73084).
+        The sessions restart in the order of the map of members: sessions of equal length end in this order (raw
+        requests of 4.0.2, seed 73084).
         """
         shared, leader = self._shared, self._shared.members.leader
         listed = shared.members.listed(shared.protocol)
