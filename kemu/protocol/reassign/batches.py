@@ -23,7 +23,7 @@ class Batches(Generic[At]):
     """The waiting, started and blocked partitions.
 
     ``step_of(at)``: the next step of a partition, None for a blocked partition. ``step_of`` is called when a partition
-    is queued or has committed a step, and for all idle partitions after ``reconsider``.
+    is queued, has committed a step, or may begin, and for all idle partitions after ``reconsider``.
     """
 
     def __init__(self, step_of: Callable[[At], ReassignmentStep | None], limits: Limits) -> None:
@@ -110,7 +110,11 @@ class Batches(Generic[At]):
                 at_next = self._pop(self._others)
             if at_next is None:
                 break
-            begun.append(self._begin(at_next, self._steps.pop(at_next)))
+            # The brokers and the ISR may have changed since the partition was queued.
+            self._requeue(at_next)
+            step = self._steps.get(at_next)
+            if step is not None and (not step.moves_leader or self._leaders_running < self.limits.leader_movements):
+                begun.append(self._begin(at_next, self._steps.pop(at_next)))
         return begun
 
     def _may_continue(self, step: ReassignmentStep) -> bool:

@@ -33,6 +33,7 @@ FOUND_SINCE = (
     ("brokers-join-under-load", 5, False, "who was taken for dead is deleted later, when the step is over"),
     ("reassign-target-dies", 68, False, "a new controller takes longer to get ready than it may be silent"),
     ("brokers-join-under-load", 89, False, "a leader has one answer, and waits for that of a controller that died"),
+    ("brokers-join-under-load", 216, False, "a step that was queued begins as it was chosen, with the ISR of before"),
 )
 """The same of today's scenarios."""
 

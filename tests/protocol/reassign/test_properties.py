@@ -148,6 +148,25 @@ def test_lowered_limits_leave_what_runs_alone() -> None:
     assert [at for at, _ in batches.start()] == [3]
 
 
+def test_a_queued_step_is_chosen_again_when_it_begins() -> None:
+    """Two brokers left the ISR before the request, so the last member may not be removed; they are back when a place
+    is free (``tests.soak_reassignment``, brokers-join-under-load, seed 216).
+    """
+    move, isr = Move.begin((1, 2, 0), (1, 2, 3)), {0: (1, 2, 0), 1: (0,)}
+
+    def step_of(at: int) -> ReassignmentStep | None:
+        return next_step(move, Standing(0, isr[at], ALL), 2, 1)
+
+    batches: Batches[int] = Batches(step_of, Limits(partition_movements=1, replica_movements=1))
+    for at in range(2):
+        batches.submit(at)
+    batches.start()
+    isr[1] = (0, 1, 2)
+    batches.remove(0)
+
+    assert [(at, step.add, step.drop) for at, step in batches.start()] == [(1, (3,), (0,))]
+
+
 def test_a_second_implementation_begins_the_same_steps_while_limits_change() -> None:
     """``python -m tests.protocol.reassign.reference`` makes 1,000 cases."""
     assert differences(range(100)) == {}
