@@ -62,8 +62,8 @@ PREVIEWS = {68, 69}
 OF_4_0 = LATEST.but(ConsumerGroupHeartbeat=1, OffsetFetch=9)
 OF_4_2 = KAFKA_4_2.but(ConsumerGroupHeartbeat=1)
 """As ``Releases.offered_by``."""
-BACK_IN_4_0_2 = {11: (0, 9)}
-"""kafka-python's versions are those of 4.0.0. Brokers of 4.0.2 have JoinGroup v0 and v1, which 4.0.0 lacks."""
+BACK_IN_4_0_1 = {11: (0, 9)}
+"""kafka-python's versions are those of 4.0.0. Brokers since 4.0.1 have JoinGroup v0 and v1, which 4.0.0 lacks."""
 
 
 def kafka_python() -> dict[tuple[int, bool], Any]:
@@ -201,7 +201,7 @@ def test_a_broker_offers_the_spoken_versions_of_its_release(release: tuple[int, 
     rows = api_versions(versions_reply(versions)).api_keys
     found = {row.api_key: (row.min_version, row.max_version) for row in rows}
 
-    theirs = BROKER_API_VERSIONS[release] | (BACK_IN_4_0_2 if release == (4, 0) else {})
+    theirs = BROKER_API_VERSIONS[release] | (BACK_IN_4_0_1 if release == (4, 0) else {})
     assert found == {
         key: (max(low, theirs[key][0]), min(high, theirs[key][1]))
         for key, (low, high) in SPOKEN.items()
