@@ -210,11 +210,11 @@ class RealClient(HostingMachine):
                     self.note_of(member.connection, fact)
             case OffsetFetch(group=group), OffsetFetchReply(error=ErrorCode.NONE, offsets=offsets):
                 for row in offsets:
-                    at = (self._topic_of(row), row.partition)
-                    self._fetched.pop(at, None)
-                    self._reached.pop((group, at), None)
+                    where = (self._topic_of(row), row.partition)
+                    self._fetched.pop(where, None)
+                    self._reached.pop((group, where), None)
                     if row.offset >= 0 and row.error is _NONE:
-                        self._reached[group, at] = row.offset
+                        self._reached[group, where] = row.offset
             case _:
                 pass
 
