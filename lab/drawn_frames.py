@@ -106,9 +106,11 @@ class _Drawing:
 
     def _rows(self, field: WireField) -> Iterator[Any]:
         draws, kinds = self._draws, {part.type for part in field.parts}
-        for topic in texts(draws):
+        by = field.by_in(self._version)
+        topics = texts(draws) if by == field.by else dict.fromkeys(uuid(draws) for _ in range(draws.randrange(4)))
+        for topic in topics:
             for partition in dict.fromkeys(number(draws, "i") for _ in range(draws.randrange(1, 4))):
-                values = {**self.struct(field.parts), field.by: topic}
+                values = {**self.struct(field.parts), by: topic}
                 if "partition" in values:
                     values["partition"] = partition
                 if "batch" in kinds:

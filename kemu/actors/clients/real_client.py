@@ -30,6 +30,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import JOINS, ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply
 from kemu.protocol.messages.data import Fetch, Metadata, MetadataReply, Produce
 from kemu.protocol.messages.group import (
+    FetchedOffset,
     Heartbeat,
     HeartbeatReply,
     JoinGroup,
@@ -39,6 +40,7 @@ from kemu.protocol.messages.group import (
     OffsetCommitReply,
     OffsetFetch,
     OffsetFetchReply,
+    OffsetToCommit,
     SyncGroup,
     SyncGroupReply,
 )
@@ -208,10 +210,11 @@ class RealClient(HostingMachine):
                     self.note_of(member.connection, fact)
             case OffsetFetch(group=group), OffsetFetchReply(error=ErrorCode.NONE, offsets=offsets):
                 for row in offsets:
-                    self._fetched.pop((row.topic, row.partition), None)
-                    self._reached.pop((group, (row.topic, row.partition)), None)
+                    where = (self._topic_of(row), row.partition)
+                    self._fetched.pop(where, None)
+                    self._reached.pop((group, where), None)
                     if row.offset >= 0 and row.error is _NONE:
-                        self._reached[group, (row.topic, row.partition)] = row.offset
+                        self._reached[group, where] = row.offset
             case _:
                 pass
 
@@ -330,15 +333,20 @@ class RealClient(HostingMachine):
         if member is not None and member.owned:
             self.note_of(member.connection, PartitionsLost(group=group, member_id=member_id, lost=member.owned))
 
+    def _topic_of(self, row: OffsetToCommit | FetchedOffset) -> str:
+        """The topic of a row, which names the topic or its id; a client uses no id that its metadata lacks."""
+        return row.topic or self._topics.get(row.topic_id, "")
+
     def _works(self, request: OffsetCommit) -> None:
         """Report the records below committed offsets as processed, before the coordinator reports the commit."""
         group, member = request.group, self._members[request.group, request.member_id]
         for row in request.offsets:
-            at = (row.topic, row.partition)
+            topic = self._topic_of(row)
+            at = (topic, row.partition)
             about: dict[str, Any] = {
                 "group": group,
                 "member_id": request.member_id,
-                "topic": row.topic,
+                "topic": topic,
                 "partition": row.partition,
             }
             first = min(self._reached.get((group, at), self._fetched.get(at, row.offset)), row.offset)

@@ -43,7 +43,7 @@ from kemu.emulator.watching.group_commits import NOTHING
 from kemu.emulator.watching.progress import PartitionReader
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.control import OffsetForLeaderEpoch, OffsetForLeaderEpochReply
+from kemu.protocol.messages.control import DeleteTopics, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     COMMITTED,
@@ -203,6 +203,7 @@ class CommitsChecker(Checker):
             MemberHostAdded: self._host_added,
             MemberReconfigured: self._reconfigured,
             TopicDeleted: self._topic_deleted,
+            received(DeleteTopics): self._deletion_asked,
             BecameLeader: self._led,
             sent(OffsetForLeaderEpoch): self._validates,
             received(OffsetForLeaderEpochReply): self._is_validated,
@@ -254,6 +255,10 @@ class CommitsChecker(Checker):
 
     def _topic_deleted(self, seen: Seen, fact: TopicDeleted) -> None:
         self._removals_asked.append((seen.at_us, "delete-topic", {fact.topic}))
+
+    def _deletion_asked(self, seen: Seen, fact: Received) -> None:
+        """Note the request of a real client; coordinators may learn of the deletion before the controller ends it."""
+        self._removals_asked += [(seen.at_us, "delete-topic", {topic}) for topic in fact.message.topic_names]
 
     def _is_asked_for(self, group: GroupId, topic: str, since_us: int) -> bool:
         """Whether an operator, or the deletion of a topic, requested the removal of an offset."""

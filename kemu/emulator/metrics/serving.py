@@ -103,6 +103,7 @@ class _Served:
         self.began_us = 0
         """Time at which a member last became owner."""
         self.first_us = -1
+        """Time at which the partition was first served, also before a deletion; -1: never."""
         self.up_us = 0
         """Time at which service last returned."""
         self.since_us = 0
@@ -111,6 +112,12 @@ class _Served:
         """Start of the owner's callbacks, while they make service doubtful."""
         self.cause = ""
         self.down_us = 0
+
+    def begins(self, at_us: int) -> None:
+        """Note that a partition without service is served from now on."""
+        self.up_us = at_us
+        if self.first_us < 0:
+            self.first_us = at_us
 
 
 class Serving:
@@ -159,7 +166,7 @@ class Serving:
         found: dict[GroupId, list[int]] = {}
         for group, partition in sorted(self._partitions):
             served = self._partitions[group, partition]
-            first_us = served.first_us if served.state is not _NEW else -1
+            first_us = served.first_us
             if first_us < 0 and not self._positions_told:
                 first_us = served.began_us
             if first_us >= 0:
@@ -241,7 +248,7 @@ class Serving:
         if served.state is _NEW:
             if self._positions_told:
                 return
-            served.first_us = served.up_us = served.began_us
+            served.begins(served.began_us)
         self._interrupt(at_us, key, served, cause)
 
     def _oldest_us(self, key: Service, offset: int = 0) -> int | None:
@@ -279,7 +286,7 @@ class Serving:
             return
         if served.state is _NEW:
             served.state = _UP
-            served.first_us = served.up_us = seen.at_us
+            served.begins(seen.at_us)
         elif self._oldest_us(key, fact.offset) is not None or not self._panel.interruptions.is_led(key[1]):
             return  # service returns with the first processed record, or with the next leader
         elif served.state is _DOWN:
@@ -297,7 +304,7 @@ class Serving:
         began_us = min(seen.at_us, max(served.began_us, fact.started_us))
         if served.state is _NEW:
             served.state = _UP
-            served.first_us = served.up_us = began_us
+            served.begins(began_us)
         elif served.state is _DOWN:
             if self._panel.interruptions.is_led(key[1]):  # else these records were fetched before the interruption
                 self._back(key, served, began_us)

@@ -3,7 +3,8 @@
 The grammar of the declarations is in ``declare.py``. Fields are in the order of Kafka's schemas (3.9). Fields that
 kemu's messages lack have Kafka's names.
 
-A spoken version has a meaning in kemu. Fetch below 13 names topics, later versions use topic ids. FindCoordinator below
+A spoken version has a meaning in kemu. Fetch below 13 names topics, later versions use topic ids. OffsetCommit and
+OffsetFetch have topic ids since 10. FindCoordinator below
 4 is about one group. CreateTopics below 5 has a reply without settings, and DeleteTopics below 6 names topics. The
 lowest spoken versions are those of Kafka 4 where clients have newer ones.
 """
@@ -88,15 +89,15 @@ _ALL = (
             ~cluster_authorized_operations:int32@8-10=-2147483648""",
     ),
     _api(
-        group.OffsetCommit, group.OffsetCommitReply, (2, 9), flexible=8,
+        group.OffsetCommit, group.OffsetCommitReply, (2, 10), flexible=8,
         asks="""group generation:int32 member_id instance_id retention_time_ms:int64
             offsets(topic)[partition:int32 offset:int64 leader_epoch:int32 metadata]""",
         answers=f"{_THROTTLE}@3 outcomes(topic)[partition:int32 error]",
     ),
     _api(
-        group.OffsetFetch, group.OffsetFetchReply, (1, 9), flexible=6,
+        group.OffsetFetch, group.OffsetFetchReply, (1, 10), flexible=6,
         asks="""group@0-7 topics?2@0-7[topic partitions:int32]
-            each@8[group member_id member_epoch:int32 topics?[topic partitions:int32]] require_stable""",
+            each@8[group member_id member_epoch:int32 topics?[topic topic_id:uuid partitions:int32]] require_stable""",
         answers=f"""{_THROTTLE}@3
             offsets(topic)@0-7[partition:int32 offset:int64 leader_epoch:int32 metadata error] error@0-7
             each@8[~group:string offsets(topic)[partition:int32 offset:int64 leader_epoch:int32 metadata error]
@@ -131,9 +132,9 @@ _ALL = (
         answers=f"{_THROTTLE}@1 error protocol_type protocol_name assignment",
     ),
     _api(
-        group.DescribeGroups, group.DescribeGroupsReply, (0, 5), flexible=5,
+        group.DescribeGroups, group.DescribeGroupsReply, (0, 6), flexible=5,
         asks="groups include_authorized_operations",
-        answers=f"""{_THROTTLE}@1 groups[error group state protocol_type protocol
+        answers=f"""{_THROTTLE}@1 groups[error error_message group state protocol_type protocol
             members[member_id instance_id client_id client_host metadata assignment]
             ~authorized_operations:int32@3=-2147483648]""",
     ),
@@ -222,17 +223,18 @@ _BEFORE: tuple[tuple[int, int, Mapping[int, int]], ...] = (
     (2, 7, {9: 7}),  # before 3.0
     (8, 9, {9: 8}),  # before 3.7
     (0, 11, {16: 4}),  # before 3.8
+    (68, 0, {15: 5, 68: -1, 69: -1}),  # before 4.0
 )
 """(API key, version, highest versions): the highest versions of releases whose brokers lack this version of this API.
 
 -1: the release lacks the API. kemu's answer omits these APIs, because all its machines speak their newest versions.
 """
-_OF_CONSUMER_PROTOCOL = (68, 69)
-"""The keys of the APIs that a broker offers only if its answer has the first of them."""
-_LOWEST_SINCE_4_0: Mapping[int, int] = {11: 2}
-"""The lowest versions of releases with the consumer protocol, where they are higher (KIP-896)."""
+_CONSUMER_PROTOCOL = 68
+"""The API that only the answer of a release with the consumer protocol has (ConsumerGroupHeartbeat)."""
 _OFFSET_FETCH, _LAST_OF_ONE_GROUP = 9, 7
-"""kemu's clients send no later version of OffsetFetch, so a broker's answer with this version limits nothing."""
+"""kemu's clients before 4.0 send no later version of OffsetFetch, so a broker's answer with this version has a limit
+only before the first version with topic ids.
+"""
 
 
 def api_versions(answer: ApiVersionsReply, offered: Container[int] = SPOKEN) -> ApiVersionsReply:
@@ -246,17 +248,17 @@ def api_versions(answer: ApiVersionsReply, offered: Container[int] = SPOKEN) -> 
     if answer.error is not ErrorCode.NONE:
         return answer
     known = {row.api_key: row for row in answer.api_keys}
-    older = [most for key, version, most in _BEFORE if key in known and known[key].max_version < version]
+    highest_known = {_CONSUMER_PROTOCOL: -1, **{key: row.max_version for key, row in known.items()}}
+    older = [most for key, version, most in _BEFORE if highest_known.get(key, version) < version]
     rows = []
     for key, (lowest, highest) in SPOKEN.items():
         row = known.get(key)
-        if _OF_CONSUMER_PROTOCOL[0] in known:
-            lowest = max(lowest, _LOWEST_SINCE_4_0.get(key, 0))
-        elif key in _OF_CONSUMER_PROTOCOL:
-            continue
-        if row is not None and (key, row.max_version) != (_OFFSET_FETCH, _LAST_OF_ONE_GROUP):
-            lowest, highest = max(lowest, row.min_version), min(highest, row.max_version)
-        highest = min([highest, *(most[key] for most in older if key in most)])
+        if row is not None:
+            most = row.max_version
+            if (key, most) == (_OFFSET_FETCH, _LAST_OF_ONE_GROUP):
+                most = group.OFFSET_TOPIC_IDS_SINCE - 1
+            lowest, highest = max(lowest, row.min_version), min(highest, most)
+        highest = min([highest, *(limits[key] for limits in older if key in limits)])
         if lowest <= highest and key in offered:
             rows.append(ApiVersionRange(api_key=key, min_version=lowest, max_version=highest))
     return ApiVersionsReply(error=answer.error, api_keys=tuple(rows))

@@ -421,13 +421,17 @@ class _Reading(_Source):
 
     def _rows(self, field: WireField, name: str) -> None:
         """Read topics with rows each as one array of rows."""
-        topics, rows, topic = self._count(field), self.new("rows"), self.new(field.by)
+        by = field.by_in(self.version)
+        topics, rows, topic = self._count(field), self.new("rows"), self.new(by)
         self.add(f"{rows} = []")
         with self.block(f"for _ in range({topics}):"):
-            self._data(_PLAIN, topic, is_text=True)
+            if by == field.by:
+                self._data(_PLAIN, topic, is_text=True)
+            else:
+                self._uuid(topic)
             count = self._count(_PLAIN)
             with self.block(f"for _ in range({count}):"):
-                row = self.struct(field.parts, field.cls, {field.by: topic})
+                row = self.struct(field.parts, field.cls, {by: topic})
                 self.add(f"{rows}.append({row})")
             self._tags([], {})
         self.add(f"{name} = tuple({rows})")
@@ -692,10 +696,14 @@ class _Writing(_Source):
 
     def _rows(self, field: WireField, value: str) -> None:
         """Write rows as topics in the order of their first rows, with their rows each."""
-        groups, topic, rows, row = self.new("groups"), self.new(field.by), self.new("rows"), self.new("row")
-        self.add(f"{groups} = {{}}", f"for {row} in {value}: {groups}.setdefault({row}.{field.by}, []).append({row})")
+        by = field.by_in(self.version)
+        groups, topic, rows, row = self.new("groups"), self.new(by), self.new("rows"), self.new("row")
+        self.add(f"{groups} = {{}}", f"for {row} in {value}: {groups}.setdefault({row}.{by}, []).append({row})")
         with self._items(f"{groups}.items()", f"len({groups})", f"{topic}, {rows}"):
-            self._data(_PLAIN, topic, is_text=True)
+            if by == field.by:
+                self._data(_PLAIN, topic, is_text=True)
+            else:
+                self.add(f"{self._out} += uuid_of({topic})")
             with self._items(rows, f"len({rows})", row):
                 self.struct(field.parts, row)
             self._tags([], "")
@@ -727,7 +735,7 @@ class _Writing(_Source):
 
 # --- helpers of generated functions --------------------------------------------------------------------------------
 
-_PLAIN = WireField("item", "string", True, False, 0, LAST, LAST, None, "", None, "", ())
+_PLAIN = WireField("item", "string", True, False, 0, LAST, LAST, None, "", None, "", LAST, ())
 """A string that may not be null, such as an item of an array."""
 _NULLABLE = evolve(_PLAIN, null_since=0)
 _NOT_NULL = "raise WireError('may not be null in this version')"

@@ -8,7 +8,8 @@ nullability from the message's class. The text adds only properties that the cla
 ``name:int32``        the width of a number, or one of the ``SPECIAL`` types
 ``~name:int32``       a field that kemu's message lacks; see ``WireField.is_ours``
 ``name[...]``         an array of structs
-``name(topic)[...]``  an array of topics with an array of structs each; kemu has one flat array of rows
+``name(topic)[...]``  an array of topics with an array of structs each; kemu has one flat array of rows.
+                      Versions whose rows have ``topic_id`` in place of ``topic`` name topics by id
 ``name?7``            may be null since version 7 (``?``: since the first version of the field)
 ``name@5``            a field since version 5 (``@5-7``: until version 7)
 ``name=-1``           the value that is written for a field that kemu lacks, or the name of a field to copy
@@ -76,11 +77,17 @@ class WireField:
     """The class of a struct; None for a struct that kemu lacks."""
     by: str
     """The field that groups flat rows; "" for other fields."""
+    by_until: int
+    """The last version in which rows have this field; later versions group by the id (``topic_id``)."""
     parts: tuple["WireField", ...]
 
     def is_in(self, version: int) -> bool:
         """Whether the bytes of this version contain the field."""
         return self.since <= version <= self.until
+
+    def by_in(self, version: int) -> str:
+        """The field that groups flat rows in this version."""
+        return self.by if version <= self.by_until else f"{self.by}_id"
 
     def may_be_null(self, version: int) -> bool:
         """Whether null is a value of the field in this version."""
@@ -128,7 +135,7 @@ def _fields(tokens: Iterator[Mapping[str, str | None]], ours: Mapping[str, Field
         field = ours[name] if is_ours and token["type"] != "batch" else None
         inner, is_nullable, is_array = _shape(field.annotation) if field is not None else (None, False, False)
         cls = inner if inner in STRUCTS else None
-        given, since = token["type"], int(token["since"] or 0)
+        given, since, by = token["type"], int(token["since"] or 0), token["by"] or ""
         null = token["null"]
         yield WireField(
             name=name,
@@ -141,13 +148,14 @@ def _fields(tokens: Iterator[Mapping[str, str | None]], ours: Mapping[str, Field
             tag=int(token["tag"]) if token["tag"] is not None else None,
             default=token["default"] or "",
             cls=cls,
-            by=token["by"] or "",
+            by=by,
+            by_until=_known(cls)[by].until if by else LAST,
             parts=tuple(_fields(tokens, _known(cls))) if token["open"] else (),
         )
 
 
 def _each(token: Mapping[str, str | None], parts: tuple[WireField, ...]) -> WireField:
-    return WireField(EACH, EACH, True, False, int(token["since"] or 0), LAST, LAST, None, "", None, "", parts)
+    return WireField(EACH, EACH, True, False, int(token["since"] or 0), LAST, LAST, None, "", None, "", LAST, parts)
 
 
 def _known(cls: Any) -> Mapping[str, Field]:

@@ -13,7 +13,8 @@ from kemu.emulator.facts import BrokerHostAdded, HostDown, HostStarted, RunStart
 from kemu.emulator.trace.traces import Step, Trace, facts_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import decode_assignment
-from kemu.protocol.names import TopicPartition, broker_of, host_of, is_coordinator
+from kemu.protocol.names import CLASSIC, TopicPartition, broker_of, host_of, is_coordinator
+from kemu.protocol.notes import consumer_groups
 from kemu.protocol.notes import groups as notes
 from kemu.protocol.wire.values import from_row
 from kemu.tools.logs.events import Event, event_from_json
@@ -39,6 +40,8 @@ class _Reader:
         """Host of a member -> its group and its last member id."""
         self.states: dict[str, str] = {}
         self.completed: dict[str, notes.JoinPhaseCompleted] = {}
+        self.epochs: dict[str, int] = {}
+        """Group of the consumer protocol -> its epoch."""
         self.hosts: dict[str, str] = {}
         """Member id -> host of the member, as its requests state."""
         self.asked: dict[str, Any] = {}
@@ -60,6 +63,9 @@ class _Reader:
             notes.MemberAdded: self._member_added,
             notes.MemberRemoved: self._member_removed,
             notes.JoinPhaseCompleted: self._join_completed,
+            consumer_groups.GroupEpochsChanged: self._epochs_changed,
+            consumer_groups.MemberReconciled: self._reconciled,
+            consumer_groups.GroupConverted: self._converted,
             notes.GroupLoaded: self._loaded,
             notes.GroupUnloaded: self._unloaded,
             notes.GroupRecordWritten: self._record_written,
@@ -113,6 +119,8 @@ class _Reader:
 
     def _group_became(self, seen: Seen, fact: notes.GroupBecame) -> Iterator[Event]:
         self.states[fact.group] = fact.new
+        if fact.group in self.epochs:
+            return
         if fact.new == _PREPARING:
             fields: dict[str, Any] = {"reason": fact.why}
             read_reason(fields, Opened(fact.why))
@@ -169,10 +177,32 @@ class _Reader:
 
     def _join_completed(self, seen: Seen, fact: notes.JoinPhaseCompleted) -> Iterator[Event]:
         self.completed[fact.group] = fact
+        if fact.group in self.epochs:
+            yield self.event(
+                seen, "target-computed", group=fact.group, generation=fact.generation, members=len(fact.members),
+                assignor=fact.protocol,
+            )  # fmt: skip
+            return
         yield self.event(
             seen, "rebalance-completes", group=fact.group, generation=fact.generation, members=len(fact.members),
             leader=fact.leader, protocol=fact.protocol,
         )  # fmt: skip
+
+    def _epochs_changed(self, seen: Seen, fact: consumer_groups.GroupEpochsChanged) -> Iterator[Event]:
+        if self.epochs.get(fact.group) != fact.epoch:
+            yield self.event(seen, "group-epoch-bumped", group=fact.group, generation=fact.epoch)
+        self.epochs[fact.group] = fact.epoch
+
+    def _reconciled(self, seen: Seen, fact: consumer_groups.MemberReconciled) -> Iterator[Event]:
+        yield self.event(
+            seen, "member-reconciled", group=fact.group, member=fact.member_id, generation=fact.epoch,
+            state=fact.state, partitions=_names(fact.assigned), revoked=_names(fact.revoking),
+        )  # fmt: skip
+
+    def _converted(self, seen: Seen, fact: consumer_groups.GroupConverted) -> Iterator[Event]:
+        if fact.protocol == CLASSIC:
+            self.epochs.pop(fact.group, None)
+        yield self.event(seen, "protocol-converted", group=fact.group, generation=fact.generation)
 
     def _loaded(self, seen: Seen, fact: notes.GroupLoaded) -> Iterator[Event]:
         yield self.event(

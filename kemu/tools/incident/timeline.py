@@ -1,7 +1,8 @@
 """The timeline of groups: one row for each generation, as the events state it.
 
 A field that no event states stays None. Only broker events state ``begins``, ``cause`` and ``completes``; only client
-events state ``refused``, ``synced``, ``revoked`` and ``assigned``.
+events state ``refused``, ``synced``, ``revoked`` and ``assigned``. The cause of a group epoch of KIP-848 is the last
+change of the group before the epoch: no line states a cause.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,15 @@ from kemu.tools.logs.events import Event
 
 _NEXT_LINE_US = 10_000_000
 """The assignment follows its SyncGroup or the revocation within this time; a later one has lost its SyncGroup."""
+RECONCILED = "STABLE"
+"""State of a member of KIP-848 that has all partitions of its target. Source: ``MemberState`` (4.0)."""
+_CHANGES: Mapping[str, str] = {
+    "member-joins": "join",
+    "static-replaced": "join",
+    "member-leaves": "leave",
+    "member-expires": "expire",
+}
+"""Kind -> cause of the next group epoch."""
 _ENDS = ("assignment-received", "rebalance-completes", "group-empty", "group-dead")
 
 
@@ -47,8 +57,32 @@ class StatedGeneration:
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     @property
+    def is_epoch(self) -> bool:
+        """Whether the row is a group epoch of KIP-848."""
+        return any(event.kind in ("group-epoch-bumped", "target-computed") for event in self.events)
+
+    @property
+    def reconciled_events(self) -> Mapping[str, Event]:
+        """Member of KIP-848 -> the event in which the member has all partitions of its target in this epoch."""
+        found: dict[str, Event] = {}
+        for event in self.events:
+            if event.kind == "member-reconciled" and event.state == RECONCILED and event.member is not None:
+                found.setdefault(event.member, event)
+        return found
+
+    @property
     def takes_us(self) -> int | None:
-        """Time from the begin of the rebalance to the leader's assignment, or to an earlier end; None if not stated."""
+        """Time from the begin of the rebalance to the leader's assignment, or to an earlier end; None if not stated.
+
+        Of a group epoch: the time from the epoch to the last member that has all its partitions in this epoch.
+        """
+        if self.is_epoch:
+            done = self.reconciled_events
+            begun = [event.at_us for event in self.events if event.kind == "group-epoch-bumped"]
+            ends = [event.at_us for event in done.values() if event.at_us is not None]
+            if not begun or begun[0] is None or not ends or len(done) != self.members:
+                return None
+            return max(ends) - begun[0]
         times = {event.kind: event.at_us for event in reversed(self.events)}
         begin = times.get("rebalance-begins")
         end = next((times[kind] for kind in _ENDS if times.get(kind) is not None), None)
@@ -88,6 +122,8 @@ class _Timeline:
         self.rows: dict[tuple[str, int], _Row] = {}
         self.clients: dict[tuple[object, ...], _Client] = {}
         self.departed: dict[str, Event] = {}
+        self.changed: dict[str, Event] = {}
+        """Group -> the last change of its members that no group epoch has followed."""
 
     def row(self, group: str, generation: int) -> _Row:
         return self.rows.setdefault((group, generation), _Row())
@@ -96,9 +132,13 @@ class _Timeline:
         group = event.group
         if group is None:
             return
+        if event.kind in _CHANGES and event.broker is not None:
+            self.changed[group] = event
         match event.kind:
             case "member-leaves" | "member-expires":
                 self.departed[group] = event
+            case "group-epoch-bumped" if event.generation is not None:
+                self._bumped(group, event.generation, event)
             case "rebalance-begins":
                 self._begins(group, event)
             case "rebalance-completes" if event.generation is not None:
@@ -114,7 +154,8 @@ class _Timeline:
             case "group-dead" if event.generation is not None:
                 self.row(group, event.generation).state(event, dead=event.time)
             case "target-computed" if event.generation is not None:
-                self.row(group, event.generation).state(event, target_computed=event.time)
+                count = len(event.assignment) if event.assignment is not None else event.members
+                self.row(group, event.generation).state(event, target_computed=event.time, members=count)
             case "member-reconciled" if event.generation is not None and event.member is not None:
                 self._reconciled(group, event.generation, event.member, event)
             case _:
@@ -128,6 +169,11 @@ class _Timeline:
             member = gone.member if event.cause in ("leave", "expire") else member
         cause = None if event.cause == "not stated" else event.cause
         self.row(group, event.old_generation + 1).state(event, begins=event.time, cause=cause, member=member)
+
+    def _bumped(self, group: str, generation: int, event: Event) -> None:
+        change = self.changed.pop(group, None)
+        cause, member = ("metadata-change", None) if change is None else (_CHANGES[change.kind], change.member)
+        self.row(group, generation).state(event, begins=event.time, cause=cause, member=member)
 
     def _reconciled(self, group: str, generation: int, member: str, event: Event) -> None:
         row = self.row(group, generation)

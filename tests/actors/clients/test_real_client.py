@@ -191,6 +191,22 @@ def test_committed_records_are_reported_as_processed_from_the_clients_position_o
     ]
 
 
+def test_a_commit_by_topic_id_is_about_the_topic_that_the_clients_metadata_names() -> None:
+    """OffsetCommit and OffsetFetch v10 of Java's clients since 4.2."""
+    driver = _Driver()
+    driver.knows_topic()
+    driver.sync(1, T0)
+    fetch = OffsetFetch(group=GROUP, topics=(TopicPartitions(topic_id="t-id", partitions=(0,)),))
+    fetched = FetchedOffset(topic_id="t-id", partition=0, offset=5, error=ErrorCode.NONE)
+    driver.ask(fetch, 10, OffsetFetchReply(offsets=(fetched,)))
+    offsets = (OffsetToCommit(topic_id="t-id", partition=0, offset=8),)
+    reply = OffsetCommitReply(outcomes=(OffsetOutcome(topic_id="t-id", partition=0, error=ErrorCode.NONE),))
+    facts = driver.ask(OffsetCommit(group=GROUP, generation=1, member_id=MEMBER, offsets=offsets), 10, reply)
+
+    work = [(each.topic, each.first, each.last) for each in facts if isinstance(each, Processed)]
+    assert work == [("t", 5, 8)]
+
+
 def test_without_a_committed_offset_work_begins_at_the_lowest_fetched_offset() -> None:
     """A client that resets its position fetches from there."""
     driver = _Driver()

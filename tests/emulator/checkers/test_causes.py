@@ -13,6 +13,7 @@ from kemu.emulator.facts import (
 )
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
+    DeleteTopics,
     EpochEnd,
     EpochQuestion,
     OffsetForLeaderEpoch,
@@ -258,6 +259,17 @@ def test_an_operator_may_remove_an_offset_that_was_just_committed(story):
     removed(story)
 
     assert "commits" not in story.judged()
+
+
+@pytest.mark.parametrize(("topic", "kinds"), [(TOPIC, []), ("another", ["removed-too-early"])])
+def test_a_real_client_that_deletes_a_topic_removes_its_offsets_only(story, topic, kinds):
+    """The coordinator removes the offsets before the controller has ended the deletion."""
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.by("b0/controller", Received("x-app/1", 1, 7, 5, DeleteTopics(topic_names=(topic,), timeout_ms=1_000)))
+    removed(story)
+
+    assert story.kinds(CommitsChecker(retention_us=3_600_000_000)) == kinds
 
 
 def test_an_operator_who_deletes_another_group_is_no_excuse(story):

@@ -287,6 +287,21 @@ def test_a_deleted_topic_has_no_downtime_until_a_topic_of_its_name_is_served() -
     assert spans(told.report(14_000)) == [("revoked", 13_000, 14_000)]
 
 
+def test_downtime_before_a_deletion_counts_when_a_topic_of_the_name_is_served_later() -> None:
+    """The partition was first served before its deletion."""
+    told = OfTopic()
+    told.revoked(3_000, "c1", 1, T0)
+    told.deleted(5_000)
+    told.exists(10_000)
+    told.assigned(11_000, "c2", 2, T0)
+    told.position(11_000, "c2", 0, "reset")
+
+    report = told.report(14_000)
+
+    assert spans(report) == [("revoked", 1_800, 5_000)]
+    assert report.service["g"].lost_us == 3_200 * MS
+
+
 def test_a_group_that_never_came_back_is_down_until_the_end() -> None:
     """One interval, whoever tries in between."""
     told = Group()

@@ -69,15 +69,16 @@ def test_the_declarations_name_every_field_of_kemus_messages() -> None:
     def compare(fields, parts, version, where) -> None:
         parts = [*parts, *(each for part in parts if part.type == EACH and part.is_in(version) for each in part.parts)]
         named = {part.name for part in parts if part.is_in(version) and part.is_ours}
-        named |= {part.by for part in parts} | (derived if any(part.type == "batch" for part in parts) else set())
+        named |= {part.by_in(version) for part in parts}
+        named |= derived if any(part.type == "batch" for part in parts) else set()
         missing.extend(
             f"{where} v{version}: {field.name}"
             for field in fields
             if field.since <= version <= field.until and field.name not in named
         )
         for part in parts:
-            if part.cls is not None and part.parts:
-                inner = [field for field in STRUCTS[part.cls] if field.name != part.by]
+            if part.cls is not None and part.parts and part.is_in(version):
+                inner = [field for field in STRUCTS[part.cls] if field.name != part.by_in(version)]
                 compare(inner, part.parts, version, f"{where}.{part.name}")
 
     for api, version in every_version():

@@ -26,6 +26,7 @@ from kemu.protocol.messages.versions import (
     KAFKA_3_0,
     KAFKA_3_4,
     KAFKA_3_7,
+    KAFKA_4_2,
     LATEST,
     SpokenVersions,
 )
@@ -59,7 +60,10 @@ DERIVED = {"records", "batches", "count", "producer_id", "producer_epoch", "sequ
 PREVIEWS = {68, 69}
 """APIs of the consumer protocol: before 4.0 a preview, which is off by default."""
 OF_4_0 = LATEST.but(ConsumerGroupHeartbeat=1, OffsetFetch=9)
+OF_4_2 = KAFKA_4_2.but(ConsumerGroupHeartbeat=1)
 """As ``Releases.offered_by``."""
+BACK_IN_4_0_1 = {11: (0, 9)}
+"""kafka-python's versions are those of 4.0.0. Brokers since 4.0.1 have JoinGroup v0 and v1, which 4.0.0 lacks."""
 
 
 def kafka_python() -> dict[tuple[int, bool], Any]:
@@ -186,7 +190,8 @@ def test_kio_reads_and_writes_the_same_bytes(api: Api) -> None:
 @pytest.mark.parametrize(
     ("release", "versions"),
     [((2, 3), KAFKA_2_3), ((2, 4), KAFKA_2_4), ((2, 6), KAFKA_2_6), ((2, 8), KAFKA_2_8), ((3, 0), KAFKA_3_0),
-     ((3, 4), KAFKA_3_4), ((3, 7), KAFKA_3_7), ((3, 9), LATEST), ((4, 0), OF_4_0)],
+     ((3, 4), KAFKA_3_4), ((3, 7), KAFKA_3_7), ((3, 9), LATEST), ((4, 0), OF_4_0), ((4, 1), OF_4_0), ((4, 2), OF_4_2),
+     ((4, 3), OF_4_2)],
 )  # fmt: skip
 def test_a_broker_offers_the_spoken_versions_of_its_release(release: tuple[int, int], versions: SpokenVersions) -> None:
     """kafka-python knows the answers of brokers of all releases to ApiVersions."""
@@ -196,7 +201,7 @@ def test_a_broker_offers_the_spoken_versions_of_its_release(release: tuple[int, 
     rows = api_versions(versions_reply(versions)).api_keys
     found = {row.api_key: (row.min_version, row.max_version) for row in rows}
 
-    theirs = BROKER_API_VERSIONS[release]
+    theirs = BROKER_API_VERSIONS[release] | (BACK_IN_4_0_1 if release == (4, 0) else {})
     assert found == {
         key: (max(low, theirs[key][0]), min(high, theirs[key][1]))
         for key, (low, high) in SPOKEN.items()
