@@ -21,6 +21,7 @@ from kemu.actors.coordinator.consumer_group.state import (
     TopicsRecord,
 )
 from kemu.actors.coordinator.consumer_group.stored import encoded
+from kemu.actors.coordinator.consumer_group.subscribed import topics_hash
 from kemu.actors.coordinator.modern_group import ModernGroup
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import Record, Told
@@ -170,8 +171,12 @@ class GroupRunner:
             yield MemberRecord(name, _member(name, row, self._version))
         for regex, topics in regexes.items():
             yield RegexRecord(regex, tuple(sorted(topics.split())), BEGIN_US // 1_000)
-        yield TopicsRecord(tuple(self._topics[name] for name in sorted(stored & self._topics.keys())))
-        yield GroupEpochRecord(epoch)
+        topics = tuple([self._topics[name] for name in sorted(stored & self._topics.keys())])
+        if self.bench.coordinator.rules.consumer_groups.hashes_topics:
+            yield GroupEpochRecord(epoch, topics_hash(topics))
+        else:
+            yield TopicsRecord(topics)
+            yield GroupEpochRecord(epoch)
         for name, row in members.items():
             if "target" in row:
                 yield TargetRecord(name, share(row["target"]))

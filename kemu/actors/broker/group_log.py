@@ -11,7 +11,7 @@ Source: Kafka 2.8's ``GroupMetadataManager.storeGroup``/``storeOffsets`` (acks=-
 (acks=1, and a listener to the high watermark).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kemu.actors.broker.led_partitions import LedPartitions
 from kemu.actors.broker.produce_calls import Acks, ProduceCall
@@ -60,10 +60,21 @@ class OffsetsHost:
     """The broker's side of the coordinator's log.
 
     ``tells_topics``: whether the coordinator has groups of the consumer protocol, which need the cluster's topics.
+    ``rack_of``: node id -> rack or "". A broker of Kafka 4 knows the racks of all registered brokers, also of stopped
+    brokers.
     """
 
-    def __init__(self, machine: Machine, manager: ReplicaManager, led: LedPartitions, *, tells_topics: bool) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        manager: ReplicaManager,
+        led: LedPartitions,
+        *,
+        tells_topics: bool,
+        rack_of: Callable[[int], str],
+    ) -> None:
         self._tells_topics = tells_topics
+        self._rack_of = rack_of
         self._told: tuple[KnownTopic, ...] | None = None
         """The topics that the coordinator knows."""
         self._machine = machine
@@ -89,13 +100,22 @@ class OffsetsHost:
         if not self._tells_topics:
             return
         rows = tuple(
-            KnownTopic(name=name, topic_id=topic.topic_id, partitions=len(topic.partitions))
+            KnownTopic(
+                name=name,
+                topic_id=topic.topic_id,
+                partitions=len(topic.partitions),
+                racks=self._racks_of(topic),
+            )
             for name, topic in sorted(topics.items())
             if name != OFFSETS_TOPIC
         )
         if rows != self._told:
             self._told = rows
             self._machine.request(self._coordinator, GroupTopics(topics=rows), VERSION)
+
+    def _racks_of(self, topic: TopicMetadata) -> tuple[tuple[str, ...], ...]:
+        rows = [sorted(filter(None, map(self._rack_of, each.replicas))) for each in topic.partitions]
+        return tuple(map(tuple, rows)) if any(rows) else ()
 
     def configured(self, message: GroupConfigs) -> None:
         """Tell the coordinator the settings of a group."""

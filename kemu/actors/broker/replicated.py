@@ -94,6 +94,10 @@ _NONE, _LEADER = ErrorCode.NONE, Role.LEADER
 CONTROL = ControllerConfig()
 
 
+def _no_rack(node: int) -> str:
+    return ""
+
+
 class ReplicatedBroker(Machine):
     """A broker with replication.
 
@@ -108,6 +112,7 @@ class ReplicatedBroker(Machine):
         versions: the message versions that the broker offers to clients.
         makes_offsets_topic: whether the cluster is new, so that the first FindCoordinator creates the offsets topic.
         tells_topics: whether to tell the coordinator about the topics, for groups of the consumer protocol.
+        rack_of: node id -> rack or "", for the coordinator.
         life: the number of the start of the broker's process; added to each append, without effect on decisions.
     """
 
@@ -130,6 +135,7 @@ class ReplicatedBroker(Machine):
         versions: SpokenVersions = LATEST,
         makes_offsets_topic: bool = False,
         tells_topics: bool = False,
+        rack_of: Callable[[int], str] = _no_rack,
         life: int = 0,
     ) -> None:
         super().__init__(name)
@@ -169,7 +175,7 @@ class ReplicatedBroker(Machine):
             self.injections,
             self._unserved,
         )
-        self._offsets = OffsetsHost(self, manager, self._led, tells_topics=tells_topics)
+        self._offsets = OffsetsHost(self, manager, self._led, tells_topics=tells_topics, rack_of=rack_of)
         self.fetchers = ReplicaFetchers(self, client, manager, draws)
         self._control = ControlRequests(
             self, manager, self.fetchers, self._led, watermarks, self._offsets, self.answers

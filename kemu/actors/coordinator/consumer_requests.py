@@ -179,7 +179,8 @@ class ConsumerGroupRequests:
         check_upgrade(shared.protocol_type, len(known.members), config)
         known.refuse_all_parked()
         topics, by_id = self._known_topics(), known.members.by_id
-        convert = partial(upgraded, shared.protocol, shared.generation, topics=topics)
+        rules = self._machine.rules.consumer_groups
+        convert = partial(upgraded, shared.protocol, shared.generation, topics=topics, rules=rules)
         group.begin_with(convert([by_id[each] for each in known.members.hashed()]))
         order = group.working.listed()
         heard = self._heard(event, request, group)
@@ -224,7 +225,8 @@ class ConsumerGroupRequests:
         if group is not None and group.resolving:
             regexes, group.resolving = group.resolving, ()
             topics, now_ms = self._known_topics(), self._machine.now_ms
-            group.resolved(*resolved(group.working, regexes, topics, now_ms=now_ms, version=self._topics_version))
+            rules, version = self._machine.rules.consumer_groups, self._topics_version
+            group.resolved(*resolved(group.working, regexes, topics, rules, now_ms=now_ms, version=version))
 
     def answers_for(self, group: GroupId) -> HeartbeatAnswers:
         """The answers to members of a group in this moment.

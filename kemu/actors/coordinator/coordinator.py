@@ -284,7 +284,10 @@ class Coordinator(Machine):
         self.existing_names = {each.topic_id: each.name for each in topics}
         self.topic_names.update(self.existing_names)
         before = self.topics or {}
-        self.topics = {each.name: Topic(each.name, each.topic_id, each.partitions) for each in topics}
+        hashes = self.rules.consumer_groups.hashes_topics
+        self.topics = {
+            each.name: Topic(each.name, each.topic_id, each.partitions, each.racks if hashes else ()) for each in topics
+        }
         self._consumers.topics_changed(before)
         self._offsets.topics_changed(before)
 

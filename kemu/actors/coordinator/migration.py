@@ -25,9 +25,11 @@ from kemu.actors.coordinator.consumer_group.state import (
     TopicsRecord,
     share_of,
 )
+from kemu.actors.coordinator.consumer_group.subscribed import topics_hash
 from kemu.actors.coordinator.members import Member, Members
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Partition, ReconcilingState
+from kemu.protocol.consumer_group.rules import ConsumerGroupRules
 from kemu.protocol.consumer_group.shares import partitions_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import (
@@ -58,7 +60,7 @@ def check_upgrade(protocol_type: str | None, members: int, config: BrokerConfig)
 
 
 def upgraded(
-    protocol: str | None, generation: int, members: Iterable[Member], topics: Topics
+    protocol: str | None, generation: int, members: Iterable[Member], topics: Topics, rules: ConsumerGroupRules
 ) -> tuple[GroupRecord, ...]:
     """The records of the group with the members of a classic group, in the order of the classic group's map.
 
@@ -69,6 +71,7 @@ def upgraded(
         generation: the classic group's generation.
         members: the members.
         topics: the cluster's topics by name.
+        rules: of the release.
 
     Raises:
         HeartbeatRefused: the group cannot be converted: GROUP_ID_NOT_FOUND, or UNKNOWN_SERVER_ERROR before the first
@@ -90,7 +93,9 @@ def upgraded(
     names = sorted({name for member, _ in converted for name in member.topics})
     known = tuple(topics[name] for name in names if name in topics)
     records: list[GroupRecord] = [MemberRecord(member.member_id, member) for member, _ in converted]
-    records += [TopicsRecord(known), GroupEpochRecord(generation)]
+    hashes = rules.hashes_topics
+    records += [] if hashes else [TopicsRecord(known)]
+    records.append(GroupEpochRecord(generation, topics_hash(known) if hashes else 0))
     records += [TargetRecord(member.member_id, share_of(assigned)) for member, assigned in converted]
     records.append(TargetEpochRecord(generation))
     for member, assigned in converted:

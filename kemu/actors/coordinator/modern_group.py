@@ -302,7 +302,8 @@ class ModernGroup:
             self._downgrade(member_ids, why, answer)
             return
         who = ", ".join(map(self._member, member_ids))
-        records, undo = removed(self.working, self._machine.topics, *member_ids)
+        machine = self._machine
+        records, undo = removed(self.working, machine.topics, machine.rules.consumer_groups, *member_ids)
         self._note(records, undo, f"{who}{text}", why)
         for member_id in member_ids:
             self._stop_timers(member_id)

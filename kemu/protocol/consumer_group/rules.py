@@ -35,6 +35,13 @@ class ConsumerGroupRules:
 
     Source: ``GroupMetadataManager.maybeUpdateRegularExpressions`` 4.0.2, 4.1.1; ``GroupCoordinatorConfig`` 4.1.1.
     """
+    hashes_topics: bool = False
+    """The log has a hash of the subscribed topics instead of the topics (since 4.1). The hash also covers the racks of
+    each partition's replicas, so that the group's epoch rises after a replica moved to another rack. The next heartbeat
+    removes the topics that a coordinator of 4.0 wrote.
+
+    Source: ``Utils.computeTopicHash``, ``GroupMetadataManager.updateSubscriptionMetadata`` 4.0.2, 4.1.0, 4.3.0.
+    """
     regexes_name_groups: bool = False
     """Regular expressions may have groups ``(?<name>...)`` (since 4.1: RE2/J 1.8 instead of 1.7).
 
@@ -101,8 +108,9 @@ RULES_4_0_1 = ConsumerGroupRules(
     reconciling=ReconcilingRules(own_revoked_is_free=False), ended_pattern_raises_epoch=False
 )
 """The decisions of 4.0.0, 4.0.1, 4.1.0 and 4.1.1."""
-RULES_4_1 = evolve(RULES_4_0, refreshes_regexes=True, regexes_name_groups=True, checks_requests_first=True)
-"""Kafka 4.1 stores a hash of the topics instead of the topics, and compares racks. kemu stores topics without racks."""
+RULES_4_1 = evolve(
+    RULES_4_0, refreshes_regexes=True, hashes_topics=True, regexes_name_groups=True, checks_requests_first=True
+)
 RULES_4_2 = evolve(
     RULES_4_1,
     reconciling=ReconcilingRules(

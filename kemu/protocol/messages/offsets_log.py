@@ -64,11 +64,15 @@ class AppendGroupsReply:
 
 @struct
 class KnownTopic:
-    """A topic in the broker's metadata."""
+    """A topic in the broker's metadata.
+
+    ``racks``: per partition the racks of its replicas, sorted; empty without racks.
+    """
 
     name: str
     topic_id: str
     partitions: int
+    racks: tuple[tuple[str, ...], ...] = ()
 
 
 @message(api_key=119, kind=REQUEST, versions=range(0, 1))

@@ -65,7 +65,7 @@ def emulated(group: Json) -> Iterator[dict[str, Share]]:
         topics = {name: Topic(name, topic_id, count) for name, (topic_id, count) in step["topics"].items()}
         answers = HeartbeatAnswers(topics, _NO_MEMBERS)
         if step["left"]:
-            removed(state, None, step["left"])
+            removed(state, None, answers.rules, step["left"])
         name, member = step["updated"], step["members"][step["updated"]]
         joins = step["change"] == "join"
         request = ConsumerGroupHeartbeat(

@@ -94,6 +94,27 @@ def test_a_group_survives_its_coordinator_in_the_middle_of_a_reconciliation(brok
     assert 0 < loaded[0].generation <= before
 
 
+@pytest.mark.parametrize(("profile", "rises"), [("kafka-4.0", False), ("kafka-4.1", True), ("kafka-4.3", True)])
+def test_since_4_1_a_replica_on_another_rack_raises_the_epoch_at_the_next_heartbeat(profile: str, rises: bool) -> None:
+    """``Utils.computeTopicHash`` 4.1.0. Neither a replica within its rack nor a stopped broker raises the epoch."""
+    brokers = "brokers = { count = 4, racks = ['north', 'south'], replication = { factor = 2, session = '3s' } }"
+    plan = (
+        "{ at = '15s', do = 'reassign-partitions', topic = 'orders', assignment = ['0: 0 3'] },"
+        "{ at = '20s', do = 'crash', host = 'b3', for = '8s' },"
+        "{ at = '35s', do = 'reassign-partitions', topic = 'orders', assignment = ['1: 1 3'] }"
+    )
+    orders = "topics.orders = { partitions = 2, rate = '2/s', assignment = ['0 1', '1 0'] }"
+    lines = [f"profile = '{profile}'", "duration = '45s'", brokers, orders, PLAIN, f"plan = [{plan}]"]
+    played = Played(scenario_from_toml("\n".join(lines), source="racks.toml")).held()
+
+    epochs = list(zip(played.times_s(GroupEpochsChanged), played.seen(GroupEpochsChanged), strict=True))
+    formed = max(fact.epoch for at_s, fact in epochs if at_s < 12)
+    late = [at_s for at_s, fact in epochs if fact.epoch > formed]
+    assert bool(late) is rises
+    assert all(35 < at_s < 41 for at_s in late)
+    assert not [at_s for at_s in played.times_s(PartitionsRevoked) if 12 < at_s < 44]  # no assignor uses racks
+
+
 def test_a_crashed_member_is_removed_at_the_end_of_its_session() -> None:
     plan = "{ at = '30s', do = 'crash', host = 'c1', for = '10s' }"
     played = Played(scenario(plan=plan, duration="2m")).held()

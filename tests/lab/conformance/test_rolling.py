@@ -47,7 +47,7 @@ def test_the_coordinator_answers_the_recorded_heartbeats_as_kafka_did(recorded: 
         if beat.epoch < 0:
             heard = answers.leave(group, request)
             if heard.removed is not None:
-                removed(group, None, heard.removed)
+                removed(group, None, RULES_4_0_1, heard.removed)
         else:
             heard = answers.heartbeat(group, request, is_stale=place == 0)
         sets = None if heard.reply.assignment is None else [row.partitions for row in heard.reply.assignment]

@@ -17,8 +17,6 @@ from kemu.actors.coordinator.consumer_group.regexes import (
     invalid_regex,
     is_new,
     must_resolve,
-    subscribed_names,
-    subscribed_topics,
 )
 from kemu.actors.coordinator.consumer_group.state import (
     ClassicMetadata,
@@ -35,6 +33,7 @@ from kemu.actors.coordinator.consumer_group.state import (
     TopicsRecord,
     share_of,
 )
+from kemu.actors.coordinator.consumer_group.subscribed import raise_epoch, subscribed_names
 from kemu.protocol.consumer_group.assignors import ASSIGNORS, ServerAssignor
 from kemu.protocol.consumer_group.balancing import PartitionOutOfRange
 from kemu.protocol.consumer_group.reconciling import (
@@ -413,14 +412,14 @@ class HeartbeatAnswers:
     def _bump(self, change: RecordedChange, bump: bool) -> None:
         group = change.group
         first = 0 if group.is_converted else self.rules.first_epoch
-        topics = subscribed_topics(group, self.topics)
-        changed = topics != group.topics
-        if changed:
-            change.add(TopicsRecord(topics))
-        if bump or changed:
-            change.add(GroupEpochRecord(max(group.epoch, first) + 1))
-        elif group.epoch == 0 and first == self.rules.first_epoch:  # in 4.3 a converted group may keep its epoch 0
-            change.add(GroupEpochRecord(first or 1))  # Kafka 4.3 writes no record of its first epochs
+        raised = raise_epoch(change, self.topics, self.rules, bump=bump, least=first + 1)
+        if self.rules.hashes_topics and group.topics:  # of a coordinator of 4.0
+            change.add(TopicsRecord(()))
+        if raised or group.epoch:
+            return
+        if first == self.rules.first_epoch:  # in 4.3 a converted group may keep its epoch 0
+            # Kafka 4.3 writes no record of its first epochs.
+            change.add(GroupEpochRecord(first or 1, group.metadata_hash))
             if first:
                 change.add(TargetEpochRecord(first))
 
@@ -496,12 +495,12 @@ class _Advanced:
 
 
 def removed(
-    group: ConsumerGroup, topics: Topics | None, *names: MemberId
+    group: ConsumerGroup, topics: Topics | None, rules: ConsumerGroupRules, *names: MemberId
 ) -> tuple[tuple[GroupRecord, ...], tuple[GroupRecord, ...]]:
     """Remove members, and the patterns that nobody else uses; the group's epoch rises.
 
     ``topics``: the cluster's topics, to which the group adapts also (``consumerGroupFenceMembers`` 4.0 to 4.3); None
-    if they are unknown.
+    if they are unknown. ``rules``: of the release.
 
     Returns:
         The records, and the records that undo them.
@@ -510,10 +509,7 @@ def removed(
     for member in members:
         _forget(change, member.member_id)
     forget_unused(change, [member.regex for member in members])
-    subscribed = subscribed_topics(group, {each.name: each for each in group.topics} if topics is None else topics)
-    if subscribed != group.topics:
-        change.add(TopicsRecord(subscribed))
-    change.add(GroupEpochRecord(group.epoch + 1))
+    raise_epoch(change, topics, rules, bump=True)
     return tuple(change.records), tuple(change.undo)
 
 

@@ -12,14 +12,12 @@ from collections.abc import Iterable
 from kemu.actors.coordinator.consumer_group.state import (
     ConsumerGroup,
     ConsumerMember,
-    GroupEpochRecord,
     GroupRecord,
     RecordedChange,
     RegexRecord,
-    Topic,
     Topics,
-    TopicsRecord,
 )
+from kemu.actors.coordinator.consumer_group.subscribed import raise_epoch
 from kemu.protocol.consumer_group.rules import ConsumerGroupRules
 from kemu.protocol.consumer_group.shares import hash_order, table_of_copy
 from kemu.protocol.names import java_string_hash
@@ -96,7 +94,13 @@ def forget_unused(change: RecordedChange, regexes: Iterable[str]) -> None:
 
 
 def resolved(
-    group: ConsumerGroup, regexes: Iterable[str], topics: Topics, *, now_ms: int, version: int
+    group: ConsumerGroup,
+    regexes: Iterable[str],
+    topics: Topics,
+    rules: ConsumerGroupRules,
+    *,
+    now_ms: int,
+    version: int,
 ) -> tuple[tuple[GroupRecord, ...], tuple[GroupRecord, ...]]:
     """Match the expressions against the names of all topics. The epoch rises if the subscribed topics differ.
 
@@ -104,6 +108,7 @@ def resolved(
         group: the group, which gets the outcome of those expressions that it still has.
         regexes: the expressions, valid.
         topics: the topics of the cluster by name.
+        rules: of the release.
         now_ms: the present time.
         version: the version of ``topics``.
 
@@ -119,25 +124,5 @@ def resolved(
         found = TopicPattern(regex, of_broker=True).among(topics)
         differs = differs or found != (() if before is None else before.topics)
         change.add(RegexRecord(regex, found, now_ms, version))
-    seen = subscribed_topics(group, topics)
-    if seen != group.topics:
-        change.add(TopicsRecord(seen))
-        differs = True
-    if differs:
-        change.add(GroupEpochRecord(group.epoch + 1))
+    raise_epoch(change, topics, rules, bump=differs)
     return tuple(change.records), tuple(change.undo)
-
-
-def subscribed_names(group: ConsumerGroup, member: ConsumerMember) -> tuple[str, ...]:
-    """The subscribed names of a member: its topics, then the topics of its expression."""
-    regex = group.regexes.get(member.regex)
-    if regex is None or regex.topics is None:
-        return member.topics
-    return tuple(dict.fromkeys((*member.topics, *regex.topics)))
-
-
-def subscribed_topics(group: ConsumerGroup, topics: Topics) -> tuple[Topic, ...]:
-    """The existing topics that members subscribe to, by name or by expression, sorted by name."""
-    names = {name for member in group.members.values() for name in member.topics}
-    names.update([name for record in group.regexes.values() for name in record.topics or ()])
-    return tuple([topics[name] for name in sorted(names) if name in topics])

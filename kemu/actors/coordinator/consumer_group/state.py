@@ -31,7 +31,7 @@ class ConsumerGroupState(Enum):
 
 @frozen
 class Topic:
-    """A topic of the cluster: its id, its number of partitions, and the racks of each partition's replicas."""
+    """A topic of the cluster: its id, its number of partitions, and the racks of each partition's replicas (4.1+)."""
 
     name: str
     topic_id: TopicId
@@ -75,9 +75,10 @@ class ConsumerMember:
 
 @frozen
 class GroupEpochRecord:
-    """The group's epoch; 0 removes the record."""
+    """The group's epoch; 0 removes the record. ``metadata_hash``: of the subscribed topics; 0 up to 4.0."""
 
     epoch: int
+    metadata_hash: int = 0
 
 
 @frozen
@@ -153,7 +154,9 @@ class ConsumerGroup:
         self.target_at_ms = 0
         """The time of the targets; 0 if the log does not tell the time."""
         self.topics: tuple[Topic, ...] = ()
-        """The subscribed topics, as the coordinator knew them at the last change of the group's epoch."""
+        """The subscribed topics, as the coordinator knew them at the last change of the group's epoch. Up to 4.0."""
+        self.metadata_hash = 0
+        """The hash of these topics, since 4.1."""
         self.members: dict[MemberId, ConsumerMember] = {}
         self.static: dict[str, MemberId] = {}
         """Instance id -> member."""
@@ -224,9 +227,9 @@ class ConsumerGroup:
     def apply(self, record: GroupRecord) -> GroupRecord:
         """Change the state; return the record that undoes the change."""
         match record:
-            case GroupEpochRecord(epoch=epoch):
-                undo: GroupRecord = GroupEpochRecord(self.epoch)
-                self.epoch = epoch
+            case GroupEpochRecord(epoch=epoch, metadata_hash=metadata_hash):
+                undo: GroupRecord = GroupEpochRecord(self.epoch, self.metadata_hash)
+                self.epoch, self.metadata_hash = epoch, metadata_hash
             case TopicsRecord(topics=topics):
                 undo = TopicsRecord(self.topics)
                 self.topics = topics

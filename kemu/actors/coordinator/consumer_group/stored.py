@@ -39,8 +39,8 @@ from kemu.protocol.wire.codec import UnsupportedVersion
 
 GROUP_EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
 """The key versions."""
-_TIMESTAMP = _EPOCHS = 0
-"""The tags of AssignmentTimestamp and of AssignmentEpochs (since 4.3)."""
+_NUMBER = _EPOCHS = 0
+"""The tags of MetadataHash (since 4.1) and of AssignmentTimestamp and AssignmentEpochs (since 4.3)."""
 KEY_VERSIONS = (GROUP_EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX)
 _CLASSIC_TAG = 0
 """The tag of ``ClassicMemberMetadata`` in a member's value. Kafka 4.0 writes this tag for every member."""
@@ -49,8 +49,8 @@ _CLASSIC_TAG = 0
 def encoded(group: GroupId, record: GroupRecord, *, epochs: bool = False) -> Record:
     """The key and value of a record. ``epochs``: whether partitions have their epochs in the log (since 4.3)."""
     match record:
-        case GroupEpochRecord(epoch=epoch):
-            return _key(GROUP_EPOCH, group), _epoch(epoch)
+        case GroupEpochRecord(epoch=epoch, metadata_hash=metadata_hash):
+            return _key(GROUP_EPOCH, group), _epoch(epoch, metadata_hash)
         case TopicsRecord(topics=topics):
             return _key(TOPICS, group), _topics(topics) if topics else None
         case MemberRecord(member_id=member_id, member=member):
@@ -82,13 +82,13 @@ def decoded(key: bytes, value: bytes | None) -> tuple[GroupId, GroupRecord] | No
     record: GroupRecord
     match kind:
         case 3:
-            record = GroupEpochRecord(0 if row is None else row.int32("epoch"))
+            record = GroupEpochRecord(0) if row is None else GroupEpochRecord(*_read_epoch(row))
         case 4:
             record = TopicsRecord(() if row is None else _read_each(row, _read_topic))
         case 5:
             record = MemberRecord(about, None if row is None else _read_member(about, row))
         case 6:
-            record = TargetEpochRecord(0) if row is None else _read_target_epoch(row)
+            record = TargetEpochRecord(0) if row is None else TargetEpochRecord(*_read_epoch(row))
         case 7:
             record = TargetRecord(about, None if row is None else _read_share(row))
         case 8:
@@ -122,12 +122,12 @@ def _ended(out: Writer) -> bytes:
     return out.data()
 
 
-def _epoch(epoch: int, at_ms: int = 0) -> bytes | None:
+def _epoch(epoch: int, number: int) -> bytes | None:
     if not epoch:
         return None
     out = _begun("epoch")
     out.int32(epoch)
-    out.end_struct({} if not at_ms else {_TIMESTAMP: _field(lambda field: field.int64(at_ms))})
+    out.end_struct({} if not number else {_NUMBER: _field(lambda field: field.int64(number))})
     return out.data()
 
 
@@ -280,10 +280,11 @@ def _read_resolved(regex: str, source: Reader) -> RegexRecord:
     return RegexRecord(regex, names, source.int64("timestamp"), version)
 
 
-def _read_target_epoch(source: Reader) -> TargetEpochRecord:
+def _read_epoch(source: Reader) -> tuple[int, int]:
+    """The epoch, and the hash of the topics or the time of the target."""
     epoch = source.int32("epoch")
-    at = source.end_struct("epoch").get(_TIMESTAMP)
-    return TargetEpochRecord(epoch, 0 if at is None else at.int64("timestamp"))
+    number = source.end_struct("epoch").get(_NUMBER)
+    return epoch, 0 if number is None else number.int64("hash or time")
 
 
 def _read_share(source: Reader) -> Share:

@@ -56,7 +56,7 @@ class Coordinator:
             at, member = min(due)
             epoch = self.group.current_of(member).epoch
             if self.revocations.get(member, (0.0, 0)) == (at, epoch) or self.sessions.get(member) == at:
-                removed(self.group, self.heartbeats.topics, member)
+                removed(self.group, self.heartbeats.topics, RULES_4_0_1, member)
                 self.sessions.pop(member, None)
             self.revocations.pop(member, None)
 
@@ -69,7 +69,7 @@ class Coordinator:
                     raise HeartbeatRefused(ErrorCode.GROUP_ID_NOT_FOUND)
                 heard = self.heartbeats.leave(self.group, request)
                 if heard.removed is not None:
-                    removed(self.group, self.heartbeats.topics, heard.removed)
+                    removed(self.group, self.heartbeats.topics, RULES_4_0_1, heard.removed)
             else:
                 heard = self._heartbeat(at, request)
         except HeartbeatRefused as refused:
@@ -92,7 +92,7 @@ class Coordinator:
         self.is_stale = False
         self.group = group
         if heard.resolve:
-            resolved(group, heard.resolve, self.heartbeats.topics, now_ms=int(at), version=0)
+            resolved(group, heard.resolve, self.heartbeats.topics, RULES_4_0_1, now_ms=int(at), version=0)
         return heard
 
     def _set_timers(self, at: float, heard: Heard) -> None:

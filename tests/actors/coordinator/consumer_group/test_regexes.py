@@ -43,7 +43,9 @@ class Desk:
 
     def resolve(self, heard: Heard) -> tuple[object, ...]:
         assert heard.resolve
-        return resolved(self.group, heard.resolve, self.answers.topics, now_ms=self.now_ms, version=0)[0]
+        return resolved(
+            self.group, heard.resolve, self.answers.topics, self.answers.rules, now_ms=self.now_ms, version=0
+        )[0]
 
     def join_resolved(self, name: str, regex: str = "t.*") -> None:
         self.resolve(self.join(name, regex))
@@ -157,7 +159,7 @@ def test_an_expression_without_members_is_forgotten(leaves: bool) -> None:
     desk.join("m2", "u")
     desk.join_resolved("m1")
 
-    records = removed(desk.group, None, "m1")[0] if leaves else desk.beat("m1", regex="").records
+    records = removed(desk.group, None, desk.answers.rules, "m1")[0] if leaves else desk.beat("m1", regex="").records
 
     assert RegexRecord("t.*", None) in records
     assert set(desk.group.regexes) == set(desk.group.regex_users) == {"u"}
@@ -167,7 +169,7 @@ def test_a_resolution_that_ends_late_ignores_expressions_without_members() -> No
     desk = Desk()
     desk.join("m2", "u")
     heard = desk.join("m1")
-    removed(desk.group, None, "m1")
+    removed(desk.group, None, desk.answers.rules, "m1")
 
     desk.resolve(heard)
 
@@ -181,7 +183,7 @@ def test_undone_records_leave_the_group_as_it_was() -> None:
     desk.answers = evolve(desk.answers, topics=NEW)
     before, epoch = dict(desk.group.regexes), desk.group.epoch
 
-    _, undo = resolved(desk.group, ("t.*",), NEW, now_ms=desk.now_ms, version=1)
+    _, undo = resolved(desk.group, ("t.*",), NEW, desk.answers.rules, now_ms=desk.now_ms, version=1)
     for record in undo:
         desk.group.apply(record)
 

@@ -166,7 +166,7 @@ def test_a_target_without_a_new_epoch_uses_the_subscriptions_from_before_the_hea
     desk = Desk("4.2")
     desk.join("m0")
     desk.join("m9", topics=("t",))
-    removed(desk.group, None, "m0")
+    removed(desk.group, None, desk.answers.rules, "m0")
 
     desk.join("m1", topics=())
 

@@ -59,7 +59,9 @@ TOMBSTONES: tuple[GroupRecord, ...] = (
 )
 
 
-@pytest.mark.parametrize("record", [*RECORDS, MemberRecord("m2", CLASSIC), *TOMBSTONES], ids=repr)
+@pytest.mark.parametrize(
+    "record", [*RECORDS, GroupEpochRecord(5, -(1 << 60)), MemberRecord("m2", CLASSIC), *TOMBSTONES], ids=repr
+)
 def test_a_record_keeps_its_content(record: GroupRecord) -> None:
     assert decoded(*encoded("g", record)) == ("g", record)
 

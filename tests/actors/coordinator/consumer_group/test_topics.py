@@ -5,6 +5,10 @@ Each behaviour was seen on real brokers 4.0.2, 4.2.1 and 4.3.0 (``python -m lab.
 
 from typing import Any
 
+import pytest
+
+from kemu.actors.coordinator.consumer_group.state import GroupEpochRecord, TopicsRecord
+from kemu.actors.coordinator.consumer_group.stored import decoded
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import Told
 from kemu.protocol.commands import KnowTopics
@@ -18,6 +22,7 @@ from kemu.protocol.messages.group import (
     OffsetToCommit,
     TopicPartitions,
 )
+from kemu.protocol.messages.offsets_log import KnownTopic
 from kemu.protocol.names import NO_GENERATION
 from kemu.protocol.notes.groups import MemberRemoved, OffsetRemoved, Removal
 from tests.actors.coordinator.consumer_group.test_migration import (
@@ -121,6 +126,59 @@ def test_the_removal_of_a_member_adapts_its_group_to_the_present_topics() -> Non
 
     assert heard.reply.member_epoch == modern(bench).working.epoch == 3
     assert owned_by(heard) == set(range(COUNT + 1))
+
+
+@pytest.mark.parametrize(("kind", "rises"), [("java", False), ("java-4.1", True), ("java-4.3", True)])
+def test_since_4_1_a_group_compares_the_racks_of_replicas(kind: str, rises: bool) -> None:
+    """``Utils.computeTopicHash`` 4.1.0: also the number of replicas of a rack. Leaders make no difference."""
+    bench = Bench(coordinator_kind=kind, group_consumer_assignment_interval_ms=0)
+
+    def know_racks(*racks: str) -> None:
+        bench.coordinator.know_topics((KnownTopic(name="t", topic_id="T", partitions=1, racks=(racks,)),))
+
+    know_racks("a", "b")
+    epoch = beat(bench, "m1").reply.member_epoch
+    for racks in (("a", "b"), ("a", "c"), ("a", "a", "c")):
+        know_racks(*racks)
+        heard = beat(bench, "m1", epoch)
+        differs = racks != ("a", "b")
+        assert heard.reply.member_epoch == epoch + (rises and differs), racks
+        epoch = heard.reply.member_epoch
+
+
+def test_since_4_1_the_log_has_the_hash_of_the_topics_instead_of_the_topics() -> None:
+    """``ConsumerGroupMetadataValue.MetadataHash`` 4.1; a load keeps the hash, and the next heartbeat finds it equal."""
+    bench = bench_with_topics(coordinator_kind="java-4.1")
+    beat(bench, "m1")
+    records = [found[1] for record in bench.log() if (found := decoded(*record)) is not None]
+    (told,) = [each for each in records if isinstance(each, GroupEpochRecord)]
+    assert told.metadata_hash == modern(bench).working.metadata_hash != 0
+    assert not [each for each in records if isinstance(each, TopicsRecord)]
+
+    bench.crash_and_restart()
+    know(bench, ("t", "T", COUNT))
+    assert modern(bench).working.metadata_hash == told.metadata_hash
+    assert beat(bench, "m1", 1).reply.member_epoch == 1
+
+    beat(bench, "m1", -1)
+    assert modern(bench).working.metadata_hash == 0  # an empty group subscribes to nothing
+
+
+def test_a_coordinator_of_4_1_replaces_the_topics_in_the_log_of_4_0() -> None:
+    """``GroupMetadataManager.updateSubscriptionMetadata`` 4.1.1: the epoch rises once, since the log has no hash."""
+    old = bench_with_topics()
+    beat(old, "m1")
+    bench = Bench(coordinator_kind="java-4.1", lead=False)
+    know(bench, ("t", "T", COUNT))
+    bench.lead(GROUP, records=tuple(old.log()))
+
+    first = beat(bench, "m1", 1)
+    later = beat(bench, "m1", 2)
+
+    assert [first.reply.member_epoch, later.reply.member_epoch] == [2, 2]
+    added = [found[1] for record in bench.log() if (found := decoded(*record)) is not None]
+    assert added.count(TopicsRecord(())) == 1
+    assert modern(bench).working.topics == ()
 
 
 def test_descriptions_lack_deleted_topics() -> None:
