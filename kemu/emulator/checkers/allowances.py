@@ -607,6 +607,16 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "tests/emulator/checkers/test_causes.py::test_a_member_gives_up_work_that_it_has_not_committed",
     ),
     Allowance(
+        "close-without-time",
+        ("commits: given-up-uncommitted",),
+        "close() of a group with a shorter timeout than Kafka's sent the commit, and its time is over.",
+        "Kafka 4.1.1 ConsumerCoordinator.commitOffsetsSync: one attempt, also when the timer has expired",
+        ("kemu.emulator.checkers.commits:CommitsChecker._member_became",),
+        "tests/emulator/checkers/test_causes.py::test_a_close_without_time_awaits_no_answer_to_the_commit_that_it_sent",
+        "tests/emulator/checkers/test_causes.py::"
+        "test_a_close_without_time_excuses_neither_an_unsent_commit_nor_another_revocation",
+    ),
+    Allowance(
         "position-awaiting-validation",
         ("commits: given-up-uncommitted",),
         "A broker became leader of the partition within the last ten seconds, or owes the member a validation.",
