@@ -425,6 +425,26 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "test_a_broker_that_the_store_names_and_that_does_not_lead_is_a_violation",
     ),
     Allowance(
+        "state-unknown-to-its-controller",
+        (
+            "duties: unheard-state",
+            "duties: no-leader",
+            "duties: order-not-obeyed",
+            "duties: stale-metadata",
+            "duties: former-leader",
+            "duties: dead-in-isr",
+            "duties: not-balanced",
+            "liveness: unheard-state",
+        ),
+        "The controller created a partition's first state, lost the answer, and was refused when it tried again.",
+        "Kafka 2.4 to 3.9 PartitionStateMachine.initializeLeaderAndIsrForPartitions: NODEEXISTS is a failed change",
+        ("kemu.emulator.watching.unknown_states",),
+        "tests/emulator/checkers/test_unknown_states.py::"
+        "test_a_partition_whose_state_the_controller_lost_has_no_leader_until_another_controller",
+        "tests/emulator/checkers/test_unknown_states.py::"
+        "test_a_lost_state_excuses_no_other_partition_and_no_other_controller",
+    ),
+    Allowance(
         "isr-outside-of-the-replicas",
         ("leadership: state-written",),
         "A removed replica is the last member of the ISR, or a controller that ended left it there.",
