@@ -102,6 +102,7 @@ LOG_OF_ANOTHER_TOPIC = "log-of-another-topic"
 EPOCH_OF_ANOTHER_TOPIC = "epoch-of-another-topic"
 UNTOLD_COORDINATOR = "untold-coordinator"
 UNHEARD_ISR = "unheard-isr"
+UNHEARD_STATE = "unheard-state"
 FORGOTTEN_INSTANCE = "forgotten-instance"
 FORGOTTEN_REBALANCE = "forgotten-rebalance"
 FORGOTTEN_GROUP = "forgotten-group"
@@ -135,6 +136,16 @@ STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
             "the leader of the group's log waits for another leader epoch, with an ISR below min.insync.replicas. The"
             " controller wrote a larger ISR, lost the answer, and does not know the ISR. A restart of the leader, or"
             " another election, ends the condition"
+        ),
+        ("liveness", UNHEARD_STATE): (
+            "the group's log has no leader. The controller created the state of the partition, lost the answer, and was"
+            " refused when it created the state again (NODE_EXISTS). It does not know the state. Another controller"
+            " ends the condition"
+        ),
+        ("duties", UNHEARD_STATE): (
+            "the partition has no leader. The controller created the state of the partition, lost the answer, and was"
+            " refused when it created the state again (NODE_EXISTS). It does not know the state. Another controller"
+            " ends the condition"
         ),
         ("duties", LOG_OF_ANOTHER_TOPIC): (
             "the store's leader of the partition has the log of a deleted topic of the same name, and refuses to lead"

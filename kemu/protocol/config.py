@@ -88,6 +88,9 @@ class ConsumerConfig:
     emulated_on_revoked_ms: int = key(0, "emulated: duration of onPartitionsRevoked")
     emulated_on_lost_ms: int = key(0, "emulated: duration of onPartitionsLost")
     emulated_on_assigned_ms: int = key(0, "emulated: duration of onPartitionsAssigned")
+    emulated_close_timeout_ms: int = key(
+        30_000, "emulated, KIP-266: the timeout of close(); request.timeout.ms, if less; 0: close() awaits no answer"
+    )
     emulated_close_membership: str = key(
         CLOSE_DEFAULT, "emulated, KIP-1092, Kafka 4.1: close() with default, leave (also static members) or remain"
     )

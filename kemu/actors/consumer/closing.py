@@ -1,8 +1,11 @@
 """close(): commit, call the listener, leave, and wait for the coordinator's answers. A part of the consumer.
 
 close() waits twice. Before the consumer revokes its partitions, close() waits for commits without a coordinator. At its
-end, close() waits for the answers to all requests in flight. Both waits share the timeout of ``close()``.
-Source: ``ConsumerCoordinator.close``, ``AbstractCoordinator.close``, ``StreamThread.completeShutdown`` (3.4.1).
+end, close() waits for the answers to all requests in flight. Both waits share the timeout of ``close()``, which is
+``request.timeout.ms`` if less. The listener's callback is not interrupted, but its time counts. A close() without time
+sends its commit and its leave once, and awaits no answer.
+Source: ``ConsumerCoordinator.close``, ``AbstractCoordinator.close``, ``StreamThread.completeShutdown`` (3.4.1);
+``ClassicKafkaConsumer.close``, ``AsyncKafkaConsumer.close`` (4.0 to 4.3).
 """
 
 from collections.abc import Callable
@@ -11,12 +14,6 @@ from enum import Enum, auto
 from kemu.actors.consumer.commits import Commits
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer, PolledMembership, PolledRebalancing
 from kemu.actors.consumer.reasons import CLOSED
-
-CLOSE_TIMEOUT_MS = 30_000
-"""The longest wait of ``close()`` for its commit and its leave together (``request.timeout.ms``, if less).
-
-Source: ``KafkaConsumer.close``, ``AbstractCoordinator.close`` (3.4.1), ``ConsumerUtils``.
-"""
 
 
 class _Phase(Enum):
@@ -82,7 +79,7 @@ class CloseCall:
     def begin(self) -> None:
         """Begin close()."""
         config = self._machine.config
-        wait_us = min(CLOSE_TIMEOUT_MS, config.request_timeout_ms) * 1000
+        wait_us = min(config.emulated_close_timeout_ms, config.request_timeout_ms) * 1000
         self._by_us = self._machine.now_us + wait_us
         self._phase = _Phase.COMMITTING
         if config.enable_auto_commit and not self._membership.has_failed:

@@ -373,7 +373,7 @@ class Commits:
         self, timeout_us: int, then: Callable[[], None], only: CommitSplit | None = None, *, raises: bool = True
     ) -> None:
         """Commit all positions, or these offsets, with retries until the timeout; then call ``then``, whatever the
-        outcome.
+        outcome. The first attempt is sent also without time.
 
         Source: ``ConsumerCoordinator.commitOffsetsSync`` (3.4.1), which first checks ``asyncCommitFenced``.
         """
@@ -394,9 +394,7 @@ class Commits:
 
     def _try_sync(self) -> None:
         machine = self._machine
-        if machine.now_us >= self._sync_until_us:
-            self._end_sync(Result.RETRIABLE)
-        elif not machine.discovery.ready():
+        if not machine.discovery.ready():
             self._try_sync_later()
         else:
             if self._sync_until_us < machine.now_us + self._request_timeout_us:
@@ -429,9 +427,13 @@ class Commits:
         """Try the running commitSync() again, or end it at its timeout (the timer COMMIT fired)."""
         if self._sync_then is None:
             return
-        if self._sync_commit is None or self._machine.now_us >= self._sync_until_us:
+        is_over = self._machine.now_us >= self._sync_until_us
+        if self._sync_commit is None or is_over:
             self._sync_commit = None
-            self._try_sync()
+            if is_over:
+                self._end_sync(Result.RETRIABLE)
+            else:
+                self._try_sync()
 
     def _end_sync(self, result: Result) -> None:
         self.sync_went_through = result is Result.DONE

@@ -425,6 +425,26 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "test_a_broker_that_the_store_names_and_that_does_not_lead_is_a_violation",
     ),
     Allowance(
+        "state-unknown-to-its-controller",
+        (
+            "duties: unheard-state",
+            "duties: no-leader",
+            "duties: order-not-obeyed",
+            "duties: stale-metadata",
+            "duties: former-leader",
+            "duties: dead-in-isr",
+            "duties: not-balanced",
+            "liveness: unheard-state",
+        ),
+        "The controller created a partition's first state, lost the answer, and was refused when it tried again.",
+        "Kafka 2.4 to 3.9 PartitionStateMachine.initializeLeaderAndIsrForPartitions: NODEEXISTS is a failed change",
+        ("kemu.emulator.watching.unknown_states",),
+        "tests/emulator/checkers/test_unknown_states.py::"
+        "test_a_partition_whose_state_the_controller_lost_has_no_leader_until_another_controller",
+        "tests/emulator/checkers/test_unknown_states.py::"
+        "test_a_lost_state_excuses_no_other_partition_and_no_other_controller",
+    ),
+    Allowance(
         "isr-outside-of-the-replicas",
         ("leadership: state-written",),
         "A removed replica is the last member of the ISR, or a controller that ended left it there.",
@@ -605,6 +625,16 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "tests/emulator/checkers/test_causes.py::"
         "test_a_fault_excuses_work_that_is_not_committed_of_the_member_that_it_hits",
         "tests/emulator/checkers/test_causes.py::test_a_member_gives_up_work_that_it_has_not_committed",
+    ),
+    Allowance(
+        "close-without-time",
+        ("commits: given-up-uncommitted",),
+        "close() of a group with a shorter timeout than Kafka's sent the commit, and its time is over.",
+        "Kafka 4.1.1 ConsumerCoordinator.commitOffsetsSync: one attempt, also when the timer has expired",
+        ("kemu.emulator.checkers.commits:CommitsChecker._member_became",),
+        "tests/emulator/checkers/test_causes.py::test_a_close_without_time_awaits_no_answer_to_the_commit_that_it_sent",
+        "tests/emulator/checkers/test_causes.py::"
+        "test_a_close_without_time_excuses_neither_an_unsent_commit_nor_another_revocation",
     ),
     Allowance(
         "position-awaiting-validation",

@@ -25,6 +25,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from typing import Self
 
+from kemu.actors.consumer.reasons import CLOSED
 from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.base import NEVER_US, Checker
 from kemu.emulator.facts import (
@@ -40,10 +41,12 @@ from kemu.emulator.facts import (
     sent,
 )
 from kemu.emulator.watching.group_commits import NOTHING
+from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.progress import PartitionReader
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import DeleteTopics, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
+from kemu.protocol.messages.group import OffsetCommit
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     COMMITTED,
@@ -53,6 +56,7 @@ from kemu.protocol.notes.groups import (
     CommitAnswered,
     GroupBecame,
     GroupLoaded,
+    MemberBecame,
     OffsetCommitted,
     OffsetRemoved,
     PartitionsAssigned,
@@ -79,6 +83,8 @@ UNSUBSCRIBE = "unsubscribe"
 """The plan entry that unsubscribes an application. The entry's text begins with the host."""
 CLOSE = "close-host"
 """The plan entry that closes an application. The entry's text ends with the host."""
+CLOSE_US = GroupTimes().close_us
+"""The timeout of Kafka's close(), in us."""
 OPERATOR_US = 60_000_000
 """Longest time of an operator's request: ``default.api.timeout.ms`` of Kafka's admin client, in us."""
 LATE_US = 15_000_000
@@ -143,6 +149,7 @@ class CommitsChecker(Checker):
         policies: Mapping[GroupId | ActorName, str] | None = None,
         retention_us: int = DEFAULT_RETENTION_US,
         auto_commit: Collection[GroupId] = (),
+        short_closes: Collection[GroupId] = (),
         check_us: int = NEVER_US,
     ) -> None:
         """Create a checker of one run.
@@ -152,10 +159,16 @@ class CommitsChecker(Checker):
             are not judged.
             retention_us: ``offsets.retention.minutes`` of the brokers.
             auto_commit: groups of eager members with auto-commit.
+            short_closes: groups with another timeout of close() than Kafka's.
             check_us: ``offsets.retention.check.interval.ms`` of the brokers.
         """
         super().__init__()
         self._auto_commit = dict.fromkeys(auto_commit)
+        self._short_closes = dict.fromkeys(short_closes)
+        self._sent: dict[tuple[ActorName, int, TopicPartition], int] = {}
+        """(actor, life, partition) -> the highest offset in the actor's requests, in groups with short closes."""
+        self._given_up: dict[ActorName, list[tuple[Seen, TopicPartition, str]]] = {}
+        """Member of such a group -> work given up with a commit in flight, until the member shows whether it closes."""
         self._kept_us = retention_us // 2
         """Least lifetime of an offset in us; two coordinators may have different clocks."""
         self._removed_by_us = retention_us + retention_us // 100 + check_us + LATE_US
@@ -208,6 +221,8 @@ class CommitsChecker(Checker):
             sent(OffsetForLeaderEpoch): self._validates,
             received(OffsetForLeaderEpochReply): self._is_validated,
         }
+        if short_closes:
+            self.on |= {sent(OffsetCommit): self._sends, MemberBecame: self._member_became}
 
     @classmethod
     def for_run(cls, settings: Settings) -> Self:
@@ -219,6 +234,7 @@ class CommitsChecker(Checker):
             },
             settings.broker.offsets_retention_minutes * 60_000_000,
             _eager_groups_with_auto_commit(settings),
+            [name for name, times in settings.times.items() if times.close_us < CLOSE_US],
             settings.broker.offsets_retention_check_interval_ms * 1_000,
         )
 
@@ -325,7 +341,26 @@ class CommitsChecker(Checker):
             if work.reader.worked and work.stored < reached and not self._awaits_validation(seen, at):
                 what = "nothing" if work.stored < 0 else f"only offset {work.stored}"
                 text = f"after processing records up to {reached}, with {what} committed"
-                self._say(seen, "given-up-uncommitted", at, f"{seen.actor} revokes {at[0]}-{at[1]} {text}")
+                text = f"{seen.actor} revokes {at[0]}-{at[1]} {text}"
+                if self._sent.get((seen.actor, seen.life, at), NOTHING) >= reached:
+                    self._given_up.setdefault(seen.actor, []).append((seen, at, text))
+                else:
+                    self._say(seen, "given-up-uncommitted", at, text)
+
+    def _sends(self, seen: Seen, fact: Send) -> None:
+        if fact.message.group in self._short_closes:
+            for each in fact.message.offsets:
+                key = (seen.actor, seen.life, (each.topic, each.partition))
+                self._sent[key] = max(self._sent.get(key, NOTHING), each.offset)
+
+    def _member_became(self, seen: Seen, fact: MemberBecame) -> None:
+        """Excuse a closing member that sent its commit, but had no time to await the answer.
+
+        Source: ``ConsumerCoordinator.commitOffsetsSync`` (4.1.1): one attempt, also when the timer has expired.
+        """
+        for given_up, at, text in self._given_up.pop(seen.actor, ()):
+            if fact.why != CLOSED or given_up.seq != seen.seq:
+                self._say(given_up, "given-up-uncommitted", at, text)
 
     def _can_commit(self, seen: Seen, group: GroupId) -> bool:
         """Whether the member asks the group's coordinator, and no fault has hit the member or a broker for 10 s."""
@@ -486,6 +521,8 @@ class CommitsChecker(Checker):
 
     def finish(self, at_us: int) -> None:
         """Judge the offsets that are committed at the end of the run."""
+        for given_up, at, text in [each for one in self._given_up.values() for each in one]:
+            self._say(given_up, "given-up-uncommitted", at, text)
         for group in self._periods:
             self._is_empty_until(at_us, group)
 

@@ -19,8 +19,9 @@ A condition must end within its bound while its parties are undisturbed:
 Never: a session ends before its timeout (session-cut); leaders move back to
 preferred replicas twice within a check interval (moved-early).
 
-Exempt: topics being deleted, and replicas whose disk failed or has the log
-of another topic (KIP-516).
+Exempt: topics being deleted, replicas whose disk failed or has the log of
+another topic (KIP-516), and partitions whose state the controller does not
+know (``unknown_states``).
 
 Source: Kafka 3.4 ``KafkaController``, ``ControllerChannelManager``,
 ``PartitionStateMachine``, ``ReplicaManager``.
@@ -197,6 +198,8 @@ class ControllerDuties(Duties):
             if state is None:
                 yield from self._of_new(at, assignment)
                 continue
+            if panel.unknown_states.has(at):
+                continue  # the controller sends no orders before another controller is elected
             yield from self._of_leadership(at, state)
             yield from self._of_state(at, state, assignment)
             yield from self._of_orders(at, state, assignment)
@@ -358,7 +361,7 @@ class ControllerDuties(Duties):
         for at, assignment in panel.assigned.items():
             if assignment.is_being_reassigned:
                 return  # up to Kafka 3.3.2 controllers do not rebalance leaders during a reassignment (KAFKA-10149)
-            if at in panel.states and at[0] not in plane.deleting:
+            if at in panel.states and at[0] not in plane.deleting and not panel.unknown_states.has(at):
                 preferred.setdefault(assignment.replicas[0], []).append(at)
         bound_us = config.leader_imbalance_check_interval_seconds * 1_000_000 + SETTLE_US
         for broker, assigned in preferred.items():

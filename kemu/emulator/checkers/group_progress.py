@@ -51,8 +51,6 @@ MARGIN_US = 30_000_000
 POLLS_OF_A_FETCH = 20
 """Largest number of polls for one partition's part of a fetch."""
 EARLY = 0.99
-CLOSE_US = 30_000_000
-"""Longest time of close(), in us."""
 GRACE_US = 5_000_000
 """Longest delay of a coordinator's timers and clock, in us."""
 ISOLATING = ("isolate", "split")
@@ -69,6 +67,7 @@ _KEYS = {
     "request.timeout.ms": "request_us",
     "auto.commit.interval.ms": "commit_us",
 }
+_CLOSE_KEYS = ("emulated.close.timeout.ms", "request.timeout.ms")
 
 
 class GroupDuties(Checker):
@@ -152,9 +151,9 @@ class GroupDuties(Checker):
 
     def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
         """Judge whether a closing member awaited its coordinator's answers until the timeout."""
-        host, coordinator, request_us = host_of(fact.client), host_of(seen.actor), self._of(fact.group).request_us
-        closed_us, took_us = self._closed_us.get(host, (0, CLOSE_US))
-        if not self.panel.is_down(host) or took_us >= min(CLOSE_US, request_us) * EARLY:
+        host, coordinator, close_us = host_of(fact.client), host_of(seen.actor), self._of(fact.group).close_us
+        closed_us, took_us = self._closed_us.get(host, (0, close_us))
+        if not self.panel.is_down(host) or took_us >= close_us * EARLY:
             return
         links_us, able_us = (
             self.panel.disturbances.links_free_since_us((host, coordinator)),
@@ -173,7 +172,9 @@ class GroupDuties(Checker):
             if key in _KEYS and value.isdecimal():
                 longest = max(getattr(times, _KEYS[key]), int(value) * _US)
                 times = evolve(times, **{_KEYS[key]: longest})
-            elif key == "enable.auto.commit":
+            if key in _CLOSE_KEYS and value.isdecimal():
+                times = evolve(times, close_us=min(times.close_us, int(value) * _US))
+            if key == "enable.auto.commit":
                 times = evolve(times, commits={**times.commits, fact.host: value == "true"})
             elif key == "emulated.process.us.per.record":
                 more_us = int(value) * 500

@@ -5,8 +5,8 @@
 - member-failed: no member ever fails permanently. An error injected by the
   plan excuses one failure.
 - downgraded-group, forgotten-group, forgotten-instance, forgotten-rebalance, inconsistent-members, unconverted-group,
-  unheard-isr, unreleased-instance, untold-coordinator: not-at-rest or member-failed, for a reason of Kafka's own
-  (``findings.STAYS_BLOCKED``).
+  unheard-isr, unheard-state, unreleased-instance, untold-coordinator: not-at-rest or member-failed, for a reason of
+  Kafka's own (``findings.STAYS_BLOCKED``).
 
 Every disturbance restarts the bound. A group has additional ``metadata.max.age.ms`` if its leader may not know a
 partition yet. One moment is enough, because members slower than ``max.poll.interval.ms`` rebalance for ever. After
@@ -45,6 +45,7 @@ from kemu.emulator.findings import (
     UNCONVERTED_GROUP,
     UNHEARD_ISR,
     UNHEARD_REMOVAL,
+    UNHEARD_STATE,
     UNRELEASED_INSTANCE,
     UNTOLD_COORDINATOR,
 )
@@ -147,6 +148,7 @@ class Liveness(Checker):
         "unconverted-group",
         "unheard-removal",
         "unheard-isr",
+        "unheard-state",
         "unreleased-instance",
         "untold-coordinator",
     )
@@ -497,6 +499,9 @@ class Liveness(Checker):
             return UNTOLD_COORDINATOR, why
         if why := self._unknown_isr(name):
             return UNHEARD_ISR, why
+        at = self.panel.log_of(name)
+        if at is not None and self.panel.unknown_states.has(at):
+            return UNHEARD_STATE, f"the controller does not know the state of {at[0]}-{at[1]}, which it wrote"
         if why := self._forgotten_rebalance(name):
             return FORGOTTEN_REBALANCE, why
         return "not-at-rest", ""

@@ -11,8 +11,8 @@ hits the parties or their links, and the condition does not change.
 - ``kept_logs``: replica-kept.
 
 A run may end early when no duty is open. At the end of the run, the checker reports conditions that Kafka itself never
-ends. log-of-another-topic and epoch-of-another-topic leave a partition without a leader (``findings.STAYS_BLOCKED``).
-Other conditions only reduce redundancy (``findings.STAYS_DEGRADED``).
+ends. log-of-another-topic, epoch-of-another-topic and unheard-state leave a partition without a leader
+(``findings.STAYS_BLOCKED``). Other conditions only reduce redundancy (``findings.STAYS_DEGRADED``).
 
 Source: Kafka 3.4 ``KafkaController``, ``ReplicaManager``, ``Partition``.
 """
@@ -26,7 +26,13 @@ from kemu.emulator.checkers.duty import Duty
 from kemu.emulator.checkers.kept_logs import KeptLogs
 from kemu.emulator.checkers.replica_duties import ReplicaDuties
 from kemu.emulator.facts import Handler, Healed, Seen, is_of_the_wire
-from kemu.emulator.findings import EPOCH_OF_ANOTHER_TOPIC, LEFT_OVER_LOG, LOG_OF_ANOTHER_TOPIC, UNHEARD_ISR
+from kemu.emulator.findings import (
+    EPOCH_OF_ANOTHER_TOPIC,
+    LEFT_OVER_LOG,
+    LOG_OF_ANOTHER_TOPIC,
+    UNHEARD_ISR,
+    UNHEARD_STATE,
+)
 from kemu.emulator.watching.control_plane import ControlPlane
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.settings import Settings
@@ -94,6 +100,7 @@ class ReplicationDuties(Checker):
         "stale-metadata",
         "step-kept",
         "unanswered",
+        "unheard-state",
         "watermark-waits",
     )
 
@@ -215,6 +222,12 @@ class ReplicationDuties(Checker):
 
     def _name_lasting(self, seen: Seen, at: TopicPartition, state: PartitionState) -> None:
         name, leader = f"{at[0]}-{at[1]}", broker_host(state.leader)
+        if self.panel.unknown_states.has(at):
+            text = (
+                f"the store names {leader} as leader of {name}; {self._plane.controller}, the controller, does not know"
+            )
+            self.violation(seen, UNHEARD_STATE, (name,), text, liveness=True)
+            return
         why = self._of_another_topic(leader, at, state)
         if why and self.panel.roles.get((leader, at)) != (state.leader_epoch, True):
             text = f"the store names {leader} as leader of {name} in epoch {state.leader_epoch}; it does not lead"
@@ -235,6 +248,8 @@ class ReplicationDuties(Checker):
     def _out_of_isr(self, at: TopicPartition, state: PartitionState) -> Iterator[tuple[int, str]]:
         """Yield running replicas outside the ISR, and a leader that stays faulty, each with Kafka's reason or ""."""
         panel = self.panel
+        if panel.unknown_states.has(at):
+            return
         assignment = panel.assigned.get(at)
         replicas = (
             [broker for broker in assignment.replicas if not panel.is_out(broker_host(broker))] if assignment else []

@@ -137,11 +137,13 @@ class MemberHosts:
         assignors = profile.assignors if member.profile else self._assignors
         defaults = evolve(profile.consumer, auto_offset_reset=EARLIEST.auto_offset_reset)
         config = spec.consumer(group, host, number, defaults, member)
-        if config.emulated_close_membership != CLOSE_DEFAULT:
-            if profile.release < _CLOSE_OPTIONS_SINCE:
-                raise ValueError("emulated.close.membership: needs kafka-4.1 or later (KIP-1092)")
-            if spec.streams is not None:
-                raise ValueError("emulated.close.membership: threads of Streams close their consumers by default")
+        if config.emulated_close_membership != CLOSE_DEFAULT and profile.release < _CLOSE_OPTIONS_SINCE:
+            raise ValueError("emulated.close.membership: needs kafka-4.1 or later (KIP-1092)")
+        if spec.streams is not None:
+            for key in ("emulated_close_membership", "emulated_close_timeout_ms"):
+                if getattr(config, key) != getattr(defaults, key):
+                    name = key.replace("_", ".")
+                    raise ValueError(f"{name}: threads of Streams close their consumers by default")
         application = self._applications.get(host) if life else None
         configured_keys = frozenset(name for name, _ in (*spec.config, *member.config))
         warm = spec.one_process and (life > 1 or number >= spec.members)

@@ -34,7 +34,8 @@ class GroupTimes:
     """The longest times that a group's settings allow its members, in us.
 
     ``poll_us``: the application's work between two polls. ``records_us``: part of ``poll_us`` for records.
-    ``calls_us``: one call of each callback, and other waits of a rebalance. ``commits``: host -> whether the member
+    ``calls_us``: one call of each callback, and other waits of a rebalance. ``close_us``: the shortest wait of a
+    close() for its answers. ``commits``: host -> whether the member
     commits by interval; "" stands for later members. ``reads``: whether the consumer alone reads and commits (False for
     Streams and for KIP-333).
     """
@@ -42,6 +43,7 @@ class GroupTimes:
     session_us: int = 45_000_000
     rebalance_us: int = 300_000_000
     request_us: int = 30_000_000
+    close_us: int = 30_000_000
     delay_us: int = 3_000_000
     commit_us: int = 5_000_000
     poll_us: int = 100_000
@@ -76,6 +78,7 @@ def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
             session_us=max(sessions_ms) * _US,
             rebalance_us=max(each.max_poll_interval_ms for each in every) * _US,
             request_us=max(each.request_timeout_ms for each in every) * _US,
+            close_us=min(min(each.emulated_close_timeout_ms, each.request_timeout_ms) for each in every) * _US,
             delay_us=broker.group_initial_rebalance_delay_ms * _US,
             commit_us=max(each.auto_commit_interval_ms for each in every) * _US,
             poll_us=max(works) + poll_us,

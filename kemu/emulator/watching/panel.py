@@ -43,6 +43,7 @@ from kemu.emulator.watching.ranges_of_groups import WatchedRanges
 from kemu.emulator.watching.readable import ReadableEnds
 from kemu.emulator.watching.topic_names import TopicNames
 from kemu.emulator.watching.unknown_isrs import UnknownIsrs
+from kemu.emulator.watching.unknown_states import UnknownStates
 from kemu.protocol.names import (
     OFFSETS_TOPIC,
     ActorName,
@@ -265,6 +266,8 @@ class Panel:
         """Withheld partitions that no rebalance will assign."""
         self.unknown_isrs = UnknownIsrs(self.states)
         """ISRs in the store that the controller wrote and does not know."""
+        self.unknown_states = UnknownStates()
+        """Partitions whose first state the controller wrote and does not know."""
         self.min_insync = MinInsync(lambda: self.assigned)
         """``min.insync.replicas`` of each partition."""
         self.disturbances = Disturbances()
@@ -318,6 +321,7 @@ class Panel:
         of_groups = (self.coordinators, self.logs, self.ranges, self.commits, self.progress, self.forgotten_rebalances)
         others = (
             self.unknown_isrs,
+            self.unknown_states,
             self.min_insync,
             self.disturbances,
             self.readable,

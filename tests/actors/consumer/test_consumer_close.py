@@ -152,6 +152,39 @@ def test_a_close_whose_time_is_over_sends_its_leave_and_waits_for_no_answer() ->
     assert harness.now_us - began_us <= 30 * SECOND + 10
 
 
+@pytest.mark.parametrize("timeout_s", [0, 2])
+def test_the_timeout_of_close_is_a_setting(timeout_s: int) -> None:
+    """ClassicKafkaConsumer.close (4.1.1). Commit and leave are sent once, also without time for their answers."""
+    harness = stable(emulated_close_timeout_ms=timeout_s * 1_000)
+    harness.append(("t", 0), 8)
+    harness.run(100_000)
+    harness.forget()
+    harness.hold("OffsetCommit", "LeaveGroup")
+    began_us = harness.now_us
+    harness.tell(Close())
+    harness.run_until(lambda: harness.state == "CLOSED")
+
+    assert [type(message) for _, _, message in harness.sent] == [OffsetCommit, LeaveGroup]
+    assert harness.names(*CALLBACKS) == ["PartitionsRevoked"]
+    assert timeout_s * SECOND <= harness.now_us - began_us <= timeout_s * SECOND + 10
+
+
+def test_a_close_without_time_does_not_wait_for_a_coordinator() -> None:
+    """ConsumerCoordinator.commitOffsetsSync, maybeLeaveGroup (4.1.1): nothing is sent to an unknown coordinator."""
+    harness = stable(emulated_close_timeout_ms=0)
+    harness.append(("t", 0), 8)
+    harness.run(100_000)
+    harness.hold("FindCoordinator")
+    harness.disconnect()
+    harness.forget()
+    harness.tell(Close())
+    harness.run(10)
+
+    assert harness.state == "CLOSED"
+    assert not harness.requests(OffsetCommit)
+    assert not harness.requests(LeaveGroup)
+
+
 def failing(**config: object) -> Harness:
     """Its application's commitSync() is answered GROUP_AUTHORIZATION_FAILED, which poll() never retries."""
     harness = stable(enable_auto_commit=False, emulated_commit_after_poll=True, **config)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kemu.actors.consumer.reasons import CLOSED
 from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.commits import CommitsChecker
 from kemu.emulator.checkers.lifecycle import Lifecycle
@@ -19,6 +20,7 @@ from kemu.protocol.messages.control import (
     OffsetForLeaderEpoch,
     OffsetForLeaderEpochReply,
 )
+from kemu.protocol.messages.group import OffsetCommit, OffsetToCommit
 from kemu.protocol.notes import groups as notes
 from kemu.protocol.notes.replication import BecameLeader, LogStartMoved
 from tests.emulator.checkers.story import COORDINATOR, GROUP, TOPIC, Story
@@ -352,6 +354,33 @@ def test_a_commit_that_a_fault_took_from_a_member_that_closes_is_not_made_again(
         story.world(close)
 
     assert gives_up(story, after_s=15) == ([] if excused else ["given-up-uncommitted"])
+
+
+def gives_up_in_flight(story, *, offset=8, why=CLOSED, later=False, short=(GROUP,)):
+    """Kinds of the same checker when c1 sent a commit before, without an answer, and has another state afterwards."""
+    story.wait(11)
+    story.process("c1", 0, 0, 5)
+    story.committed("c1", 0, 5)
+    story.process("c1", 0, 5, 8)
+    about = {"group": GROUP, "member_id": story.ids["c1"], "generation": 1}
+    row = OffsetToCommit(topic=TOPIC, partition=0, offset=offset)
+    request = OffsetCommit(group=GROUP, generation=1, member_id=story.ids["c1"], offsets=(row,))
+    story.by("c1", Send(COORDINATOR, 0, 7, 9, request))
+    revoked = notes.PartitionsRevoked(**about, revoked=((TOPIC, 0),), owned=())
+    left = notes.MemberBecame(**about, old="STABLE", new="UNJOINED", why=why)
+    for facts in ((revoked,), (left,)) if later else ((revoked, left),):
+        story.by("c1", *facts)
+    return story.kinds(CommitsChecker(auto_commit=(GROUP,), short_closes=short))
+
+
+def test_a_close_without_time_awaits_no_answer_to_the_commit_that_it_sent(story):
+    """ConsumerCoordinator.commitOffsetsSync 4.1.1: one attempt, also when the timer has expired."""
+    assert gives_up_in_flight(story) == []
+
+
+@pytest.mark.parametrize("how", [{"offset": 7}, {"why": "it rejoins"}, {"later": True}, {"short": ()}], ids=repr)
+def test_a_close_without_time_excuses_neither_an_unsent_commit_nor_another_revocation(story, how):
+    assert gives_up_in_flight(story, **how) == ["given-up-uncommitted"]
 
 
 @pytest.mark.parametrize(("number", "since_s", "excused"), [(0, 5, True), (1, 5, False), (0, 11, False)])

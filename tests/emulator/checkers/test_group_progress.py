@@ -16,6 +16,7 @@ TIMES = GroupTimes(
     session_us=10 * SECOND,
     rebalance_us=20 * SECOND,
     request_us=5 * SECOND,
+    close_us=5 * SECOND,
     delay_us=0,
     commit_us=5 * SECOND,
 )

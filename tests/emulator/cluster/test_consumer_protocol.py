@@ -2,7 +2,7 @@
 
 import pytest
 
-from kemu.emulator.facts import FaultApplied
+from kemu.emulator.facts import FaultApplied, HostClosed
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.scenario.scenario import Scenario
@@ -164,6 +164,25 @@ def test_close_leaves_the_group_or_remains_as_in_kip_1092(
     (removed_s,) = played.times_s(MemberRemoved)
     session_s = 45 if why is Removal.SESSION_EXPIRED else 0  # from the last heartbeat, of at most 5 s before
     assert 30 + max(session_s - 5, 0) < removed_s < 31 + session_s
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+@pytest.mark.parametrize("timeout_s", [0, 3])
+def test_close_awaits_a_silent_coordinator_until_its_timeout(protocol: str, timeout_s: int) -> None:
+    """CloseOptions.timeout: the member is removed when the coordinator reads its leave, which was sent once."""
+    own = f"members = 3, config.'emulated.close.timeout.ms' = {timeout_s * 1000}"
+    group = PLAIN.replace("members = 3", own).replace("'consumer'", f"'{protocol}'")
+    plan = (
+        "{ at = '29.9s', do = 'pause', host = 'coordinator of g', for = '6s' },"
+        "{ at = '30s', do = 'close-host', host = 'c1' }"
+    )
+    played = Played(scenario(group=group, plan=plan, duration="60s", profile="kafka-4.1")).held()
+
+    (closed,) = played.seen(HostClosed)
+    assert timeout_s <= closed.took_us / 1_000_000 < timeout_s + 1
+    assert [fact.why for fact in played.seen(MemberRemoved)] == [Removal.LEFT]
+    (removed_s,) = played.times_s(MemberRemoved)
+    assert 35 < removed_s < 40
 
 
 def test_a_static_member_that_comes_back_after_a_crash_fails() -> None:
