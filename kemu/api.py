@@ -476,7 +476,8 @@ def reproduce(*files: str | Path, group: str = "") -> "Reproduction":
     from kemu.tools.incident.incident import Incident
     from kemu.tools.incident.sources import read_incident
 
-    return reproduced(Incident(read_incident(files).events), group)
+    read = read_incident(files)
+    return reproduced(Incident(read.events), group, read.broker_release)
 
 
 def advise(
