@@ -58,6 +58,9 @@ GROUP_PROTOCOL = "group.protocol"
 _OTHER_PROTOCOLS = {"share", "streams"}
 _CONSUMER_RELEASES = ("4.0", "4.1", "4.2", "4.3")
 """The releases of the profiles with the consumer protocol."""
+UNREVOKED = "UNREVOKED_PARTITIONS"
+"""State of a member that has not given up its revoked partitions. Source: ``MemberState`` (4.0)."""
+SLOW_BEATS = 2
 _LIMITS_MS = {"session.timeout.ms": (45_000, 60_000), "heartbeat.interval.ms": (5_000, 15_000)}
 """Setting -> Kafka's default limits of the brokers' setting (``GroupCoordinatorConfig`` 4.0)."""
 _NAMED_ID = re.compile(r"id=(?P<id>[\w-]+), name=(?P<topic>[a-zA-Z0-9._-]{1,249}), numPartitions=(?P<count>\d{1,6})")
@@ -533,18 +536,46 @@ class _Reproducing:
                 yield from self._start(host, number, life)
                 yield from self._end(host, number, life)
         yield from self._pauses()
+        yield from self._slow_revocations()
         yield from self._growth()
         yield from self._rejoins()
         yield from self._brokers()
 
     def _pauses(self) -> Iterator[PlanLine]:
         """Processes whose logs have no line for several heartbeats, and then continue."""
+        beating = {event.member for event in self.own if event.kind == "heartbeat-sent"}
         for last, following, silent_us, _ in self.incident.silences:
+            if self.epochs and last.member not in beating:
+                continue  # the lines of an earlier member of the process have heartbeats, those of this member do not
             host = next((host for host in self.hosts if host.client == last.client), None)
             if following is None or host is None or last.group != self.group:
                 continue
             source = Inferred("pause of", host.name, "inferred", (last, following), SILENT)
             yield PlanLine(self._us(last) + 1_000, "pause", host.name, (("for", duration_text(silent_us)),), source)
+
+    def _slow_revocations(self) -> Iterator[PlanLine]:
+        """Members of the consumer protocol that keep revoked partitions for several heartbeats.
+
+        A member gives partitions up in poll(), and its next heartbeat follows at once.
+        """
+        asked: dict[str | None, Event] = {}
+        for event in self.own:
+            if event.kind in ("member-leaves", "member-expires", "member-joins"):
+                asked.pop(event.member, None)
+            if event.kind != "member-reconciled":
+                continue
+            if event.state == UNREVOKED:
+                asked.setdefault(event.member, event)
+                continue
+            told = asked.pop(event.member, None)
+            held_us = apart_us(told, event) if told is not None else None
+            host = next((host for host in self.hosts if any(life.member == event.member for life in host.lives)), None)
+            if told is None or held_us is None or host is None or held_us < SLOW_BEATS * 1_000 * self.beat_ms:
+                continue
+            note = f"it kept revoked partitions for {held_us / SECOND:.1f} s"
+            source = Inferred("stop of polling of", host.name, "inferred", (told, event), note)
+            keys = (("for", duration_text(held_us)),)
+            yield PlanLine(max(0, self._us(told) - _FIRST_US), "stop-polling", host.name, keys, source)
 
     def _is_repeated(self, line: PlanLine, plan: Sequence[PlanLine]) -> bool:
         """Whether a pause from a silent log is also the pause or crash from the coordinator's view."""
@@ -752,7 +783,8 @@ class _Reproducing:
     def result(self) -> Reproduction:
         session, beat, poll = self._session(), self._heartbeat(), self._poll_interval()
         self.session_ms = int(session.value)
-        self.beat_ms = int(beat.value) if beat is not None else min(3_000, self.session_ms // 3)
+        default_ms = 5_000 if self.epochs else 3_000
+        self.beat_ms = int(beat.value) if beat is not None else min(default_ms, self.session_ms // 3)
         self.poll_ms = poll.value if poll is not None else "300000"
         topics = self._topics()
         protocols = {host.name: host.lives[0].protocol or CONSUMER for host in self.hosts} if self.epochs else {}
@@ -864,7 +896,9 @@ def _of_brokers(setting: Inferred) -> Iterator[Inferred]:
     least, most = _LIMITS_MS[setting.what]
     for limit, is_passed in (("min", int(setting.value) < least), ("max", int(setting.value) > most)):
         if is_passed:
-            yield Inferred(f"group.consumer.{limit}.{setting.what}", setting.value, "inferred", (), "it allows the value")
+            yield Inferred(
+                f"group.consumer.{limit}.{setting.what}", setting.value, "inferred", (), "it allows the value"
+            )
 
 
 def _assignors_line(assignors: Inferred) -> str:
