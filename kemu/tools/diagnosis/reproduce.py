@@ -344,7 +344,8 @@ class _Reproducing:
                 if each.member == event.member or (event.client and event.client == each.client)
             ]
             done = self.incident.before(end, *done_kinds, group=self.group)
-            bound_us = apart_us(done[-1], end) if done else None
+            last = done[-1] if done else each.started if self.epochs else None
+            bound_us = apart_us(last, end) if last is not None else None
             if bound_us is not None:
                 bounds.append((bound_us, end))
             if (signs and (us := apart_us(signs[-1], end)) is not None) or (
