@@ -77,7 +77,7 @@ from kemu.tools.testkit.cluster import (
 if TYPE_CHECKING:
     from kemu.tools.diagnosis.advice import Advice
     from kemu.tools.diagnosis.diagnose import Diagnosis
-    from kemu.tools.diagnosis.reproduce import Reproduction
+    from kemu.tools.diagnosis.reproduction import Reproduction
     from kemu.tools.incident.imported import ImportedLogs
 
 __all__ = [

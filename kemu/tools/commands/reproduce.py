@@ -13,7 +13,8 @@ from kemu.emulator.text.tables import printable
 from kemu.tools.commands.log_report import write_trace_page
 from kemu.tools.commands.run_options import report_option
 from kemu.tools.diagnosis.repeated import RowDifference, run_reproduction
-from kemu.tools.diagnosis.reproduce import Reproduction, reproduce
+from kemu.tools.diagnosis.reproduce import reproduce
+from kemu.tools.diagnosis.reproduction import Reproduction
 from kemu.tools.errors import BadInput
 from kemu.tools.estimate import ask_before
 from kemu.tools.files import check_out, write_text

@@ -11,7 +11,8 @@ from attrs import evolve
 from kemu.emulator.runner import run
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.frozen import frozen
-from kemu.tools.diagnosis.reproduce import FOLLOWS, Reproduction, unmasked
+from kemu.tools.diagnosis.reproduce import FOLLOWS, unmasked
+from kemu.tools.diagnosis.reproduction import Reproduction
 from kemu.tools.incident.from_trace import events_of_trace
 from kemu.tools.incident.incident import SECOND, Incident, apart_us
 from kemu.tools.incident.timeline import StatedGeneration

@@ -9,24 +9,27 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Literal
 
-from attrs import Factory, define, evolve
+from attrs import evolve
 
 from kemu.emulator.scenario.files import scenario_from_toml
-from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.toml_text import toml_key, toml_value
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.assign.registry import ASSIGNORS
-from kemu.protocol.frozen import frozen
 from kemu.protocol.names import CLASSIC, CONSUMER, broker_host, consumer_host
+from kemu.tools.diagnosis.reproduction import (
+    Basis,
+    Inferred,
+    LoggedMembership,
+    PlanLine,
+    ReproducedHost,
+    Reproduction,
+)
 from kemu.tools.errors import BadInput
 from kemu.tools.incident.incident import SECOND, Departure, How, Incident, apart_us, client_of
 from kemu.tools.kafka_files.input_files import is_topic
 from kemu.tools.logs.events import Event
 from kemu.tools.logs.wordings.releases import parse
-
-Basis = Literal["read", "inferred", "assumed"]
 
 LEAD_US = 15 * SECOND
 """Time in which a group forms that the events show only in the middle of its life."""
@@ -66,91 +69,6 @@ _LIMITS_MS = {"session.timeout.ms": (45_000, 60_000), "heartbeat.interval.ms": (
 _NAMED_ID = re.compile(r"id=(?P<id>[\w-]+), name=(?P<topic>[a-zA-Z0-9._-]{1,249}), numPartitions=(?P<count>\d{1,6})")
 _WITHIN = re.compile(r"within (\d{1,9})ms")
 _TOPIC = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<number>\d{1,6})")
-
-
-@frozen
-class Inferred:
-    """One part of the scenario, with its basis and evidence."""
-
-    what: str
-    value: str
-    basis: Basis
-    evidence: tuple[Event, ...] = ()
-    note: str = ""
-
-    @property
-    def text(self) -> str:
-        """The part in one line."""
-        places = ", ".join(f"{event.file}:{event.line}" for event in self.evidence[:3])
-        rest = "; ".join(part for part in (self.note, places) if part)
-        return f"{self.basis}: {self.what} {self.value}{f' ({rest})' if rest else ''}"
-
-
-@define
-class LoggedMembership:
-    """A member id from its first to its last sign. ``started``: the event of its JoinGroup; None: before the log."""
-
-    member: str
-    client: str
-    first: Event
-    started: Event | None = None
-    gone: Departure | None = None
-    closed: Event | None = None
-    """The end of a static member, which sends no LeaveGroup."""
-    instance: str | None = None
-    assignors: tuple[str, ...] = ()
-    """The list that its JoinGroup or its LeaveGroup states, else the assignors of its generations, newest first."""
-    listed: Event | None = None
-    """The event that states the list."""
-    protocol: str = ""
-    """``group.protocol`` of the member; "" if no event states it."""
-    forgotten: bool = False
-    """The coordinator stopped before the membership was stored: the same process joins under another id."""
-
-    @property
-    def end(self) -> Event | None:
-        """The event that ends the membership."""
-        return self.gone.events[0] if self.gone is not None else self.closed
-
-
-@define
-class ReproducedHost:
-    """One process: its memberships in order."""
-
-    name: str
-    client: str
-    lives: list[LoggedMembership] = Factory(list)
-
-
-@frozen
-class PlanLine:
-    """An external event of the plan."""
-
-    at_us: int
-    action: str
-    host: str
-    keys: tuple[tuple[str, object], ...]
-    source: Inferred
-
-
-@frozen
-class Reproduction:
-    """The scenario with its parts, and the names of its members in the log."""
-
-    group: str
-    toml: str
-    scenario: Scenario
-    parts: tuple[Inferred, ...]
-    names: tuple[tuple[str, str], ...]
-    """(member id in the log, host in the scenario)."""
-    first_generation: int
-    """The generation in the log that is generation 1 in the scenario."""
-    at_us: int
-    """The time of the log at which the scenario begins."""
-    unmatched: tuple[str, ...]
-    """Facts of the log that the scenario cannot repeat, with the reason."""
-    has_epochs: bool = False
-    """Whether the group has the consumer protocol, at least for some time."""
 
 
 def reproduce(incident: Incident, group: str = "", broker_release: str = "") -> Reproduction:

@@ -11,7 +11,8 @@ from kemu.emulator.scenario.files import load_scenario
 from kemu.protocol.config import ConsumerConfig
 from kemu.tools.cli import kemu as command
 from kemu.tools.diagnosis.repeated import RowDifference, run_reproduction
-from kemu.tools.diagnosis.reproduce import Reproduction, reproduce
+from kemu.tools.diagnosis.reproduce import reproduce
+from kemu.tools.diagnosis.reproduction import Reproduction
 from kemu.tools.incident.incident import Incident
 from kemu.tools.incident.sources import read_incident
 
