@@ -77,7 +77,7 @@ from kemu.tools.testkit.cluster import (
 if TYPE_CHECKING:
     from kemu.tools.diagnosis.advice import Advice
     from kemu.tools.diagnosis.diagnose import Diagnosis
-    from kemu.tools.diagnosis.reproduce import Reproduction
+    from kemu.tools.diagnosis.reproduction import Reproduction
     from kemu.tools.incident.imported import ImportedLogs
 
 __all__ = [
@@ -476,7 +476,8 @@ def reproduce(*files: str | Path, group: str = "") -> "Reproduction":
     from kemu.tools.incident.incident import Incident
     from kemu.tools.incident.sources import read_incident
 
-    return reproduced(Incident(read_incident(files).events), group)
+    read = read_incident(files)
+    return reproduced(Incident(read.events), group, read.broker_release)
 
 
 def advise(

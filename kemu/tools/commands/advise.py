@@ -133,7 +133,8 @@ def read_source(source: str) -> tuple[Scenario, str]:
         check(trace)
         with trace.interpreted():
             if trace.header.source == "log":
-                return reproduce(Incident(events_of_trace(trace))).scenario, trace.header.profile
+                repeated = reproduce(Incident(events_of_trace(trace))).scenario
+                return repeated, repeated.profile or trace.header.profile
             return scenario_of(trace.header), trace.header.profile
     scenario = load_scenario(source)
     return scenario, scenario.profile or DEFAULT_PROFILE

@@ -13,7 +13,8 @@ from kemu.emulator.text.tables import printable
 from kemu.tools.commands.log_report import write_trace_page
 from kemu.tools.commands.run_options import report_option
 from kemu.tools.diagnosis.repeated import RowDifference, run_reproduction
-from kemu.tools.diagnosis.reproduce import Reproduction, reproduce
+from kemu.tools.diagnosis.reproduce import reproduce
+from kemu.tools.diagnosis.reproduction import Reproduction
 from kemu.tools.errors import BadInput
 from kemu.tools.estimate import ask_before
 from kemu.tools.files import check_out, write_text
@@ -35,6 +36,7 @@ def reproduce_command(files: tuple[str, ...], group: str, out: Path | None, form
     Each member, topic, setting and external event is read (a line states it), inferred or assumed.
     The command compares the generations of the run with those of the lines: reasons, members, counts, owners and
     durations. It compares the order of answers and errors of each member that has a log.
+    A generation of the consumer protocol (KIP-848) is a group epoch.
     """
     for written in filter(None, (out, report)):
         check_out(written, files)
@@ -43,7 +45,7 @@ def reproduce_command(files: tuple[str, ...], group: str, out: Path | None, form
         click.echo(printable(line), err=True)
     incident = Incident(read.events)
     try:
-        found = reproduce(incident, group)
+        found = reproduce(incident, group, read.broker_release)
     except BadInput as error:
         read.refuse_torn()
         raise BadInput(f"{', '.join(files)}: {error.message}") from None

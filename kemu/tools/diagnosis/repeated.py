@@ -11,7 +11,8 @@ from attrs import evolve
 from kemu.emulator.runner import run
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.frozen import frozen
-from kemu.tools.diagnosis.reproduce import FOLLOWS, Reproduction, unmasked
+from kemu.tools.diagnosis.reproduce import FOLLOWS, unmasked
+from kemu.tools.diagnosis.reproduction import Reproduction
 from kemu.tools.incident.from_trace import events_of_trace
 from kemu.tools.incident.incident import SECOND, Incident, apart_us
 from kemu.tools.incident.timeline import StatedGeneration
@@ -40,7 +41,8 @@ class RowDifference:
 TOOK = "seconds from begin to completion"
 OWNERS = "owners"
 GENERATION = "the generation"
-COMPARED = ("cause", "member", "members", "empty", OWNERS, TOOK)
+SIZES = "partitions of each member"
+COMPARED = ("cause", "member", "members", "empty", OWNERS, SIZES, TOOK)
 
 
 def compare(
@@ -101,10 +103,14 @@ def _owners_text(owners: Any, others: Any) -> str:
 
 
 def _why(found: Reproduction, field: str, want: Mapping[str, Any], got: Mapping[str, Any]) -> str:
-    beat = next((int(part.value) for part in found.parts if part.what == "heartbeat.interval.ms"), 3_000) / 1000
+    default = 5_000 if found.has_epochs else 3_000
+    stated = (int(part.value) for part in found.parts if part.what.endswith("heartbeat.interval.ms"))
+    beat = next(stated, default) / 1000
     rule = f"less than a heartbeat interval, {beat:g} s: members learn of a rebalance by a heartbeat"
     if field == TOOK and got.get(TOOK) is not None and abs(want[TOOK] - got[TOOK]) <= beat:
         return rule
+    if found.has_epochs and field in ("members", SIZES, TOOK) and got and got.get(field) is None:
+        return f"the next epoch came first: members learn of an epoch by a heartbeat, every {beat:g} s"
     if field == GENERATION and want.get(TOOK, beat) < beat:
         return f"its join phase took {want[TOOK]} s, {rule}"
     if field == "member" and want.get("cause") == got.get("cause"):
@@ -138,6 +144,11 @@ def _facts(row: StatedGeneration, host_of: Callable[[str], str | None]) -> dict[
     owners = {host_of(member): tuple(sorted(names)) for member, names in (row.assigned or {}).items()}
     if owners and None not in owners:
         facts[OWNERS] = owners
+    if row.is_epoch:
+        if row.takes_us is not None:  # all members have their partitions; the ids of members decide which they are
+            sizes = [len(event.partitions or ()) for event in row.reconciled_events.values()]
+            facts |= {SIZES: sorted(sizes), TOOK: round(row.takes_us / SECOND, 3)}
+        return facts
     begun = [event for event in row.events if event.kind == "rebalance-begins"]
     done = [event for event in row.events if event.kind == "rebalance-completes"]
     if begun and done and (us := apart_us(begun[0], done[0])) is not None:
@@ -211,8 +222,12 @@ def compare_answers(
     for host, want in sorted(wanted.items()):
         if not any(token in _ANSWERS.values() for token, _ in want):
             continue
-        got = [token for token, generation in made.get(host, [])]
+        if found.has_epochs:  # a member of the consumer protocol has heartbeats only
+            want = [row for row in want if row[0] not in ("JoinGroup", "SyncGroup")]
         tokens = [token for token, _ in want]
+        got = [
+            token for token, _ in made.get(host, []) if not found.has_epochs or token not in ("JoinGroup", "SyncGroup")
+        ]
         for tag, i1, i2, j1, j2 in SequenceMatcher(None, tokens, got, autojunk=False).get_opcodes():
             if tag == "equal":
                 equal += i2 - i1

@@ -1,29 +1,35 @@
 """A scenario that repeats an incident: members, topics, settings and external events, inferred from events.
 
 Each part of the scenario is *read* (an event states it), *inferred* (computed from events) or *assumed* (no event
-tells; the value is Kafka's default, or a plain choice). Only one group is repeated, with classic rebalances.
+tells; the value is Kafka's default, or a plain choice). Only one group is repeated, a classic group or a group of the
+consumer protocol (KIP-848).
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Literal
 
-from attrs import Factory, define, evolve
+from attrs import evolve
 
 from kemu.emulator.scenario.files import scenario_from_toml
-from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.toml_text import toml_key, toml_value
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.assign.registry import ASSIGNORS
-from kemu.protocol.frozen import frozen
-from kemu.protocol.names import broker_host, consumer_host
+from kemu.protocol.names import CLASSIC, CONSUMER, broker_host, consumer_host
+from kemu.tools.diagnosis.reproduction import (
+    Basis,
+    Inferred,
+    LoggedMembership,
+    PlanLine,
+    ReproducedHost,
+    Reproduction,
+)
 from kemu.tools.errors import BadInput
 from kemu.tools.incident.incident import SECOND, Departure, How, Incident, apart_us, client_of
+from kemu.tools.kafka_files.input_files import is_topic
 from kemu.tools.logs.events import Event
-
-Basis = Literal["read", "inferred", "assumed"]
+from kemu.tools.logs.wordings.releases import parse
 
 LEAD_US = 15 * SECOND
 """Time in which a group forms that the events show only in the middle of its life."""
@@ -49,99 +55,32 @@ _NATURAL = "need to revoke partitions"
 """Reason of a member that rejoins after a cooperative revocation, as members of the scenario do."""
 FOLLOWS = ("leader-rejoin", "metadata-change")
 """Causes of a rebalance for a member that rejoins. Chance decides which member rejoins first."""
+_OF_CONSUMER_PROTOCOL = ("group-epoch-bumped", "target-computed", "member-reconciled", "member-reconciling")
+_OF_CLASSIC_MEMBERS = ("join-sent", "join-answered", "assignment-computed", "member-id-issued")
+GROUP_PROTOCOL = "group.protocol"
+_OTHER_PROTOCOLS = {"share", "streams"}
+_CONSUMER_RELEASES = ("4.0", "4.1", "4.2", "4.3")
+"""The releases of the profiles with the consumer protocol."""
+UNREVOKED = "UNREVOKED_PARTITIONS"
+"""State of a member that has not given up its revoked partitions. Source: ``MemberState`` (4.0)."""
+SLOW_BEATS = 2
+_LIMITS_MS = {"session.timeout.ms": (45_000, 60_000), "heartbeat.interval.ms": (5_000, 15_000)}
+"""Setting -> Kafka's default limits of the brokers' setting (``GroupCoordinatorConfig`` 4.0)."""
+_NAMED_ID = re.compile(r"id=(?P<id>[\w-]+), name=(?P<topic>[a-zA-Z0-9._-]{1,249}), numPartitions=(?P<count>\d{1,6})")
+_WITHIN = re.compile(r"within (\d{1,9})ms")
 _TOPIC = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<number>\d{1,6})")
 
 
-@frozen
-class Inferred:
-    """One part of the scenario, with its basis and evidence."""
-
-    what: str
-    value: str
-    basis: Basis
-    evidence: tuple[Event, ...] = ()
-    note: str = ""
-
-    @property
-    def text(self) -> str:
-        """The part in one line."""
-        places = ", ".join(f"{event.file}:{event.line}" for event in self.evidence[:3])
-        rest = "; ".join(part for part in (self.note, places) if part)
-        return f"{self.basis}: {self.what} {self.value}{f' ({rest})' if rest else ''}"
-
-
-@define
-class LoggedMembership:
-    """A member id from its first to its last sign. ``started``: the event of its JoinGroup; None: before the log."""
-
-    member: str
-    client: str
-    first: Event
-    started: Event | None = None
-    gone: Departure | None = None
-    closed: Event | None = None
-    """The end of a static member, which sends no LeaveGroup."""
-    instance: str | None = None
-    assignors: tuple[str, ...] = ()
-    """The list that its JoinGroup or its LeaveGroup states, else the assignors of its generations, newest first."""
-    listed: Event | None = None
-    """The event that states the list."""
-    forgotten: bool = False
-    """The coordinator stopped before the membership was stored: the same process joins under another id."""
-
-    @property
-    def end(self) -> Event | None:
-        """The event that ends the membership."""
-        return self.gone.events[0] if self.gone is not None else self.closed
-
-
-@define
-class ReproducedHost:
-    """One process: its memberships in order."""
-
-    name: str
-    client: str
-    lives: list[LoggedMembership] = Factory(list)
-
-
-@frozen
-class PlanLine:
-    """An external event of the plan."""
-
-    at_us: int
-    action: str
-    host: str
-    keys: tuple[tuple[str, object], ...]
-    source: Inferred
-
-
-@frozen
-class Reproduction:
-    """The scenario with its parts, and the names of its members in the log."""
-
-    group: str
-    toml: str
-    scenario: Scenario
-    parts: tuple[Inferred, ...]
-    names: tuple[tuple[str, str], ...]
-    """(member id in the log, host in the scenario)."""
-    first_generation: int
-    """The generation in the log that is generation 1 in the scenario."""
-    at_us: int
-    """The time of the log at which the scenario begins."""
-    unmatched: tuple[str, ...]
-    """Facts of the log that the scenario cannot repeat, with the reason."""
-
-
-def reproduce(incident: Incident, group: str = "") -> Reproduction:
+def reproduce(incident: Incident, group: str = "", broker_release: str = "") -> Reproduction:
     """The scenario of an incident.
 
     Args:
         incident: the events.
         group: the group to repeat; "" for the group with the most events.
+        broker_release: the first release whose brokers write the words of the events; "": unknown.
 
     Raises:
-        BadInput: no event names a classic group with a time and a member.
+        BadInput: no event names a group of consumers with a time and a member.
     """
     counts = Counter(event.group for event in incident.events if event.group and event.kind != "client-internal")
     if not counts:
@@ -149,17 +88,24 @@ def reproduce(incident: Incident, group: str = "") -> Reproduction:
     if group and group not in counts:
         raise BadInput(f'no line names the group "{group}"; the lines name {", ".join(sorted(map(str, counts)))}')
     chosen = group or max(sorted(map(str, counts)), key=lambda name: counts[name])
-    return _Reproducing(incident, chosen).result()
+    return _Reproducing(incident, chosen, broker_release).result()
 
 
 class _Reproducing:
-    def __init__(self, incident: Incident, group: str) -> None:
+    def __init__(self, incident: Incident, group: str, broker_release: str) -> None:
         self.incident = incident
         self.group = group
+        self.broker_release = broker_release
         self.name = group if re.fullmatch(r"[A-Za-z0-9._-]{1,249}", group) else "g"
         self.own = [event for event in incident.events if event.group == group and event.at_us is not None]
         if not self.own:
             raise BadInput(f'no line of the group "{group}" has a time: a plan needs times')
+        protocols = {event.protocol for event in self.own if event.kind == "member-joins" and event.protocol}
+        if protocols and protocols <= _OTHER_PROTOCOLS:
+            kind = " and ".join(sorted(protocols))
+            raise BadInput(f'the group "{group}" has the {kind} protocol: only groups of consumers can be repeated')
+        self.epochs = [event for event in self.own if event.kind in _OF_CONSUMER_PROTOCOL]
+        """Events that only groups of the consumer protocol have."""
         self.parts: list[Inferred] = []
         self.unmatched: list[str] = []
         self.grown: list[tuple[str, int, Event]] = []
@@ -172,6 +118,8 @@ class _Reproducing:
         first = self.rows[0].generation if self.rows else 1
         self.from_empty = self._from_empty(first)
         self.first_generation = first if self.from_empty else max(1, first - 1 if self._begun(first) else first)
+        if self.epochs and not self.from_empty:  # each earlier member has an epoch of its own in the scenario
+            self.first_generation = first - sum(host.lives[0].started is None for host in self.hosts)
         lead_us = START_US if self.from_empty else LEAD_US
         self.at_us = (self.own[0].at_us or 0) - lead_us
         self.session_ms = 45_000
@@ -207,6 +155,8 @@ class _Reproducing:
                 if each.started is None and joins and name == stated and each.first is event:
                     each.started = event
                 each.instance = each.instance or (event.instance if name == stated else None)
+                if name == stated:
+                    each.protocol = each.protocol or _protocol_of(event)
                 if name == stated:
                     _note_assignors(each, event, asked.pop(key, None))
             if stated and event.client and event.kind not in ("member-leaves", "member-expires"):
@@ -301,6 +251,7 @@ class _Reproducing:
             return stated
         spans: list[tuple[int, Event]] = []
         bounds: list[tuple[int, Event]] = []
+        done_kinds = ("rebalance-completes", "member-reconciled")
         for each in self.members:
             if each.gone is None or each.gone.how is not How.EXPIRED:
                 continue
@@ -310,8 +261,9 @@ class _Reproducing:
                 for event in self.incident.before(end, "heartbeat-ok", "heartbeat-sent", "commit-ok", group=self.group)
                 if each.member == event.member or (event.client and event.client == each.client)
             ]
-            done = self.incident.before(end, "rebalance-completes", group=self.group)
-            bound_us = apart_us(done[-1], end) if done else None
+            done = self.incident.before(end, *done_kinds, group=self.group)
+            last = done[-1] if done else each.started if self.epochs else None
+            bound_us = apart_us(last, end) if last is not None else None
             if bound_us is not None:
                 bounds.append((bound_us, end))
             if (signs and (us := apart_us(signs[-1], end)) is not None) or (
@@ -352,7 +304,8 @@ class _Reproducing:
         return Inferred("heartbeat.interval.ms", str(ms), "inferred", (), f"the median of {len(gaps)} gaps")
 
     def _poll_interval(self) -> Inferred | None:
-        stated = self._stated("max.poll.interval.ms", ((event.rebalance_ms, event) for event in self.own))
+        late = [(int(found[1]), event) for event in self.own if (found := _WITHIN.search(event.reason or ""))]
+        stated = self._stated("max.poll.interval.ms", [*((event.rebalance_ms, event) for event in self.own), *late])
         if stated is not None:
             return stated
         gone = [each for each in self.members if each.gone is not None and each.gone.how is How.POLL_TIMEOUT]
@@ -394,25 +347,34 @@ class _Reproducing:
         return Inferred("assignors", ", ".join(first.assignors), basis, evidence)
 
     def _becomes(self, host: ReproducedHost, number: int) -> LoggedMembership | None:
-        """The next membership of a process, if its list of assignors is another one."""
+        """The next membership of a process, if its protocol or its list of assignors is another one."""
         later = host.lives[number + 1] if number + 1 < len(host.lives) else None
-        if later is None or later.started is None or not later.assignors:
+        if later is None or later.started is None:
+            return None
+        if "" not in (later.protocol, host.lives[number].protocol) and later.protocol != host.lives[number].protocol:
+            return later
+        if not later.assignors or later.protocol == CONSUMER:
             return None
         return later if later.assignors != (host.lives[number].assignors or later.assignors) else None
 
     def _upgrade(self, host: ReproducedHost, later: LoggedMembership, at_us: int, how: str, *events: Event) -> PlanLine:
         assert later.started is not None
         down_us = max(1_000, self._us(later.started) - at_us)
-        keys = {
+        keys: dict[str, object] = {
             "group": self.name,
             "hosts": [host.name],
             "how": how,
             "every": duration_text(down_us),
             "down": duration_text(down_us),
-            "assignors": list(later.assignors),
         }
+        changes = later.assignors if later.protocol != CONSUMER else ()
+        if changes:
+            keys["assignors"] = list(changes)
+        if self.epochs and later.protocol:
+            keys["settings"] = [f"{GROUP_PROTOCOL}={later.protocol}"]
+            changes = (later.protocol, *changes)
         evidence = (*events, later.started, *([later.listed] if later.listed is not None else []))
-        source = Inferred("upgrade of", f"{host.name} to {', '.join(later.assignors)}", "read", evidence)
+        source = Inferred("upgrade of", f"{host.name} to {', '.join(changes)}", "read", evidence)
         return PlanLine(at_us, "rolling-upgrade", "", tuple(keys.items()), source)
 
     def _topics(self) -> list[tuple[str, int, Inferred]]:
@@ -436,12 +398,53 @@ class _Reproducing:
                 most[topic] = max(most.get(topic, 0), count)
                 if whole:
                     first.setdefault(topic, most[topic])
+        if not most and (told := self._topics_by_id()):
+            return told
         if not most:
             return [("orders", PARTITIONS, Inferred("topic", f"orders with {PARTITIONS} partitions", "assumed"))]
         note = "at least: the highest partition in an assignment"
         return [
             (topic, count, Inferred("topic", f"{topic} with {count} partitions", "inferred", (shown[topic],), note))
             for topic, count in sorted((most | first).items())
+        ]
+
+    def _topics_by_id(self) -> list[tuple[str, int, Inferred]]:
+        """The topics of targets, which a broker's log names by id; a new topic id is a topic."""
+        named: dict[str, tuple[str, Event]] = {}
+        subscribed: dict[str, None] = {}
+        most: dict[str, int] = {}
+        first: dict[str, tuple[int, Event]] = {}
+        for event in self.own:
+            for found in _NAMED_ID.finditer(event.topics or ""):
+                named.setdefault(found["id"], (found["topic"], event))
+            if event.member and event.topics:
+                subscribed |= dict.fromkeys(filter(is_topic, event.topics.strip("[]. ").split(", ")))
+            if event.kind != "target-computed" or not event.assignment:
+                continue
+            now: dict[str, int] = {}
+            for given in event.assignment.values():
+                for topic_id, numbers in given.items() if isinstance(given, Mapping) else ():
+                    now[topic_id] = max(now.get(topic_id, 0), max(numbers, default=-1) + 1)
+            for topic_id, count in now.items():
+                first.setdefault(topic_id, (count, event))
+                if count > most.setdefault(topic_id, count):
+                    most[topic_id] = count
+                    self.grown.append((topic_id, count, event))
+        names = {topic_id: name for topic_id, (name, _) in named.items()}
+        left = [topic_id for topic_id in first if topic_id not in names]
+        unused = [name for name in subscribed if name not in names.values()]
+        if len(left) == len(unused) == 1:
+            names[left[0]] = unused[0]
+        names |= {topic_id: f"topic-{number}" for number, topic_id in enumerate(first, 1) if topic_id not in names}
+        self.grown = [(names[topic_id], count, event) for topic_id, count, event in self.grown]
+        note = "the partitions of the first target"
+        return [
+            (
+                names[topic_id],
+                count,
+                Inferred("topic", f"{names[topic_id]} with {count} partitions", "read", (event,), note),
+            )
+            for topic_id, (count, event) in first.items()
         ]
 
     # --- external events ---------------------------------------------------------------------------------------------
@@ -452,18 +455,46 @@ class _Reproducing:
                 yield from self._start(host, number, life)
                 yield from self._end(host, number, life)
         yield from self._pauses()
+        yield from self._slow_revocations()
         yield from self._growth()
         yield from self._rejoins()
         yield from self._brokers()
 
     def _pauses(self) -> Iterator[PlanLine]:
         """Processes whose logs have no line for several heartbeats, and then continue."""
+        beating = {event.member for event in self.own if event.kind == "heartbeat-sent"}
         for last, following, silent_us, _ in self.incident.silences:
+            if self.epochs and last.member not in beating:
+                continue  # the lines of an earlier member of the process have heartbeats, those of this member do not
             host = next((host for host in self.hosts if host.client == last.client), None)
             if following is None or host is None or last.group != self.group:
                 continue
             source = Inferred("pause of", host.name, "inferred", (last, following), SILENT)
             yield PlanLine(self._us(last) + 1_000, "pause", host.name, (("for", duration_text(silent_us)),), source)
+
+    def _slow_revocations(self) -> Iterator[PlanLine]:
+        """Members of the consumer protocol that keep revoked partitions for several heartbeats.
+
+        A member gives partitions up in poll(), and its next heartbeat follows at once.
+        """
+        asked: dict[str | None, Event] = {}
+        for event in self.own:
+            if event.kind in ("member-leaves", "member-expires", "member-joins"):
+                asked.pop(event.member, None)
+            if event.kind != "member-reconciled":
+                continue
+            if event.state == UNREVOKED:
+                asked.setdefault(event.member, event)
+                continue
+            told = asked.pop(event.member, None)
+            held_us = apart_us(told, event) if told is not None else None
+            host = next((host for host in self.hosts if any(life.member == event.member for life in host.lives)), None)
+            if told is None or held_us is None or host is None or held_us < SLOW_BEATS * 1_000 * self.beat_ms:
+                continue
+            note = f"it kept revoked partitions for {held_us / SECOND:.1f} s"
+            source = Inferred("stop of polling of", host.name, "inferred", (told, event), note)
+            keys = (("for", duration_text(held_us)),)
+            yield PlanLine(max(0, self._us(told) - _FIRST_US), "stop-polling", host.name, keys, source)
 
     def _is_repeated(self, line: PlanLine, plan: Sequence[PlanLine]) -> bool:
         """Whether a pause from a silent log is also the pause or crash from the coordinator's view."""
@@ -477,7 +508,9 @@ class _Reproducing:
     def _growth(self) -> Iterator[PlanLine]:
         """Topics that get partitions: the first assignment with higher partitions follows the growth."""
         for topic, count, event in self.grown:
-            begins = self.incident.before(event, "rebalance-begins", "join-sent", group=self.group)
+            begins = self.incident.before(
+                event, "rebalance-begins", "join-sent", "group-epoch-bumped", group=self.group
+            )
             at = begins[-1] if begins else event
             source = Inferred("growth of", f"{topic} to {count} partitions", "inferred", (at, event))
             keys = (("topic", topic), ("partitions", count))
@@ -581,6 +614,7 @@ class _Reproducing:
                     for each in self.incident.departures_by(How.UNKNOWN)
                     if each.member == life.member and self.incident.comes_after(gone.events[0], each.events[0])
                 ]
+                told += self._same_id_again(life, gone)
                 at_us = max(0, end_us - 1000 * self.session_ms + self.beat_ms * 500)
                 if later is not None:
                     yield self._upgrade(host, later, at_us, "crash", *gone.events)
@@ -599,6 +633,15 @@ class _Reproducing:
                 at_us = self._us(last[0]) if last is not None else max(0, end_us - 2000 * self.session_ms)
                 source = Inferred("pause of", host.name, "inferred" if last else "assumed", gone.events)
                 yield PlanLine(at_us + 1, "pause", host.name, (("for", duration_text(end_us - at_us)),), source)
+
+    def _same_id_again(self, life: LoggedMembership, gone: Departure) -> list[Departure]:
+        """The rejoin of an expired member under its id, which a member of the consumer protocol keeps."""
+        again = [
+            event
+            for event in self.incident.after(gone.events[-1], "member-joins", group=self.group)
+            if self.epochs and event.member == life.member
+        ]
+        return [evolve(gone, how=How.UNKNOWN, events=tuple(again[:1]))] if again else []
 
     def _brokers(self) -> Iterator[PlanLine]:
         ids = self._broker_ids()
@@ -640,37 +683,60 @@ class _Reproducing:
         ]
         return sorted(set(named))
 
+    def _profile(self) -> Inferred:
+        """The profile of the broker's release; the words of several releases are equal."""
+        release = self.broker_release
+        known = [each for each in _CONSUMER_RELEASES if release and parse(each) <= parse(release)]
+        if not known:
+            return Inferred("profile", f"kafka-{_CONSUMER_RELEASES[0]}", "assumed", (), "the first with the protocol")
+        return Inferred("profile", f"kafka-{known[-1]}", "inferred", (), f"brokers of {release} or later write so")
+
+    def _remote_assignor(self) -> Inferred:
+        named = [event for event in self.own if event.kind == "target-computed" and event.assignor]
+        if named:
+            return Inferred("group.remote.assignor", str(named[0].assignor), "read", (named[0],))
+        return Inferred("group.remote.assignor", "uniform", "assumed", (), "the default")
+
     # --- the file ----------------------------------------------------------------------------------------------------
 
     def result(self) -> Reproduction:
         session, beat, poll = self._session(), self._heartbeat(), self._poll_interval()
         self.session_ms = int(session.value)
-        self.beat_ms = int(beat.value) if beat is not None else min(3_000, self.session_ms // 3)
+        default_ms = 5_000 if self.epochs else 3_000
+        self.beat_ms = int(beat.value) if beat is not None else min(default_ms, self.session_ms // 3)
         self.poll_ms = poll.value if poll is not None else "300000"
         topics = self._topics()
-        settings = [session, *([beat] if beat else []), *([poll] if poll else [])]
-        if self.grown:
+        protocols = {host.name: host.lives[0].protocol or CONSUMER for host in self.hosts} if self.epochs else {}
+        of_consumers = bool(self.epochs) and CLASSIC not in protocols.values()
+        if of_consumers:
+            of_brokers = [row for each in (session, beat) if each for row in _of_brokers(each)]
+            settings = [Inferred(GROUP_PROTOCOL, CONSUMER, "read", (self.epochs[0],)), *([poll] if poll else [])]
+        else:
+            of_brokers = [self._delay()]
+            settings = [session, *([beat] if beat else []), *([poll] if poll else [])]
+        if self.grown and not of_consumers:
             note = "so that members soon see the new partitions"
             settings.append(Inferred("metadata.max.age.ms", str(METADATA_MS), "assumed", (), note))
-        delay, assignors = self._delay(), self._assignors()
+        assignors = self._remote_assignor() if of_consumers else self._assignors()
         plan = sorted(self._first_members_start_first(list(self._plan())), key=lambda line: (line.at_us, line.host))
         plan = [line for line in plan if not self._is_repeated(line, plan)]
         closed = all(host.lives[-1].end is not None for host in self.hosts)
         end_us = max((self._us(event) for event in self.own), default=0) + (CLOSED_TAIL_US if closed else TAIL_US)
         count = max(1, len(self._broker_ids()))
         brokers = Inferred("brokers", str(count), "read" if count > 1 else "assumed")
-        self.parts += [brokers, delay, *(topic[2] for topic in topics), assignors, *settings]
+        profile = self._profile() if self.epochs else None
+        self.parts += [*([profile] if profile else []), brokers, *of_brokers]
+        self.parts += [*(topic[2] for topic in topics), assignors, *settings]
         self.parts += [line.source for line in plan]
         static = [host for host in self.hosts if any(life.instance for life in host.lives)]
-        if any(event.kind in ("target-computed", "member-reconciled") for event in self.own):
-            self.unmatched.append("the consumer protocol (KIP-848): the scenario has classic rebalances")
         lines = [f"# {part.text}" for part in self.parts]
         lines += [f"# not repeated: {each}" for each in self.unmatched]
         lines += [
             f"summary = {toml_value(f'Group {self.group}, repeated from a log')}",
             f"duration = {toml_value(duration_text(end_us))}",
+            *([f"profile = {toml_value(profile.value)}"] if profile else []),
             *("", "[draws]", 'set = "calm"', 'identity = "uuid"'),
-            *("", "[brokers]", f"count = {count}", f"config.{delay.what} = {delay.value}"),
+            *("", "[brokers]", f"count = {count}", *(f"config.{each.what} = {each.value}" for each in of_brokers)),
         ]
         for topic, partitions, _ in topics:
             lines += ["", f"[topics.{toml_key(topic)}]", f"partitions = {partitions}", f'rate = "{RATE}"']
@@ -678,9 +744,9 @@ class _Reproducing:
         lines += [
             *("", f"[groups.{group}]", f"topics = {toml_value([topic for topic, *_ in topics])}"),
             f"members = {len(self.hosts)}",
-            f"assignors = {toml_value(assignors.value.split(', '))}",
+            _assignors_line(assignors),
             f"labels = {toml_value([host.client[:40] for host in self.hosts])}",
-            *(f"config.{setting.what} = {setting.value}" for setting in settings),
+            *(f"config.{setting.what} = {_setting_value(setting.value)}" for setting in settings),
         ]
         for host in self.hosts:
             lines += ["", f"[groups.{group}.overrides.{host.name}]", "start_later = true"]
@@ -688,7 +754,9 @@ class _Reproducing:
                 instance = next(life.instance for life in host.lives if life.instance)
                 lines.append(f"instance = {toml_value(instance)}")
             own = next((life.assignors for life in host.lives if life.assignors), ())
-            if own and ", ".join(own) != assignors.value:
+            if protocols.get(host.name) == CONSUMER and not of_consumers:
+                lines.append(f"config.{GROUP_PROTOCOL} = {toml_value(CONSUMER)}")
+            elif own and not of_consumers and ", ".join(own) != assignors.value:
                 lines.append(f"assignors = {toml_value(list(own))}")
         for line in plan:
             lines += ["", "[[plan]]", f"at = {toml_value(duration_text(line.at_us))}", f'do = "{line.action}"']
@@ -700,7 +768,7 @@ class _Reproducing:
         names = tuple((life.member, host.name) for host in self.hosts for life in host.lives)
         return Reproduction(
             self.group, toml, scenario_from_toml(toml), tuple(self.parts), names, self.first_generation, self.at_us,
-            tuple(self.unmatched),
+            tuple(self.unmatched), bool(self.epochs),
         )  # fmt: skip
 
 
@@ -729,6 +797,37 @@ def _note_assignors(life: LoggedMembership, event: Event, asked: Event | None) -
     one = event.assignor or event.protocol
     if one is not None and one in ASSIGNORS and (life.listed is None or not life.listed.assignors):
         life.assignors, life.listed = (one, *(name for name in life.assignors if name != one)), event
+
+
+def _protocol_of(event: Event) -> str:
+    """The protocol of the member that an event names; "" if the event does not tell."""
+    if event.kind == "member-joins" and event.protocol in (CLASSIC, CONSUMER):
+        return str(event.protocol)
+    if event.dialect == "java-kip848-client":
+        return CONSUMER
+    of_broker = event.dialect in ("broker-java-classic", "broker-scala")
+    return CLASSIC if of_broker or event.kind in _OF_CLASSIC_MEMBERS else ""
+
+
+def _of_brokers(setting: Inferred) -> Iterator[Inferred]:
+    """The setting of the brokers for a setting of classic members, with its limit if the default limit refuses it."""
+    yield evolve(setting, what=f"group.consumer.{setting.what}")
+    least, most = _LIMITS_MS[setting.what]
+    for limit, is_passed in (("min", int(setting.value) < least), ("max", int(setting.value) > most)):
+        if is_passed:
+            yield Inferred(
+                f"group.consumer.{limit}.{setting.what}", setting.value, "inferred", (), "it allows the value"
+            )
+
+
+def _assignors_line(assignors: Inferred) -> str:
+    if assignors.what == "assignors":
+        return f"assignors = {toml_value(assignors.value.split(', '))}"
+    return f"config.{assignors.what} = {toml_value(assignors.value)}"
+
+
+def _setting_value(value: str) -> str:
+    return value if value.isdecimal() else toml_value(value)
 
 
 def unmasked(member: str) -> str:

@@ -13,7 +13,7 @@ from kemu.emulator.facts import BrokerHostAdded, HostDown, HostStarted, RunStart
 from kemu.emulator.trace.traces import Step, Trace, facts_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import decode_assignment
-from kemu.protocol.names import CLASSIC, TopicPartition, broker_of, host_of, is_coordinator
+from kemu.protocol.names import CLASSIC, CONSUMER, TopicPartition, broker_of, host_of, is_coordinator
 from kemu.protocol.notes import consumer_groups
 from kemu.protocol.notes import groups as notes
 from kemu.protocol.wire.values import from_row
@@ -42,6 +42,8 @@ class _Reader:
         self.completed: dict[str, notes.JoinPhaseCompleted] = {}
         self.epochs: dict[str, int] = {}
         """Group of the consumer protocol -> its epoch."""
+        self.modern: set[str] = set()
+        """Hosts of members that joined with the consumer protocol."""
         self.hosts: dict[str, str] = {}
         """Member id -> host of the member, as its requests state."""
         self.asked: dict[str, Any] = {}
@@ -156,7 +158,7 @@ class _Reader:
             instance=fact.instance_id,
             client=fact.client_id,
             state=self.states.get(fact.group, _EMPTY),
-            **self.asked,
+            **({"protocol": CONSUMER} if fact.client_id in self.modern else self.asked),
         )
 
     def _member_removed(self, seen: Seen, fact: notes.MemberRemoved) -> Iterator[Event]:
@@ -257,6 +259,10 @@ class _Reader:
             )
 
     def _member_became(self, seen: Seen, fact: notes.MemberBecame) -> Iterator[Event]:
+        if fact.new == "JOINING":  # a state of the consumer protocol only
+            self.modern.add(host_of(seen.actor))
+        elif fact.new == "PREPARING_REBALANCE":
+            self.modern.discard(host_of(seen.actor))
         if _POLL_TIMEOUT in fact.why and fact.new == "UNJOINED":
             yield self.own(seen, "member-leaves", fact.group, fact.member_id, reason=fact.why, also=("poll-timeout",),
                            node=self.coordinators.get(host_of(seen.actor)))  # fmt: skip

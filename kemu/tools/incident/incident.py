@@ -329,7 +329,8 @@ def _how(event: Event) -> How | None:
         case "member-leaves":
             return How.LEFT
         case "member-expires":
-            return How.NOT_REJOINED if "haven't joined" in said or "not rejoin" in said else How.EXPIRED
+            late = ("haven't joined", "not rejoin", "failed to transition")
+            return How.NOT_REJOINED if any(words in said for words in late) else How.EXPIRED
         case "rebalance-begins" if event.cause in ("expire", "leave"):
             return How.EXPIRED if event.cause == "expire" else How.LEFT
         case "heartbeat-refused" | "commit-failed" | "sync-failed" if error_of(event) == UNKNOWN_MEMBER:

@@ -16,6 +16,7 @@ from kemu.tools.logs.events import Event
 from kemu.tools.logs.folders import SkippedFile, log_files
 from kemu.tools.logs.lines import open_log
 from kemu.tools.logs.reading import names_of, read_events
+from kemu.tools.logs.wordings.releases import parse
 from kemu.tools.report.transcript import labels_of
 
 Texts = Mapping[tuple[str, int], str]
@@ -32,6 +33,8 @@ class IncidentFiles:
     skipped: tuple[SkippedFile, ...] = ()
     labels: Mapping[str, str] = {}
     """Host of a member in a trace -> the member's label."""
+    broker_release: str = ""
+    """The first release whose brokers write the words of these logs, such as "4.1"; "" if the words do not tell."""
     torn: tuple[str, ...] = ()
     """A line for each trace that ends early; the events are those of its complete records."""
 
@@ -81,13 +84,18 @@ def read_incident(sources: Sequence[str | Path]) -> IncidentFiles:
     logs = [path for path in paths if path not in traces]
     runs = [read_trace(path) for path in traces]
     events = [event for run in runs for event in events_of_trace(run)]
-    read, _ = read_events(logs)
+    read, summaries = read_events(logs)
+    spans = [summary.releases["broker"].since for summary in summaries if "broker" in summary.releases]
+    of_runs = [run.header.profile for run in runs if run.header.source != "log"]
+    spans += [name.removeprefix("kafka-") for name in of_runs if name.startswith("kafka-")]
+    release = max(filter(None, spans), key=parse, default="")
     ahead_us = {offset.file: offset.offset_us for offset in clock_offsets(read)}
     for event in read:
         late_us = ahead_us.get(event.file, 0)
         events.append(event if event.at_us is None or not late_us else evolve(event, at_us=event.at_us - late_us))
     labels = {host: label for run in runs for host, label in labels_of(run.header).items()}
-    return IncidentFiles(names_of(logs), tuple(events), tuple(skipped), labels, tuple(filter(None, map(_torn, runs))))
+    torn = tuple(filter(None, map(_torn, runs)))
+    return IncidentFiles(names_of(logs), tuple(events), tuple(skipped), labels, release, torn)
 
 
 def _torn(run: Trace) -> str:

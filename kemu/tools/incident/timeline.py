@@ -124,6 +124,8 @@ class _Timeline:
         self.departed: dict[str, Event] = {}
         self.changed: dict[str, Event] = {}
         """Group -> the last change of its members that no group epoch has followed."""
+        self.members: dict[tuple[str, str | None], None] = {}
+        """(Group, member) of the members that joined and did not leave."""
 
     def row(self, group: str, generation: int) -> _Row:
         return self.rows.setdefault((group, generation), _Row())
@@ -133,7 +135,7 @@ class _Timeline:
         if group is None:
             return
         if event.kind in _CHANGES and event.broker is not None:
-            self.changed[group] = event
+            self._changes(group, event)
         match event.kind:
             case "member-leaves" | "member-expires":
                 self.departed[group] = event
@@ -169,6 +171,17 @@ class _Timeline:
             member = gone.member if event.cause in ("leave", "expire") else member
         cause = None if event.cause == "not stated" else event.cause
         self.row(group, event.old_generation + 1).state(event, begins=event.time, cause=cause, member=member)
+
+    def _changes(self, group: str, event: Event) -> None:
+        """Note a change of a group's members; a classic member of a consumer group joins again and again."""
+        joins = _CHANGES[event.kind] == "join"
+        again = (group, event.member) in self.members
+        if joins:
+            self.members[group, event.member] = None
+        else:
+            self.members.pop((group, event.member), None)
+        if not (joins and again):
+            self.changed[group] = event
 
     def _bumped(self, group: str, generation: int, event: Event) -> None:
         change = self.changed.pop(group, None)

@@ -63,8 +63,9 @@ protocol-converted 4.0.. | Converted the {empty |}{classic|consumer} group to a 
 protocol-converted 4.2.. | Converted the empty {classic|streams} group to a {streams|classic} group
 client-internal | Cannot {upgrade|downgrade} {the |}{classic|consumer} group <group>{ to {consumer|classic} group}{
     because|:} <reason>
-client-internal | Member <member> updated its subscribed {topics|regex} to: <_>
-client-internal | Computed new subscription metadata: <_>
+client-internal | Member <member> updated its subscribed topics to: <topics>
+client-internal | Member <member> updated its subscribed regex to: <_>
+client-internal | Computed new subscription metadata: <topics>
 client-internal | Updated the subscription metadata
 client-internal 4.0.. | Scanned <_:\d+> topics to refresh regular expressions
 client-internal 4.0.. | Creating a simple consumer group via manual offset commit
