@@ -116,14 +116,19 @@ def test_a_live_first_generation_is_faster_after_more_records() -> None:
     assert rig.draws_of(recorded, 300)["first.join"] == rig.RECORDED[DrawName.FIRST_JOIN]
 
 
-def test_a_live_first_generation_is_faster_with_priority_over_the_other_work_of_the_machine() -> None:
-    """And else a run with priority has the draws of other live runs."""
+def test_a_live_run_with_priority_over_the_other_work_of_the_machine_waits_less() -> None:
+    """A first generation is much faster; and other draws than the measured ones are those of other live runs."""
     course = plans.read_course(plans.NEW, "8-group-max-size.5")
     loaded, quiet = (rig.draws_of(attrs.evolve(course, had_priority=each)) for each in (False, True))
 
     assert course.had_priority
-    assert distribution(quiet["first.join"]).mean < distribution(loaded["first.join"]).mean / 4
-    assert {name for name in quiet if quiet[name] != loaded[name]} == {"first.join"}
+    shares = {
+        name: distribution(quiet[name]).mean / distribution(loaded[name]).mean
+        for name in quiet
+        if quiet[name] != loaded[name]
+    }
+    assert shares.keys() == {"first.join", "group.timer", "heartbeat.wait", "offsets.append"}
+    assert shares["first.join"] < 0.25 and max(shares.values()) < 0.6
 
 
 def test_the_machine_is_as_busy_as_the_hand_overs_of_the_run_tell() -> None:
