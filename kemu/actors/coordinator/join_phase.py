@@ -193,9 +193,9 @@ class JoinPhase:
             caller = self.parked.release(member.member_id)
             if caller is not None:
                 self.answer(caller, member, listed if member.member_id == leader else ())
+        for member in map(shared.members.by_id.__getitem__, shared.members.hashed()):
+            shared.start_session(member)
             member.is_new = False
-        for member_id in shared.members.hashed():
-            shared.start_session(shared.members.by_id[member_id])
         self._syncing.expect()
 
     def _note_generation(self) -> None:
