@@ -624,7 +624,9 @@ class WatchedProgress:
         Since the reader's last records, which all observers took, no fact changed anything that they judge.
         """
         number, readers, news = 0, self._working.get(actor), self.news
-        for fact in facts if readers else ():
+        if readers is None:
+            return 0
+        for fact in facts:
             reader, last = readers.get((fact.topic, fact.partition)), fact.last
             if reader is None or reader.judged != news or not reader.offset == fact.first < last <= reader.log.end:
                 break
