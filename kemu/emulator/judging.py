@@ -190,13 +190,13 @@ class Judging(Watching):
                 handler(seen, fact)
 
         def take_all(seq: int, at_us: int, actor: ActorName, life: int, facts: Sequence[Any]) -> None:
-            while facts:
-                old = continues(at_us, actor, facts) if at_us < clock.looks_us else 0
-                if old < len(facts):
-                    seen = Seen(seq, at_us, actor, life, facts[old])
-                    for handler in handlers:
-                        handler(seen, facts[old])
+            old = continues(at_us, actor, facts) if at_us < clock.looks_us else 0
+            while old < len(facts):
+                seen = Seen(seq, at_us, actor, life, facts[old])
+                for handler in handlers:
+                    handler(seen, facts[old])
                 facts = facts[old + 1 :]
+                old = continues(at_us, actor, facts) if at_us < clock.looks_us else 0
 
         if not others:
             take.__dict__["take_all"] = take_all

@@ -20,6 +20,7 @@ Source: Kafka 3.4 ``Sender``, ``RecordAccumulator``, ``KafkaAdminClient``,
 """
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 from kemu.actors.consumer.catch_up import PART
@@ -67,6 +68,7 @@ from kemu.protocol.notes.groups import AdminAnswered, GroupDescribed, MemberBeca
 from kemu.protocol.wire.schema import MESSAGES, SPECS, Kind
 
 _MS = 1_000
+_error = attrgetter("error")
 _NEVER_US = 1 << 62
 SLACK_US = 1_500_000
 """Tolerance of bounds that need not be exact, in us."""
@@ -345,8 +347,8 @@ class Clients(Checker):
         asked = self._sent.get(seen[2], {}).pop(fact[2], None)
         if asked is None:
             return
-        failed = [row for row in fact[4].batches if row.error is not ErrorCode.NONE]
-        for row in fact[4].batches if failed or self._batches.get(seen[2]) else ():
+        judged = self._batches.get(seen[2]) or any(map(_error, fact[4].batches))
+        for row in fact[4].batches if judged else ():
             if row.error is not ErrorCode.NONE or self._batches.get(seen[2]):
                 self._attempt_ended(seen, asked, (row.topic, row.partition), row.error)
         self._look_at_batches(seen)

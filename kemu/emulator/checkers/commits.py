@@ -297,11 +297,11 @@ class CommitsChecker(Checker):
         for period in self._periods.get(fact.group, [])[-1:]:
             if (period.state, period.generation) == (STABLE, fact.generation):
                 period.owned.update(dict.fromkeys(fact.owned))
-        asks_deposed = self.panel.asks_deposed(seen)
+        asks_deposed, asked = self.panel.asks_deposed(seen), self._removals_asked
         for at in fact.added:
             work, committed_us = self._work_of(seen, at), self._committed_us.get((fact.group, at), 0)
             # A coordinator that ended may have written a removal without a report.
-            unknown = asks_deposed or self._is_asked_for(fact.group, at[0], committed_us)
+            unknown = asks_deposed or (asked and self._is_asked_for(fact.group, at[0], committed_us))
             work.starts, work.must_start_at = True, NOTHING if unknown else self.panel.commits.of(fact.group, at)
 
     @only_news
@@ -388,26 +388,32 @@ class CommitsChecker(Checker):
         work.starts = False
 
     def _judge_position(self, seen: Seen, fact: PositionSet, work: _Work, at: TopicPartition) -> None:
-        name, kept = f"{fact.topic}-{fact.partition}", self.panel.progress.kept_in_log
-        starts = f"{seen.actor} starts {name} at {fact.offset} ({fact.why})"
+        kept = self.panel.progress.kept_in_log
         asked = fact.why == COMMITTED or (work.starts and fact.why not in (SEEK, TRUNCATED))
         if asked and work.must_start_at >= 0 and (fact.why != COMMITTED or fact.offset < work.must_start_at):
-            self._say(seen, "position-not-committed", at, f"{starts} although {work.must_start_at} was committed")
+            self._starts_wrongly(seen, fact, at, f"{work.must_start_at} was committed")
         if fact.why == COMMITTED:
             # A commit in the groups' log counts even if its coordinator was deposed before it reported the commit.
             progress = self.panel.progress.of(fact.group, at)
             furthest = -1 if progress.highest is None else max(progress.highest, progress.done.end)
             if 0 <= furthest < fact.offset:
-                self._say(seen, "position-not-committed", at, f"{starts} although the group only reached {furthest}")
+                self._starts_wrongly(seen, fact, at, f"the group only reached {furthest}")
         elif fact.why == TRUNCATED and kept:
-            text = f"{seen.actor} moves to {fact.offset} of {name} as after a truncation although {kept}"
+            text = f"{seen.actor} moves to {fact.offset} of {at[0]}-{at[1]} as after a truncation although {kept}"
             self._say(seen, "not-truncated", at, text)
         elif fact.why == RESET:
-            resets, policy = f"{seen.actor} resets {name} to {fact.offset} although", self._breaks_policy(seen, fact)
+            policy = self._breaks_policy(seen, fact)
             if kept:  # Source: ``OffsetFetcher`` (3.4.1): a reset needs OFFSET_OUT_OF_RANGE.
-                self._say(seen, "reset-in-range", at, f"{resets} {kept}")
+                self._resets_wrongly(seen, "reset-in-range", fact, at, kept)
             if policy:
-                self._say(seen, "wrong-reset", at, f"{resets} auto.offset.reset is {policy}")
+                self._resets_wrongly(seen, "wrong-reset", fact, at, f"auto.offset.reset is {policy}")
+
+    def _starts_wrongly(self, seen: Seen, fact: PositionSet, at: TopicPartition, why: str) -> None:
+        text = f"{seen.actor} starts {at[0]}-{at[1]} at {fact.offset} ({fact.why}) although {why}"
+        self._say(seen, "position-not-committed", at, text)
+
+    def _resets_wrongly(self, seen: Seen, kind: str, fact: PositionSet, at: TopicPartition, why: str) -> None:
+        self._say(seen, kind, at, f"{seen.actor} resets {at[0]}-{at[1]} to {fact.offset} although {why}")
 
     def _breaks_policy(self, seen: Seen, fact: PositionSet) -> str:
         """The ``auto.offset.reset`` that a reset breaks; "" for a reset that follows the policy."""

@@ -269,6 +269,7 @@ class Fields(Checker):
         """Topics with a deletion request at any time."""
         self._right: dict[type, dict[ActorName, tuple[object, ...]]] = {kind: {} for kind in OFTEN}
         """Request type of ``OFTEN`` -> sender -> last right values."""
+        self._right_fetches = self._right[Fetch]
         self._cached: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
         """Broker -> partition -> (leader, epoch) in the broker's metadata."""
         self._questions: dict[tuple[ActorName, int, int], str] = {}
@@ -381,7 +382,7 @@ class Fields(Checker):
 
     def _fetches(self, seen: Seen, fact: Send) -> None:
         request: Fetch = fact[4]
-        sent_value, before = _fields_of_fetch(request), self._right[Fetch]
+        sent_value, before = _fields_of_fetch(request), self._right_fetches
         if before.get(seen[2]) != sent_value:
             rows = _BY_A_FOLLOWER if role_of(seen.actor) == "broker" else _BY_A_CONSUMER
             if self._compare(seen, fact, rows):

@@ -202,7 +202,7 @@ class GroupDuties(Checker):
             self._idle.pop((fact.group, (fact.topic, fact.partition)), None)
 
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
-        for actor, reader in self.panel.progress.of(fact.group, (fact.topic, fact.partition)).held.items():
+        for actor, reader in self.panel.progress.committed_on.held.items():
             holding = self.panel.holdings.get(actor)
             if holding is not None and holding.member_id == fact.member_id:
                 reader.committed(fact.offset, seen.at_us)
@@ -219,13 +219,13 @@ class GroupDuties(Checker):
         if (self._disturbed_us is None and type(fact) is not Healed) or not disturbs(fact):
             return
         self._disturbed_us, self._judges_us = seen.at_us, {}
-        read = [(name, at) for name, at, progress in self.panel.progress if progress.reached is not None]
+        read = [(name, at) for name, at, progress in self.panel.progress if progress.position >= 0]
         topics = dict.fromkeys((name, at[0]) for name, at in read)
         everywhere = [(name, (topic, n)) for name, topic in topics for n in range(self.panel.topics.get(topic, 0))]
         self._idle = {key: self._position(key) for key in everywhere if self._lags(key)}
 
     def _position(self, key: tuple[GroupId, TopicPartition]) -> int:
-        return (self.panel.progress.reached(*key) or (0, 0))[0]
+        return max(0, self.panel.progress.position(*key))
 
     def _lags(self, key: tuple[GroupId, TopicPartition]) -> bool:
         return self._position(key) < self.panel.logs.of(key[1]).records.end
@@ -234,7 +234,7 @@ class GroupDuties(Checker):
         """Partitions on which a group has not made progress since the last disturbance."""
         running = [each for each in self.panel.holdings.values() if host_of(each.actor) not in self.panel.away]
         owned = [(each.group, at) for each in running for at in each.owned]
-        new = [key for key in owned if self.panel.progress.reached(*key) is None]
+        new = [key for key in owned if self.panel.progress.position(*key) < 0]
         return [key for key in (*self._idle, *new) if self._lags(key) and self.panel.has_running_members(key[0])]
 
     @property
@@ -472,34 +472,36 @@ class GroupDuties(Checker):
         # restoring tasks, buffered records, ranges of other members
         elsewhere_us = 0 if times.reads else times.rebalance_us
         readers = self.panel.progress.readers(holding.actor, holding.life)
-        worked_us = max([reader.done_us for reader in readers], default=0)
+        worked_us = max([reader.done_us for reader in readers.values()], default=0)
         commit_bound_us = times.commit_us + times.request_us + 2 * times.poll_us + MARGIN_US
+        read_bound_us = times.request_us + batches_us + elsewhere_us + MARGIN_US
+        idle_bound_us = times.request_us + busy_us + elsewhere_us + MARGIN_US
+        latest_us = (self._disturbed_us or 0) + times.session_us + times.rebalance_us + 2 * idle_bound_us
+        is_paused = self._is_paused(host)
         for at in holding.owned:
-            where = f"{at[0]}-{at[1]}"
-            reader = self.panel.progress.of(name, at).held.get(holding.actor)
+            reader, key = readers.get(at), (name, at)
+            progress = self.panel.progress.of(name, at) if reader is None else reader.progress
             uncommitted_us = -1 if reader is None else reader.uncommitted_us
             if able_us is not None and reader is not None and 0 <= uncommitted_us < seen.at_us - commit_bound_us:
+                where = f"{at[0]}-{at[1]}"
                 text = f"{holding.actor} did not commit offset {reader.uncommitted_from} of {where}"
                 begun_us = (uncommitted_us, able_us, since_us)
                 self._is_over(seen, "offsets-uncommitted", (name, where), begun_us, commit_bound_us, text)
-            key, progress = (name, at), self.panel.progress.reached(name, at)
-            serves = progress is not None and (not times.streams or self.panel.interruptions.is_well(key))
-            if not serves or progress is None or not self._lags(key):
+            reached = progress.position
+            serves = not times.streams or self.panel.interruptions.is_well(key)
+            if not serves or not 0 <= reached < self.panel.logs.of(at).records.end:
                 self._waits_us.pop(key, None)
                 continue
-            reached, reached_us = progress
-            behind_us = max(self._waits_us.setdefault(key, seen.at_us), reached_us)
+            where = f"{at[0]}-{at[1]}"
+            behind_us = max(self._waits_us.setdefault(key, seen.at_us), progress.worked_us)
             read_us = self._readable_us(at, host, coordinator)
-            if read_us is not None and not self._is_paused(host):
+            if read_us is not None and not is_paused:
                 text = f"{holding.actor} read nothing of {where} at {reached}"
                 begun_us = (behind_us, read_us, since_us)
-                bound_us = times.request_us + batches_us + elsewhere_us + MARGIN_US
-                self._is_over(seen, "records-unread", (name, where), begun_us, bound_us, text)
+                self._is_over(seen, "records-unread", (name, where), begun_us, read_bound_us, text)
                 idle_us = (*begun_us, worked_us)
-                bound_us = times.request_us + busy_us + elsewhere_us + MARGIN_US
-                self._is_over(seen, "records-unread", (name, where), idle_us, bound_us, text)
-                latest_us = (self._disturbed_us or 0) + times.session_us + times.rebalance_us + 2 * bound_us
-                self._judges_us[name] = min(latest_us, max(idle_us) + bound_us + 1)
+                self._is_over(seen, "records-unread", (name, where), idle_us, idle_bound_us, text)
+                self._judges_us[name] = min(latest_us, max(idle_us) + idle_bound_us + 1)
 
     def _is_paused(self, host: str) -> bool:
         """Whether the plan pauses partitions of this member, or of a member named by its role."""

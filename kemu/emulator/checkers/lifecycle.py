@@ -189,7 +189,7 @@ class Lifecycle(Checker):
         host = host_of(seen.actor)
         # A member that finished records of a partition twice polled in between.
         readers = self.panel.progress.readers(seen.actor, seen.life)
-        polled_us = max([reader.done_before_us for reader in readers], default=-1)
+        polled_us = max([reader.done_before_us for reader in readers.values()], default=-1)
         limit_us = self._poll_us.get(host, self._poll_us.get(fact.group, 0))
         free_us, waited_us = self.panel.disturbances.undisturbed_since_us([host]), seen.at_us - polled_us
         if free_us is not None and polled_us >= max(free_us, 0) and waited_us < limit_us * EARLY:

@@ -93,6 +93,8 @@ MAY_FOLLOW: Mapping[str, tuple[str, ...]] = {
 class _Step:
     """A coordinator's actions in one step, which are judged at the end of the step."""
 
+    __slots__ = ("added", "answers", "causes", "left", "refused", "removed", "seen", "shrunk")
+
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
         self.causes: set[GroupId] = set()

@@ -34,6 +34,8 @@ from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 class _Log:
     """The log of one partition, as reported by the leader."""
 
+    __slots__ = ("_acknowledged", "_acks", "_appends", "_end", "_longest")
+
     def __init__(self) -> None:
         self._end = self._longest = self._acknowledged = 0
         self._appends: Appends | None = None

@@ -20,6 +20,7 @@ ZooKeeper 3.5 ``ClientCnxn``.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
@@ -86,13 +87,14 @@ other requests for the timeout in the request, if any.
 
 A JoinGroup and a SyncGroup wait for the longest rebalance timeout of the group.
 """
+_error, _error_code = attrgetter("error"), attrgetter("error_code")
 WITH_TIMEOUT: Mapping[type, Callable[[Any], Iterable[ErrorCode]]] = {
-    ProduceReply: lambda reply: [row.error for row in reply.batches],
-    CreateTopicsReply: lambda reply: [row.error_code for row in reply.topics],
-    CreatePartitionsReply: lambda reply: [row.error_code for row in reply.topics],
-    DeleteTopicsReply: lambda reply: [row.error_code for row in reply.topics],
-    DeleteRecordsReply: lambda reply: [row.error for row in reply.partitions],
-    ElectLeadersReply: lambda reply: [row.error_code for row in reply.replica_election_results],
+    ProduceReply: lambda reply: map(_error, reply.batches),
+    CreateTopicsReply: lambda reply: map(_error_code, reply.topics),
+    CreatePartitionsReply: lambda reply: map(_error_code, reply.topics),
+    DeleteTopicsReply: lambda reply: map(_error_code, reply.topics),
+    DeleteRecordsReply: lambda reply: map(_error, reply.partitions),
+    ElectLeadersReply: lambda reply: map(_error_code, reply.replica_election_results),
 }
 """Type of an answer to a request with its own timeout -> function that returns the errors in the answer."""
 

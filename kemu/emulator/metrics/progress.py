@@ -59,26 +59,28 @@ class _GroupOnPartition:
     @property
     def lag(self) -> int:
         """The lag in records; 0 for a group without a position."""
-        return self._behind(self._now())
+        reached = self._now()
+        return 0 if reached is None else max(0, self.log.end - reached)
 
     def _now(self) -> int | None:
         committed = self.progress.committed
         return self.progress.start if committed is None else committed
 
-    def _behind(self, reached: int | None) -> int:
-        return 0 if reached is None else max(0, self.log.end - reached)
-
     def grew(self) -> None:
         """Update the largest lag after the log grew, before or after a change of the committed offset."""
         end = self.log.end
         if end > self._end:
-            self.max_lag = max(self.max_lag, self._behind(self._reached))
+            self._look_at(end)
         self._reached, self._end = self._now(), end
 
     def look(self) -> None:
         """Update the largest lag after a change of the committed offset."""
         self.grew()
-        self.max_lag = max(self.max_lag, self._behind(self._reached))
+        self._look_at(self._end)
+
+    def _look_at(self, end: int) -> None:
+        if self._reached is not None and end - self._reached > self.max_lag:
+            self.max_lag = end - self._reached
 
 
 class _Log:

@@ -13,7 +13,7 @@ group's first position on the partition. Where brokers replicate, the log is the
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kemu.emulator.facts import Seen, only_news
@@ -270,10 +270,9 @@ class Waiting:
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         queue = self.queue(fact.group, (fact.topic, fact.partition))
-        oldest_us = queue.oldest_us()
         if queue.since_us < 0:
             queue.since_us = seen.at_us
-        elif oldest_us is not None:
+        elif queue.oldest_us() is not None:
             queue.fresh.arrived(seen.at_us, queue.log.end)
         if fact.offset > queue.frontier:
             if fact.why == JUMPED:
@@ -303,8 +302,9 @@ class Waiting:
         if queue.since_us < 0:
             queue.since_us = now_us
         for first, last in self._panel.progress.in_log:
-            self._first_processed(queue, first, last, now_us)
-        queue.progress = self._panel.progress.of(fact.group, (fact.topic, fact.partition))
+            self._first_processed(queue, first, ((last, now_us),))
+        if queue.progress is None:
+            queue.progress = self._panel.progress.of(fact.group, (fact.topic, fact.partition))
         if queue.fresh.waits:
             self._panel.progress.judge_again(seen, fact)
 
@@ -313,46 +313,48 @@ class Waiting:
         queue.log.settle()
         progress = queue.progress
         if progress is not None and (finished := progress.reports()):
-            for last, at_us in zip(finished[::2], finished[1::2], strict=True):
-                self._first_processed(queue, queue.frontier, last, at_us)
-                queue.last_us = at_us
+            self._first_processed(queue, 0, zip(finished[::2], finished[1::2], strict=True))
+            queue.last_us = finished[-1]
             finished.clear()
 
-    def _first_processed(self, queue: Queue, first: int, last: int, now_us: int) -> None:
-        """Count the delays of the records that are processed for the first time."""
-        index, frontier, newest_us = queue.index, queue.frontier, -1
-        if last <= frontier:
-            return
-        if first < frontier:
-            first = frontier
+    def _first_processed(self, queue: Queue, first: int, reports: Iterable[tuple[int, int]]) -> None:
+        """Count the delays of the records that are processed for the first time, from ``first`` on. ``reports``: the
+        end of processed records and the time, in us, of one report after the other.
+        """
         log, fresh, since_us = queue.log, queue.fresh, queue.since_us
         firsts, ends, times = log.firsts, log.ends, log.times
-        if fresh.highest < frontier:
-            next_us = queue.time_of(fresh.highest)
-        elif index < len(ends) and ends[index] > first:
-            next_us = times[index]
-        else:
-            next_us = queue.oldest_us(first)
-        while index < len(ends) and (begin := firsts[index]) < last:
-            end, appended_us = ends[index], times[index]
-            count = (end if end < last else last) - (begin if begin > first else first)
-            if count > 0:
-                newest_us = appended_us
-                if appended_us >= since_us:
-                    delay_us = now_us - appended_us
-                    queue.delays.add(delay_us, count)
-                    if delay_us > queue.largest_us:
-                        queue.largest_us = delay_us
-            if end > last:
-                break
-            index += 1
-        queue.index = index
-        queue.frontier = last
-        fresh.advanced(now_us, newest_us, next_us, last)
-        if fresh.arrived_us >= 0 or fresh.fresh_since_us >= 0:
-            self._freshened(queue, now_us)
-        if index > log.kept + _FORGET:
-            log.forget()
+        for last, now_us in reports:
+            index, frontier, newest_us = queue.index, queue.frontier, -1
+            if last <= frontier:
+                continue
+            if first < frontier:
+                first = frontier
+            if fresh.highest < frontier:
+                next_us = queue.time_of(fresh.highest)
+            elif index < len(ends) and ends[index] > first:
+                next_us = times[index]
+            else:
+                next_us = queue.oldest_us(first)
+            while index < len(ends) and (begin := firsts[index]) < last:
+                end, appended_us = ends[index], times[index]
+                count = (end if end < last else last) - (begin if begin > first else first)
+                if count > 0:
+                    newest_us = appended_us
+                    if appended_us >= since_us:
+                        delay_us = now_us - appended_us
+                        queue.delays.add(delay_us, count)
+                        if delay_us > queue.largest_us:
+                            queue.largest_us = delay_us
+                if end > last:
+                    break
+                index += 1
+            queue.index = index
+            queue.frontier = last
+            fresh.advanced(now_us, newest_us, next_us, last)
+            if fresh.arrived_us >= 0 or fresh.fresh_since_us >= 0:
+                self._freshened(queue, now_us)
+            if index > log.kept + _FORGET:
+                log.forget()
 
     def _range_processed(self, seen: Seen, fact: RangeProcessed) -> None:
         """Count the processed records that a jump left behind, without reprocessed records."""

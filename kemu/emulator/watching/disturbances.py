@@ -64,12 +64,14 @@ class Disturbances:
         """Time since which all these hosts run, and no fault hits these hosts or the links between these hosts, in us;
         None during a fault.
         """
-        if any(host in self._idle or host in self._away or host not in self._runs_since_us for host in hosts):
-            return None
-        if self._is_hit(hosts):
-            return None
-        since_us = [self._runs_since_us[host] for host in hosts]
-        return max([*since_us, *[at_us for link, at_us in self._over_us.items() if _hits(link, hosts)]])
+        since_us = 0
+        for host in hosts:
+            runs_us = self._runs_since_us.get(host)
+            if runs_us is None or host in self._idle or host in self._away:
+                return None
+            since_us = max(since_us, runs_us)
+        links_us = self.links_free_since_us(hosts)
+        return None if links_us is None else max(since_us, links_us)
 
     def hit_since_us(self, hosts: Collection[str]) -> int | None:
         """Start of the oldest fault that hits these hosts or the links between these hosts now, in us; None without a
@@ -88,12 +90,10 @@ class Disturbances:
         """Time since which no fault hits these hosts or the links between these hosts, running or not, in us; None
         during a fault.
         """
-        if self._is_hit(hosts):
-            return None
+        for links, _ in self._lasting.values():
+            if any(_hits(link, hosts) for link in links):
+                return None
         return max([at_us for link, at_us in self._over_us.items() if _hits(link, hosts)], default=0)
-
-    def _is_hit(self, hosts: Collection[str]) -> bool:
-        return any(_hits(link, hosts) for links, _ in self._lasting.values() for link in links)
 
     def _applied(self, seen: Seen, fact: FaultApplied) -> None:
         if fact.lasts and fact.links:

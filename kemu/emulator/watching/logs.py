@@ -148,20 +148,20 @@ class WatchedLogs:
         """
         number, records, known, news = 0, 0, self._appends, self.news
         for fact in facts:
-            at, base, count = (fact.topic, fact.partition), fact.base_offset, fact.count
-            appends = known.get(at)
+            appends, base, count = known.get((fact.topic, fact.partition)), fact.base_offset, fact.count
             if (
                 appends is None
                 or appends.judged != news
                 or appends.end != base
                 or (base - fact.sequence != appends.lead and not fact.sequence == appends.first_sequence == -1)
-                or appends.actor != actor
                 or appends.producer_id != fact.producer_id
+                or appends.actor != actor
             ):
                 break
             appends.end = appends.log.end = end = base + count
-            if appends.times is not None:
-                appends.times += (end, at_us)
+            times = appends.times
+            if times is not None:
+                times += (end, at_us)
             records += count
             number += 1
         if number:

@@ -104,7 +104,9 @@ class Records:
         end = 0
         for term, ranges in self.by_term.items():
             first, end_offset = (0, log.end) if term == ANY else log.span_of(term)
-            end = max([end, *[min(last, end_offset) for begin, last in ranges if begin < end_offset and last > first]])
+            last = ranges.end_below(end_offset)
+            if end < last > first:
+                end = last
         return end
 
     def lost(self, log: EpochLog, since: int) -> Iterator[Run]:
@@ -116,6 +118,9 @@ class Records:
                     for piece in ((first, min(last, start), term), (max(first, end), last, term)):
                         if piece[0] < piece[1]:
                             yield piece
+
+
+_NO_LOG, _NO_RECORDS = EpochLog(), Ranges()
 
 
 class PartitionReader:
@@ -130,9 +135,9 @@ class PartitionReader:
     def __init__(self, life: int, progress: "GroupProgress", at_us: int) -> None:
         self.life = life
         self.progress = progress
-        self.log = EpochLog()
+        self.log = _NO_LOG
         """The log of the partition at the last ``Processed`` that was news."""
-        self.done = Ranges()
+        self.done = _NO_RECORDS
         """The group's processed records of the term that the member reads."""
         self.reports: list[int] = []
         """The reports of processed records that only continue the reader's work and are not settled: two numbers each,
@@ -212,14 +217,12 @@ class PartitionReader:
         self._is_jump = True
 
     def _set(self, offset: int, at_us: int, before_us: int, highest_since: int) -> None:
-        self.settle()
         self._highest, self._highest_since = self.reached, highest_since
         self.offset, self.term, self.readable, self.uncommitted_us = offset, None, 0, -1
         self._set_us, self._before_us, self._is_set, self._is_jump = at_us, before_us, True, False
 
     def processed(self, offset: int, term: Term | None, at_us: int) -> None:
         """Note that the member processed records up to an offset."""
-        self.settle()
         self._highest, self._highest_since = self.reached, self.reached_since
         self.offset, self.term, self.worked, self._is_set, self._is_jump = offset, term, True, False, False
         self.done_before_us, self.done_us = self.done_us, at_us
@@ -312,7 +315,7 @@ class GroupProgress:
         """The last life of each member that ever read the partition."""
         self.reader: PartitionReader | None = None
         """The last reader that set its position or processed records, until it becomes owner again."""
-        self._left_at: tuple[int, int] | None = None
+        self._left_at = (NOTHING, 0)
         self.count = 0
         """Number of processed records, also repeatedly, without the reader's reports."""
         self.finished: list[int] = []
@@ -341,9 +344,14 @@ class GroupProgress:
             self.reader.settle()
 
     @property
-    def reached(self) -> tuple[int, int] | None:
-        """(position of the last reader, time of its last progress in us); None without a position."""
-        return self._left_at if self.reader is None else (self.reader.offset, self.reader.since_us)
+    def position(self) -> int:
+        """The position of the last reader; -1 without a position."""
+        return self._left_at[0] if self.reader is None else self.reader.offset
+
+    @property
+    def worked_us(self) -> int:
+        """Time of the last progress of the last reader, in us."""
+        return self._left_at[1] if self.reader is None else self.reader.since_us
 
     def read_by(self, reader: PartitionReader) -> None:
         """Note the last reader of the partition. An earlier reader's next records are news."""
@@ -355,7 +363,7 @@ class GroupProgress:
     def given_to(self, reader: PartitionReader) -> None:
         """Note that a reader becomes owner, without a position yet."""
         if self.reader is reader:
-            self._left_at, self.reader = self.reached, None
+            self._left_at, self.reader = (reader.offset, reader.since_us), None
 
     @property
     def committed(self) -> int | None:
@@ -474,6 +482,8 @@ class WatchedProgress:
         reason."""
         self.not_the_end = ""
         """Explanation why the last ``PositionSet`` cannot be the end of the log; "" if it can be."""
+        self.committed_on: GroupProgress
+        """The progress that the last ``OffsetCommitted`` is about."""
         self._logs = logs
         self._commits = commits
         self._ranges = ranges
@@ -516,10 +526,10 @@ class WatchedProgress:
         """All entries, in the order in which they began."""
         return ((group, at, progress) for at, groups in self.all.items() for group, progress in groups.items())
 
-    def reached(self, group: GroupId, at: TopicPartition) -> tuple[int, int] | None:
-        """(position of a partition's last reader, time of its last progress in us); None without a position."""
+    def position(self, group: GroupId, at: TopicPartition) -> int:
+        """The position of a partition's last reader; -1 without a position."""
         progress = self.all.get(at, {}).get(group)
-        return None if progress is None else progress.reached
+        return NOTHING if progress is None else progress.position
 
     def unprocessed(self, progress: GroupProgress, at: TopicPartition) -> list[Run]:
         """Records below the last commit that are neither processed nor skipped."""
@@ -613,15 +623,18 @@ class WatchedProgress:
 
         Since the reader's last records, which all observers took, no fact changed anything that they judge.
         """
-        number, readers, news = 0, self._working.get(actor, {}), self.news
+        number, readers, news = 0, self._working.get(actor), self.news
+        if readers is None:
+            return 0
         for fact in facts:
-            reader, first, last = readers.get((fact.topic, fact.partition)), fact.first, fact.last
-            if reader is None or reader.judged != news or reader.offset != first or not first < last:
+            reader, last = readers.get((fact.topic, fact.partition)), fact.last
+            if reader is None or reader.judged != news or not reader.offset == fact.first < last <= reader.log.end:
                 break
-            if last > reader.log.end or len(reader.reports) > KEPT:
+            reports = reader.reports
+            if len(reports) > KEPT:
                 break
             reader.offset = last
-            reader.reports += (last, at_us)
+            reports += (last, at_us)
             number += 1
         return number
 
@@ -629,16 +642,19 @@ class WatchedProgress:
         """Let all observers take the next records of a reader, too."""
         self._working[seen.actor][fact.topic, fact.partition].judged = -1
 
-    def readers(self, actor: ActorName, life: int) -> list[PartitionReader]:
+    def readers(self, actor: ActorName, life: int) -> dict[TopicPartition, PartitionReader]:
         """The accounts of the partitions on which a life of a member processed records."""
-        readers = [reader for reader in self._working.get(actor, {}).values() if reader.life == life]
-        for reader in readers:
+        readers = {at: reader for at, reader in self._working.get(actor, {}).items() if reader.life == life}
+        for reader in readers.values():
             reader.settle()
         return readers
 
     def reader(self, seen: Seen, at: TopicPartition) -> PartitionReader:
         """The account of the life that reported this fact."""
-        progress = self.of(seen.fact.group, at)
+        return self._reader(self.of(seen.fact.group, at), seen)
+
+    @staticmethod
+    def _reader(progress: GroupProgress, seen: Seen) -> PartitionReader:
         held = progress.held.get(seen.actor)
         if held is None or held.life != seen.life:
             held = progress.held[seen.actor] = PartitionReader(seen.life, progress, seen.at_us)
@@ -647,7 +663,7 @@ class WatchedProgress:
     def _works(
         self, progress: GroupProgress, seen: Seen, last: int, term: Term | None, at: TopicPartition
     ) -> PartitionReader:
-        reader = self.reader(seen, at)
+        reader = self._reader(progress, seen)
         self.position_before = None if reader.offset == NOTHING else reader.offset
         reader.processed(last, term, seen.at_us)
         reader.judged = -1
@@ -664,15 +680,21 @@ class WatchedProgress:
 
     def _owns(self, seen: Seen, fact: PartitionsAssigned) -> None:
         for at in fact.added:
-            records = [progress.done for progress in self.all.get(at, {}).values()]
-            if not self._logs.of(at).leader and at in self._acknowledged:  # without replication
-                records.append(self._acknowledged[at].records)
-            led_by, readable = self._led_by.get(at, ("", 0))
-            if led_by:
-                readable = max([readable, *[each.end_in(self._logs.of(at).records) for each in records]])
-            held = self.reader(seen, at)
-            held.progress.given_to(held)
-            held.owns(seen.at_us, readable if led_by else 0)
+            progress = self.of(fact.group, at)
+            held = self._reader(progress, seen)
+            progress.given_to(held)
+            held.owns(seen.at_us, self._readable(at))
+
+    def _readable(self, at: TopicPartition) -> int:
+        """The end of the log for readers, as far as it is known; 0 if several brokers led the partition."""
+        led_by, readable = self._led_by.get(at, ("", 0))
+        if not led_by:
+            return 0
+        log = self._logs.of(at)
+        ends = [progress.done.end_in(log.records) for progress in self.all[at].values()]
+        if not log.leader and at in self._acknowledged:  # without replication
+            ends.append(self._acknowledged[at].records.end_in(log.records))
+        return max(readable, *ends)
 
     def _committed_answered(self, seen: Seen, fact: Received) -> None:
         for row in fact.message.offsets:
@@ -704,7 +726,7 @@ class WatchedProgress:
             before_us = NEVER_US
         elif fact.why in (COMMITTED, JUMPED):  # the offset was read earlier, and may be about lost records
             before_us = NEVER_US + 1
-        reader = self.reader(seen, at)
+        reader = self._reader(progress, seen)
         jumps = fact.why == JUMPED and self._ranges.of(fact.group, at).last_end == fact.offset
         (reader.jumped if jumps else reader.positioned)(fact.offset, seen.at_us, before_us)
         progress.read_by(reader)
@@ -743,6 +765,7 @@ class WatchedProgress:
     def _commits_offset(self, seen: Seen, fact: OffsetCommitted) -> None:
         at = (fact.topic, fact.partition)
         progress, log = self.of(fact.group, at), self._logs.of(at).records
+        self.committed_on = progress
         if fact.generation == NO_GENERATION:
             before = max(self._commits.before, 0)
             first = before if progress.truncated_at is None else min(before, progress.truncated_at)

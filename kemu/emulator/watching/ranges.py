@@ -72,6 +72,11 @@ class Ranges:
         self.lasts = [end for _, end in kept]
         return taken
 
+    def end_below(self, offset: int) -> int:
+        """The end of the numbers below an offset: the last such number + 1; 0 without such a number."""
+        index = bisect_left(self._firsts, offset) - 1
+        return 0 if index < 0 else min(self.lasts[index], offset)
+
     def within(self, first: int, last: int) -> list[tuple[int, int]]:
         """The parts of ``[first, last)`` that are in the set."""
         parts = []

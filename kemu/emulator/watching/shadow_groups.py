@@ -106,6 +106,11 @@ class ShadowMember:
 class GroupRequest:
     """A request that a coordinator read."""
 
+    __slots__ = (
+        *("api", "at_us", "before", "generation", "group", "instance", "join_data", "leaves", "member_id"),
+        *("of_consumers", "permitted", "seq"),
+    )
+
     def __init__(self, seen: Seen, fact: GroupRequestRead) -> None:
         self.at_us, self.seq = seen.at_us, seen.seq
         self.group, self.api, self.generation = fact.group, fact.api, fact.generation
