@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, takewhile
 from typing import TypeAlias
 
-from attrs import evolve
-
 from kemu.protocol.assign.base import Subscriber, Topics
 from kemu.protocol.assign.search import constrained
 from kemu.protocol.assign.search.failure import KafkaFails
@@ -27,7 +25,7 @@ from kemu.protocol.assign.search.one_by_one import ToShareOut, share_out
 from kemu.protocol.assign.search.order import hash_map_order, hash_order, subscriptions
 from kemu.protocol.assign.search.racks import Racks, RackSet, partition_racks, use_racks
 from kemu.protocol.assign.sharing import Belongings, Sharing
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 Claimed: TypeAlias = tuple[Sequence[int], int]
