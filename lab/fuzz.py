@@ -33,6 +33,7 @@ from typing import Any
 import click
 import msgpack
 
+from kemu.__main__ import YOUNG_OBJECTS
 from kemu.emulator.control.controls import Controls
 from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.engine.world import Livelock, MachineBroke
@@ -64,7 +65,6 @@ from kemu.protocol.kafka_wire.frames import (
 )
 from kemu.protocol.reassign.moves import UNLIMITED, Limits
 from kemu.protocol.wire.values import from_row
-from kemu.tools.cli import YOUNG_OBJECTS
 from kemu.tools.commands.diagnose import diagnose_command
 from kemu.tools.commands.history import history_of
 from kemu.tools.commands.import_ import import_text
