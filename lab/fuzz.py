@@ -64,7 +64,6 @@ from kemu.protocol.kafka_wire.frames import (
 )
 from kemu.protocol.reassign.moves import UNLIMITED, Limits
 from kemu.protocol.wire.values import from_row
-from kemu.tools.cli import YOUNG_OBJECTS
 from kemu.tools.commands.diagnose import diagnose_command
 from kemu.tools.commands.history import history_of
 from kemu.tools.commands.import_ import import_text
@@ -842,7 +841,7 @@ def main(surface: str, count: int, first: int | None, file: Path | None) -> None
     code, known = fingerprint(), json.loads(file.read_text()) if file is not None and file.exists() else {}
     all_counts = {name: Counts(**each) for name, each in known.get(code, {}).items()}
     wanted = {name: count * share // 100 for name, share in SHARES.items()} if surface == "all" else {surface: count}
-    gc.set_threshold(YOUNG_OBJECTS)
+    gc.set_threshold(200_000)  # as in kemu.__main__: the commands import some hundred modules
     with (
         tempfile.TemporaryDirectory(prefix="kemu-fuzz-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as folder,
         closing(Fuzzer(Path(folder))) as fuzzer,

@@ -197,9 +197,9 @@ class Run:
             driven: whether code outside of the plan will act on the run. The trace of such a run cannot be run again.
         """
         self.profile = profile = profile_of(scenario, profile)
-        header = Header(
-            scenario=scenario.to_dict(),
-            plan=plan_to_dicts(scenario.plan),
+        header = Header(  # without a file nothing reads it
+            scenario={} if sink is None else scenario.to_dict(),
+            plan=[] if sink is None else plan_to_dicts(scenario.plan),
             seed=seed,
             profile=profile,
             loop=loop,

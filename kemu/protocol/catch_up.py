@@ -11,9 +11,7 @@ disjoint ranges, strictly increasing commits in each log, and no undelivered rec
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-from attrs import evolve
-
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 
 PAGE = "page"
 CALLS = ("log", PAGE)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from decimal import Context, Decimal
 from enum import StrEnum
 from functools import cache
+from math import exp
 
 from kemu.protocol.frozen import frozen
 
@@ -202,28 +203,39 @@ def _quantile(word: str) -> int:
 _EXACT = Context(prec=20)
 _STEPS = 256
 _TAIL = 12
+_NEAR = 1e-3
+"""The float of a quantile decides its whole number, unless it is as near as this to another whole number: the largest
+quantile, ``MOST_US``, has 37 bits.
+"""
 
 
 def _lognormal(median: int, p99: int) -> list[tuple[int, int]]:
     """The quantiles at 256 steps, with the last step halved 12 times. The tail beyond 1 in 2^20 is dropped."""
-    from statistics import NormalDist  # imported only if a lognormal is drawn
-
     if not 0 < median <= p99:
         raise ValueError("a lognormal needs a median above 0 and a p99 of at least the median")
-    normal = NormalDist()
-    shares = [(1, 4 * _STEPS)] + [(number, _STEPS) for number in range(1, _STEPS)]
-    shares += [((_STEPS << halved) - 1, _STEPS << halved) for halved in range(1, _TAIL + 1)]
-    slope = _EXACT.divide(_EXACT.ln(_EXACT.divide(Decimal(p99), Decimal(median))), _z(normal.inv_cdf(0.99)))
+    shares, deviations, of_p99 = _normal()
+    slope = _EXACT.divide(_EXACT.ln(_EXACT.divide(Decimal(p99), Decimal(median))), Decimal(of_p99))
+    about = float(slope)
     points = []
-    for part, whole in shares:
-        factor = _EXACT.exp(_EXACT.multiply(slope, _z(normal.inv_cdf(part / whole))))
-        points.append((part * ONE // whole, int(_EXACT.multiply(Decimal(median), factor))))
+    for (part, whole), z in zip(shares, deviations, strict=True):
+        value: float | Decimal = median * exp(about * float(z))
+        if not _NEAR < value % 1 < 1 - _NEAR:
+            value = _EXACT.multiply(Decimal(median), _EXACT.exp(_EXACT.multiply(slope, Decimal(z))))
+        points.append((part * ONE // whole, int(value)))
     return [(0, points[0][1]), *points[1:-1], (ONE, points[-1][1])]
 
 
-def _z(deviations: float) -> Decimal:
-    """The rounded number, so that the last bit of a machine's logarithm does not matter."""
-    return Decimal(f"{deviations:.9f}")
+@cache
+def _normal() -> tuple[list[tuple[int, int]], list[str], str]:
+    """The shares of a lognormal's steps as fractions, their normal quantiles, and the 99th percentile. The quantiles
+    are rounded, so that the last bit of a machine's logarithm does not matter.
+    """
+    from statistics import NormalDist  # imported only if a lognormal is drawn
+
+    inverse = NormalDist().inv_cdf
+    shares = [(1, 4 * _STEPS)] + [(number, _STEPS) for number in range(1, _STEPS)]
+    shares += [((_STEPS << halved) - 1, _STEPS << halved) for halved in range(1, _TAIL + 1)]
+    return shares, [f"{inverse(part / whole):.9f}" for part, whole in shares], f"{inverse(0.99):.9f}"
 
 
 # --- the table -----------------------------------------------------------------------------------------------------

@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from operator import attrgetter
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import attrs
 from attrs.exceptions import FrozenInstanceError
 
 if TYPE_CHECKING:
+    from attrs import evolve as evolve
     from attrs import frozen as frozen
 else:
 
@@ -59,6 +60,13 @@ else:
             later["__init__"].complete = complete_init
         return made
 
+    def evolve(instance, /, **changes):
+        """``attrs.evolve``, which asks attrs only for a class that is not plain."""
+        names = plain_fields(type(instance))
+        if names is None:
+            return attrs.evolve(instance, **changes)
+        return type(instance)(**{name: getattr(instance, name) for name in names if name not in changes}, **changes)
+
 
 class _Later:
     """An attribute of a class, which attrs makes at the first access."""
@@ -92,9 +100,16 @@ _WRITTEN: dict[type, tuple[type, list[str], bool]] = {}
 """Class without other options -> the class as it was written, the names of its fields, whether all are keywords."""
 
 
+class PlainField(NamedTuple):
+    """A field whose value is stored as given. ``default`` is ``attrs.NOTHING`` for a required field."""
+
+    default: Any
+    metadata: Mapping[str, Any]
+
+
 @cache
-def plain_fields(cls: type) -> Mapping[str, Any] | None:
-    """The fields of a frozen class with their defaults, ``attrs.NOTHING`` without one.
+def plain_fields(cls: type) -> Mapping[str, PlainField] | None:
+    """The fields of a frozen class by name.
 
     Returns:
         None for a class whose ``__init__`` does more than store the arguments, each under its own name.
@@ -102,25 +117,39 @@ def plain_fields(cls: type) -> Mapping[str, Any] | None:
     if cls not in _WRITTEN:
         return None
     written, names, kw_only = _WRITTEN[cls]
-    fields = {name: vars(written).get(name, attrs.NOTHING) for name in names}
-    required = [default is attrs.NOTHING for default in fields.values()]
-    more = (
-        any(isinstance(default, _SPECIAL) for default in fields.values())
-        or any(name.startswith("_") for name in names)
-        or hasattr(written, "__attrs_post_init__")
-        or any("__attrs_attrs__" in vars(base) for base in written.__mro__)
-        or not (kw_only or required == sorted(required, reverse=True))
-    )
-    return None if more else fields
+    if hasattr(written, "__attrs_post_init__") or any("__attrs_attrs__" in vars(base) for base in written.__mro__):
+        return None
+    fields: dict[str, PlainField] = {}
+    for name in names:
+        field = _plain_field(vars(written).get(name, attrs.NOTHING))
+        if field is None or name.startswith("_"):
+            return None
+        fields[name] = field
+    required = [field.default is attrs.NOTHING for field in fields.values()]
+    return fields if kw_only or required == sorted(required, reverse=True) else None
+
+
+def _plain_field(declared: Any) -> PlainField | None:
+    """The field of a value in a class body; None for a field that converts, validates or makes its value."""
+    of_attrs = type(declared) is _DECLARED
+    default, metadata = (declared._default, declared.metadata) if of_attrs else (declared, {})
+    if isinstance(default, attrs.Factory) or (of_attrs and _more_of(declared) != _NO_MORE):  # type: ignore[arg-type]
+        return None
+    return PlainField(default, metadata)
+
+
+_DECLARED: Any = type(attrs.field())
+_more_of = attrgetter(*(set(_DECLARED.__slots__) - {"_default", "counter", "metadata"}))
+_NO_MORE = _more_of(attrs.field())
+"""What ``attrs.field()`` declares besides default and metadata."""
 
 
 def defaults_of(cls: type) -> Mapping[str, Any]:
     """The fields of a frozen class with their defaults, ``attrs.NOTHING`` without one."""
     found = plain_fields(cls)
-    return {each.name: each.default for each in attrs.fields(cls)} if found is None else found
-
-
-_SPECIAL: tuple[type, ...] = (type(attrs.field()), type(attrs.Factory(list)))
+    if found is None:
+        return {each.name: each.default for each in attrs.fields(cls)}
+    return {name: field.default for name, field in found.items()}
 
 
 def _init(cls: type) -> FunctionType:
@@ -135,7 +164,7 @@ def _init(cls: type) -> FunctionType:
         co_consts=tuple(given.get(const, const) if type(const) is str else const for const in template.co_consts),
         co_qualname=f"{cls.__qualname__}.__init__",
     )
-    defaults = {name: vars(written)[name] for name in names if name in vars(written)}
+    defaults = {name: value for name, value in defaults_of(cls).items() if value is not attrs.NOTHING}
     made = FunctionType(code, {"_setter": object.__setattr__.__get__}, "__init__")
     made.__kwdefaults__, made.__defaults__ = (defaults, None) if kw_only else (None, tuple(defaults.values()))
     made.__annotations__ = {**{name: written.__annotations__[name] for name in names}, "return": None}

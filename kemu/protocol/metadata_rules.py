@@ -3,9 +3,7 @@
 Source: Kafka's ``Metadata`` at the tags named.
 """
 
-from attrs import evolve
-
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 
 
 @frozen(kw_only=True)

@@ -24,9 +24,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attrs import evolve
-
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.names import TopicPartition
 
 CONTROLLER = "/controller"

@@ -6,7 +6,7 @@ the profile. The designs of the KIPs' pages are also profiles.
 
 from collections.abc import Mapping, Sequence
 
-from attrs import evolve, field
+from attrs import field
 
 from kemu.protocol.assign.base import Assignor, RebalanceProtocol
 from kemu.protocol.assign.cooperative import (
@@ -21,7 +21,7 @@ from kemu.protocol.assign.range import RANGE_BEFORE_3_5
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.assign.sticky import STICKY_2_4, STICKY_2_6, STICKY_2_8, STICKY_3_0, STICKY_3_4, STICKY_3_7
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.messages.versions import (
     KAFKA_2_3,
     KAFKA_2_4,

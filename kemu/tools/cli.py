@@ -1,6 +1,5 @@
 """The command line ``kemu``. A subcommand's module is imported only when a user calls the subcommand."""
 
-import gc
 import os
 import re
 import shlex
@@ -80,11 +79,6 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
 """Every command, by its purpose."""
 
 COMMANDS: Mapping[str, Row] = {name: row for rows in SECTIONS.values() for name, row in rows.items()}
-
-
-YOUNG_OBJECTS = 200_000
-"""Number of new objects after which Python collects garbage: more than the imports make, else they take a tenth
-longer."""
 
 
 _LOADING = {
@@ -267,7 +261,6 @@ def main(arguments: list[str] | None = None, imported: Callable[[], object] = la
 
     ``imported`` is called when an interrupt can be handled.
     """
-    gc.set_threshold(YOUNG_OBJECTS)
     code = _run(sys.argv[1:] if arguments is None else arguments, imported)
     if arguments is None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the work is done: nothing is left to interrupt

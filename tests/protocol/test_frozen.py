@@ -8,7 +8,7 @@ import attrs
 import pytest
 from attrs.exceptions import FrozenInstanceError
 
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen, plain_fields
 
 
 def declared(decorator):
@@ -158,3 +158,39 @@ def test_classes_with_more_than_plain_fields_are_made_by_attrs():
     assert Derived("a", 2, 3) == Derived(text="a", size=2, more=3)
     with pytest.raises(ValueError, match="No mandatory attributes allowed"):
         Wrong(1, 2)
+
+
+def test_a_field_of_attrs_with_a_default_and_metadata_is_plain_and_others_are_not():
+    """Messages have fields with metadata. A field that converts, validates or makes its value is the work of attrs."""
+
+    @frozen
+    class Fields:
+        text: str
+        size: int = attrs.field(default=1, metadata={"since": 3})
+
+    assert plain_fields(Fields)["size"] == (1, {"since": 3})
+    assert (Fields("a").size, Fields("a", 2).size) == (1, 2)
+    assert type(vars(Fields)["__attrs_attrs__"]).__name__ == "_Later", "attrs was not asked"
+    for declared in (
+        attrs.field(factory=list),
+        attrs.field(default=1, converter=str),
+        attrs.field(default=1, validator=attrs.validators.ge(0)),
+        attrs.field(default=1, init=False),
+        attrs.field(default=1, alias="other"),
+        attrs.field(default=1, kw_only=True),
+        attrs.field(default=attrs.Factory(int)),
+    ):
+
+        @frozen
+        class Other:
+            value: object = declared
+
+        assert plain_fields(Other) is None, declared
+
+
+def test_a_changed_copy_of_a_plain_value_is_that_of_attrs():
+    point = Kept("a")
+
+    assert evolve(point, size=3) == attrs.evolve(Kept("a"), size=3) == Kept("a", 3)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'more'"):
+        evolve(point, more=1)

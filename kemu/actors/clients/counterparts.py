@@ -8,12 +8,10 @@ leaders. Requests of the recording get the counterparts in place of the recorded
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import evolve
-
 from kemu.actors.clients.script import ABOUT_PARTITIONS, REPLY_ROWS, ROWS, ScriptAsks
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.fetch_sessions import FINAL_EPOCH, FULL_EPOCH, NO_FETCH_SESSION
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.messages import consumer_group, control, data, group
 from kemu.protocol.messages.negotiation import ApiVersionsReply, built_for, highest_of
 from kemu.protocol.names import ActorName, TopicPartition, broker_host, coordinator_on, host_of, is_coordinator

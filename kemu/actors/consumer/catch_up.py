@@ -34,8 +34,6 @@ Partitions assigned with ``assign()`` have no such mode: without membership no g
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from attrs import evolve
-
 from kemu.actors.consumer.application import IllegalState
 from kemu.actors.consumer.child import (
     ChildConsumer,
@@ -68,6 +66,7 @@ from kemu.protocol.catch_up import (
     route_commit,
 )
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import evolve
 from kemu.protocol.messages.group import OffsetCommit, OffsetCommitReply, OffsetToCommit
 from kemu.protocol.messages.ranges import RANGES_VERSION, FetchedLogs, RangeCommit, RangeCommitReply, RangeToOpen
 from kemu.protocol.names import ActorName, TopicPartition, part_on

@@ -7,10 +7,9 @@ request. A broker that supports only an older version gets the names. Source: ``
 
 from collections.abc import Iterable, Mapping
 
-from attrs import evolve
-
 from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import evolve
 from kemu.protocol.messages.group import OFFSET_TOPIC_IDS_SINCE, OffsetFetch, OffsetToCommit, TopicPartitions
 from kemu.protocol.names import TopicPartition
 

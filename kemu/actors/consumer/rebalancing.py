@@ -8,8 +8,6 @@ Source: Kafka's ``ConsumerCoordinator``: ``onJoinPrepare``, ``onLeaderElected``,
 
 from collections.abc import Callable, Mapping
 
-from attrs import evolve
-
 from kemu.actors.consumer.commits import Commit, Commits
 from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.actors.consumer.membership import Membership
@@ -20,6 +18,7 @@ from kemu.protocol.assign.base import Assignor, MemberAssignor, Subscriber, Topi
 from kemu.protocol.assign.checked import InvalidAssignment, NotAnAssignor
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import evolve
 from kemu.protocol.messages.group import JoinGroupReply, JoinProtocol, MemberAssignment
 from kemu.protocol.messages.member import Subscription
 from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, MemberId, TopicPartition

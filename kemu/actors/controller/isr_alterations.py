@@ -9,13 +9,12 @@ state is older than the store's state, until another event (for example an elect
 Source: Kafka 3.4 ``KafkaController.processAlterPartition``; unchanged from 2.7 to 3.9.
 """
 
-from attrs import evolve
-
 from kemu.actors.controller.context import Leadership
 from kemu.actors.controller.dispatch import Dispatch, Job, Moment
 from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.controller.transactions import Work
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import evolve
 from kemu.protocol.messages.control import AlteredIsr, AlterIsr, AlterIsrReply, NewIsr
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.nodes import PartitionState

@@ -7,11 +7,10 @@ Source: Kafka 2.8 ``KafkaController``.
 
 from collections.abc import Callable, Iterable
 
-from attrs import evolve
-
 from kemu.actors.controller.context import Leadership, ReplicaPhase
 from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.controller.transactions import StoreRefused, Work, ask_one, delete, exists, expect, get, set_data
+from kemu.protocol.frozen import evolve
 from kemu.protocol.messages.store import StoreCode
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.nodes import (

@@ -24,12 +24,11 @@ a LeaderAndIsr. The replicas ignore this request, because its epoch is not new. 
 
 from collections.abc import Sequence
 
-from attrs import evolve
-
 from kemu.actors.controller.context import Leadership, PartitionReplica, ReplicaPhase
 from kemu.actors.controller.machine import ControllerMachine
 from kemu.actors.controller.transactions import Work
 from kemu.actors.controller.transitions import Transitions
+from kemu.protocol.frozen import evolve
 from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.replication import IsrChanged, ReplicaStateBecame

@@ -12,8 +12,6 @@ Source: Kafka 4.0 ``GroupCoordinatorService.consumerGroupHeartbeat``, ``GroupMet
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from attrs import evolve
-
 from kemu.actors.coordinator.consumer_group.heartbeats import (
     ConsumerGroupConfig,
     Heard,
@@ -38,6 +36,7 @@ from kemu.protocol.dynamic_configs import (
     bounds_of_groups,
 )
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import evolve
 from kemu.protocol.messages.consumer_group import (
     JOINS,
     ConsumerGroupDescribe,

@@ -11,12 +11,10 @@ decoded. A non-empty group of another type is refused earlier, and an empty grou
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from attrs import evolve
-
 from kemu.actors.coordinator.hash_order import HashMaps
 from kemu.protocol.consumer_group.rules import RULES_4_0, RULES_4_1, RULES_4_2, RULES_4_3, ConsumerGroupRules
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 
 _E = ErrorCode
 

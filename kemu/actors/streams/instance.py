@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
-from attrs import evolve
-
 from kemu.actors.clients.producer import Producer
 from kemu.actors.consumer.consumer import Consumer
 from kemu.actors.hosting import HostingMachine
@@ -42,6 +40,7 @@ from kemu.protocol.commands import (
 )
 from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.draws import DrawName
+from kemu.protocol.frozen import evolve
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
 from kemu.protocol.names import ActorName, MemberId, TopicPartition, part_on

@@ -18,8 +18,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from attrs import evolve
-
 from kemu.actors.consumer.application import Calls
 from kemu.actors.consumer.listener import Busy, Outcome, Took
 from kemu.actors.consumer.partition import Returned
@@ -37,6 +35,7 @@ from kemu.protocol.commands import (
     ResumePartitions,
 )
 from kemu.protocol.config import ConsumerConfig, StreamsConfig
+from kemu.protocol.frozen import evolve
 from kemu.protocol.names import CONSUMER, UNKNOWN_MEMBER, MemberId, TopicPartition
 from kemu.protocol.notes.groups import Rejoin
 from kemu.protocol.notes.streams import StreamsJoined, TasksDecided, TasksGiven, TasksSaid

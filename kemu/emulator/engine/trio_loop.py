@@ -4,11 +4,12 @@ In the Trio loop every actor is a Trio task in its host's cancel scope. The task
 dispatcher takes the next turn from the world, and resumes the coroutine of that actor with the event. The coroutine
 runs in the context of its own task until it waits again. So Trio's scheduling decides nothing, and a turn needs no trip
 through Trio's scheduler: such a trip costs a third of a turn. After ``TURNS_A_TRIP`` turns, other tasks of the loop
-run. An interrupt or a cancellation waits until the actor's turn is finished.
+run. An interrupt or a cancellation waits for this trip.
 
 A live run follows the clock of the Trio loop: the dispatcher waits until an entry is due, or until an outside call.
 """
 
+import types
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from typing import TypeAlias
@@ -52,18 +53,14 @@ class Outside:
         await self._called.wait()
 
 
-TURNS_A_TRIP = 10
-"""Turns between two trips through Trio's scheduler, which then runs other tasks."""
+TURNS_A_TRIP = 50
+"""Turns between two trips through Trio's scheduler, which then runs other tasks: a millisecond or two."""
 
 
-class _NextEvent:
+@types.coroutine
+def _next_event() -> Generator[None, Event, Event]:
     """Suspend the coroutine of an actor until the dispatcher resumes it with an event."""
-
-    def __await__(self) -> Generator[None, Event, Event]:
-        return (yield)
-
-
-_NEXT_EVENT = _NextEvent()
+    return (yield)
 
 
 class _Desk:
@@ -74,12 +71,10 @@ class _Desk:
         self.take_turn: Callable[[Event], None] = partial(dispatcher.world.take_turn, actor)
         """Take one turn of this actor."""
         self.scope = trio.CancelScope()
+        self.next_event: Callable[[], Awaitable[Event]] = _next_event
+        """Wait for the next event."""
         self.resume: Callable[[Event], object]
         """Let the coroutine take a turn in the context of its task; raise what the turn raised."""
-
-    def next_event(self) -> Awaitable[Event]:
-        """Wait for the next event."""
-        return _NEXT_EVENT
 
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
@@ -129,6 +124,7 @@ class _Dispatcher:
             if not desk.scope.cancel_called:
                 self._nursery.start_soon(desk.run)
                 await trio.lowlevel.wait_task_rescheduled(_when_it_is_whole)
+        await trio.lowlevel.checkpoint_if_cancelled()
 
     async def take_turns(self, until_us: int, outside: Outside | None, live: bool) -> None:
         """Take turns until no entry is due by ``until_us``; see ``run_in_trio``."""
@@ -151,12 +147,11 @@ class _Dispatcher:
                 continue
             if self._births:
                 await self.start_newborn()
-            await trio.lowlevel.checkpoint_if_cancelled()  # the actors' tasks were cancelled as well
             actor, event = turn
             desks[actor].resume(event)
             turns += 1
             if turns % TURNS_A_TRIP == 0:
-                await trio.lowlevel.cancel_shielded_checkpoint()
+                await trio.lowlevel.checkpoint()  # a cancellation has ended the actors' tasks as well
 
 
 class _Clock:

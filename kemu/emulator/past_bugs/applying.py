@@ -6,7 +6,7 @@ Without bugs every function returns its argument, so a run without bugs pays not
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import evolve, fields_dict
+from attrs import fields_dict
 
 from kemu.actors.broker.rules import TODAY, ReplicaRules
 from kemu.actors.controller.rules import (
@@ -19,6 +19,7 @@ from kemu.actors.coordinator.rules import GROUP_RULES, GroupRules
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.frozen import evolve
 from kemu.protocol.metadata_rules import MetadataRules
 from kemu.protocol.profiles import PROFILES, Profile
 from kemu.protocol.rebalancing.rules import MemberRules, RulesOf

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 
-from attrs import evolve, field
+from attrs import field
 
 from kemu.actors.clients.script import Script
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.scenario.script import problems_of_script, read_script
 from kemu.emulator.text.tables import Problem
 from kemu.emulator.text.units import words
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.names import client_host, client_of, is_legal_name
 
 LONGEST_NAME = 64

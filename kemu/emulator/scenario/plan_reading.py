@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import attrs
-
 import kemu.emulator.facts
 import kemu.protocol.messages.control  # triggers name messages, which the import declares
 import kemu.protocol.messages.data
@@ -19,6 +17,7 @@ from kemu.emulator.plan.entries import At, Entry, FieldValue, Noted, Plan, Recei
 from kemu.emulator.plan.known import ROLES, Known, role_of
 from kemu.emulator.text.tables import REQUIRED, Table, nearest
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import evolve
 from kemu.protocol.profiles import PROFILES
 from kemu.protocol.wire.schema import MESSAGES, STRUCTS, Kind
 from kemu.protocol.wire.values import VALUES
@@ -29,7 +28,7 @@ def plan_from_tables(tables: Sequence[Table], known: Known) -> Plan:
 
     Later entries may name members and topics that the plan itself adds.
     """
-    known = attrs.evolve(known, declared=tuple(topic for topic, _ in known.topics))
+    known = evolve(known, declared=tuple(topic for topic, _ in known.topics))
     for table in tables:
         row = _row_of(table)
         known = row.brings(known, table.data) if row is not None else known

@@ -5,14 +5,13 @@ separate random stream, so that a seed gives the same plan for every protocol, a
 declares its random forms.
 """
 
-import attrs
-
 from kemu.emulator.chance import Seeded
 from kemu.emulator.plan.action import Drawn
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.plan.draw import SECOND, Draw
 from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.protocol.frozen import evolve
 
 
 def swarm(replicated: bool) -> tuple[Drawn, ...]:
@@ -52,4 +51,4 @@ def fault_times_us(scenario: Scenario) -> tuple[int, int]:
 
 def with_random_faults(scenario: Scenario, seed: int, count: int) -> Scenario:
     """Return the scenario with ``random_faults`` after its own plan."""
-    return attrs.evolve(scenario, plan=(*scenario.plan, *random_faults(scenario, seed, count)))
+    return evolve(scenario, plan=(*scenario.plan, *random_faults(scenario, seed, count)))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import evolve, field
+from attrs import field
 
 from kemu.actors.broker.rules import ReplicaRules
 from kemu.actors.controller.rules import ControllerRules
@@ -13,7 +13,7 @@ from kemu.emulator.text.kafka_keys import Settings, configured, lenient_settings
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import microseconds
 from kemu.protocol.config import ControllerConfig, ReplicaConfig
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.profiles import Profile
 from kemu.protocol.reassign.moves import Limits
 from kemu.protocol.replication import IsrPath, ReassignmentAlgorithm

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from attrs import evolve, field
+from attrs import field
 
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, streams_settings
@@ -15,7 +15,7 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import words
 from kemu.protocol.assign.checked import NotAnAssignor
 from kemu.protocol.config import StreamsConfig
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.streams.learner import BALANCE, SCALE_UP
 from kemu.protocol.streams.topology import Subtopology, Topology
 

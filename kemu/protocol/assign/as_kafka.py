@@ -16,18 +16,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, takewhile
 from typing import TypeAlias
 
-from attrs import evolve
-
 from kemu.protocol.assign.base import Subscriber, Topics
-from kemu.protocol.assign.search import constrained
 from kemu.protocol.assign.search.failure import KafkaFails
 from kemu.protocol.assign.search.hash_maps import partitions_in_hash_order
 from kemu.protocol.assign.search.numbering import Numbering, number_partitions
-from kemu.protocol.assign.search.one_by_one import ToShareOut, share_out
 from kemu.protocol.assign.search.order import hash_map_order, hash_order, subscriptions
 from kemu.protocol.assign.search.racks import Racks, RackSet, partition_racks, use_racks
 from kemu.protocol.assign.sharing import Belongings, Sharing
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 Claimed: TypeAlias = tuple[Sequence[int], int]
@@ -170,6 +166,8 @@ def _one_by_one(
     members: Mapping[MemberId, Subscriber],
     order: Sequence[MemberId],
 ) -> list[list[int]]:
+    from kemu.protocol.assign.search.one_by_one import ToShareOut, share_out  # late: most runs need it not
+
     seen = group if release.second_read is None else _after_second_read(group, subscribed, release.second_read)
     held, previous = release.general(seen).numbers, release.previous(seen)
     known = {tuple(topic for topic in topics if topic in group.numbering.sizes) for topics in subscribed}
@@ -380,6 +378,8 @@ def quotas_up_to_3_7(group: GroupClaims, held: Held, racks: Racks | None) -> tup
 
 
 def _quotas(group: GroupClaims, held: Held, racks: Racks | None, fixed: bool) -> tuple[list[list[int]], dict[int, int]]:
+    from kemu.protocol.assign.search.constrained import share_out  # late: most runs need it not
+
     numbering, owners = group.numbering, held.numbers
     kept = []
     owned: list[list[int]] = []
@@ -393,7 +393,7 @@ def _quotas(group: GroupClaims, held: Held, racks: Racks | None, fixed: bool) ->
             mine.sort()
             mine.sort(key=lambda number: numbering.partitions[number][1])
         kept.append(mine)
-    shares = constrained.share_out(kept, numbering.total, group.walk, racks, bounded=fixed)
+    shares = share_out(kept, numbering.total, group.walk, racks, bounded=fixed)
     owner: dict[int, int] = {}
     for member, numbers in enumerate(owned):
         if len(shares.kept[member]) < len(numbers):

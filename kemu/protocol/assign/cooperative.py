@@ -8,8 +8,6 @@ generation claim are also withheld.
 
 from collections.abc import Mapping
 
-from attrs import evolve
-
 from kemu.protocol.assign.as_kafka import (
     COOPERATIVE_RELEASE_2_6,
     COOPERATIVE_RELEASE_2_8,
@@ -25,7 +23,7 @@ from kemu.protocol.assign.claims import first_claim_wins, last_claim_wins, only_
 from kemu.protocol.assign.sharing import Belongings, Sharing
 from kemu.protocol.assign.sticky import BALANCED, StickyRules, share
 from kemu.protocol.assign.user_data import decode_cooperative, encode_cooperative
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.names import NO_GENERATION, MemberId
 
 

@@ -29,7 +29,6 @@ from kemu.protocol.assign.as_kafka import (
 from kemu.protocol.assign.as_kafka import share as share_as_kafka
 from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
 from kemu.protocol.assign.claims import Claim, ClaimRule, every_claim_counts, highest_generation_wins
-from kemu.protocol.assign.search import constrained, general
 from kemu.protocol.assign.search.failure import KafkaFails
 from kemu.protocol.assign.search.numbering import Numbering, number_partitions
 from kemu.protocol.assign.search.order import hash_order, subscriptions
@@ -172,7 +171,9 @@ def share(
     def shared(held: Sequence[list[int]]) -> list[list[int]]:
         if alike:
             return _share_equally(order, held, numbering, racks)
-        return general.share_out(subscribed, held, numbering, racks, rules.keep_owned)
+        from kemu.protocol.assign.search.general import share_out  # late: most runs need it not
+
+        return share_out(subscribed, held, numbering, racks, rules.keep_owned)
 
     results = shared(owners.held) if racks is None or rules.keep_owned else _nearest(shared, owners.held, racks)
     if rules.owners is every_claim_counts:
@@ -220,6 +221,8 @@ def _nearest(
 def _share_equally(
     members: Sequence[MemberId], held: Sequence[list[int]], numbering: Numbering, racks: Racks | None
 ) -> list[list[int]]:
+    from kemu.protocol.assign.search.constrained import share_out  # late: most runs need it not
+
     place = {member: place for place, member in enumerate(members)}
     order = [place[member] for member in hash_order(members)]
     kept = []
@@ -229,7 +232,7 @@ def _share_equally(
         mine.sort()
         mine.sort(key=lambda number: numbering.partitions[number][1])
         kept.append(mine)
-    shares = constrained.share_out(kept, numbering.total, order, racks)
+    shares = share_out(kept, numbering.total, order, racks)
     return [mine + given for mine, given in zip(shares.kept, shares.given, strict=True)]
 
 

@@ -10,10 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from enum import IntEnum
 from typing import TypeAlias
 
-from attrs import evolve
-
 from kemu.protocol.consumer_group.shares import TopicId, computed_order, hash_order, table_of_copy, topic_hash
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 
 Partition: TypeAlias = tuple[TopicId, int]
 Held: TypeAlias = Mapping[Partition, int]

@@ -6,10 +6,8 @@ Source: Kafka ``GroupMetadataManager``, ``ConsumerGroup``, ``ModernGroup``, ``Cu
 releases, and of 4.0.1 and 4.1.1.
 """
 
-from attrs import evolve
-
 from kemu.protocol.consumer_group.reconciling import ReconcilingRules
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 
 
 @frozen(kw_only=True)

@@ -12,9 +12,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import evolve
-
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import evolve
 from kemu.protocol.kafka_wire.batches import (
     batch_summary,
     emulated_batch,

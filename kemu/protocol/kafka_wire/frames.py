@@ -12,10 +12,8 @@ from collections.abc import Container, Mapping
 from functools import cache
 from typing import Any
 
-from attrs import evolve
-
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.kafka_wire.apis import APIS, SPOKEN, Api, api_versions
 from kemu.protocol.kafka_wire.compile import Read, Write, compile_reader, compile_writer, tags_at
 from kemu.protocol.kafka_wire.errors import UnsupportedWireVersion, WireError

@@ -6,9 +6,7 @@ of a release support the versions of the release's clients.
 
 from collections.abc import Mapping
 
-from attrs import evolve
-
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.messages import control, data, group
 from kemu.protocol.messages.member import HIGHEST_VERSION
 from kemu.protocol.wire.codec import UnsupportedVersion

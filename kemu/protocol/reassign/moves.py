@@ -9,9 +9,7 @@ the target. ``protocol.reassign.readings`` has other readings.
 from collections.abc import Collection, Iterable
 from enum import Enum
 
-from attrs import evolve
-
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 
 UNLIMITED = 2**31 - 1
 """Int.MAX, the default of the three limits: the whole move in one step, as in all shipped releases."""

@@ -3,10 +3,8 @@
 The sources are Kafka's classes at the tags named; AC is ``AbstractCoordinator``, CC ``ConsumerCoordinator``.
 """
 
-from attrs import evolve
-
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 
 
 @frozen(kw_only=True)

@@ -22,10 +22,9 @@ The module decides cases where KIP-429's page is silent:
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from attrs import evolve
-
 from kemu.protocol.assign.base import Assignment, Assignor
 from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.frozen import evolve
 from kemu.protocol.messages.member import Subscription
 from kemu.protocol.messages.member_kip429 import (
     V0,

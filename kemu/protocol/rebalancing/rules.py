@@ -10,11 +10,9 @@ KIP-429.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from attrs import evolve
-
 from kemu.protocol.assign.base import Assignment, Assignor, RebalanceProtocol, Subscriber
 from kemu.protocol.config import ConsumerConfig
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.messages import member
 from kemu.protocol.messages.member import Subscription
 from kemu.protocol.names import CONSUMER, MemberId, TopicPartition

@@ -6,9 +6,7 @@ from enum import Enum
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from attrs import evolve
-
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.streams.high_availability import (
     BEFORE_3_2,
     SINCE_3_3,

@@ -16,11 +16,11 @@ Streams have other defaults: ``max.poll.records`` 1000 and ``linger.ms`` 100 (``
 
 from collections.abc import Mapping
 
-from attrs import evolve, field
+from attrs import field
 
 from kemu.protocol.assign.base import RebalanceProtocol
 from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.streams.metadata import Layout
 from kemu.protocol.streams.modes import THREAD_DIES
 from kemu.protocol.streams.registry import (

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast, dataclass_transform, get_type_hints
 
 import attrs
 
-from kemu.protocol.frozen import frozen, plain_fields
+from kemu.protocol.frozen import evolve, frozen, plain_fields
 
 T = TypeVar("T")
 
@@ -117,19 +117,18 @@ def message(*, api_key: int, kind: Kind, versions: range) -> Callable[[type[T]],
         assert (api_key, kind) not in MESSAGES, f"api key {api_key} {kind} is declared twice"
         specs = [spec for spec in MESSAGES.values() if spec.api_key == api_key]
         specs.append(MessageSpec(made, name, api_key, kind, versions))
-        newest = max((_versions(value)[0] for value in vars(cls).values()), default=0)
+        newest = max((_versions(getattr(value, "metadata", {}))[0] for value in vars(cls).values()), default=0)
         stop = max(newest + 1, *(spec.versions.stop for spec in specs))
         for spec in specs:
-            all_versions = attrs.evolve(spec, versions=range(spec.versions.start, stop))
+            all_versions = evolve(spec, versions=range(spec.versions.start, stop))
             MESSAGES[api_key, spec.kind] = SPECS[spec.cls] = all_versions
         return made
 
     return declare
 
 
-def _versions(declared: Any) -> tuple[int, int, bool]:
-    """``since``, ``until`` and ``ignorable`` of a field, or of its value in the class body."""
-    metadata = getattr(declared, "metadata", {})
+def _versions(metadata: Mapping[str, Any]) -> tuple[int, int, bool]:
+    """``since``, ``until`` and ``ignorable`` of a field with this metadata."""
     found: tuple[int, int, bool] = metadata.get(_VERSIONS, (0, LAST, False))
     return found
 
@@ -140,9 +139,10 @@ def fields_of(cls: type) -> tuple[Field, ...]:
     hints = get_type_hints(cls)
     plain = plain_fields(cls)
     if plain is not None:
-        return tuple(Field(name, hints[name], *_versions(None), default) for name, default in plain.items())
+        return tuple(Field(name, hints[name], *_versions(each.metadata), each.default) for name, each in plain.items())
     return tuple(
-        Field(each.name, hints[each.name], *_versions(each), each.default) for each in attrs.fields(cast(Any, cls))
+        Field(each.name, hints[each.name], *_versions(each.metadata), each.default)
+        for each in attrs.fields(cast(Any, cls))
     )
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import IO, Any, TextIO
 
 import click
-from attrs import evolve
 
 from kemu.emulator.text.custom_assignors import is_custom, load_assignor
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
@@ -20,6 +19,7 @@ from kemu.protocol.assign.cooperative import NeverSettles, settle
 from kemu.protocol.assign.optimal import OPTIMAL
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.assign.search.score import balance_score, is_balanced, moved, spread
+from kemu.protocol.frozen import evolve
 from kemu.protocol.names import MemberId, consumer_host
 from kemu.protocol.profiles import PROFILES
 from kemu.tools.exits import BAD_INPUT

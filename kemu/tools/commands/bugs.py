@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import evolve
 
 from kemu.emulator.past_bugs.bug import PastBug
 from kemu.emulator.past_bugs.registry import PAST_BUGS, bug_named, names, scenario_data, scenario_text
 from kemu.emulator.text.tables import nearest
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.tools.commands.run_options import SEED, jobs_option, report_option, seed_range
 from kemu.tools.estimate import ask_before
 from kemu.tools.exits import NOT_FOUND_AGAIN, OF_VERDICT

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
 
-import attrs
 import click
 
 from kemu.emulator.text.tables import printable
 from kemu.emulator.trace.index import LAST, Window, windows_around
 from kemu.emulator.trace.traces import Trace, read_runs, read_trace
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.names import host_of
 from kemu.protocol.profiles import PROFILES
 from kemu.tools.commands.durations import TRACE_TIME
@@ -186,7 +185,7 @@ class _Asked:
             if self.step is not None and not run.has_step(self.step):
                 return []
         near = windows_around(steps, self.context)
-        return [attrs.evolve(window, from_us=self.from_us, to_us=self.to_us) for window in near]
+        return [evolve(window, from_us=self.from_us, to_us=self.to_us) for window in near]
 
 
 def _say_without_index(trace: Path) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import click
 
 from kemu.emulator.scenario.files import load_scenario, with_entries, with_values
@@ -15,6 +14,7 @@ from kemu.emulator.scenario.groups import MOST_MEMBERS
 from kemu.emulator.scenario.scenario import Scenario, known_names
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.text.units import duration_text, percentage
+from kemu.protocol.frozen import evolve
 from kemu.tools.commands.durations import DURATION
 from kemu.tools.commands.run import run_all
 from kemu.tools.commands.run_options import RunOptions, request_of, run_options
@@ -85,7 +85,7 @@ def scale(
     row["group"] = _application(loaded, group)
     _known(loaded, row)
     request, at = request_of(scenario, options), duration_text(at_us)
-    request = attrs.evolve(
+    request = evolve(
         request,
         scenario=with_entries(request.scenario, [{"at": at, **row}], "kemu scale"),
         actions=(*request.actions, _as_action(at, row)),

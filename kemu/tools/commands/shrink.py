@@ -28,6 +28,7 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace.recorder import Recorder
 from kemu.emulator.trace.traces import read_trace
+from kemu.protocol.frozen import evolve
 from kemu.tools.commands.run_options import (
     RUNS,
     SEED,
@@ -159,7 +160,7 @@ def _shrink(
     with progress("runs", runs) as advance, Workers(jobs_for(jobs, runs)) as workers:
         reporter = _Reporter(size_of(scenario), advance)
         shrinker = Shrinker(
-            attrs.evolve(scenario, profile=profile),
+            evolve(scenario, profile=profile),
             seed,
             Trials(profile=profile) if workers.jobs == 1 else _TrialsAhead(workers, profile, at_once=jobs is not None),
             keep=keep,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import evolve
 
 from kemu.emulator.exploring.swarm import SwarmCase, swarm_case
 from kemu.emulator.findings import MEMBER_FAILED
@@ -16,7 +15,7 @@ from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.scenario.expectations import split, stood_still
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.text.toml_text import toml_text
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.tools.commands.run_options import SEED, jobs_option, refuse_unknown_profile, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun

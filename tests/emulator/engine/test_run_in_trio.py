@@ -45,7 +45,7 @@ def test_a_drive_in_a_running_loop_takes_the_same_turns() -> None:
             nursery.start_soon(tick)
             await run_in_trio(inside, SECOND)
             nursery.cancel_scope.cancel()
-        assert ticks >= inside.steps // TURNS_A_TRIP > 20, "others in the loop have their turns too"
+        assert ticks >= inside.steps // TURNS_A_TRIP > 4, "others in the loop have their turns too"
 
     in_trio(main)
     run_plain(alone, SECOND)
@@ -129,7 +129,7 @@ def test_an_async_test_drives_a_cluster_and_talks_to_it() -> None:
 
 
 def test_a_call_without_live_comes_between_two_turns_at_the_worlds_time() -> None:
-    world, outside = small_world(beat_us=100_000), Outside()
+    world, outside = small_world(beat_us=5_000), Outside()
     called_us: list[int] = []
 
     async def main() -> None:
@@ -195,7 +195,7 @@ def test_a_broken_machine_is_raised_without_a_group_around_it() -> None:
     in_trio(main)
 
 
-def test_an_interrupt_ends_a_trio_drive_between_two_turns(request: pytest.FixtureRequest) -> None:
+def test_an_interrupt_ends_a_trio_drive_soon_and_between_two_turns(request: pytest.FixtureRequest) -> None:
     """Ctrl-C anywhere, also inside a machine's step: a KeyboardInterrupt comes out, and nothing else."""
     # A shell has what it starts in the background ignore SIGINT.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -205,7 +205,7 @@ def test_an_interrupt_ends_a_trio_drive_between_two_turns(request: pytest.Fixtur
         _interrupt_in(world, turn)
         with pytest.raises(KeyboardInterrupt):
             run_trio(world, SECOND)
-        assert world.steps == turn
+        assert turn <= world.steps < turn + TURNS_A_TRIP
 
 
 def _interrupt_in(world: World, turn: int) -> None:

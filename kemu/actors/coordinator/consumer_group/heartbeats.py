@@ -9,8 +9,6 @@ Source: Kafka 4.0 to 4.3 ``GroupMetadataManager.consumerGroupHeartbeat``, ``cons
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from attrs import evolve
-
 from kemu.actors.coordinator.consumer_group.regexes import (
     followed,
     forget_unused,
@@ -56,7 +54,7 @@ from kemu.protocol.consumer_group.shares import (
     table_of_copy,
 )
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import evolve, frozen
 from kemu.protocol.messages.consumer_group import (
     JOINS,
     LEAVES,

@@ -13,8 +13,6 @@ Source: ``ConsumerGroupMetadataKey/Value``, ``ConsumerGroupPartitionMetadataKey/
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from attrs import evolve
-
 from kemu.actors.coordinator.consumer_group.state import (
     ClassicMetadata,
     ConsumerMember,
@@ -32,6 +30,7 @@ from kemu.actors.coordinator.consumer_group.state import (
 from kemu.actors.machine import Record
 from kemu.protocol.consumer_group.reconciling import CurrentAssignment, Held, Partition, ReconcilingState
 from kemu.protocol.consumer_group.shares import Share
+from kemu.protocol.frozen import evolve
 from kemu.protocol.messages.group import JoinProtocol
 from kemu.protocol.names import GroupId
 from kemu.protocol.wire.binary import Reader, Writer
