@@ -131,17 +131,22 @@ def plain_fields(cls: type) -> Mapping[str, PlainField] | None:
 
 def _plain_field(declared: Any) -> PlainField | None:
     """The field of a value in a class body; None for a field that converts, validates or makes its value."""
-    of_attrs = type(declared) is _DECLARED
-    default, metadata = (declared._default, declared.metadata) if of_attrs else (declared, {})
-    if isinstance(default, attrs.Factory) or (of_attrs and _more_of(declared) != _NO_MORE):  # type: ignore[arg-type]
-        return None
-    return PlainField(default, metadata)
+    default, metadata = declared, {}
+    if type(declared) is _DECLARED:
+        if _options_of(declared) != _NO_OPTIONS:
+            return None
+        default, metadata = declared._default, declared.metadata
+    return None if isinstance(default, attrs.Factory) else PlainField(default, metadata)  # type: ignore[arg-type]
 
 
 _DECLARED: Any = type(attrs.field())
-_more_of = attrgetter(*(set(_DECLARED.__slots__) - {"_default", "counter", "metadata"}))
-_NO_MORE = _more_of(attrs.field())
-"""What ``attrs.field()`` declares besides default and metadata."""
+_IS_KNOWN = {"_default", "metadata"} <= set(getattr(_DECLARED, "__slots__", ()))
+"""Whether this release of attrs keeps a declaration in these slots. If not, attrs makes all classes with such fields."""
+_options_of: Callable[[Any], Any] = (
+    attrgetter(*(set(_DECLARED.__slots__) - {"_default", "counter", "metadata"})) if _IS_KNOWN else id
+)
+_NO_OPTIONS = _options_of(attrs.field()) if _IS_KNOWN else None
+"""The options of a field that has only a default and metadata."""
 
 
 def defaults_of(cls: type) -> Mapping[str, Any]:
