@@ -141,7 +141,7 @@ def _plain_field(declared: Any) -> PlainField | None:
 
 _DECLARED: Any = type(attrs.field())
 _IS_KNOWN = {"_default", "metadata"} <= set(getattr(_DECLARED, "__slots__", ()))
-"""Whether this release of attrs keeps a declaration in these slots. If not, attrs makes all classes with such fields."""
+"""Whether this release of attrs keeps a declaration in these slots. If not, attrs makes classes with such fields."""
 _options_of: Callable[[Any], Any] = (
     attrgetter(*(set(_DECLARED.__slots__) - {"_default", "counter", "metadata"})) if _IS_KNOWN else id
 )
