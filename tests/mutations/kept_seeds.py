@@ -364,6 +364,13 @@ MUTATIONS = [
         "elif fact.why == COMMITTED:",
         "commits/not-truncated",
     ),
+    _kept(  # a controller always knows the states that it wrote
+        "state-whose-controller-lost-the-answer",
+        "kemu/emulator/watching/unknown_states.py",
+        "                self._refused[at] = None\n",
+        "                pass\n",
+        "duties/no-leader",
+    ),
     _kept(  # all members always share an assignor
         "upgraded-before-the-former-members-left",
         f"{_CHECKERS}liveness.py",

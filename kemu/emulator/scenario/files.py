@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kemu.emulator.past_bugs.registry import PAST_BUGS, scenario_text
+from kemu.emulator.plan.action import keys_of
 from kemu.emulator.plan.actions import ACTIONS, Heal
 from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.keys import declared
@@ -180,7 +181,8 @@ def with_actions(scenario: Scenario, given: Iterable[str]) -> Scenario:
 
 
 def entry_of_words(words: Iterable[str]) -> dict[str, Any]:
-    """Return the plain form of an action from its words: ``crash host=c2 for=20s``.
+    """Return the plain form of an action from its words: ``crash host=c2 for=20s``. A key for text keeps its word, also
+    if the word is a number.
 
     Raises:
         ScenarioError: a word is not KEY=VALUE.
@@ -189,11 +191,14 @@ def entry_of_words(words: Iterable[str]) -> dict[str, Any]:
     if "=" in kind:
         raise ScenarioError([Problem((), 'must begin with an action, such as "crash host=c2 for=20s"')])
     entry: dict[str, Any] = {"do": kind}
+    keys = keys_of(ACTIONS[kind].cls) if kind in ACTIONS else ()
+    texts = [each.key for each in keys if each.annotation in (str, str | None)]
     for word in rest:
         key, equals, item = word.partition("=")
         if not equals:
             raise ScenarioError([Problem((), f'"{word}" must be KEY=VALUE')])
-        entry[key] = _value(item)
+        given = _value(item)
+        entry[key] = item if key in texts and not isinstance(given, str) else given
     return entry
 
 

@@ -23,7 +23,7 @@ from kemu.emulator.text.kafka_keys import (
     read_settings,
     settings_dict,
 )
-from kemu.emulator.text.tables import Path, Problem, ScenarioError, Table, flatten, nearest, said_of
+from kemu.emulator.text.tables import Path, Problem, ScenarioError, Table, flatten, nearest, no_string, said_of
 from kemu.emulator.text.units import (
     DURATION,
     RATE,
@@ -133,7 +133,7 @@ class TextKey(_Leaf):
 
     def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         if not isinstance(value, str):
-            yield (), f"must be a string, not {said_of(value)}"
+            yield (), no_string(value)
         elif said := limits.unknown(value):
             yield (), said
 

@@ -126,7 +126,7 @@ class Table:
         """Return the string at a key."""
         given = self._get(key, default, "a string")
         if given is not _MISSING and not isinstance(given, str):
-            self.problem(key, f"must be a string, not {said_of(given)}")
+            self.problem(key, no_string(given))
         return given if isinstance(given, str) else "" if default in (REQUIRED, None) else str(default)
 
     def count(self, key: str, default: Any = None, *, least: int = 0, most: int | None = None) -> int:
@@ -245,6 +245,13 @@ def said_of(given: object) -> str:
     words = {bool: "true or false", int: "a number", float: "a fraction", str: "a string", list: "a list"}
     kind = "a table" if isinstance(given, Mapping) else words.get(type(given), type(given).__name__)
     return f"{kind} ({given!r:.40})" if isinstance(given, int | float | str) else kind
+
+
+def no_string(given: object) -> str:
+    """Return the mistake of a value that must be a string: 'must be a string, not a number (2): write "2"'."""
+    text = str(given).lower() if isinstance(given, bool) else str(given)
+    fix = f': write "{text}"' if isinstance(given, int | float) else ""
+    return f"must be a string, not {said_of(given)}{fix}"
 
 
 REQUIRED: Any = object()

@@ -648,6 +648,20 @@ def test_failed_seeds_of_4_0_hold(seed: str) -> None:
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
 
 
+def test_partitions_whose_state_the_controller_wrote_without_an_answer_have_no_leader() -> None:
+    """All nine are created at once, and the answer is lost (kip-333, seed 61477).
+
+    PartitionStateMachine.initializeLeaderAndIsrForPartitions 3.9.0: NODEEXISTS is a failed change.
+    """
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "state-whose-controller-lost-the-answer.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+    assert {(each.checker, each.kind) for each in outcome.violations} == {
+        ("duties", "unheard-state"),
+        ("liveness", "unheard-state"),
+    }
+
+
 def test_half_of_the_groups_of_a_release_with_the_consumer_protocol_use_it() -> None:
     """KIP-848: other releases never do; a group whose plan needs the classic protocol does not."""
     drawn = [swarm_case(seed, profile="kafka-4.0", operated=seed % 2 == 1).scenario for seed in SEEDS]

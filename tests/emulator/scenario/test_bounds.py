@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
+from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_actions, with_values
 from kemu.emulator.text.tables import ScenarioError
 
 SCENARIO = 'duration = "2s"\n[topics.orders]\npartitions = 2\n'
@@ -85,3 +85,17 @@ def test_a_key_of_a_group_needs_a_group(tmp_path: Path) -> None:
 
     with pytest.raises(ScenarioError, match='"members" is a key of a group, and the scenario has none'):
         with_values(load_scenario(path), ["members=2"])
+
+
+@pytest.mark.parametrize("value", ["50000", '"50000"', "'\"50000\"'"])
+def test_a_key_for_text_takes_a_number_in_a_line(value: str) -> None:
+    """A line has no types; a file has: there the mistake names the fix."""
+    action = f"alter-configs group=g key=consumer.session.timeout.ms value={value}"
+    (entry,) = with_actions(load_scenario("consumer-protocol-steady"), [action]).plan
+    assert entry.action.value == "50000"
+
+    text = (
+        "plan = [{ do = 'alter-configs', group = 'g', key = 'consumer.session.timeout.ms', at = '5s', value = 50000 }]"
+    )
+    with pytest.raises(ScenarioError, match='must be a string, not a number \\(50000\\): write "50000"'):
+        scenario_from_toml(f"duration = '60s'\n{text}\n[topics.t]\n[groups.g]\ntopics = ['t']\n", source="f.toml")

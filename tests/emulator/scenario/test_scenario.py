@@ -736,7 +736,7 @@ def test_a_missing_key_is_told_and_what_else_is_wrong_too(path: tuple[str | int,
     del place[path[-1]]
     wanted = f"is missing; {REQUIRED_KEYS[path]} is required"
     if path == ("name",):  # a file has one, which names it
-        place["name"], wanted = 5, "must be a string, not a number (5)"
+        place["name"], wanted = 5, 'must be a string, not a number (5): write "5"'
     with pytest.raises(ScenarioError) as caught:
         scenario_from_dict(data)
 
