@@ -633,18 +633,6 @@ def test_no_member_of_a_new_process_enters_before_the_classes_are_loaded_and_the
     assert len({entered(loaded, turns, seed=seed)[0][0] for seed in range(1, 7)}) > 2
 
 
-def test_only_the_first_consumers_of_a_process_request_metadata_before_they_subscribe() -> None:
-    """The time begins with the process: later members have its classes."""
-    draws = DrawSet("calm", (("subscribe.wait", "300us"),))
-
-    def waits_us(process: str, at_us: int) -> int:
-        drawn = Drawn(Seeded(1), draws, "c1/life 1", process=process, began_us=1_000)
-        return drawn.us(DrawName.SUBSCRIBE_WAIT, 0, at_us=at_us)
-
-    assert [waits_us("g", at_us) for at_us in (1_000, 1_100, 1_300, 5_000)] == [300, 200, 0, 0]
-    assert waits_us("", 5_000) == 300, "a process of its own"
-
-
 def test_a_replay_of_one_member_knows_when_the_process_of_its_group_began(tmp_path: Path) -> None:
     scenario = with_values(scenario_from_toml(TWENTY), ["draws.first.id=300ms", "groups.g.start_spread=200ms"])
     run(scenario, seed=1, loop="bare", trace=tmp_path / "one.trace")
