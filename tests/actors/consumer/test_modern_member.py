@@ -13,7 +13,7 @@ from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
 from kemu.protocol.messages.data import Metadata
 from kemu.protocol.notes.groups import PartitionsAssigned, PartitionsLost, Processed
 from kemu.protocol.rebalancing.client_rules import CLIENT_4_2
-from tests.actors.consumer.consumer_harness import LATENCY_US
+from tests.actors.consumer.consumer_harness import LATENCY_US, Harness
 from tests.kafka_tests.client_runner import API, ClientRunner, ScriptedCoordinator, reply_to
 
 JOINED = {"run_ms": 100, "state": "STABLE"}
@@ -166,7 +166,7 @@ def before_subscribe(wait_us: int, **config: Any) -> ScriptedCoordinator:
     return ScriptedCoordinator({"t": 4}, draws=draws, group_protocol="consumer", client=CLIENT_4_2, **config)
 
 
-def metadata_of(harness: ScriptedCoordinator) -> list[tuple[int, tuple[str, ...] | None]]:
+def metadata_of(harness: Harness) -> list[tuple[int, tuple[str, ...] | None]]:
     """(time in ms, topics) of each Metadata request."""
     return [(at // 1000, message.topics) for at, _, message in harness.sent if isinstance(message, Metadata)]
 
