@@ -27,6 +27,8 @@ from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 
 LIFE, CALM_SET = SETS
+OF_PROCESS = (DrawName.FIRST_ID, DrawName.SUBSCRIBE_WAIT)
+"""Draws that are common to a process of several members, and begin with it."""
 
 
 @frozen
@@ -96,7 +98,7 @@ class Drawn:
     def us(self, name: DrawName, calm_us: int, of_us: int = 0, at_us: int = -1) -> int:
         """Return the next drawn time in us, for a share as a part of ``of_us``; ``calm_us`` if it is not drawn.
 
-        ``at_us``: the present time, for the draws of ``TOGETHER`` and ``LOADED`` and for ``first.id``.
+        ``at_us``: the present time, for the draws of ``TOGETHER``, ``LOADED`` and ``OF_PROCESS``.
         """
         try:
             ready = self._ready[name]
@@ -105,8 +107,9 @@ class Drawn:
         if ready is None:
             return calm_us
         how, stream = ready
-        if self._process and name is DrawName.FIRST_ID:
-            return self._first_id_us(how, at_us)
+        if self._process and name in OF_PROCESS:
+            further_us = self.us(DrawName.FIRST_TURN, 0) if name is DrawName.FIRST_ID else 0
+            return self._loaded_us(name, how, at_us) + further_us
         bits = stream.bits(32)
         if (
             self._process
@@ -123,11 +126,11 @@ class Drawn:
             value = value * self._load_at(at_us) // MILLION
         return value * self._scaled[name] // MILLION if name in self._scaled else value
 
-    def _first_id_us(self, how: Distribution, at_us: int) -> int:
-        """The time until a member of a process of several members sends its second JoinGroup."""
-        bits = self._choices.stream(f"draw/{DrawName.FIRST_ID.value}/{self._process}").bits(32)
-        loaded_us = how.of(bits) * self._scaled.get(DrawName.FIRST_ID, MILLION) // MILLION
-        return max(self._began_us + loaded_us - at_us, 0) + self.us(DrawName.FIRST_TURN, 0)
+    def _loaded_us(self, name: DrawName, how: Distribution, at_us: int) -> int:
+        """The rest of a time that begins with a process of several members."""
+        bits = self._choices.stream(f"draw/{name.value}/{self._process}").bits(32)
+        loaded_us = how.of(bits) * self._scaled.get(name, MILLION) // MILLION
+        return max(self._began_us + loaded_us - at_us, 0)
 
     def _load_at(self, at_us: int) -> int:
         """The machine's load at this time, in millionths."""

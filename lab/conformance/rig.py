@@ -60,6 +60,9 @@ FIRST_ASSIGNMENT = "quantiles 0=10ms 25=15ms 50=16ms 75=19ms 100=21ms"
 """``first.join`` of a live member of the consumer protocol: from the answer with its first assignment until the
 callback, without the wait for the next poll(). Its process has run a group of this protocol before. Twelve in-sample
 runs of 4.2.1."""
+FIRST_OF_ITS_PROTOCOL = "quantiles 0=0us 50=0us 51=20us 100=90us"
+"""``subscribe.wait`` in a process that has run classic consumers only. In two of four in-sample runs (plans 6 and 7 on
+4.2.1), subscribe() came while the first Metadata request was in flight. The emulated answer takes at least 100 us."""
 _CONSUMER_PROTOCOL = "group__protocol=consumer"
 WITH_PRIORITY: Mapping[DrawName, str] = {
     **LIVE,
@@ -97,6 +100,7 @@ def draws_of(course: Course, records_per_s: int = 0) -> dict[str, str]:
     if starts and all(_CONSUMER_PROTOCOL in start for start in starts):
         rig[DrawName.FIRST_JOIN.value] = FIRST_ASSIGNMENT
     elif not course.is_recorded and course.rebalances:
+        rig[DrawName.SUBSCRIBE_WAIT.value] = FIRST_OF_ITS_PROTOCOL
         records = records_per_s * course.rebalances[0].joined_ms // 1000
         share = min((WARM_RECORDS + FRESH_RECORDS) / (WARM_RECORDS + records), 1.0)
         rig[DrawName.FIRST_JOIN.value] = _TIME.sub(

@@ -244,6 +244,15 @@ class MetadataRefresh:
         if self._machine.now_us < self._not_before_us:
             self._ask_at(self._not_before_us)
             return
+        self._send()
+
+    def ask_for_brokers(self) -> None:
+        """Request the brokers before the application subscribes. Source: ``Metadata.bootstrap``, and the first round
+        of ``ConsumerNetworkThread`` (4.0 to 4.3).
+        """
+        self._send()
+
+    def _send(self) -> None:
         self._asked_for, self._asked_all = self._topics, self._keeps is not None
         self._asked_ids = () if self._for_now else self._ids or ()
         host = self._brokers.pick()
@@ -289,15 +298,16 @@ class MetadataRefresh:
         self.stale = self.behind
         self._timer_us = 0
         self._ask_at(self._machine.now_us + self._max_age_us)
-        if self.behind:
-            self._ask()
-        elif any(_left_open_once(topic) for topic in reply.topics):
+        if not self.behind and any(_left_open_once(topic) for topic in reply.topics):
             self.refresh_later()
         else:
-            # KIP-580: the backoff grows while answers bring no change.
-            self._failures = 0 if changed else self._failures + 1
+            # KIP-580: the backoff grows while answers bring no change. Topics that the request in flight did not name
+            # wait for the backoff, too (``Metadata.update``: lastRefreshMs).
+            self._failures = 0 if changed or self.behind else self._failures + 1
             wait_us = self._retry.after(max(1, self._failures), self._chance)
             self._not_before_us = self._machine.now_us + wait_us
+            if self.behind:
+                self._ask()
         self._watcher.metadata_refreshed(changed)
 
 

@@ -41,7 +41,7 @@ from kemu.actors.machine import Chance, Draws, Event, LinkDown, Received, TimerF
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.commands import Close, FailChild, HoursPass, Start
 from kemu.protocol.config import ConsumerConfig
-from kemu.protocol.draws import CALM
+from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
@@ -198,8 +198,11 @@ class Consumer(HostingMachine):
             case Start():
                 if self.catch_up is not None:
                     self.note(ParallelRebalance(group=self.config.group_id))
-                self.subscription.want_metadata()
-                self.thread.start()
+                wait_us = self._subscribe_wait_us()
+                if wait_us:
+                    self.metadata.ask_for_brokers()
+                    self.discovery.find_in_background()
+                self.thread.start(wait_us)
             case HoursPass():
                 self.membership.heartbeats.advance_idle_timers()
                 self.commits.advance_idle_timers()
@@ -211,6 +214,12 @@ class Consumer(HostingMachine):
             case _:
                 self.thread.accept(command)
         self.wake()
+
+    def _subscribe_wait_us(self) -> int:
+        """The time for which the network thread works before the application subscribes."""
+        if not self.config.uses_consumer_protocol or self.catch_up is not None:
+            return 0
+        return self.draws.us(DrawName.SUBSCRIBE_WAIT, 0, at_us=self.now_us)
 
     def _link_lost(self, peer: ActorName, why: str) -> None:
         """Forget the coordinator if this connection led to it; otherwise refresh metadata, as leaders may

@@ -142,7 +142,7 @@ class PollingThread:
         self._passes = passes
         """The passes of the loop in poll(), in the consumer protocol."""
         self._callback: Running | None = None
-        self._started = False
+        self._started = self._constructing = False
         self._stalled = False
         """Whether the application does not poll, because of ``StopPolling``."""
         self._awaited: Callable[[], None] | None = None
@@ -157,10 +157,19 @@ class PollingThread:
     def now_us(self) -> int:
         return self._machine.now_us
 
-    def start(self) -> None:
-        """Start the application."""
+    def start(self, subscribe_after_us: int = 0) -> None:
+        """Start the application, which subscribes after this time."""
         assert not self._started, f"{self._machine.name}: started twice"
         self._started = True
+        if subscribe_after_us:
+            self._constructing = True
+            self.work(subscribe_after_us)
+        else:
+            self._subscribe()
+
+    def _subscribe(self) -> None:
+        self._constructing = False
+        self._subscription.want_metadata()
         self._application.started(self)
         self._assert_decided()
 
@@ -291,6 +300,9 @@ class PollingThread:
         else:
             assert self.doing is Doing.WORKING, f"{self._machine.name}: {self.doing} has no work"
             self.doing = _DECIDING
+            if self._constructing:
+                self._subscribe()
+                return
             self._application.worked()
             self._assert_decided()
 

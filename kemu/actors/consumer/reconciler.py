@@ -108,13 +108,13 @@ class Reconciler:
         self._positions.generation = epoch
 
     def begin(self, *, can_commit: bool) -> None:
-        """Begin a reconciliation, unless one is in progress.
+        """Begin a reconciliation, unless one is in progress. The network thread alone acknowledges a target without
+        new partitions whose topics' names are known: with each answer, until metadata has the missing names.
 
         ``can_commit``: whether the application's thread is inside poll() and returns no records at this moment.
         """
         machine, membership = self._machine, self._membership
-        auto_commit = machine.config.enable_auto_commit
-        if self._running is not None or (auto_commit and not can_commit):
+        if self._running is not None:
             return
         target = membership.target
         assert target is not None, f"{machine.name}: nothing to reconcile"
@@ -122,8 +122,10 @@ class Reconciler:
         if membership.current is not None and resolved.target.partitions == membership.current.partitions:
             membership.adopted(resolved.target)
             return
+        auto_commit = machine.config.enable_auto_commit
         revoked = minus(self._positions.owned(), resolved.named)
-        if revoked and not can_commit and self.client.polls_in_the_background:
+        waits = auto_commit or (revoked and self.client.polls_in_the_background)
+        if waits and not can_commit:
             return
         self._running = resolved
         machine.note(

@@ -3,12 +3,17 @@
 The steps have the words of those cases: ``tests/vectors/kafka_tests/ConsumerHeartbeatRequestManagerTest.toml``.
 """
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from kemu.protocol.draws import DrawName
-from kemu.protocol.notes.groups import PartitionsLost, Processed
+from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
+from kemu.protocol.messages.data import Metadata
+from kemu.protocol.notes.groups import PartitionsAssigned, PartitionsLost, Processed
+from kemu.protocol.rebalancing.client_rules import CLIENT_4_2
+from tests.actors.consumer.consumer_harness import LATENCY_US, Harness
 from tests.kafka_tests.client_runner import API, ClientRunner, ScriptedCoordinator, reply_to
 
 JOINED = {"run_ms": 100, "state": "STABLE"}
@@ -93,14 +98,15 @@ def test_unsubscribe_waits_for_the_answer_until_default_api_timeout_ms() -> None
 
 
 class Turns:
-    """Draws of ``poll.turn`` in this order (us), and nothing else."""
+    """Draws of ``poll.turn`` in this order (us), or of another draw, and nothing else."""
 
-    def __init__(self, *turns_us: int) -> None:
+    def __init__(self, *turns_us: int, of: DrawName = DrawName.POLL_TURN) -> None:
         self.turns_us = list(turns_us)
+        self.of = of
 
     def us(self, name: DrawName, calm_us: int, of_us: int = 0, at_us: int = -1) -> int:
         """The next turn, or the calm value of any other draw."""
-        return self.turns_us.pop(0) if name is DrawName.POLL_TURN else calm_us
+        return self.turns_us.pop(0) if name is self.of else calm_us
 
     def identity(self, readable: str) -> str:
         """The readable text."""
@@ -152,3 +158,47 @@ def test_the_classic_protocol_draws_no_turn() -> None:
     polling(draws, "classic").run(1_000_000)
 
     assert draws.turns_us == [37_000]
+
+
+def before_subscribe(wait_us: int, **config: Any) -> ScriptedCoordinator:
+    """A consumer with auto-commit whose network thread works for this time before subscribe()."""
+    draws = Turns(wait_us, of=DrawName.SUBSCRIBE_WAIT)
+    return ScriptedCoordinator({"t": 4}, draws=draws, group_protocol="consumer", client=CLIENT_4_2, **config)
+
+
+def metadata_of(harness: Harness) -> list[tuple[int, tuple[str, ...] | None]]:
+    """(time in ms, topics) of each Metadata request."""
+    return [(at // 1000, message.topics) for at, _, message in harness.sent if isinstance(message, Metadata)]
+
+
+def test_topics_of_subscribe_during_the_first_metadata_request_wait_for_the_backoff() -> None:
+    """Metadata.update 4.2.1: lastRefreshMs is the time of the answer. Two of four first consumers of 4.2.1 in a process
+    that had run classic ones did so.
+    """
+    harness = before_subscribe(500).run(1_000_000)
+
+    assert metadata_of(harness) == [(0, ()), (102, ("t",))]
+
+
+def test_topics_of_subscribe_after_the_first_metadata_request_are_requested_at_once() -> None:
+    """Metadata.requestUpdateForNewTopics 4.2.1."""
+    harness = before_subscribe(40_000).run(1_000_000)
+
+    assert metadata_of(harness) == [(0, ()), (40, ("t",))]
+
+
+def test_a_member_acknowledges_with_each_answer_until_metadata_has_the_names_of_its_topics() -> None:
+    """AbstractMembershipManager.maybeReconcile 4.0.1 to 4.3.0: without the application's thread, also with
+    auto-commit. A real member of 4.2.1 sent eight heartbeats in 16 ms.
+    """
+    harness = before_subscribe(500, emulated_poll_timeout_ms=10).run(1_000_000)
+
+    beats = [(at, message) for at, _, message in harness.sent if isinstance(message, ConsumerGroupHeartbeat)]
+    owned = [
+        None if message.owned is None else sum(len(row.partitions) for row in message.owned) for _, message in beats
+    ]
+    assert owned[:2] == [0, 0] and owned[-1] == 2
+    assert len(owned) > 20 and set(owned[2:-1]) == {None}
+    assert {later - at for (at, _), (later, _) in pairwise(beats[1:20])} == {2 * LATENCY_US}
+    assigned = [fact.owned for fact in harness.facts(PartitionsAssigned)]
+    assert assigned == [(), (("t", 0), ("t", 1))]

@@ -2,11 +2,14 @@
 
 import pytest
 
+from kemu.emulator.chance import Seeded
+from kemu.emulator.draws import Drawn, DrawSet
 from kemu.emulator.facts import FaultApplied, HostClosed
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import ScenarioError
+from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes.consumer_groups import GroupConverted, GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
@@ -473,3 +476,15 @@ def test_10_seconds_is_the_least_age_of_stale_patterns() -> None:
 def test_what_is_not_emulated_is_refused_before_the_run(made: Scenario, profile: str, said: str) -> None:
     with pytest.raises(ScenarioError, match=said):
         run(made, seed=1, profile=profile, loop="bare")
+
+
+def test_only_the_first_consumers_of_a_process_request_metadata_before_they_subscribe() -> None:
+    """The time begins with the process: later members have its classes."""
+    draws = DrawSet("calm", (("subscribe.wait", "300us"),))
+
+    def waits_us(process: str, at_us: int) -> int:
+        drawn = Drawn(Seeded(1), draws, "c1/life 1", process=process, began_us=1_000)
+        return drawn.us(DrawName.SUBSCRIBE_WAIT, 0, at_us=at_us)
+
+    assert [waits_us("g", at_us) for at_us in (1_000, 1_100, 1_300, 5_000)] == [300, 200, 0, 0]
+    assert waits_us("", 5_000) == 300, "a process of its own"

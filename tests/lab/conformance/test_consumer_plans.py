@@ -7,7 +7,7 @@ import pytest
 
 from lab.conformance import plans
 from lab.conformance.comparing import compare, differing
-from lab.conformance.course import HEARTBEAT, Course
+from lab.conformance.course import HEARTBEAT, Course, totals_by_member
 from lab.conformance.emulated import emulate
 from lab.conformance.live import too_busy, why_not_live
 from lab.conformance.recordings import release_in
@@ -133,6 +133,19 @@ def test_classic_members_of_a_group_of_the_consumer_protocol_are_in_any_order() 
     emulated = {owner_of_first_partition(run_of("7-migration-down", seed), 8) for seed in SEEDS}
 
     assert recorded == emulated == {"c1", "c2"}
+
+
+def test_the_first_consumer_of_its_protocol_in_a_process_may_request_metadata_before_it_subscribes() -> None:
+    """Its network thread begins in the constructor, and classic consumers have loaded the classes of the network."""
+    recorded = {metadata_of_c1(course_of(run)) for run in RUNS if run.startswith("7-")}
+    emulated = {metadata_of_c1(run_of("7-migration-down", seed)) for seed in SEEDS}
+
+    assert recorded == emulated == {2, 3}
+    assert {metadata_of_c1(run_of(plan, 1)) for plan in ("4-kill", "6-migration-up")} == {1, 2}
+
+
+def metadata_of_c1(course: Course) -> int:
+    return totals_by_member(course)["c1", "Metadata"]
 
 
 def owner_of_first_partition(course: Course, generation: int) -> str:
