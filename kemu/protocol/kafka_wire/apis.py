@@ -4,9 +4,9 @@ The grammar of the declarations is in ``declare.py``. Fields are in the order of
 kemu's messages lack have Kafka's names.
 
 A spoken version has a meaning in kemu. Fetch below 13 names topics, later versions use topic ids. OffsetCommit and
-OffsetFetch have topic ids since 10. FindCoordinator below
-4 is about one group. CreateTopics below 5 has a reply without settings, and DeleteTopics below 6 names topics. The
-lowest spoken versions are those of Kafka 4 where clients have newer ones.
+OffsetFetch have topic ids since 10. FindCoordinator below 4 is about one group. CreateTopics below 5 has a reply
+without settings, and DeleteTopics below 6 names topics. The lowest spoken versions are those of Kafka 4 where clients
+have newer ones.
 """
 
 from collections.abc import Container, Mapping

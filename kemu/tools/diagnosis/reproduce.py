@@ -152,12 +152,12 @@ class _Reproducing:
                     found[name] = LoggedMembership(name, client, event, instance=event.instance)
                 each = found[name]
                 joins = event.kind in _STARTS and (event.kind != "rebalance-begins" or event.cause == "join")
+                joins = joins or (event.kind, event.to) == ("client-state", "JOINING")
                 if each.started is None and joins and name == stated and each.first is event:
                     each.started = event
                 each.instance = each.instance or (event.instance if name == stated else None)
                 if name == stated:
                     each.protocol = each.protocol or _protocol_of(event)
-                if name == stated:
                     _note_assignors(each, event, asked.pop(key, None))
             if stated and event.client and event.kind not in ("member-leaves", "member-expires"):
                 last[key] = stated

@@ -101,6 +101,15 @@ def test_members_that_change_the_protocol_are_upgraded(tmp_path: Path) -> None:
     assert same >= 150
 
 
+def test_the_logs_of_members_alone_tell_when_they_joined() -> None:
+    """Java's consumer states its way from UNSUBSCRIBED to JOINING. One of the logs begins later than its member."""
+    found, *_ = repeated(LOGS.parent / "logs" / "java-4.1-kip848-client-two-members.log")
+
+    starts = [(part.basis, [event.line for event in part.evidence]) for part in found.parts if part.what == "start of"]
+    assert starts == [("assumed", [2]), ("read", [20])]
+    assert "group.protocol" in [part.what for part in found.parts]
+
+
 def test_a_group_of_streams_is_refused_in_one_line(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     line = (LOGS / "kafka-4.2.1-pause.log").read_text(encoding="utf-8").splitlines()[0]
