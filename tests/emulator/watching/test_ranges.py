@@ -32,6 +32,7 @@ def test_ranges_answer_as_a_set_of_numbers_would(steps, asked):
     first, length = asked
     missing = [number for low, high in ranges.gaps(first, first + length) for number in range(low, high)]
     assert missing == [number for number in range(first, first + length) if number not in model]
+    assert ranges.end_below(first) == max([number + 1 for number in model if number < first], default=0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=8), st.integers(0, 40), st.integers(0, 40))
