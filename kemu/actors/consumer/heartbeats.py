@@ -39,6 +39,8 @@ class Heartbeats:
         """The time of the next heartbeat."""
         self._waits_since_us = 0
         """The time of the last heartbeat, or of the start of the thread."""
+        self._alone_until_us = 0
+        """While a heartbeat is due and no poll() has woken the thread: the end of the thread's own waits."""
         self._message: Heartbeat | None = None
         """The heartbeat of this generation, which is made once."""
         self.running = False
@@ -51,6 +53,7 @@ class Heartbeats:
         self._waits_since_us = self._machine.now_us if since_us is None else since_us
         self._session_until_us = self._waits_since_us + self._session_us
         self._next_us = self._waits_since_us + self._after_us()
+        self._alone_until_us = 0
         self._message = Heartbeat(
             group=self._machine.config.group_id,
             generation=generation.id,
@@ -124,12 +127,32 @@ class Heartbeats:
         elif machine.polls_too_late:
             self._membership.poll_timed_out()
         else:
-            if now_us >= self._next_us:
+            if now_us >= self._next_us and not self._waits_alone():
                 self._waits_since_us = now_us
                 self._next_us = now_us + self._after_us()
                 sent = self._membership.generation
                 machine.client.call(coordinator, self._message, self._version, self._answered, self._broke, sent)
             self._arm()
+
+    def _waits_alone(self) -> bool:
+        """Whether a due heartbeat waits longer, because the application is outside of poll().
+
+        Source: ``AbstractCoordinator.pollHeartbeat`` (3.4.1, 3.9.1) wakes the thread for a due heartbeat.
+        """
+        machine = self._machine
+        if not self._alone_until_us and machine.poll_span_us == (0, 0):
+            self._alone_until_us = machine.now_us + self._draws.us(DrawName.HEARTBEAT_ALONE, 0)
+        if machine.now_us < self._alone_until_us:
+            self._next_us = self._alone_until_us
+            return True
+        self._alone_until_us = 0
+        return False
+
+    def polled(self) -> None:
+        """Send the heartbeat that was due before this poll()."""
+        if self._alone_until_us and self.running:
+            self._next_us = self._alone_until_us = self._machine.now_us
+            self.beat()
 
     def _answered(self, reply: HeartbeatReply, sent: Generation) -> None:
         error = reply.error

@@ -172,6 +172,7 @@ class Membership:
         False: the join needs more than this poll (the coordinator, an answer, a callback).
         """
         machine = self._machine
+        self.heartbeats.polled()
         while self._discovery.ready():
             if machine.now_us < self._resume_at_us:
                 machine.wake_at(self._resume_at_us)

@@ -124,11 +124,12 @@ def test_a_live_run_with_priority_over_the_other_work_of_the_machine_waits_less(
     assert course.had_priority
     shares = {
         name: distribution(quiet[name]).mean / distribution(loaded[name]).mean
-        for name in quiet
+        for name in loaded
         if quiet[name] != loaded[name]
     }
     assert shares.keys() == {"first.join", "group.timer", "heartbeat.wait", "offsets.append"}
     assert shares["first.join"] < 0.25 and max(shares.values()) < 0.6
+    assert quiet.keys() - loaded.keys() == {"heartbeat.alone"}
 
 
 def test_the_machine_is_as_busy_as_the_hand_overs_of_the_run_tell() -> None:
