@@ -397,10 +397,12 @@ class Commits:
         if not machine.discovery.ready():
             self._try_sync_later()
         else:
-            if self._sync_until_us < machine.now_us + self._request_timeout_us:
+            if machine.now_us < self._sync_until_us < machine.now_us + self._request_timeout_us:
                 machine.start_timer((ConsumerTimer.COMMIT,), self._sync_until_us - machine.now_us)
             commit = self.send(self._sync_settled, only=self._sync_only, raises=self._sync_raises)
-            if commit.result is None:
+            if commit.result is None and machine.now_us >= self._sync_until_us:
+                self._end_sync(Result.RETRIABLE)
+            elif commit.result is None:
                 self._sync_commit = commit
             else:
                 self._sync_answered(commit.result)
