@@ -332,6 +332,8 @@ class HeartbeatAnswers:
         """Change member, epoch, targets, and the member's current assignment.
 
         A group that becomes a classic group gets no new target. If it rebalances, the member is not reconciled.
+
+        Source: ``GroupMetadataManager.consumerGroupHeartbeat``, ``ConsumerGroup.targetAssignment`` 4.0.2 to 4.3.0.
         """
         name = member.member_id
         change = RecordedChange(group)
@@ -358,14 +360,19 @@ class HeartbeatAnswers:
             is_alike = alike(group)  # otherwise Kafka uses the subscriptions from before the heartbeat
         is_behind = group.epoch > group.target_epoch
         rebalances = downgrades and (is_behind if self.rules.stale_target_rebalances_downgraded else bump)
+        # Without a new target, Kafka looks the target up by the instance, which an existing member may just have got.
+        has_target = replaced is not None or member.instance_id in (None, former.instance_id)
         if is_behind and not downgrades and self._may_compute(group, now_ms):
+            has_target = True
             try:
                 self._compute(change, listed, assignor, is_alike, now_ms)
             except PartitionOutOfRange:
                 for record in change.undo:
                     group.apply(record)
                 raise HeartbeatRefused(_E.UNKNOWN_SERVER_ERROR) from None
-        current = before if rebalances else self._reconcile(change, member, before, owned, changed, is_free)
+        current = before
+        if not rebalances:
+            current = self._reconcile(change, member, before, owned, changed, is_free, has_target=has_target)
         return _Advanced(change, before, current, assignor, rebalances)
 
     # --- the member --------------------------------------------------------------------------------------------
@@ -461,9 +468,11 @@ class HeartbeatAnswers:
         owned: Collection[Partition] | None,
         changed: bool,
         is_free: Callable[[Partition], bool],
+        *,
+        has_target: bool = True,
     ) -> CurrentAssignment:
         group = change.group
-        share = group.target_of(member.member_id)
+        share = group.target_of(member.member_id) if has_target else NOTHING
         names = subscribed_names(group, member)
         subscribed = tuple([self.topics[name].topic_id for name in names if name in self.topics])
         target = TargetAssignment(group.target_epoch, tuple(partitions_of(share)), subscribed, len(names), changed)

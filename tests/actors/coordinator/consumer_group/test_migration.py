@@ -631,6 +631,24 @@ def test_partitions_of_a_member_whose_id_a_static_member_takes_are_free_only_lat
     assert not held & (owned_by(taken) or set())
 
 
+def test_a_member_that_gets_an_instance_id_loses_its_partitions_until_the_next_target() -> None:
+    """``ConsumerGroup.targetAssignment`` looks the target up by the instance, which no member has yet (raw requests of
+    4.2.1 with the policy downgrade, seed 85051).
+    """
+    bench = bench_with_topics()
+    beat(bench, "m1")
+    join = bench.join_twice("c2", data=subscription())
+    beat(bench, "m1", owned=(0, 1, 2))
+    member_id = join.reply.member_id
+
+    assert owned_by(beat(bench, "c2", member_id=member_id, instance="i-c2")) == set()
+    assert owned_by(beat(bench, "c2", join.reply.generation, member_id=member_id, instance="i-c2")) is None
+
+    beat(bench, "m3")
+    beat(bench, "c2", join.reply.generation, member_id=member_id, instance="i-c2", owned=())
+    assert modern(bench).working.current_of(member_id).assigned
+
+
 def test_the_session_of_a_replaced_static_member_ends_without_effect() -> None:
     """``replaceMember`` cancels no timer; here another coordinator has the group at that time."""
     bench = bench_with_topics()
