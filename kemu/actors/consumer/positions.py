@@ -404,6 +404,7 @@ class Positions:
     def _committed(self, reply: OffsetFetchReply, asked: dict[TopicPartition, Partition]) -> None:
         for question in self._shared(asked):
             question.answered(reply)
+        self._look_up_after(reply.error)
         if asked is not self._asked:
             return
         self._asked = None
@@ -434,6 +435,7 @@ class Positions:
     def _logs_answered(self, reply: RangeFetchReply, asked: dict[TopicPartition, Partition]) -> None:
         """Use both commit logs (KIP-333)."""
         catch_up = self._machine.catch_up
+        self._look_up_after(reply.error)
         if asked is not self._asked or catch_up is None:
             return
         self._asked = None
@@ -446,9 +448,15 @@ class Positions:
             if one is not None and self._is_owned(one, Seeking.COMMITTED):
                 catch_up.logs_known(one, row)
 
-    def _committed_failed(self, error: ErrorCode) -> None:
+    def _look_up_after(self, error: ErrorCode) -> None:
+        """Forget a coordinator that is none, also after an answer whose partitions nobody needs any more.
+
+        Source: ``ConsumerCoordinator.OffsetFetchResponseHandler``, ``CommitRequestManager.OffsetFetchRequestState``.
+        """
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             self._machine.discovery.lose_coordinator(f"OffsetFetch: {error.name}")
+
+    def _committed_failed(self, error: ErrorCode) -> None:
         if is_retried_by_group(self._machine, error):
             self._refetch_later()
         else:

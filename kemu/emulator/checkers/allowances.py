@@ -154,8 +154,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "acknowledgement-of-an-unresolved-topic",
         ("consumer-protocol: assigned-too-soon",),
-        "The former owner sent the acknowledgement by which the coordinator freed the partition before its first"
-        " Metadata answer with the topic, and took the partition after this answer.",
+        "The former owner adopted the assignment, whose acknowledgement made the coordinator free the partition,"
+        " before its first Metadata answer with the topic, and took the partition after this answer.",
         "Kafka 4.0 to 4.3 AbstractMembershipManager.maybeReconcile, ConsumerHeartbeatRequestManager.buildRequestData,"
         " CurrentAssignmentBuilder.computeNextAssignment",
         ("kemu.emulator.checkers.consumer_protocol:ConsumerProtocol._is_freed_unresolved",),

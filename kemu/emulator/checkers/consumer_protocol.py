@@ -48,6 +48,8 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.topic_pattern import TopicPattern, wrong_pattern
 
 _E = ErrorCode
+_ACKNOWLEDGING = "ACKNOWLEDGING"
+"""State of a member that adopted an assignment, and whose acknowledgement is not sent yet."""
 RESTS = ("JOINING", "LEAVING", "UNSUBSCRIBED", "FENCED", "STALE", "UNJOINED", "PREPARING_REBALANCE")
 """States of a member in which its next epoch may be lower, in both protocols."""
 _ENDED = ("CLOSED", "FAILED")
@@ -114,12 +116,14 @@ class ConsumerProtocol(Checker):
         """(coordinator, request) of an unanswered commit -> (group, member, whether it must be accepted)."""
         self._learned: dict[tuple[ActorName, int], dict[str, int]] = {}
         """Member's life -> topic -> time of the first Metadata answer with the topic, in us."""
+        self._adopted_us: dict[tuple[ActorName, int], int] = {}
+        """Member's life in the state ACKNOWLEDGING -> time at which it adopted its assignment, in us."""
         self._sent_us: dict[tuple[ActorName, int], int] = {}
-        """(member, request) of an acknowledgement that no coordinator has read -> its time, in us."""
+        """(member, request) of an acknowledgement that no coordinator has read -> time of its assignment, in us."""
         self._reads: tuple[int, int] = (-1, 0)
-        """The last step in which a coordinator read an acknowledgement, and the time of its sending, in us."""
+        """The last step in which a coordinator read an acknowledgement, and the time of its assignment, in us."""
         self._freed_us: dict[tuple[GroupId, MemberId], dict[TopicPartition, int]] = {}
-        """Member -> partition that an acknowledgement freed -> the time of its sending, in us."""
+        """Member -> partition that an acknowledgement freed -> the time of its assignment, in us."""
         self._took_us: dict[tuple[ActorName, int], dict[TopicPartition, int]] = {}
         """Member's life -> partition -> time at which the member last took the partition, in us."""
         self.on = {
@@ -282,6 +286,10 @@ class ConsumerProtocol(Checker):
 
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
         if self._is_judged(fact.group):
+            if fact.new == _ACKNOWLEDGING:
+                self._adopted_us[seen.actor, seen.life] = seen.at_us
+            else:
+                self._adopted_us.pop((seen.actor, seen.life), None)
             rests = fact.new in (*RESTS, *_ENDED) or fact.generation < 0
             self._reach(seen, fact.group, 0 if rests else fact.generation, rests=rests)
 
@@ -308,15 +316,17 @@ class ConsumerProtocol(Checker):
 
     def _acknowledges(self, seen: Seen, fact: Send) -> None:
         if fact.message.owned is not None:
-            self._sent_us[seen.actor, fact.request_id] = seen.at_us
+            adopted_us = self._adopted_us.get((seen.actor, seen.life), seen.at_us)
+            self._sent_us[seen.actor, fact.request_id] = adopted_us
 
     def _is_freed_unresolved(
         self, life: tuple[ActorName, int], member: tuple[GroupId, MemberId], at: TopicPartition
     ) -> bool:
-        """Whether the member acknowledged its assignment without this partition before it knew the topic, and took the
-        partition when it did.
+        """Whether the member adopted its assignment without this partition before it knew the topic, acknowledged it,
+        and took the partition later. A member that may not send yet acknowledges what it adopted, also if it has
+        learned of the topic meanwhile.
 
-        Source: Kafka 4.0 to 4.3 ``AbstractMembershipManager.maybeReconcile``,
+        Source: Kafka 4.0 to 4.3 ``AbstractMembershipManager.maybeReconcile``, ``onHeartbeatRequestGenerated``,
         ``CurrentAssignmentBuilder.computeNextAssignment``.
         """
         freed_us, learned_us = self._freed_us.get(member, {}).get(at), self._learned.get(life, {}).get(at[0])

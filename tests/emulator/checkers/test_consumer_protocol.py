@@ -8,6 +8,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
 from kemu.protocol.messages.data import MetadataReply, TopicMetadata
 from kemu.protocol.notes.consumer_groups import MemberReconciled
+from kemu.protocol.notes.groups import MemberBecame
 from tests.emulator.checkers.story import GROUP, TOPIC, Story, partitions
 
 
@@ -60,7 +61,10 @@ def test_a_member_that_the_coordinator_added_again_waits_for_the_owner(story: St
     ("order", "kinds"),
     [
         ("acknowledge learn take", []),
+        ("adopt learn acknowledge take", []),
         ("learn acknowledge take", ["assigned-too-soon"]),
+        ("learn adopt acknowledge take", ["assigned-too-soon"]),
+        ("adopt learn settle acknowledge take", ["assigned-too-soon"]),
         ("learn take acknowledge", ["assigned-too-soon"]),
         ("acknowledge take learn", ["assigned-too-soon"]),
     ],
@@ -68,7 +72,9 @@ def test_a_member_that_the_coordinator_added_again_waits_for_the_owner(story: St
 def test_a_member_takes_what_it_acknowledged_as_empty_only_once_it_learns_of_the_topic(
     order: str, kinds: list[str]
 ) -> None:
-    """AbstractMembershipManager.maybeReconcile, CurrentAssignmentBuilder.computeNextAssignment 4.1 (seed 1346)."""
+    """AbstractMembershipManager.maybeReconcile, CurrentAssignmentBuilder.computeNextAssignment 4.1 (seed 1346; its
+    cluster with seed 5 adopts, and acknowledges only when the coordinator is back).
+    """
     story = Story("c1", "c2")
     story.add("c1", "c2")
     story.take("c2", 1, "")
@@ -87,6 +93,12 @@ def test_a_member_takes_what_it_acknowledged_as_empty_only_once_it_learns_of_the
             story.by(story.coordinator, Received("c1", 1, 7, 1, beat), freed)
         elif what == "learn":
             story.by("c1", Received("b1", 1, 8, 12, MetadataReply(brokers=(), topics=(topic,))))
+        elif what in ("adopt", "settle"):
+            new = "ACKNOWLEDGING" if what == "adopt" else "STABLE"
+            story.by(
+                "c1",
+                MemberBecame(group=GROUP, member_id=story.ids["c1"], old="RECONCILING", new=new, generation=1, why=""),
+            )
         else:
             story.take("c1", 1, "0")
     story.take("c2", 2, "0")
