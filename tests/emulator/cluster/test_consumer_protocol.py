@@ -1,12 +1,14 @@
 """Groups with the consumer protocol (KIP-848) in whole clusters under faults, with all checkers."""
 
+from pathlib import Path
+
 import pytest
 
 from kemu.emulator.chance import Seeded
 from kemu.emulator.draws import Drawn, DrawSet
 from kemu.emulator.facts import FaultApplied, HostClosed
 from kemu.emulator.runner import run
-from kemu.emulator.scenario.files import scenario_from_toml
+from kemu.emulator.scenario.files import load_scenario, scenario_from_toml
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.draws import DrawName
@@ -26,6 +28,7 @@ from kemu.protocol.notes.groups import (
 )
 from tests.emulator.cluster.test_group_plans import Played
 
+SEED_1346 = Path(__file__).parents[2] / "data" / "swarm" / "acknowledged-before-its-topic-was-known.toml"
 REPLICATED = (
     "brokers = { count = 3, replication = { factor = 3, min_isr = 2, session = '6s', lag = '10s' },"
     " config.'offsets.topic.num.partitions' = 5 }"
@@ -488,3 +491,13 @@ def test_only_the_first_consumers_of_a_process_request_metadata_before_they_subs
 
     assert [waits_us("g", at_us) for at_us in (1_000, 1_100, 1_300, 5_000)] == [300, 200, 0, 0]
     assert waits_us("", 5_000) == 300, "a process of its own"
+
+
+@pytest.mark.parametrize("seed", [5, 79, 131])
+def test_the_cluster_of_seed_1346_holds_with_its_other_orders(seed: int) -> None:
+    """5: a member acknowledges what it adopted before it knew the topic. 79, 131: the answer to an OffsetFetch whose
+    partitions the member lost is NOT_COORDINATOR, so that the member looks up its coordinator.
+    """
+    result = run(load_scenario(SEED_1346), seed=seed, loop="bare")
+
+    assert result.verdict == "holds", result.reason
