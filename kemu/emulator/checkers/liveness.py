@@ -98,6 +98,8 @@ REFUSED_BY: Mapping[ErrorCode, str] = {
 """Error that rejects a member's setting -> explanation."""
 DEFAULT_BOUND_US = 45_000_000 + 300_000_000 + 60_000_000
 """The sum of Kafka 3.9's session.timeout.ms and max.poll.interval.ms and one minute, in us."""
+_REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+"""States of groups of both protocols whose rebalance the coordinator must write."""
 SUBSCRIBE, _SUBSCRIBES_TO = "subscribe", " subscribes to "
 _MATCHING, _MATCHED_BY_BROKERS = "all that matches ", "all that brokers match to "
 """The plan entry that subscribes an application, and its words."""
@@ -544,7 +546,7 @@ class Liveness(Checker):
         causes.
         """
         at, watched = self.panel.log_of(name), self.panel.groups[name]
-        if at is None or watched.state not in ("PreparingRebalance", "CompletingRebalance"):
+        if at is None or watched.state not in _REBALANCING:
             return ""
         unknown, state = self.panel.unknown_isrs.of(at), self.panel.states.get(at)
         if unknown is None or not unknown.leader_waits or state is None:
