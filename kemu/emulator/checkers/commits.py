@@ -350,7 +350,7 @@ class CommitsChecker(Checker):
     def _sends(self, seen: Seen, fact: Send) -> None:
         if fact.message.group in self._short_closes:
             for each in fact.message.offsets:
-                key = (seen.actor, seen.life, (each.topic, each.partition))
+                key = (seen.actor, seen.life, self.panel.topic_names.partition_of(each))
                 self._sent[key] = max(self._sent.get(key, NOTHING), each.offset)
 
     def _member_became(self, seen: Seen, fact: MemberBecame) -> None:

@@ -35,9 +35,8 @@ class GroupTimes:
 
     ``poll_us``: the application's work between two polls. ``records_us``: part of ``poll_us`` for records.
     ``calls_us``: one call of each callback, and other waits of a rebalance. ``close_us``: the shortest wait of a
-    close() for its answers. ``commits``: host -> whether the member
-    commits by interval; "" stands for later members. ``reads``: whether the consumer alone reads and commits (False for
-    Streams and for KIP-333).
+    close() for its answers. ``commits``: host -> whether the member commits by interval; "" stands for later members.
+    ``reads``: whether the consumer alone reads and commits (False for Streams and for KIP-333).
     """
 
     session_us: int = 45_000_000
