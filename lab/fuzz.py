@@ -33,7 +33,6 @@ from typing import Any
 import click
 import msgpack
 
-from kemu.__main__ import YOUNG_OBJECTS
 from kemu.emulator.control.controls import Controls
 from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.engine.world import Livelock, MachineBroke
@@ -842,7 +841,7 @@ def main(surface: str, count: int, first: int | None, file: Path | None) -> None
     code, known = fingerprint(), json.loads(file.read_text()) if file is not None and file.exists() else {}
     all_counts = {name: Counts(**each) for name, each in known.get(code, {}).items()}
     wanted = {name: count * share // 100 for name, share in SHARES.items()} if surface == "all" else {surface: count}
-    gc.set_threshold(YOUNG_OBJECTS)
+    gc.set_threshold(200_000)  # as in kemu.__main__: the commands import some hundred modules
     with (
         tempfile.TemporaryDirectory(prefix="kemu-fuzz-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as folder,
         closing(Fuzzer(Path(folder))) as fuzzer,
