@@ -247,7 +247,15 @@ def _measured(name: str, tree: Path, folder: Path) -> dict[str, float]:
 
 
 def main(name: str) -> None:
-    """Print the figures of one case as JSON."""
+    """Print the figures of one case as JSON.
+
+    Raises:
+        ImportError: kemu is not that of the current folder, but an installed one.
+    """
+    from kemu.emulator import runner
+
+    if not Path(runner.__file__).is_relative_to(Path.cwd()):
+        raise ImportError(f"{runner.__file__} is not in {Path.cwd()}: the figures would be those of another tree")
     case = partial(_preset, name.removeprefix(PRESET)) if name.startswith(PRESET) else CASES[name]
     print(json.dumps(case()))
 

@@ -1,5 +1,7 @@
 """The cases of the bench: two commits are measured in turns, each with its own code."""
 
+from pathlib import Path
+
 import pytest
 
 from lab.bench import cases
@@ -15,6 +17,13 @@ def test_a_case_is_measured_with_the_code_of_both_commits_in_turns() -> None:
     figures = found["start: kemu --help"]
     assert figures["cpu_s"] > 0
     assert {"cpu_s, old", "cpu_s, old / new", "memory_mb, old / new"} <= figures.keys()
+
+
+def test_a_tree_without_its_own_kemu_has_no_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed kemu would take the place of an old commit's, if that has another layout."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ImportError, match="the figures would be those of another tree"):
+        cases.main("loop: bare")
 
 
 def test_ratios_are_medians_of_neighbouring_measurements() -> None:
