@@ -16,6 +16,7 @@ AREAS: Mapping[str, str] = {
     "report": "the page of a run: size, cost compared with the run, speed in a browser",
     "logs": "kemu import-log over a large log of a broker, in one process and on Spark; --size 1GB",
     "served": "a served cluster beside franz-go's kfake: READY, round trips, CPU per request, idle cost; needs Go",
+    "join": "one member joins a cooperative group of 50, beside kfake's group, until balanced; needs Go",
     "pipeline": "campaigns compared with a loop in one process, the trace source with Parquet, cost by events",
 }
 """Area -> description. Each area is a module of ``lab.bench`` with a function ``measure(say) -> dict``."""
@@ -34,7 +35,10 @@ def main(area: str, form: str, quick: bool, against: str, pairs: int, only: tupl
     module = importlib.import_module(f"lab.bench.{area}")
     more: dict[str, Any] = {"against": against, "pairs": pairs, "only": only} if area == "cases" else {}
     more |= {"size": size} if area == "logs" else {}
-    result: dict[str, Any] = module.measure(lambda text: click.echo(text, err=True), quick=quick, **more)
+    try:
+        result: dict[str, Any] = module.measure(lambda text: click.echo(text, err=True), quick=quick, **more)
+    except RuntimeError as missing:
+        raise click.UsageError(str(missing)) from None
     if form == "json":
         click.echo(json.dumps(result, indent=2))
         return

@@ -15,20 +15,15 @@ from collections.abc import Callable
 from typing import Any
 
 import trio
-from attrs import evolve
 
 from kemu.emulator.engine.loop import run_plain, run_trio
 from kemu.emulator.engine.world import World
-from kemu.emulator.facts import Seen
-from kemu.emulator.plan.actions import AddMembers
-from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import Run
 from kemu.emulator.scenario.brokers import BrokersSpec
 from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.scenario.topics import TopicSpec
-from kemu.protocol.notes.groups import GroupBecame, MemberAdded, MemberRemoved
 
 SECOND = 1_000_000
 Loop = Callable[[World, int], None]
@@ -58,8 +53,6 @@ def measure(say: Callable[[str], None], *, quick: bool = False) -> dict[str, Any
     result |= _growth(say, quick=quick)
     say("memory per member")
     result["bytes_per_member"] = _bytes_per_member(40 if quick else 500)
-    say("one member joins 50 with 500 partitions")
-    result |= _join_50_to_51(rounds=1 if quick else 5)
     say("1,000 members, 10,000 partitions, 10 minutes of virtual time" if not quick else "a smaller herd")
     result["herd"] = _herd(20 if quick else 1000, 40 if quick else 10_000, 30 if quick else 600)
     return result
@@ -184,62 +177,6 @@ def _bytes_per_member(size: int) -> int:
 
     few = 10
     return (held(size) - held(few)) // (size - few)
-
-
-def _join_50_to_51(rounds: int) -> dict[str, Any]:
-    """CPU time of the process from the start of a 51st member of a cooperative group until the group stays Stable.
-
-    A first run with the same seed finds the time of the last change to Stable, so the measured run needs no observer.
-    """
-    base = steady(50, 500, 90, rate=0)
-    joined_us = 30 * SECOND
-    scenario = evolve(
-        base,
-        name="join",
-        groups={"g": evolve(base.groups["g"], assignors=("cooperative-sticky",))},
-        plan=(At(at_us=joined_us, action=AddMembers(group="g", count=1)),),
-    )
-    watch = _StableWith(51)
-    one = Run(scenario, seed=1, observers=(watch,))
-    one.run_with(run_plain)
-    assert watch.rebalances == 2, f"a cooperative join takes two rebalances, not {watch.rebalances}"
-    cpu_ms: list[float] = []
-    for _ in range(rounds):
-
-        def turns(world: World, until_us: int) -> None:
-            run_plain(world, joined_us - 1)
-            began = time.process_time()
-            run_plain(world, watch.stable_us)
-            cpu_ms.append((time.process_time() - began) * 1000)
-
-        Run(scenario, seed=1).run_with(turns)
-    return {
-        "join_50_to_51_cpu_ms": round(statistics.median(cpu_ms), 2),
-        "join_50_to_51_virtual_ms": round((watch.stable_us - joined_us) / 1000),
-    }
-
-
-class _StableWith:
-    """Observes a group with this number of members: time of the last change to Stable, and number of such changes."""
-
-    def __init__(self, members: int) -> None:
-        self._members = members
-        self._present: set[str] = set()
-        self.stable_us = 0
-        self.rebalances = 0
-
-    def wants(self, kind: type) -> bool:
-        return kind in (MemberAdded, MemberRemoved, GroupBecame)
-
-    def see(self, seen: Seen) -> None:
-        fact = seen.fact
-        if type(fact) is MemberAdded:
-            self._present.add(fact.member_id)
-        elif type(fact) is MemberRemoved:
-            self._present.discard(fact.member_id)
-        elif fact.new == "Stable" and len(self._present) == self._members:
-            self.stable_us = seen.at_us
-            self.rebalances += 1
 
 
 def _herd(members: int, partitions: int, seconds: int) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def measure(say: Callable[[str], object], quick: bool = False) -> dict[str, Any]
     rounds, load_s, idle_s = (1, 1.0, 1.0) if quick else (ROUNDS, LOAD_S, IDLE_S)
     with tempfile.TemporaryDirectory(prefix="kemu-bench-") as name:
         place = Path(name)
-        tool = _built(place)
+        tool = built(place)
         scenario = place / "served.toml"
         scenario.write_text(SCENARIO, encoding="utf-8")
         servers = {"kemu": [sys.executable, "-m", "kemu", "serve", str(scenario)], "kfake": [str(tool), "serve"]}
@@ -68,7 +68,12 @@ def measure(say: Callable[[str], object], quick: bool = False) -> dict[str, Any]
     return _medians(found)
 
 
-def _built(place: Path) -> Path:
+def built(place: Path) -> Path:
+    """The kfake peer, compiled into this folder.
+
+    Raises:
+        RuntimeError: Go is not installed, or kfake cannot be built.
+    """
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if go is None:
         raise RuntimeError("this bench needs Go (https://go.dev/dl)")

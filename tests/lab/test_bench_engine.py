@@ -12,7 +12,6 @@ PROMISED = {
     "roundtrips_per_s",
     "heap_events_per_s",
     "bytes_per_member",
-    "join_50_to_51_cpu_ms",
     "herd",
 }
 
@@ -22,5 +21,4 @@ def test_a_quick_run_has_every_figure() -> None:
 
     assert set(result) >= PROMISED
     assert result["cost_30_vs_10"] > 0
-    assert result["join_50_to_51_cpu_ms"] > 0
     assert result["herd"]["steps"] > 1000
