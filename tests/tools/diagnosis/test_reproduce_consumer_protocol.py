@@ -34,6 +34,7 @@ def repeated(log: Path) -> tuple[Reproduction, int, list[RowDifference]]:
         ("4.1.1-migration-up", "kafka-4.1", 43, []),
         ("4.2.1-pause", "kafka-4.1", 36, ["pause of"]),
         ("4.2.1-topic-grows", "kafka-4.1", 29, ["growth of"]),
+        ("4.3.0-scale-out", "kafka-4.3", 40, []),
     ],
 )
 def test_a_coordinators_log_is_repeated(name: str, profile: str, equal: int, plan: list[str]) -> None:
@@ -132,3 +133,12 @@ def test_a_member_that_did_not_give_partitions_up_in_time_tells_the_poll_interva
     parts = {part.what: (part.basis, part.value) for part in found.parts}
     assert parts["max.poll.interval.ms"] == ("read", "12000")
     assert "stop of polling of" in parts
+
+
+def test_partitions_of_a_log_of_4_3_have_no_assignment_epochs() -> None:
+    """Brokers since 4.3 write ``topic-0@2``."""
+    read = read_incident([LOGS / "kafka-4.3.0-scale-out.log"])
+    listed = [name for event in read.events for name in event.partitions or ()]
+
+    assert listed
+    assert all(name.rpartition("-")[2].isdigit() for name in listed)

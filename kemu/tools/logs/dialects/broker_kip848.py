@@ -31,6 +31,8 @@ DIALECT = Dialect(
 target-computed 3.6.. | Computed a new target assignment for epoch <generation> with '<assignor>' assignor in <ms>ms:
     <assignment>
 target-computed 4.0.. | Computed a new target assignment for epoch <generation> with '<assignor>' assignor in <ms>ms
+member-reconciled 4.3.. | Member <member> new assignment state: epoch=<generation>, previousEpoch=<previous>,
+    state=<state>, assignedPartitions=\[<partitions:[^\]]*@\d+>\]{ and revokedPartitions=\[<revoked>\]}
 member-reconciled 3.8.. | Member <member> new assignment state: epoch=<generation>, previousEpoch=<previous>,
     state=<state>, assignedPartitions=\[<partitions>\]{ and revokedPartitions=\[<revoked>\]}
 member-reconciled 3.6..3.7 logger=GroupMetadataManager | Member <member> transitioned from <_> to <_>

@@ -16,7 +16,10 @@ _GO_MAP = re.compile(r"(?<![\w.*-])([\w.*-]+):\[([^\]]*)\]")
 
 
 def partitions(text: str) -> Names:
-    """Partitions as ``topic-number``, of any notation of a client or broker; empty for an empty list."""
+    """Partitions as ``topic-number``, of any notation of a client or broker; empty for an empty list.
+
+    An assignment epoch (``topic-0@2``; brokers since 4.3, KIP-1251) is left out.
+    """
     text = re.sub(r"\n\s*", "", text.strip())
     if "partition=" in text:
         return tuple(f"{topic}-{number}" for topic, number in _PYTHON.findall(text))
@@ -31,6 +34,7 @@ def partitions(text: str) -> Names:
         r"-\d+,\s?[\w.]+-\d+$", inner
     ):
         return tuple(f"{topic}-{number}" for topic, number in _PAIR.findall(inner))
+    inner = re.sub(r"(-\d+)@\d+(?=,|$)", r"\1", inner)
     return tuple(name for part in inner.split(",") if (name := part.strip().strip("[]{}()'\" ")))
 
 
