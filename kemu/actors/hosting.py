@@ -41,6 +41,20 @@ class _Part:
         self.timers: dict[tuple[str, ...], None] = {}
 
 
+class _Hosted:
+    """The inner machines of a machine, and what waits for them."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, _Part] = {}
+        self.asked: dict[int, tuple[_Part, int, ActorName]] = {}
+        """Request id of the outer machine -> (part, the part's request id, the peer)."""
+        self.writing: dict[int, tuple[_Part, int]] = {}
+        """Token of the outer machine -> (part, the part's token)."""
+        self.last_token = 0
+        self.loaded: dict[str, list[Loaded]] = {}
+        """Records on disk of logs whose parts do not exist yet."""
+
+
 class HostingMachine(Machine):
     """The base of machines made of machines. The method ``handle`` of a subclass begins with
     ``if self.passed_on(event): return``.
@@ -48,19 +62,21 @@ class HostingMachine(Machine):
 
     def __init__(self, name: ActorName) -> None:
         super().__init__(name)
-        self._parts: dict[str, _Part] = {}
-        self._asked: dict[int, tuple[_Part, int, ActorName]] = {}
-        """Request id of the outer machine -> (part, the part's request id, the peer)."""
-        self._writing: dict[int, tuple[_Part, int]] = {}
-        """Token of the outer machine -> (part, the part's token)."""
-        self._last_token = 0
-        self._loaded: dict[str, list[Loaded]] = {}
-        """Records on disk of logs whose parts do not exist yet."""
+        self._hosted: _Hosted | None = None
+        """None before the first use: of a thousand consumers few or none have parts."""
+
+    @property
+    def _inside(self) -> "_Hosted":
+        hosted = self._hosted
+        if hosted is None:
+            hosted = self._hosted = _Hosted()
+        return hosted
 
     def thread_of(self, what: str) -> str:
         """A thread of the part that has this timer or connection."""
+        hosted = self._inside
         part, of_part = part_and_rest(what)
-        return through(part, self._parts[part].machine.thread_of(of_part)) if part in self._parts else ""
+        return through(part, hosted.parts[part].machine.thread_of(of_part)) if part in hosted.parts else ""
 
     # --- verbs -------------------------------------------------------------------------------------------------
 
@@ -69,16 +85,17 @@ class HostingMachine(Machine):
 
         The inner machine's name must be ``part_on(self.name, part)``, which is its address for peers.
         """
-        assert part not in self._parts, f"{self.name} has a part {part}"
+        hosted = self._inside
+        assert part not in hosted.parts, f"{self.name} has a part {part}"
         assert machine.name == part_on(self.name, part), f"{machine.name} is no part {part} of {self.name}"
         machine.now_us = self.now_us
-        self._parts[part] = _Part(part, machine)
-        for loaded in self._loaded.pop(part, ()):
+        hosted.parts[part] = _Part(part, machine)
+        for loaded in hosted.loaded.pop(part, ()):
             self.step_part(part, loaded)
 
     def dismiss(self, part: str) -> None:
         """Remove an inner machine: close its connections, stop its timers, drop pending events for it."""
-        dismissed = self._parts.pop(part)
+        dismissed = self._inside.parts.pop(part)
         for peer in dismissed.peers:
             self._forget_asked(dismissed, peer)
             self.hang_up(through(part, peer))
@@ -91,19 +108,20 @@ class HostingMachine(Machine):
 
     def part(self, part: str) -> Machine | None:
         """The inner machine of this name; None without such a machine."""
-        found = self._parts.get(part)
+        found = self._inside.parts.get(part)
         return found.machine if found is not None else None
 
     def step_part(self, part: str, event: Event) -> None:
         """Run a step of an inner machine within this step; its effects join the outer machine's effects, in order."""
-        inside = self._parts[part]
+        hosted = self._inside
+        inside = hosted.parts[part]
         effects = inside.machine.step(self.now_us, event)
         for effect in effects:
             self._effects.append(self._outward(inside, effect))
         for effect in effects:
             if type(effect) is Note:
                 self.part_noted(part, effect.fact)
-        if inside.machine.finished and self._parts.get(part) is inside:
+        if inside.machine.finished and hosted.parts.get(part) is inside:
             self.dismiss(part)
             self.part_finished(part)
 
@@ -117,39 +135,40 @@ class HostingMachine(Machine):
 
     def passed_on(self, event: Event) -> bool:
         """Whether an event belongs to a part. An existing part has already reacted to the event."""
+        hosted = self._inside
         match event:
             case Received(request_id=number, connection=connection, version=version, message=message, peer=peer):
-                if number not in self._asked:
+                if number not in hosted.asked:
                     return False
-                inside, its_id, _ = self._asked.pop(number)
+                inside, its_id, _ = hosted.asked.pop(number)
                 self.step_part(inside.name, Received(peer, connection, its_id, version, message))
                 return True
             case LinkDown(peer=label):
                 part, peer = part_and_rest(label)
-                if part in self._parts:
-                    self._forget_asked(self._parts[part], peer)
+                if part in hosted.parts:
+                    self._forget_asked(hosted.parts[part], peer)
                     self.step_part(part, LinkDown(peer))
                 return bool(part)
             case TimerFired(key=key):
                 part, first = part_and_rest(key[0])
-                if part in self._parts:
+                if part in hosted.parts:
                     own = (first, *key[1:])
-                    del self._parts[part].timers[own]
+                    del hosted.parts[part].timers[own]
                     self.step_part(part, TimerFired(own))
                 return bool(part)
             case Appended(token=token, error=error, base_offset=base_offset):
-                if token not in self._writing:
+                if token not in hosted.writing:
                     return False
-                inside, its_token = self._writing.pop(token)
-                if self._parts.get(inside.name) is inside:
+                inside, its_token = hosted.writing.pop(token)
+                if hosted.parts.get(inside.name) is inside:
                     self.step_part(inside.name, Appended(its_token, error, base_offset))
                 return True
             case Loaded(log=log, records=records):
                 part, own_log = part_and_rest(log)
-                if part in self._parts:
+                if part in hosted.parts:
                     self.step_part(part, Loaded(own_log, records))
                 elif part:
-                    self._loaded.setdefault(part, []).append(Loaded(own_log, records))
+                    hosted.loaded.setdefault(part, []).append(Loaded(own_log, records))
                 return bool(part)
             case _:
                 return False
@@ -157,12 +176,13 @@ class HostingMachine(Machine):
     # --- effects of parts --------------------------------------------------------------------------------------
 
     def _outward(self, inside: _Part, effect: Effect) -> Effect:
+        hosted = self._inside
         part = inside.name
         match effect:
             case Send(to=to, request_id=number, version=version, message=message):
                 assert not effect.connection, f"{self.name}: part {part} answers {message} without a request"
                 self._last_request_id += 1
-                self._asked[self._last_request_id] = inside, number, to
+                hosted.asked[self._last_request_id] = inside, number, to
                 inside.peers[to] = None
                 return Send(through(part, to), 0, self._last_request_id, version, message)
             case Hangup(peer=peer):
@@ -176,13 +196,13 @@ class HostingMachine(Machine):
                 inside.timers.pop(key, None)
                 return StopTimer((through(part, key[0]), *key[1:]))
             case Append(log=log, records=records, token=token):
-                self._last_token += 1
-                self._writing[self._last_token] = inside, token
-                return Append(through(part, log), records, self._last_token)
+                hosted.last_token += 1
+                hosted.writing[hosted.last_token] = inside, token
+                return Append(through(part, log), records, hosted.last_token)
             case WriteOnly(log=log, records=records, token=token):
-                self._last_token += 1
-                self._writing[self._last_token] = inside, token
-                return WriteOnly(through(part, log), records, self._last_token)
+                hosted.last_token += 1
+                hosted.writing[hosted.last_token] = inside, token
+                return WriteOnly(through(part, log), records, hosted.last_token)
             case Flush(log=log):
                 return Flush(through(part, log))
             case Note(fact=fact, part=of):
@@ -192,6 +212,7 @@ class HostingMachine(Machine):
 
     def _forget_asked(self, inside: _Part, peer: ActorName) -> None:
         """Forget the requests of a part over a lost connection."""
-        lost = [number for number, asked in self._asked.items() if asked[0] is inside and asked[2] == peer]
+        hosted = self._inside
+        lost = [number for number, asked in hosted.asked.items() if asked[0] is inside and asked[2] == peer]
         for number in lost:
-            del self._asked[number]
+            del hosted.asked[number]

@@ -7,6 +7,8 @@ A child process runs this file with one tree of kemu on its path, so this file i
 commits have, too.
 """
 
+import gc
+import heapq
 import io
 import json
 import os
@@ -41,19 +43,8 @@ class _Nowhere(io.BytesIO):
         return len(data)
 
 
-def _steady(
-    members: int,
-    partitions: int,
-    seconds: int,
-    *,
-    rate: int = 100,
-    from_s: int = 0,
-    loop: str = "bare",
-    judged: bool = True,
-    until_s: int = 0,
-) -> dict[str, float]:
-    """A stable group of one topic with fixed intervals; CPU time from ``from_s`` on, until ``until_s`` or the end."""
-    from kemu.emulator.engine.loop import run_plain, run_trio
+def _prepared(members: int, partitions: int, seconds: int, *, rate: int = 100, seed: int = 1) -> Any:
+    """A run of a stable group of one topic with fixed intervals, which has not begun."""
     from kemu.emulator.runner import Run
     from kemu.emulator.scenario.brokers import BrokersSpec
     from kemu.emulator.scenario.checks import ChecksSpec
@@ -70,8 +61,25 @@ def _steady(
         groups={"g": GroupSpec(topics=("t",), members=members)},
         checks=ChecksSpec(heal_after_us=seconds * SECOND, stable_within_us=SECOND),
     )
+    return Run(scenario, seed=seed, sink=_Nowhere())
+
+
+def _steady(
+    members: int,
+    partitions: int,
+    seconds: int,
+    *,
+    rate: int = 100,
+    from_s: int = 0,
+    loop: str = "bare",
+    judged: bool = True,
+    until_s: int = 0,
+) -> dict[str, float]:
+    """A stable group; CPU time from ``from_s`` on, until ``until_s`` or the end."""
+    from kemu.emulator.engine.loop import run_plain, run_trio
+
     take_turns = run_plain if loop == "bare" else run_trio
-    one = Run(scenario, seed=1, sink=_Nowhere())
+    one = _prepared(members, partitions, seconds, rate=rate)
     if not judged:
         one.world.watch((one.cluster, one.injector))
     began_s, began_steps = time.process_time(), 0
@@ -103,6 +111,51 @@ def _judging(members: int, partitions: int, rate: int, from_s: int, until_s: int
     return {**found, "judging_share": statistics.median(shares)}
 
 
+def _beside_clusters(members: int, each: int) -> dict[str, float]:
+    """The cost of a step of a group at rest, beside a group of ``each`` members and beside ``members`` / ``each``
+    clusters of ``each`` members.
+
+    The clusters take turns by virtual time, as the members of one group do. A step of a small cluster is the same work
+    whether it runs alone or among others. So what it costs more among others is the memory of the computer.
+    """
+    sizes = {"members": [members], "alone": [each], "clusters": [each] * (members // each)}
+    worlds: dict[str, list[Any]] = {}
+    for what, groups in sizes.items():
+        runs = [_prepared(size, 2 * size, 600, rate=0, seed=seed) for seed, size in enumerate(groups, 1)]
+        for one in runs:
+            one.begin()
+        worlds[what] = [one.world for one in runs]
+    gc.disable()
+    for those in worlds.values():
+        _in_turns(those, 30 * SECOND)
+    costs: dict[str, list[float]] = {what: [] for what in worlds}
+    began_s = time.process_time()
+    for number in range(1, ROUNDS):
+        for what, those in worlds.items():
+            until_us = (30 + number * (50 if what == "alone" else 2)) * SECOND
+            steps, since_s = sum(world.steps for world in those), time.process_time()
+            _in_turns(those, until_us)
+            costs[what].append((time.process_time() - since_s) / (sum(world.steps for world in those) - steps))
+    ratios = {
+        f"{one} / {other}": statistics.median(a / b for a, b in zip(costs[one], costs[other], strict=True))
+        for one, other in (("members", "alone"), ("clusters", "alone"), ("members", "clusters"))
+    }
+    step_us, memory_mb = statistics.median(costs["members"]) * 1e6, _memory_mb()
+    return {"cpu_s": time.process_time() - began_s, "step_us": step_us, **ratios, "memory_mb": memory_mb}
+
+
+def _in_turns(worlds: Sequence[Any], until_us: int) -> None:
+    """Run worlds until a time, always the world whose next entry is due first."""
+    from kemu.emulator.engine.loop import run_plain
+
+    due = [(world.next_due_us(), number) for number, world in enumerate(worlds)]
+    heapq.heapify(due)
+    while (at_us := due[0][0]) <= until_us:
+        number = due[0][1]
+        run_plain(worlds[number], at_us)
+        heapq.heapreplace(due, (worlds[number].next_due_us(), number))
+
+
 def _preset(name: str) -> dict[str, float]:
     """One run of a preset."""
     from kemu.emulator.runner import run
@@ -120,8 +173,12 @@ def _figures(cpu_s: float, steps: int, virtual_s: float) -> dict[str, float]:
         "steps": steps,
         "step_us": cpu_s / steps * 1e6,
         "virtual_s_per_cpu_s": virtual_s / cpu_s,
-        "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "memory_mb": _memory_mb(),
     }
+
+
+def _memory_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _start(command: str) -> dict[str, float]:
@@ -148,6 +205,7 @@ CASES: Mapping[str, Callable[[], dict[str, float]]] = {
         )
         for members in (10, 1_000, 5_000)
     },
+    "growth: 1,000 members beside 100 clusters of 10": partial(_beside_clusters, 1_000, 10),
     "join: 300 x 3,000": partial(_steady, 300, 3_000, 20),
     "join: 1,000 x 10,000": partial(_steady, 1_000, 10_000, 40),
     "join: 5,000 x 50,000": partial(_steady, 5_000, 50_000, 60),
@@ -155,6 +213,7 @@ CASES: Mapping[str, Callable[[], dict[str, float]]] = {
 """Name of a case -> its figures. The names of presets are further cases."""
 LARGE = (
     "growth: 1,000 members at rest",
+    "growth: 1,000 members beside 100 clusters of 10",
     "growth: 5,000 members at rest",
     "join: 1,000 x 10,000",
     "join: 5,000 x 50,000",

@@ -48,3 +48,15 @@ def test_a_group_at_rest_and_a_preset_give_the_promised_figures() -> None:
     for figures in (at_rest, cases._preset("first-consumer-of-a-new-cluster")):
         assert figures["steps"] > 10
         assert {"cpu_s", "step_us", "virtual_s_per_cpu_s", "memory_mb"} <= figures.keys()
+
+
+def test_worlds_that_take_turns_by_virtual_time_take_the_turns_that_each_takes_alone() -> None:
+    alone, other, together = (cases._prepared(2, 4, 10, rate=0, seed=seed) for seed in (1, 2, 1))
+    for one in (alone, other, together):
+        one.begin()
+    cases._in_turns([alone.world], 5 * cases.SECOND)
+
+    cases._in_turns([other.world, together.world], 5 * cases.SECOND)
+
+    assert together.world.steps > 50
+    assert alone.writer.digest() == together.writer.digest() != other.writer.digest()

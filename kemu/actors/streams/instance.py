@@ -471,9 +471,9 @@ class Instance(HostingMachine):
         self._outbox.append((part, command))
 
     def checkpoint(self, task: TaskId, offset: int | None) -> None:
-        self._last_token += 1
+        self._inside.last_token += 1
         value = None if offset is None else str(offset).encode()
-        self.append(CHECKPOINTS, ((str(task).encode(), value),), self._last_token)
+        self.append(CHECKPOINTS, ((str(task).encode(), value),), self._inside.last_token)
 
     def rebalance_in(self, thread: str, after_us: int | None) -> None:
         if after_us is None:

@@ -119,4 +119,4 @@ def test_chance_is_made_in_one_module() -> None:
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 if isinstance(node, ast.ImportFrom):
                     names = [node.module or ""]
-                assert not {"random", "secrets"} & set(names), f"{place}:{getattr(node, 'lineno', 0)}"
+                assert not {"random", "_random", "secrets"} & set(names), f"{place}:{getattr(node, 'lineno', 0)}"
