@@ -322,7 +322,8 @@ class Waiting:
         end of processed records and the time, in us, of one report after the other.
         """
         log, fresh, since_us = queue.log, queue.fresh, queue.since_us
-        firsts, ends, times = log.firsts, log.ends, log.times
+        firsts, ends, times, waits = log.firsts, log.ends, log.times, fresh.waits
+        known, delayed = len(ends), queue.delays.add
         for last, now_us in reports:
             index, frontier, newest_us = queue.index, queue.frontier, -1
             if last <= frontier:
@@ -331,30 +332,29 @@ class Waiting:
                 first = frontier
             if fresh.highest < frontier:
                 next_us = queue.time_of(fresh.highest)
-            elif index < len(ends) and ends[index] > first:
+            elif index < known and ends[index] > first:
                 next_us = times[index]
             else:
                 next_us = queue.oldest_us(first)
-            while index < len(ends) and (begin := firsts[index]) < last:
+            while index < known and (begin := firsts[index]) < last:
                 end, appended_us = ends[index], times[index]
                 count = (end if end < last else last) - (begin if begin > first else first)
                 if count > 0:
                     newest_us = appended_us
                     if appended_us >= since_us:
                         delay_us = now_us - appended_us
-                        queue.delays.add(delay_us, count)
+                        delayed(delay_us, count)
                         if delay_us > queue.largest_us:
                             queue.largest_us = delay_us
                 if end > last:
                     break
                 index += 1
-            queue.index = index
-            queue.frontier = last
+            queue.index, queue.frontier = index, last
             fresh.advanced(now_us, newest_us, next_us, last)
-            if fresh.arrived_us >= 0 or fresh.fresh_since_us >= 0:
+            if waits:
                 self._freshened(queue, now_us)
-            if index > log.kept + _FORGET:
-                log.forget()
+        if queue.index > log.kept + _FORGET:
+            log.forget()
 
     def _range_processed(self, seen: Seen, fact: RangeProcessed) -> None:
         """Count the processed records that a jump left behind, without reprocessed records."""
