@@ -185,29 +185,27 @@ class Judging(Watching):
         clock, others = self._clock, tuple([handler for handler in handlers if not takes_only_news(handler)])
 
         def take(seen: Seen, fact: Any) -> None:
-            is_news = seen.at_us >= clock.looks_us or not continues(seen.at_us, seen.actor, (fact,))
+            is_news = seen.at_us >= clock.looks_us or continues(seen.at_us, seen.actor, (fact,))
             for handler in handlers if is_news else others:
                 handler(seen, fact)
 
         def take_all(seq: int, at_us: int, actor: ActorName, life: int, facts: Sequence[Any]) -> None:
-            old = continues(at_us, actor, facts) if at_us < clock.looks_us else 0
-            while old < len(facts):
-                seen = Seen(seq, at_us, actor, life, facts[old])
+            while news := continues(at_us, actor, facts) if at_us < clock.looks_us else facts:
+                seen = Seen(seq, at_us, actor, life, news[0])
                 for handler in handlers:
-                    handler(seen, facts[old])
-                facts = facts[old + 1 :]
-                old = continues(at_us, actor, facts) if at_us < clock.looks_us else 0
+                    handler(seen, news[0])
+                facts = news[1:]
 
         if not others:
             take.__dict__["take_all"] = take_all
         return (take,)
 
     def _has_news(self, seen: Seen, fact: Any) -> None:
-        self.panel.logs.news += 1
-        self.panel.progress.news += 1
+        self.panel.logs.lines.clear()
+        self.panel.progress.continuing.clear()
 
     def _has_news_of_readers(self, seen: Seen, fact: Any) -> None:
-        self.panel.progress.news += 1
+        self.panel.progress.continuing.clear()
 
     def unchecked(self) -> list[RealClientsUnchecked]:
         """The checkers that cannot judge the real clients that came, for a report at the end of the run."""

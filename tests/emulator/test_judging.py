@@ -119,7 +119,7 @@ def test_whoever_reads_the_panel_sees_it_as_of_the_fact_in_hand() -> None:
     assert owned[-1] and not owned[-4] and not owned[0]
 
 
-Continues = Callable[[int, str, Sequence[Any]], int]
+Continues = Callable[[int, str, Sequence[Any]], Sequence[Any]]
 
 
 def judged_twice(name: str) -> tuple[RunResult, Judgement, Counter[type]]:
@@ -128,10 +128,10 @@ def judged_twice(name: str) -> tuple[RunResult, Judgement, Counter[type]]:
     taken: Counter[type] = Counter()
 
     def counted(kind: type, continues: Continues) -> Continues:
-        def take(at_us: int, actor: str, facts: Sequence[Any]) -> int:
-            old = continues(at_us, actor, facts)
-            taken[kind] += old
-            return old
+        def take(at_us: int, actor: str, facts: Sequence[Any]) -> Sequence[Any]:
+            left = continues(at_us, actor, facts)
+            taken[kind] += len(facts) - len(left)
+            return left
 
         return take
 

@@ -89,6 +89,20 @@ class Freshness:
                     self.aged_max_us = old
         self.newest_us, self.changed_us, self.highest = newest_us, at_us, last
 
+    def advanced_each(self, at_us: Sequence[int], appended_us: Sequence[int], last: int) -> None:
+        """Call ``advanced`` for reports of one append each, with less work."""
+        before_us, changed_us, aged_us2, most_us = self.newest_us, self.changed_us, self.aged_us2, self.aged_max_us
+        for now_us, next_us in zip(at_us, appended_us, strict=True):
+            from_us = next_us if next_us > changed_us else changed_us
+            if now_us > from_us and before_us >= 0:
+                old = now_us - before_us
+                aged_us2 += (now_us - from_us) * (old + from_us - before_us) // 2
+                if old > most_us:
+                    most_us = old
+            before_us, changed_us = next_us, now_us
+        self.newest_us, self.changed_us, self.highest = before_us, changed_us, last
+        self.aged_us2, self.aged_max_us = aged_us2, most_us
+
     def reordered(self, distance: int, count: int) -> None:
         """Count records processed for the first time after a record whose offset is higher by ``distance``."""
         self.reordered_count += count

@@ -1,7 +1,6 @@
 """Appends that continue each other at the end of a partition's log (part of the panel)."""
 
 from kemu.emulator.watching.epoch_log import NO_TERM, EpochLog, Run, Term
-from kemu.protocol.names import ActorName
 from kemu.protocol.notes.groups import RecordsAppended
 
 
@@ -12,21 +11,19 @@ class Appends:
     change what an observer judges.
     """
 
-    __slots__ = ("actor", "base", "end", "first_sequence", "judged", "lead", "log", "producer_id", "term", "times")
+    __slots__ = ("base", "end", "first_sequence", "lead", "line", "log", "term", "times")
 
-    def __init__(self, actor: ActorName, fact: RecordsAppended, log: EpochLog) -> None:
-        self.actor = actor
+    def __init__(self, fact: RecordsAppended, log: EpochLog) -> None:
         self.log = log
         self.term: Term = log.terms[-1] if log.terms else NO_TERM
         self.base = fact.base_offset
         self.end = fact.base_offset + fact.count
-        self.producer_id = fact.producer_id
         self.first_sequence = fact.sequence
         """The first sequence number; -1 without sequence numbers."""
         self.lead = self.base - self.first_sequence
         """The offset of a record minus its sequence number."""
-        self.judged = -1
-        """The number of news (``WatchedLogs.news``) at the first append; -1 if the next append is news."""
+        self.line: object = None
+        """The mark of the producer's appends (``WatchedLogs.lines``); None if the next append is news."""
         self.times: list[int] | None = None
         """The further appends that nobody has taken from this list: two numbers each, the end and the time in us. None
         if nobody takes them."""

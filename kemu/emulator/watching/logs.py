@@ -79,8 +79,9 @@ class WatchedLogs:
         """
         self.appends: Appends | None = None
         """The account that the last append began; None if the append did not change the log."""
-        self.news = 0
-        """Number of facts so far that may change what observers judge of the next records."""
+        self.lines: dict[tuple[ActorName, int], object] = {}
+        """(leader, producer id) or (producer's actor, ``ACKNOWLEDGES``) -> a mark of the accounts that its next facts
+        may continue. A fact that may change what observers judge of the next records removes all marks."""
         self.appended = 0
         """Number of appended records."""
         self._appends: dict[TopicPartition, Appends] = {}
@@ -141,26 +142,28 @@ class WatchedLogs:
         log.epoch, log.life, log.records = epoch, seen.life, now
         self.lost, self.returned = before.without(now), now.without(before)
 
-    def continues(self, at_us: int, actor: ActorName, facts: Sequence[RecordsAppended]) -> int:
-        """Take the first appends that only continue the appends before them, and return their number.
+    def continues(self, at_us: int, actor: ActorName, facts: Sequence[RecordsAppended]) -> Sequence[RecordsAppended]:
+        """Take the first appends that only continue the appends before them, and return the other appends.
 
         Since the first of the appends before them, no fact changed anything that observers judge.
         """
-        number, records, known, news = 0, 0, self._appends, self.news
+        line = self.lines.get((actor, facts[0].producer_id)) if facts else None
+        if line is None:
+            return facts
+        number, records, known, producer_id = 0, 0, self._appends, facts[0].producer_id
         for fact in facts:
-            appends, base, count = known.get((fact.topic, fact.partition)), fact.base_offset, fact.count
+            appends, base = known.get((fact.topic, fact.partition)), fact.base_offset
             if (
                 appends is None
-                or appends.judged != news
+                or appends.line is not line
                 or appends.end != base
                 or (base - fact.sequence != appends.lead and not fact.sequence == appends.first_sequence == -1)
-                or appends.producer_id != fact.producer_id
-                or appends.actor != actor
+                or fact.producer_id != producer_id
             ):
                 break
+            count = fact.count
             appends.end = appends.log.end = end = base + count
-            times = appends.times
-            if times is not None:
+            if (times := appends.times) is not None:
                 times += (end, at_us)
             records += count
             number += 1
@@ -168,7 +171,7 @@ class WatchedLogs:
             last = facts[number - 1]
             self.appended += records
             self.appended_to, self.appended_to_log = self._logs[last.topic, last.partition], True
-        return number
+        return facts[number:]
 
     @only_news
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
@@ -180,9 +183,9 @@ class WatchedLogs:
         if self.appended_to_log:
             copy = self._copies.appended_to
             log.records = copy.log
-            self.appends = self._appends[at] = Appends(seen.actor, fact, log.records)
+            self.appends = self._appends[at] = Appends(fact, log.records)
             if copy.gap is None and not copy.lost:
-                self.appends.judged = self.news
+                self.appends.line = self.lines.setdefault((seen.actor, fact.producer_id), object())
 
     def _positioned(self, seen: Seen, fact: PositionSet | RangePositionSet) -> None:
         self.reads.positioned(seen.actor, (fact.topic, fact.partition), fact.offset)

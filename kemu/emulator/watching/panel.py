@@ -233,13 +233,13 @@ class Panel:
         self._spoke: dict[ActorName, None] = {}
         """Members that have reported at least one fact."""
         self._departed: dict[ActorName, None] = {}
-        self.continues: dict[type, Callable[[int, ActorName, Sequence[Any]], int]] = {
+        self.continues: dict[type, Callable[[int, ActorName, Sequence[Any]], Sequence[Any]]] = {
             Processed: self.progress.continues,
             RecordsAcknowledged: self.progress.continues_acknowledging,
             RecordsAppended: self.logs.continues,
         }
         """Type of a fact -> a function of a time, an actor and its facts. The function takes the first facts that only
-        continue an account, and returns their number."""
+        continue an account, and returns the other facts."""
         self._on = self._handlers()
 
     def _add_parts(self) -> None:

@@ -51,6 +51,8 @@ ANY = NO_TERM
 """The term of records whose term is unknown. Such records match every term."""
 
 NEVER_US = -2
+ACKNOWLEDGES = -2
+"""Stands for the producer id in the marks of acknowledgements (``WatchedLogs.lines``)."""
 KEPT = 100
 """Numbers that a list of reports keeps; the next report is news."""
 SOUGHT, RESET, OPERATOR = "seek", "reset policy", "offsets set by an operator"
@@ -128,7 +130,7 @@ class PartitionReader:
 
     __slots__ = (
         *("_before_us", "_highest", "_highest_since", "_is_jump", "_is_set", "_set_us", "done", "done_before_us"),
-        *("done_us", "judged", "life", "log", "offset", "progress", "readable", "reports", "term", "uncommitted_from"),
+        *("done_us", "life", "log", "offset", "progress", "readable", "reports", "term", "uncommitted_from"),
         *("uncommitted_us", "worked"),
     )
 
@@ -136,14 +138,12 @@ class PartitionReader:
         self.life = life
         self.progress = progress
         self.log = _NO_LOG
-        """The log of the partition at the last ``Processed`` that was news."""
+        """The log whose records the next ``Processed`` may continue; an empty log if the next ``Processed`` is news."""
         self.done = _NO_RECORDS
         """The group's processed records of the term that the member reads."""
         self.reports: list[int] = []
         """The reports of processed records that only continue the reader's work and are not settled: two numbers each,
         the end of the records and the time in us."""
-        self.judged = -1
-        """The number of news (``WatchedProgress.news``) when all observers took a ``Processed`` of this reader."""
         self.offset = NOTHING
         """The offset of the position; ``NOTHING`` for a new owner without a position."""
         self.term: Term | None = None
@@ -199,7 +199,7 @@ class PartitionReader:
         finished += reports
         reports.clear()
         if len(finished) > KEPT:
-            self.judged = -1
+            self.log = _NO_LOG
 
     def owns(self, at_us: int, readable: int) -> None:
         """Note that the member became owner of the partition."""
@@ -246,19 +246,17 @@ class PartitionReader:
 class Acknowledgements:
     """Acknowledgements of one producer on a partition, without a gap since the last that was news."""
 
-    __slots__ = ("_records", "actor", "end", "judged", "log", "ranges")
+    __slots__ = ("_records", "end", "line", "log", "ranges")
 
-    def __init__(self, actor: ActorName, end: int, records: Records, log: EpochLog) -> None:
-        self.actor = actor
+    def __init__(self, end: int, records: Records, log: EpochLog) -> None:
         self.end = end
         """The offset after the records that were acknowledged last."""
         self.log = log
         self._records = records
         self.ranges: Ranges | None = None
         """The acknowledged records of the term of these acknowledgements; None if the next acknowledgement is news."""
-        self.judged = -1
-        """The number of news (``WatchedLogs.news``) at the first acknowledgement; -1 if the next acknowledgement is
-        news."""
+        self.line: object = None
+        """The mark of the producer's acknowledgements (``WatchedLogs.lines``); None if the next one is news."""
 
     @property
     def records(self) -> Records:
@@ -357,7 +355,7 @@ class GroupProgress:
         """Note the last reader of the partition. An earlier reader's next records are news."""
         if self.reader is not None and self.reader is not reader:
             self.reader.settle()
-            self.reader.judged = -1
+            self.reader.log = _NO_LOG
         self.reader = reader
 
     def given_to(self, reader: PartitionReader) -> None:
@@ -467,8 +465,9 @@ class WatchedProgress:
         self, logs: WatchedLogs, commits: GroupCommits, ranges: WatchedRanges, topic_names: TopicNames
     ) -> None:
         self.all: dict[TopicPartition, dict[GroupId, GroupProgress]] = {}
-        self.news = 0
-        """Number of facts so far that may change what observers judge of a reader's next records."""
+        self.continuing: dict[ActorName, dict[TopicPartition, PartitionReader]] = {}
+        """Member -> partition -> the account that the next ``Processed`` may continue. A fact that may change what
+        observers judge of a reader's next records removes all entries."""
         self.position_before: int | None = None
         """The position of the member before the last ``Processed``; None without a position."""
         self._working: dict[ActorName, dict[TopicPartition, PartitionReader]] = {}
@@ -490,7 +489,7 @@ class WatchedProgress:
         self._topic_names = topic_names
         self.acknowledged = 0
         """Number of acknowledged records."""
-        self.acknowledging = Acknowledgements("", 0, Records(), EpochLog())
+        self.acknowledging = Acknowledgements(0, Records(), EpochLog())
         """The account that the last ``RecordsAcknowledged`` began."""
         self._acknowledged: dict[TopicPartition, Acknowledgements] = {}
         self._led_by: dict[TopicPartition, tuple[ActorName, int]] = {}
@@ -590,7 +589,8 @@ class WatchedProgress:
             if is_whole:
                 reader = self._works(progress, seen, last, term, at)
                 if not self.reprocessed and done.lasts[-1] == last and fact.group not in self._ranges.groups:
-                    reader.done, reader.log, reader.judged = done, log, self.news
+                    reader.done, reader.log = done, log
+                    self.continuing.setdefault(seen.actor, {})[at] = reader
             return
         pieces = self._identified(seen, fact, at, log)
         self.reprocessed, self.in_log = 0, []
@@ -618,29 +618,28 @@ class WatchedProgress:
             upto = last
         return found
 
-    def continues(self, at_us: int, actor: ActorName, facts: Sequence[Processed]) -> int:
-        """Take the first of a reader's facts that only continue its work, and return their number.
+    def continues(self, at_us: int, actor: ActorName, facts: Sequence[Processed]) -> Sequence[Processed]:
+        """Take the first of a reader's facts that only continue its work, and return the others.
 
         Since the reader's last records, which all observers took, no fact changed anything that they judge.
         """
-        number, readers, news = 0, self._working.get(actor), self.news
+        readers = self.continuing.get(actor)
         if readers is None:
-            return 0
-        for fact in facts:
+            return facts
+        for number, fact in enumerate(facts):
             reader, last = readers.get((fact.topic, fact.partition)), fact.last
-            if reader is None or reader.judged != news or not reader.offset == fact.first < last <= reader.log.end:
-                break
+            if reader is None or not reader.offset == fact.first < last <= reader.log.end:
+                return facts[number:]
             reports = reader.reports
             if len(reports) > KEPT:
-                break
+                return facts[number:]
             reader.offset = last
             reports += (last, at_us)
-            number += 1
-        return number
+        return ()
 
     def judge_again(self, seen: Seen, fact: Processed) -> None:
         """Let all observers take the next records of a reader, too."""
-        self._working[seen.actor][fact.topic, fact.partition].judged = -1
+        self._working[seen.actor][fact.topic, fact.partition].log = _NO_LOG
 
     def readers(self, actor: ActorName, life: int) -> dict[TopicPartition, PartitionReader]:
         """The accounts of the partitions on which a life of a member processed records."""
@@ -666,7 +665,7 @@ class WatchedProgress:
         reader = self._reader(progress, seen)
         self.position_before = None if reader.offset == NOTHING else reader.offset
         reader.processed(last, term, seen.at_us)
-        reader.judged = -1
+        reader.log = _NO_LOG
         progress.read_by(reader)
         self._working.setdefault(seen.actor, {})[at] = reader
         return reader
@@ -776,35 +775,38 @@ class WatchedProgress:
         progress.highest = max(progress.highest or 0, fact.offset)
         progress.truncated_at = log.end if fact.offset > log.end else None
 
-    def continues_acknowledging(self, at_us: int, actor: ActorName, facts: Sequence[RecordsAcknowledged]) -> int:
-        """Take the first acknowledgements that only continue the last one, and return their number."""
-        number, records, known, news = 0, 0, self._acknowledged, self._logs.news
+    def continues_acknowledging(
+        self, at_us: int, actor: ActorName, facts: Sequence[RecordsAcknowledged]
+    ) -> Sequence[RecordsAcknowledged]:
+        """Take the first acknowledgements that only continue the last one, and return the others."""
+        line = self._logs.lines.get((actor, ACKNOWLEDGES))
+        if line is None:
+            return facts
+        number, records, known = 0, 0, self._acknowledged
         for fact in facts:
-            acks, base = known.get((fact.topic, fact.partition)), fact.base_offset
-            if acks is None or acks.end != base or acks.judged != news or acks.actor != actor:
+            acks, base, count = known.get((fact.topic, fact.partition)), fact.base_offset, fact.count
+            if acks is None or acks.line is not line or not acks.end == base <= acks.log.end - count:
                 break
-            last = base + fact.count
-            if last > acks.log.end:
-                break
-            acks.end = last
-            records += fact.count
+            acks.end = base + count
+            records += count
             number += 1
         self.acknowledged += records
-        return number
+        return facts[number:]
 
     @only_news
     def _acknowledges(self, seen: Seen, fact: RecordsAcknowledged) -> None:
         at, last, logs = (fact.topic, fact.partition), fact.base_offset + fact.count, self._logs
         before, log = self._acknowledged.get(at), logs.of(at).records
         records = Records() if before is None else before.records
-        acks = self._acknowledged[at] = Acknowledgements(seen.actor, last, records, log)
+        acks = self._acknowledged[at] = Acknowledgements(last, records, log)
         self.acknowledging, self.acknowledged = acks, self.acknowledged + fact.count
         term = log.term_of(fact.base_offset, last)
         if term != NO_TERM:  # the usual case
             ranges = records.of_term(term)
             ranges.add(fact.base_offset, last)
             if ranges.lasts[-1] == last:
-                acks.ranges, acks.judged = ranges, logs.news
+                acks.ranges = ranges
+                acks.line = logs.lines.setdefault((seen.actor, ACKNOWLEDGES), object())
             return
         for piece in pieces_of(log, fact.base_offset, last):
             records.add(*piece)

@@ -7,6 +7,7 @@ import pytest
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, TopicReplicated
 from kemu.emulator.metrics.figures import DowntimeFigures, Figures
+from kemu.emulator.metrics.freshness import Freshness
 from kemu.emulator.metrics.service import service_lost
 from kemu.emulator.metrics.spread import WeightedSpread
 from kemu.emulator.plan.actions import AddMembers
@@ -411,6 +412,31 @@ def test_quantiles_are_those_of_all_values_to_a_thousandth() -> None:
         assert exact * (1 - 1 / 1024) <= told <= exact
     assert spread.percentile(100) == values[-1]
     assert WeightedSpread().percentile(50) is None
+
+
+def test_values_and_reports_together_count_as_one_after_the_other() -> None:
+    random = Random(3)
+    spreads, ages = (WeightedSpread(), WeightedSpread()), (Freshness(), Freshness())
+    now_us = 0
+    for _ in range(50):
+        values, times = [], []
+        appended_us: list[int] = []
+        done_us: list[int] = []
+        for _ in range(random.randrange(1, 6)):
+            appended_us.append(now_us := now_us + random.choice((0, 7, 40_000)))
+            done_us.append(now_us := now_us + random.choice((0, 3, 900, 5_000_000)))
+            values.append(done_us[-1] - appended_us[-1])
+            times.append(random.randrange(1, 4))
+            spreads[0].add(values[-1], times[-1])
+            ages[0].advanced(done_us[-1], appended_us[-1], appended_us[-1], now_us)
+        spreads[1].add_each(values, times)
+        ages[1].advanced_each(done_us, appended_us, now_us)
+
+    told = [[each.total, each.largest, *map(each.percentile, range(1, 101))] for each in spreads]
+    assert told[0] == told[1]
+    fields = [[getattr(each, name) for name in Freshness.__slots__] for each in ages]
+    assert fields[0] == fields[1]
+    assert ages[0].aged_us2 > 0 < spreads[0].total
 
 
 def test_a_log_that_grows_for_long_is_forgotten_from_behind() -> None:
