@@ -38,8 +38,8 @@ NOT_OF_A_RUN = (
 OF_OTHERS = {
     "kemu --version": {"click"},
     "kemu run": {
-        *("attr", "attrs", "cattrs", "click", "msgpack", "rich", "trio"),
-        *("exceptiongroup", "idna", "outcome", "sniffio", "sortedcontainers", "typing_extensions"),  # of trio, cattrs
+        *("attr", "attrs", "click", "msgpack", "trio"),
+        *("exceptiongroup", "idna", "outcome", "sniffio", "sortedcontainers"),  # of trio
     },
 }
 """Packages of others that a command may import."""
