@@ -22,7 +22,7 @@ def fill_in(cls: type, filled: Callable[[Mapping[str, Any]], Mapping[str, Any]])
     _FILLED[cls] = filled
 
 
-def _from_table(given: object, cls: type[T]) -> T:
+def _from_table(given: object, cls: Any) -> Any:
     """The value of a table.
 
     Raises:
@@ -78,7 +78,8 @@ def plain_form(spec: Any) -> dict[str, Any]:
     """Return the plain form as in a TOML file, without defaults. Keys that are always there are first; else the order
     is that of declaration.
     """
-    keys = declared(type(spec))
+    cls: Any = type(spec)
+    keys = declared(cls)
     always = [each for each in keys if each.required or each.key.always]
     form = {each.name: _plain(each.kind, getattr(spec, each.field.name)) for each in always}
     for each in keys:
@@ -106,7 +107,7 @@ def read(data: Mapping[str, Any], cls: type[T]) -> T:
     rest = _copied(data)
     while True:
         try:
-            made = _from_table(rest, cls)
+            made: T = _from_table(rest, cls)
         except ScenarioError as error:
             problems = [*error.problems]
             known = {problem.path for problem in found}
