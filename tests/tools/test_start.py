@@ -23,7 +23,9 @@ VERSION = {
 NOT_OF_A_RUN = (
     "kemu.api",
     "kemu.emulator.exploring",
+    *(f"kemu.emulator.past_bugs.{room}" for room in ("bug", "controller", "groups", "replication", "streams")),
     "kemu.emulator.replay",
+    "kemu.emulator.scenario.script",
     "kemu.strategies",
     "kemu.tools.determinism",
     "kemu.tools.intervals",
