@@ -31,33 +31,11 @@ else:
         inherited = {name for base in cls.__mro__[1:] for name in getattr(base, "__slots__", ())}
         names = [name for name, kind in vars(cls).get("__annotations__", {}).items() if not _of_the_class(kind)]
         body = {name: each for name, each in vars(cls).items() if name not in (*names, "__dict__", "__weakref__")}
-        later = {name: _Later(name) for name in ("__attrs_attrs__", "__attrs_init__", "__init__", "__match_args__")}
         slots = tuple(name for name in names if name not in inherited)
-        made = type(cls)(cls.__name__, cls.__bases__, later | _SHARED | body | {"__slots__": slots})
+        made = type(cls)(cls.__name__, cls.__bases__, _SHARED | body | {"__slots__": slots})
         for method in body.values():
             _move(method, cls, made)
-
-        def complete():
-            whole = attrs.frozen(cls, eq=False, repr=False, getstate_setstate=False, weakref_slot=False, **options)
-            for name in later:
-                if vars(made).get(name) is later[name]:
-                    if name in vars(whole):
-                        setattr(made, name, vars(whole)[name])
-                    else:
-                        delattr(made, name)
-
-        for each in later.values():
-            each.complete = complete
-        if options.keys() <= {"kw_only"}:
-            _WRITTEN[made] = cls, names, options.get("kw_only", False)
-
-            def complete_init():
-                if plain_fields(made) is None:
-                    complete()
-                else:
-                    made.__init__ = _init(made)
-
-            later["__init__"].complete = complete_init
+        _WRITTEN[made] = _Written(cls, names, options)
         return made
 
     def evolve(instance, /, **changes):
@@ -69,16 +47,34 @@ else:
 
 
 class _Later:
-    """An attribute of a class, which attrs makes at the first access."""
-
-    complete: Callable[[], None]
+    """An attribute that all frozen classes share until its first access, which makes the class's own."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __get__(self, instance: object, cls: type) -> Any:
-        self.complete()
-        return getattr(cls if instance is None else instance, self._name)
+        name = self._name
+        made: Any = next(base for base in cls.__mro__ if vars(base).get(name) is self)
+        if name == "__init__" and plain_fields(made) is not None:
+            made.__init__ = _init(made)
+        else:
+            _complete(made)
+        return getattr(cls if instance is None else instance, name)
+
+
+_LATER = {name: _Later(name) for name in ("__attrs_attrs__", "__attrs_init__", "__init__", "__match_args__")}
+
+
+def _complete(made: type) -> None:
+    """Let attrs make what the class still lacks."""
+    written, _, options = _WRITTEN[made]
+    whole = attrs.frozen(eq=False, repr=False, getstate_setstate=False, weakref_slot=False, **options)(written)
+    for name, later in _LATER.items():
+        if vars(made).get(name) is later:
+            if name in vars(whole):
+                setattr(made, name, vars(whole)[name])
+            else:
+                delattr(made, name)
 
 
 def _of_the_class(annotation: Any) -> bool:
@@ -96,12 +92,25 @@ def _move(method: Any, cls: type, made: type) -> None:
             cell.cell_contents = made
 
 
-_WRITTEN: dict[type, tuple[type, list[str], bool]] = {}
-"""Class without other options -> the class as it was written, the names of its fields, whether all are keywords."""
+class _Written(NamedTuple):
+    """A class as it was written, the names of its fields, and the options of ``attrs.frozen``."""
+
+    cls: type
+    names: list[str]
+    options: Mapping[str, Any]
+
+
+_WRITTEN: dict[type, _Written] = {}
+"""Frozen class -> the class as it was written."""
+
+
+def is_frozen(kind: object) -> bool:
+    """Whether a type is a class made here. ``attrs.has`` would make attrs complete the class."""
+    return kind in _WRITTEN
 
 
 class PlainField(NamedTuple):
-    """A field whose value is stored as given. ``default`` is ``attrs.NOTHING`` for a required field."""
+    """A field whose value is stored as given. ``default`` is ``attrs.NOTHING`` for a required field, or a factory."""
 
     default: Any
     metadata: Mapping[str, Any]
@@ -114,9 +123,9 @@ def plain_fields(cls: type) -> Mapping[str, PlainField] | None:
     Returns:
         None for a class whose ``__init__`` does more than store the arguments, each under its own name.
     """
-    if cls not in _WRITTEN:
+    if cls not in _WRITTEN or not _WRITTEN[cls].options.keys() <= {"kw_only"}:
         return None
-    written, names, kw_only = _WRITTEN[cls]
+    written, names, options = _WRITTEN[cls]
     if hasattr(written, "__attrs_post_init__") or any("__attrs_attrs__" in vars(base) for base in written.__mro__):
         return None
     fields: dict[str, PlainField] = {}
@@ -126,7 +135,7 @@ def plain_fields(cls: type) -> Mapping[str, PlainField] | None:
             return None
         fields[name] = field
     required = [field.default is attrs.NOTHING for field in fields.values()]
-    return fields if kw_only or required == sorted(required, reverse=True) else None
+    return fields if options.get("kw_only", False) or required == sorted(required, reverse=True) else None
 
 
 def _plain_field(declared: Any) -> PlainField | None:
@@ -136,7 +145,11 @@ def _plain_field(declared: Any) -> PlainField | None:
         if _options_of(declared) != _NO_OPTIONS:
             return None
         default, metadata = declared._default, declared.metadata
-    return None if isinstance(default, attrs.Factory) else PlainField(default, metadata)  # type: ignore[arg-type]
+    return None if _makes(default) and default.takes_self else PlainField(default, metadata)
+
+
+def _makes(default: Any) -> bool:
+    return isinstance(default, attrs.Factory)  # type: ignore[arg-type]
 
 
 _DECLARED: Any = type(attrs.field())
@@ -159,9 +172,11 @@ def defaults_of(cls: type) -> Mapping[str, Any]:
 
 def _init(cls: type) -> FunctionType:
     """The ``__init__`` of a class with plain fields, as attrs makes it."""
-    written, names, kw_only = _WRITTEN[cls]
+    written, names, options = _WRITTEN[cls]
+    every = defaults_of(cls)
     given = {f"field_{number}": name for number, name in enumerate(names)}
-    template, count = _template(len(names)), len(names)
+    template, count = _template(tuple(map(_makes, every.values()))), len(names)
+    kw_only: bool = options.get("kw_only", False)
     code = template.replace(
         co_argcount=1 if kw_only else count + 1,
         co_kwonlyargcount=count if kw_only else 0,
@@ -169,20 +184,26 @@ def _init(cls: type) -> FunctionType:
         co_consts=tuple(given.get(const, const) if type(const) is str else const for const in template.co_consts),
         co_qualname=f"{cls.__qualname__}.__init__",
     )
-    defaults = {name: value for name, value in defaults_of(cls).items() if value is not attrs.NOTHING}
-    made = FunctionType(code, {"_setter": object.__setattr__.__get__}, "__init__")
+    known = {"_setter": object.__setattr__.__get__, "NOTHING": attrs.NOTHING}
+    known |= {f"make_{number}": each.factory for number, each in enumerate(every.values()) if _makes(each)}
+    defaults = {name: value for name, value in every.items() if value is not attrs.NOTHING}
+    defaults = {name: attrs.NOTHING if _makes(value) else value for name, value in defaults.items()}
+    made = FunctionType(code, known, "__init__")
     made.__kwdefaults__, made.__defaults__ = (defaults, None) if kw_only else (None, tuple(defaults.values()))
     made.__annotations__ = {**{name: written.__annotations__[name] for name in names}, "return": None}
     return made
 
 
 @cache
-def _template(count: int) -> CodeType:
-    """The code of an ``__init__`` with this number of fields."""
-    names = [f"field_{number}" for number in range(count)]
+def _template(factories: tuple[bool, ...]) -> CodeType:
+    """The code of an ``__init__`` with this number of fields, some of which have factories of their defaults."""
+    names = [f"field_{number}" for number in range(len(factories))]
     lines = [f"def __init__(self, {', '.join(names)}):", "    put = _setter(self)"]
+    for number, (name, makes) in enumerate(zip(names, factories, strict=True)):
+        value = f"make_{number}() if {name} is NOTHING else {name}" if makes else name
+        lines.append(f"    put('{name}', {value})")
     defined: dict[str, FunctionType] = {}
-    exec("\n".join([*lines, *(f"    put('{name}', {name})" for name in names)]), defined)
+    exec("\n".join(lines), defined)
     return defined["__init__"].__code__
 
 
@@ -227,6 +248,7 @@ def _refuse(self: Any, name: str, value: Any = None) -> None:
 
 
 _SHARED = {
+    **_LATER,
     "__eq__": _equal,
     "__hash__": _hash,
     "__repr__": _repr,

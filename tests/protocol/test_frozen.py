@@ -161,7 +161,9 @@ def test_classes_with_more_than_plain_fields_are_made_by_attrs():
 
 
 def test_a_field_of_attrs_with_a_default_and_metadata_is_plain_and_others_are_not():
-    """Messages have fields with metadata. A field that converts, validates or makes its value is the work of attrs."""
+    """Messages have fields with metadata. A field that converts or validates its value, or makes its default from the
+    instance, is the work of attrs.
+    """
 
     @frozen
     class Fields:
@@ -172,13 +174,12 @@ def test_a_field_of_attrs_with_a_default_and_metadata_is_plain_and_others_are_no
     assert (Fields("a").size, Fields("a", 2).size) == (1, 2)
     assert type(vars(Fields)["__attrs_attrs__"]).__name__ == "_Later", "attrs was not asked"
     for declared in (
-        attrs.field(factory=list),
+        attrs.field(default=attrs.Factory(repr, takes_self=True)),
         attrs.field(default=1, converter=str),
         attrs.field(default=1, validator=attrs.validators.ge(0)),
         attrs.field(default=1, init=False),
         attrs.field(default=1, alias="other"),
         attrs.field(default=1, kw_only=True),
-        attrs.field(default=attrs.Factory(int)),
     ):
 
         @frozen
@@ -186,6 +187,30 @@ def test_a_field_of_attrs_with_a_default_and_metadata_is_plain_and_others_are_no
             value: object = declared
 
         assert plain_fields(Other) is None, declared
+
+
+@pytest.mark.parametrize("kw_only", [False, True])
+def test_a_factory_makes_each_default_as_with_attrs(kw_only):
+    """A default of its own for each instance, in the order of the fields; the signature shows what attrs shows."""
+    made: list[str] = []
+
+    class Fields:
+        text: str
+        first: list[int] = attrs.field(factory=lambda: [made.append("first")])
+        size: int = 3
+        second: list[int] = attrs.Factory(lambda: [made.append("second")])
+
+    ours, of_attrs = frozen(kw_only=kw_only)(Fields), attrs.frozen(kw_only=kw_only)(Fields)
+
+    one, other = ours(text="a"), ours(text="a")
+    assert made == ["first", "second"] * 2
+    assert one == other
+    assert one.first is not other.first
+    assert ours(text="a", first=made, second=None).first is made
+    assert ours(text="a", second=None).second is None
+    assert inspect.signature(ours) == inspect.signature(of_attrs)
+    assert type(vars(ours)["__attrs_attrs__"]).__name__ == "_Later", "attrs was not asked"
+    assert [each.default for each in attrs.fields(ours)] == [each.default for each in attrs.fields(of_attrs)]
 
 
 def test_a_changed_copy_of_a_plain_value_is_that_of_attrs():

@@ -23,7 +23,9 @@ VERSION = {
 NOT_OF_A_RUN = (
     "kemu.api",
     "kemu.emulator.exploring",
+    *(f"kemu.emulator.past_bugs.{room}" for room in ("bug", "controller", "groups", "replication", "streams")),
     "kemu.emulator.replay",
+    "kemu.emulator.scenario.script",
     "kemu.strategies",
     "kemu.tools.determinism",
     "kemu.tools.intervals",
@@ -38,8 +40,8 @@ NOT_OF_A_RUN = (
 OF_OTHERS = {
     "kemu --version": {"click"},
     "kemu run": {
-        *("attr", "attrs", "cattrs", "click", "msgpack", "rich", "trio"),
-        *("exceptiongroup", "idna", "outcome", "sniffio", "sortedcontainers", "typing_extensions"),  # of trio, cattrs
+        *("attr", "attrs", "click", "msgpack", "trio"),
+        *("exceptiongroup", "idna", "outcome", "sniffio", "sortedcontainers"),  # of trio
     },
 }
 """Packages of others that a command may import."""

@@ -4,25 +4,43 @@
 """
 
 import tomllib
-from collections.abc import Mapping
-from functools import cache
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
 from kemu.emulator.package_modules import text_of
-from kemu.emulator.past_bugs.bug import PastBug
-from kemu.emulator.past_bugs.controller import CONTROLLER
-from kemu.emulator.past_bugs.groups import ASSIGNORS, CONSUMER, COORDINATOR
-from kemu.emulator.past_bugs.replication import REPLICATION
-from kemu.emulator.past_bugs.streams import STREAMS
 
-PAST_BUGS: Mapping[str, PastBug] = MappingProxyType(
-    {bug.issue: bug for bug in (*COORDINATOR, *CONSUMER, *ASSIGNORS, *STREAMS, *CONTROLLER, *REPLICATION)}
-)
+if TYPE_CHECKING:
+    from kemu.emulator.past_bugs.bug import PastBug
+
+
+class _Table(Mapping[str, "PastBug"]):
+    """The rows are imported at the first look: a run without bugs needs no old rules."""
+
+    @cached_property
+    def _rows(self) -> "Mapping[str, PastBug]":
+        from kemu.emulator.past_bugs.controller import CONTROLLER
+        from kemu.emulator.past_bugs.groups import ASSIGNORS, CONSUMER, COORDINATOR
+        from kemu.emulator.past_bugs.replication import REPLICATION
+        from kemu.emulator.past_bugs.streams import STREAMS
+
+        return {bug.issue: bug for bug in (*COORDINATOR, *CONSUMER, *ASSIGNORS, *STREAMS, *CONTROLLER, *REPLICATION)}
+
+    def __getitem__(self, issue: str) -> "PastBug":
+        return self._rows[issue]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+PAST_BUGS: "Mapping[str, PastBug]" = _Table()
 """JIRA issue -> past bug."""
 
 
-def bug_named(name: str) -> PastBug | None:
+def bug_named(name: str) -> "PastBug | None":
     """The bug with this issue or rule, regardless of case; None for an unknown name."""
     wanted = name.lower()
     return next((bug for bug in PAST_BUGS.values() if wanted in (bug.issue.lower(), bug.rule)), None)

@@ -6,7 +6,6 @@ from attrs import field
 
 from kemu.actors.clients.script import Script
 from kemu.emulator.scenario.keys import key, problems_of, refuse
-from kemu.emulator.scenario.script import problems_of_script, read_script
 from kemu.emulator.text.tables import Problem
 from kemu.emulator.text.units import words
 from kemu.protocol.frozen import evolve, frozen
@@ -49,6 +48,8 @@ class ClientsSpec:
     def __attrs_post_init__(self) -> None:
         refuse([*problems_of(self), *self._wrong_names()])
         if self.script:
+            from kemu.emulator.scenario.script import problems_of_script  # cattrs, which no other scenario needs
+
             names = [client_of(host) for host in self.hosts()]
             refuse(evolve(each, path=("script", *each.path)) for each in problems_of_script(self.script, names))
 
@@ -66,6 +67,10 @@ class ClientsSpec:
 
     def scripts(self) -> Mapping[str, Script]:
         """Return the scripts of scripted clients by host."""
+        if not self.script:
+            return {}
+        from kemu.emulator.scenario.script import read_script
+
         return {client_host(name): script for name, script in read_script(self.script).items()}
 
     def named_hosts(self) -> tuple[str, ...]:

@@ -52,12 +52,12 @@ def load_scenario(name: str | Path) -> Scenario:
         except UnicodeDecodeError:
             raise ScenarioError([Problem((), "is not UTF-8 text")], given) from None
         return scenario_from_toml(text, source=given, name=path.stem)
-    issue = given.upper()
-    if issue in PAST_BUGS:
-        return scenario_from_toml(scenario_text(issue), source=f"{issue}.toml", name=issue)
     try:
         text = preset_text(given)
     except (OSError, ValueError):
+        issue = given.upper()
+        if issue in PAST_BUGS:
+            return scenario_from_toml(scenario_text(issue), source=f"{issue}.toml", name=issue)
         names = preset_names()
         hint = nearest(given, names) or "; kemu scenarios lists them"
         raise ScenarioError([Problem((), f'"{given}" is no preset{hint} (a file needs its .toml)')]) from None

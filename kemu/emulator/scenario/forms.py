@@ -1,25 +1,18 @@
-"""Conversion between scenarios and their plain forms with cattrs, from the declarations of keys.
+"""Conversion between scenarios and their plain forms, from the declarations of keys.
 
 Reading refuses unknown keys and finds all mistakes of a file. A wrong value is removed, or replaced by a valid value if
 its key is required. Reading is repeated until all keys are checked. So a misspelt group does not hide a missing topic.
 """
 
 import copy
-from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from typing import Any, TypeVar
 
-from cattrs import Converter
-from cattrs.errors import BaseValidationError, ClassValidationError, ForbiddenExtraKeysError, IterableValidationError
-from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
-
-from kemu.emulator.scenario.keys import Declared, declared, is_declared
-from kemu.emulator.scenario.kinds import NamedKey, TableKey, TablesKey
+from kemu.emulator.scenario.keys import declared, is_declared, refuse
+from kemu.emulator.scenario.kinds import NamedKey, TableKey, TablesKey, ValueKind
 from kemu.emulator.text.tables import Path, Problem, ScenarioError, nearest, said_of
 
 T = TypeVar("T")
-
-_converter = Converter(detailed_validation=True, forbid_extra_keys=True)
-
 
 _FILLED: dict[type, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {}
 
@@ -29,54 +22,79 @@ def fill_in(cls: type, filled: Callable[[Mapping[str, Any]], Mapping[str, Any]])
     _FILLED[cls] = filled
 
 
-@_converter.register_structure_hook_factory(is_declared)
-def _structure(cls: Any, converter: Converter) -> Callable[..., Any]:
-    overrides: dict[str, Any] = {
-        each.field.name: override(rename=each.name, struct_hook=_taker(each)) for each in declared(cls)
-    }
-    made = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True, **overrides)
-    filled = _FILLED.get(cls)
+def _from_table(given: object, cls: Any) -> Any:
+    """The value of a table.
 
-    def structured(given: object, to: Any) -> Any:
-        if not isinstance(given, Mapping):
-            raise ValueError(f"must be a table, not {said_of(given)}")
-        return made(given if filled is None else filled(given), to)
+    Raises:
+        ValueError: the value is no table.
+        ScenarioError: lists the mistakes in the table. If there are none, lists those that the class finds.
+    """
+    if not isinstance(given, Mapping):
+        raise ValueError(f"must be a table, not {said_of(given)}")
+    if cls in _FILLED:
+        given = _FILLED[cls](given)
+    problems: list[Problem] = []
+    values: dict[str, Any] = {}
+    keys = {each.name: each for each in declared(cls)}
+    for name, each in keys.items():
+        if name in given:
+            values[each.field.name] = _taken(name, given[name], _reader(each.kind), problems)
+        elif each.required:
+            problems.append(Problem((name,), f"is missing; {each.kind.wanted} is required"))
+    problems += [Problem((name,), f"is no key here{nearest(name, keys)}") for name in sorted(given.keys() - keys)]
+    refuse(problems)
+    return cls(**values)
 
-    return structured
+
+def _taken(part: str | int, given: object, read: Callable[[object], Any], problems: list[Problem]) -> Any:
+    """What ``read`` makes of a value below ``part``; adds its mistakes to ``problems``."""
+    try:
+        return read(given)
+    except ScenarioError as error:
+        problems += [Problem((part, *each.path), each.text, each.instead) for each in error.problems]
+    except ValueError as error:
+        problems.append(Problem((part,), str(error)))
 
 
-@_converter.register_unstructure_hook_factory(is_declared)
-def _unstructure(cls: Any, converter: Converter) -> Callable[..., Any]:
-    overrides: dict[str, Any] = {
-        each.field.name: override(rename=each.name, omit_if_default=not each.key.always, unstruct_hook=_giver(each))
-        for each in declared(cls)
-    }
-    return make_dict_unstructure_fn(cls, converter, _cattrs_omit_if_default=True, **overrides)
-
-
-def _taker(each: Declared) -> Callable[[object, Any], Any]:
-    kind = each.kind
+def _reader(kind: ValueKind) -> Callable[[object], Any]:
+    """The function from a key's value in a file to the value of the field."""
     if isinstance(kind, NamedKey):
-        return lambda given, _: _converter.structure(kind.take(given), dict[str, kind.cls])  # type: ignore[name-defined]
+        return lambda given: _all_of(kind.take(given).items(), kind.cls)
     if isinstance(kind, TablesKey):
-        return lambda given, _: _converter.structure(kind.take(given), tuple[kind.cls, ...])  # type: ignore[name-defined]
+        return lambda given: tuple(_all_of(enumerate(kind.take(given)), kind.cls).values())
     if isinstance(kind, TableKey):
-        return lambda given, _: _converter.structure(kind.take(given), kind.cls)
-    return lambda given, _: kind.take(given)
+        return lambda given: _from_table(kind.take(given), kind.cls)
+    return kind.take
 
 
-def _giver(each: Declared) -> Callable[[Any], Any]:
-    kind = each.kind
-    if isinstance(kind, NamedKey):
-        return lambda given: {name: _converter.unstructure(item) for name, item in given.items()}
-    if isinstance(kind, TablesKey):
-        return lambda given: [_converter.unstructure(item) for item in given]
-    return _converter.unstructure if isinstance(kind, TableKey) else kind.plain
+def _all_of(tables: Iterable[tuple[Any, object]], cls: type) -> dict[Any, Any]:
+    problems: list[Problem] = []
+    made = {part: _taken(part, given, lambda table: _from_table(table, cls), problems) for part, given in tables}
+    refuse(problems)
+    return made
 
 
 def plain_form(spec: Any) -> dict[str, Any]:
-    """Return the plain form as in a TOML file: keys in order of declaration, without defaults."""
-    return cast(dict[str, Any], _converter.unstructure(spec))
+    """Return the plain form as in a TOML file, without defaults. Keys that are always there are first; else the order
+    is that of declaration.
+    """
+    cls: Any = type(spec)
+    keys = declared(cls)
+    always = [each for each in keys if each.required or each.key.always]
+    form = {each.name: _plain(each.kind, getattr(spec, each.field.name)) for each in always}
+    for each in keys:
+        value = getattr(spec, each.field.name)
+        if each.name not in form and value != each.default:
+            form[each.name] = _plain(each.kind, value)
+    return form
+
+
+def _plain(kind: ValueKind, value: Any) -> Any:
+    if isinstance(kind, NamedKey):
+        return {name: plain_form(item) for name, item in value.items()}
+    if isinstance(kind, TablesKey):
+        return [plain_form(item) for item in value]
+    return plain_form(value) if isinstance(kind, TableKey) else kind.plain(value)
 
 
 def read(data: Mapping[str, Any], cls: type[T]) -> T:
@@ -89,9 +107,9 @@ def read(data: Mapping[str, Any], cls: type[T]) -> T:
     rest = _copied(data)
     while True:
         try:
-            made = _converter.structure(rest, cls)
-        except BaseValidationError as error:
-            problems = list(_problems(error, ()))
+            made: T = _from_table(rest, cls)
+        except ScenarioError as error:
+            problems = [*error.problems]
             known = {problem.path for problem in found}
             new = [problem for problem in problems if not _is_known(problem.path, known)]
             new = [each for each in new if not any((*each.path[:-1], other) in known for other in each.instead)]
@@ -117,34 +135,6 @@ def _copied(data: Any) -> Any:
 def _is_known(path: Path, known: set[Path]) -> bool:
     """Whether a mistake at this path, or at a path above, is known."""
     return any(path[:length] in known for length in range(1, len(path) + 1))
-
-
-def _problems(error: BaseException, path: Path) -> list[Problem]:
-    """Convert errors of cattrs to problems with paths."""
-    if isinstance(error, ClassValidationError):
-        names = {each.field.name: each for each in declared(error.cl)} if is_declared(error.cl) else {}
-        noted, others = error.group_exceptions()
-        found = []
-        for inner, note in noted:
-            each = names[note.name]
-            if isinstance(inner, KeyError):
-                found.append(Problem((*path, each.name), f"is missing; {each.kind.wanted} is required"))
-            else:
-                found += _problems(inner, (*path, each.name))
-        return found + [problem for inner in others for problem in _problems(inner, path)]
-    if isinstance(error, IterableValidationError):
-        noted_items, others = error.group_exceptions()
-        return [problem for inner, note in noted_items for problem in _problems(inner, (*path, note.index))] + [
-            problem for inner in others for problem in _problems(inner, path)
-        ]
-    if isinstance(error, ForbiddenExtraKeysError):
-        known = [each.name for each in declared(error.cl)]
-        return [Problem((*path, name), f"is no key here{nearest(name, known)}") for name in sorted(error.extra_fields)]
-    if isinstance(error, ScenarioError):
-        return [Problem((*path, *problem.path), problem.text, problem.instead) for problem in error.problems]
-    if isinstance(error, ValueError):
-        return [Problem(path, str(error))]
-    raise error
 
 
 def _repair(data: MutableMapping[str, Any], path: Path, cls: type) -> None:

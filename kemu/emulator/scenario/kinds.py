@@ -38,7 +38,7 @@ from kemu.emulator.text.units import (
 from kemu.protocol.config import source_of
 from kemu.protocol.draws import DRAWS, HOW, READABLE, SETS, UUIDS, DrawName, distribution
 from kemu.protocol.dynamic_configs import ALIASES
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import frozen, is_frozen
 
 Wrong: TypeAlias = Iterator[tuple[Path, str]]
 """Mistakes: (path below the key, text)."""
@@ -596,11 +596,11 @@ def kind_of(name: str, declared: Any, limits: ValueBounds) -> ValueKind:
         return LatencyKey()
     if declared is DrawSet:
         return DrawsKey()
-    if attrs.has(declared):
+    if is_frozen(declared):
         return TableKey(declared)
     if origin is Mapping or getattr(origin, "__name__", "") == "Mapping":
         return NamedKey(inner[1], closed=name == "overrides")
-    if origin is tuple and attrs.has(inner[0]):
+    if origin is tuple and is_frozen(inner[0]):
         return ExpectationsKey(inner[0]) if name == "expect" else TablesKey(inner[0])
     plain: Mapping[Any, ValueKind] = {int: CountKey(), bool: FlagKey(), str: TextKey()}
     return plain[declared] if declared in plain else PlanKey()

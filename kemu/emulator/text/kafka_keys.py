@@ -33,6 +33,7 @@ from kemu.protocol.config import (
 )
 from kemu.protocol.consumer_group.assignors import ASSIGNORS as SERVER_ASSIGNORS
 from kemu.protocol.dynamic_configs import ALIASES
+from kemu.protocol.frozen import evolve
 from kemu.protocol.reassign.moves import Limits, limits_by_key
 from kemu.protocol.rebalancing import kip_429
 from kemu.protocol.streams.learner import PICKS
@@ -106,7 +107,7 @@ def fields_of(cls: type) -> dict[str, Any]:
 def configured(defaults: Config, settings: Settings) -> Config:
     """Return the config ``defaults``, overridden by these settings."""
     changes: dict[str, Any] = dict(settings)
-    return attrs.evolve(defaults, **changes)
+    return evolve(defaults, **changes)
 
 
 def as_settings(cls: type, given: Mapping[str, Any] | Settings) -> Settings:

@@ -159,11 +159,11 @@ def can_print(text: str) -> bool:
 @contextmanager
 def _kept_trace(request: Request) -> Iterator[Path | None]:
     """The file for the trace of a single run. A report without ``--trace`` reads the trace of a file of its own."""
-    from tempfile import TemporaryDirectory
-
     if request.trace is not None or request.report is None:
         yield request.trace
         return
+    from tempfile import TemporaryDirectory
+
     with TemporaryDirectory(prefix="kemu-report-") as place:
         yield Path(place) / "run.kemu"
 

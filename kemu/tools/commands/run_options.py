@@ -6,12 +6,11 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-import attrs
 import click
 
 from kemu.emulator.chance import LARGEST_SEED
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
-from kemu.protocol.frozen import frozen
+from kemu.protocol.frozen import defaults_of, frozen
 from kemu.tools.request import Request
 
 MOST_SEEDS = 1_000_000
@@ -63,7 +62,7 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_options(**given: Any) -> None:
-        options = RunOptions(**{field.name: given.pop(field.name) for field in attrs.fields(RunOptions)})
+        options = RunOptions(**{name: given.pop(name) for name in defaults_of(RunOptions)})
         command(options=options, **given)
 
     decorated: Callable[..., None] = with_options
