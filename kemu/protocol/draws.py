@@ -482,7 +482,7 @@ _ROWS = (
         name=DrawName.PRODUCER_TURN,
         life="0us",
         calm="nothing",
-        what="time that a producer's application needs in each emulated.batch.interval.ms, one for the whole life of the"
+        what="time that a producer's application works in each emulated.batch.interval.ms, the same for the life of the"
         " process. The interval is longer by this time, and has no more records.",
         source="an application that sends a record and then sleeps: with 10 ms of sleep, the producers of three"
         " in-sample runs of kafka-clients 3.4.1, 3.9.1 and 4.1.1 sent every 10.44, 10.58 and 10.67 ms in the mean. The"

@@ -1,9 +1,9 @@
 """A producer: it appends records at a set rate, or on command, with the configured guarantees.
 
 Records arise evenly (``rate * elapsed``, in whole numbers, without rounding loss). The records are distributed
-round-robin to all partitions, with or without a leader. With ``shares`` each partition gets
-records in proportion to its share. With ``emulated_numbered_keys`` the keys are the numbers 0, 1, 2 and so on as
-decimal text, and Kafka's partitioner chooses the partition. Every ``emulated_batch_interval_ms`` each broker gets one Produce with the batches
+round-robin to all partitions, with or without a leader. With ``shares`` each partition gets records in proportion to
+its share. With ``emulated_numbered_keys`` the keys are the numbers 0, 1, 2 and so on as decimal text, and Kafka's
+partitioner chooses the partition. Every ``emulated_batch_interval_ms`` each broker gets one Produce with the batches
 of all its partitions. One request per broker and one batch per partition
 is in flight at a time, so batches never overtake each other. Kafka's idempotent client keeps the order with up to five
 requests in flight.
