@@ -177,6 +177,9 @@ class ProducerConfig:
     metadata_max_age_ms: int = key(300_000, "Kafka 3.9")
     emulated_records_per_s: int = key(100, "emulated: records per second, over all partitions")
     emulated_batch_interval_ms: int = key(100, "emulated: interval between batches")
+    emulated_numbered_keys: bool = key(
+        False, "emulated: keys 0, 1, 2 and so on; Kafka's partitioner hashes them. Without, partitions in turn"
+    )
 
 
 @frozen(kw_only=True)

@@ -1,8 +1,9 @@
 """A producer: it appends records at a set rate, or on command, with the configured guarantees.
 
 Records arise evenly (``rate * elapsed``, in whole numbers, without rounding loss). The records are distributed
-round-robin to all partitions, with or without a leader, as keyed records would be. With ``shares`` each partition gets
-records in proportion to its share. Every ``emulated_batch_interval_ms`` each broker gets one Produce with the batches
+round-robin to all partitions, with or without a leader. With ``shares`` each partition gets records in proportion to
+its share. With ``emulated_numbered_keys`` the keys are the numbers 0, 1, 2 and so on as decimal text, and Kafka's
+partitioner chooses the partition. Every ``emulated_batch_interval_ms`` each broker gets one Produce with the batches
 of all its partitions. One request per broker and one batch per partition
 is in flight at a time, so batches never overtake each other. Kafka's idempotent client keeps the order with up to five
 requests in flight.
@@ -36,6 +37,7 @@ from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
 from kemu.protocol.names import ActorName
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged
+from kemu.protocol.partitioner import partition_of_key
 from kemu.protocol.wire.compile import maker
 
 STALE_METADATA = (
@@ -158,6 +160,9 @@ class Producer(Machine):
         self._shares = LoadShares(shares) if shares else None
         """The division of the records among partitions; None: round-robin."""
         self._next_partition = 0
+        self._next_key = 0
+        self._turn_us = draws.us(DrawName.PRODUCER_TURN, 0)
+        """The time in each interval in which the application works; no records arise in it."""
         self._unplaced: list[tuple[str, int, int]] = []
         """(topic, partition, records) that wait for the topic's partitions to become known."""
         self.pending = 0
@@ -236,16 +241,17 @@ class Producer(Machine):
 
     def _accrue(self) -> None:
         if self.queues:  # an application's send() blocks before the first metadata
-            arisen = self._rate * (self.now_us - self._credited_us)
+            arisen = self._rate * max(self.now_us - self._credited_us, 0)
             if self._shares is None:
                 self._credit += arisen
             else:
                 self._shares.add(arisen)
-        self._credited_us = self.now_us
+        self._credited_us = max(self._credited_us, self.now_us)
 
     def _tick(self) -> None:
-        self.start_timer((ProducerTimer.BATCH,), self.config.emulated_batch_interval_ms * 1000)
+        self.start_timer((ProducerTimer.BATCH,), self.config.emulated_batch_interval_ms * 1000 + self._turn_us)
         self._accrue()
+        self._credited_us += self._turn_us
         if self._shares is not None:
             self._add([(self.queues[number], count) for number, count in self._shares.take()])
             return
@@ -253,11 +259,23 @@ class Producer(Machine):
         if count == 0:
             return
         queues = self.queues
+        if self.config.emulated_numbered_keys:
+            self._add([(queues[number], records) for number, records in self._hashed(count)])
+            return
         everybody, rest = divmod(count, len(queues))
         first = self._next_partition
         self._next_partition = (first + count) % len(queues)
         turns = range(min(count, len(queues)))
         self._add([(queues[(first + turn) % len(queues)], everybody + (turn < rest)) for turn in turns])
+
+    def _hashed(self, count: int) -> list[tuple[int, int]]:
+        """Return (partition, records) of the next records, in the order of their first records."""
+        counts: dict[int, int] = {}
+        for key in range(self._next_key, self._next_key + count):
+            number = partition_of_key(b"%d" % key, len(self.queues))
+            counts[number] = counts.get(number, 0) + 1
+        self._next_key += count
+        return list(counts.items())
 
     def _produce(self, topic: str, counts: tuple[tuple[int, int], ...]) -> None:
         """Send an application's records with the given counts. Before the first metadata send() blocks: the records

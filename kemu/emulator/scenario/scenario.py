@@ -421,6 +421,9 @@ def _contradictions(scenario: Scenario) -> Iterator[Problem]:
             yield Problem(("bugs", index), f"{bug} is of brokers that replicate: add [brokers.replication]")
     for name, spec in scenario.topics.items():
         yield from _of_replicas(("topics", name), spec, scenario.brokers)
+        if spec.shares and dict(scenario.producers).get("emulated_numbered_keys"):
+            text = "and emulated.numbered.keys of [producers] exclude each other: keys choose the partitions"
+            yield Problem(("topics", name, "shares"), text)
 
 
 def _of_those_away(scenario: Scenario) -> Iterator[Problem]:

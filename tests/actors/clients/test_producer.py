@@ -1,5 +1,6 @@
 """The producer alone: rate, routing, and its reaction to each error."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from kemu.actors.clients.producer import Producer
 from kemu.actors.machine import Effect, Hangup, LinkDown, Note, Received, Send, StartTimer, TimerFired, Told
 from kemu.protocol.commands import Close, ProduceRecords, SetRate, Start
 from kemu.protocol.config import ProducerConfig
+from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import (
     BrokerMetadata,
@@ -21,7 +23,9 @@ from kemu.protocol.messages.data import (
     TopicMetadata,
 )
 from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged
+from kemu.protocol.partitioner import partition_of_key
 from tests.actors.broker.data_world import Lot
+from tests.actors.consumer.test_modern_member import Turns
 
 NONE = ErrorCode.NONE
 INTERVAL_US = 100_000
@@ -30,9 +34,15 @@ INTERVAL_US = 100_000
 class Bench:
     """One producer of topic t, stepped by hand; its timers are kept here and fired by ``wait``."""
 
-    def __init__(self, *leaders: int, shares: tuple[int, ...] = (), **config: Any) -> None:
+    def __init__(self, *leaders: int, shares: tuple[int, ...] = (), turn_us: int = 0, **config: Any) -> None:
         self.producer = Producer(
-            "p1", ("t",), ProducerConfig(**config), bootstrap=("b0", "b1"), chance=Lot(), shares=shares
+            "p1",
+            ("t",),
+            ProducerConfig(**config),
+            bootstrap=("b0", "b1"),
+            chance=Lot(),
+            draws=Turns(turn_us, of=DrawName.PRODUCER_TURN),
+            shares=shares,
         )
         self.now_us = 0
         self.timers: dict[tuple[str, ...], int] = {}
@@ -142,6 +152,29 @@ def test_each_broker_gets_one_request_per_interval_with_all_its_partitions():
 
     assert [(first.to, _counts(first)), (second.to, _counts(second))] == [("b0", [(0, 2), (2, 1)]), ("b1", [(1, 2)])]
     assert [(third.to, _counts(third)), (fourth.to, _counts(fourth))] == [("b0", [(2, 2), (0, 2)]), ("b1", [(1, 1)])]
+
+
+def test_numbered_keys_choose_the_partitions_of_records():
+    """Keys 0 to 9 as decimal text: partition by Kafka's hash, in the order of the first record of each partition."""
+    bench = Bench(*[0] * 12, emulated_records_per_s=50, emulated_numbered_keys=True, acks=0)
+
+    bench.wait(2 * INTERVAL_US)
+
+    chosen = [partition_of_key(key.encode(), 12) for key in "0123456789"]
+    assert len(set(chosen[:5])) < 5, "two of the first records share a partition"
+    assert [_counts(send) for send in bench.take(Produce)] == [
+        list(Counter(chosen[:5]).items()),
+        list(Counter(chosen[5:]).items()),
+    ]
+
+
+def test_the_turn_of_an_application_makes_its_intervals_longer_without_more_records():
+    """100 records in a second, 25 ms of work in each interval of 100 ms: 80 in a second, ten at a time."""
+    bench = Bench(0, turn_us=25_000, emulated_records_per_s=100, acks=0)
+
+    bench.wait(10_000_000)
+
+    assert [_counts(send) for send in bench.take(Produce)] == [[(0, 10)]] * 80
 
 
 def test_a_new_rate_holds_from_now_on_and_fractions_are_not_lost():

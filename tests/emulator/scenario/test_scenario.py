@@ -503,6 +503,10 @@ def test_a_mistake_in_a_group_is_one_clear_message(more: str, message: str) -> N
         (ONE_TOPIC + "shares = [0, 0]\n", "topics.t.shares: needs at least one number above 0"),
         (ONE_TOPIC + "shares = [1, -1]\n", "topics.t.shares[1]: must be at least 0, not -1"),
         (ONE_TOPIC + "shares = '1, x'\n", "topics.t.shares[1]: must be a whole number, not a string"),
+        (
+            ONE_TOPIC + "shares = [1, 2]\n[producers.config]\nemulated.numbered.keys = true\n",
+            "topics.t.shares: and emulated.numbered.keys of [producers] exclude each other: keys choose the partitions",
+        ),
         (ONE_TOPIC + "shares = 3\n", "topics.t.shares: must be a list of whole numbers, not a number (3)"),
         (
             ONE_TOPIC + "initial_records = 1\ninitial_records_each = [1, 2]\n",
