@@ -408,6 +408,7 @@ class _Reading:
             return
         owned: dict[str, list[int]] = {}
         for topic, _, number in (each.rpartition("-") for each in line[5].split(", ") if each):
+            number, _, _ = number.partition("@")  # since 4.3 the epoch of the assignment follows
             owned.setdefault(self._named(self._topic_of_id[topic]), []).append(int(number))
         by_topic = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned)}
         seen = found[place]
