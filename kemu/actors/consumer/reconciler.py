@@ -71,10 +71,10 @@ class Reconciler:
         self._queued: Callable[[], None] | None = None
         """The callback that the application's thread runs in its next pass."""
         self._not_before_us = 0
-        """The time at which the process has loaded its classes for a first assignment with partitions, or for the
-        rejoin after a first loss.
+        """The time at which the process has loaded its classes for a first assignment, or for the rejoin after a first
+        loss.
         """
-        self._has_lost = False
+        self._has_joined = self._has_lost = False
         self._new: tuple[TopicPartition, ...] = ()
         """The assigned partitions before the end of onPartitionsAssigned."""
         self.timer_seen_us = 0
@@ -104,8 +104,12 @@ class Reconciler:
     # --- reconciliation ----------------------------------------------------------------------------------------
 
     def epoch_changed(self, epoch: int) -> None:
-        """Let the positions' notes have the member's present epoch."""
+        """Let the positions' notes have the member's present epoch. The first answer gives the first epoch."""
         self._positions.generation = epoch
+        if epoch > JOINS and not self._has_joined:
+            self._has_joined = True
+            if loads_us := self._machine.draws.us(DrawName.FIRST_ACK, 0):
+                self._not_before_us = self._machine.now_us + loads_us
 
     def begin(self, *, can_commit: bool) -> None:
         """Begin a reconciliation, unless one is in progress. The network thread alone acknowledges a target without
