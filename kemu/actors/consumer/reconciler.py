@@ -165,15 +165,14 @@ class Reconciler:
         return self._queued is not None
 
     @property
-    def is_loaded_now(self) -> bool:
-        """Whether a callback or a rejoin has waited until now for the classes of its process."""
+    def loads_until_us(self) -> int:
+        """The time until which a callback or a rejoin waits for the classes of its process; 0 if none is requested."""
         waits = self._queued is not None or self._membership.modern in (_S.FENCED, _S.STALE)
-        return waits and self._not_before_us == self._machine.now_us
+        return self._not_before_us if waits else 0
 
     def call_listener(self) -> bool:
         """Run the callback that the network thread has requested. Returns whether there was a callback."""
         if self._machine.now_us < self._not_before_us:
-            self._machine.wake_at(self._not_before_us)
             return False
         queued, self._queued = self._queued, None
         if queued is not None:

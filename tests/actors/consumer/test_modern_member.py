@@ -14,7 +14,7 @@ from kemu.protocol.messages.data import Metadata
 from kemu.protocol.notes.groups import PartitionsAssigned, PartitionsLost, Processed
 from kemu.protocol.rebalancing.client_rules import CLIENT_4_2
 from tests.actors.consumer.consumer_harness import LATENCY_US, Harness
-from tests.kafka_tests.client_runner import API, ClientRunner, ScriptedCoordinator, reply_to
+from tests.kafka_tests.client_runner import API, CLIENTS, ClientRunner, ScriptedCoordinator, reply_to
 
 JOINED = {"run_ms": 100, "state": "STABLE"}
 
@@ -234,3 +234,23 @@ def test_a_member_adopts_an_empty_first_assignment_after_its_draw(first: str) ->
 
     assert spans_ms[0] == spans_ms[1] < 100
     assert spans_ms[2] == (spans_ms[0] if first else 250 + 2 * LATENCY_US // 1000)
+
+
+@pytest.mark.parametrize("release", ["4.1", "4.2"])
+def test_classes_of_a_first_assignment_delay_its_callback_by_their_time_alone(release: str) -> None:
+    """The request for positions at three quarters of this time does not end the wait: until 4.1 the callback waited for
+    the next poll() in a third of the runs of a plan.
+    """
+    spans_ms = []
+    for wait_us in (0, 12_000):
+        draws = Turns(wait_us, of=DrawName.FIRST_JOIN)
+        harness = ScriptedCoordinator({"t": 4}, draws=draws, group_protocol="consumer", client=CLIENTS[release])
+        harness.run(1_000_000)
+        began, acknowledged = [
+            at
+            for at, _, message in harness.sent
+            if isinstance(message, ConsumerGroupHeartbeat) and message.owned is not None
+        ]
+        spans_ms.append((acknowledged - began) // 1000)
+
+    assert spans_ms[1] - spans_ms[0] == 12
