@@ -71,8 +71,8 @@ CONSUMER_PROTOCOL: Mapping[DrawName, str] = {
 - ``offsets.append``: 945 OffsetCommits, the purgatory's time without ``group.coordinator.append.linger.ms`` and without
   the 0.3 ms of a heartbeat without news.
 - ``first.beat``: 93 first heartbeats, from the answer of FindCoordinator.
-- ``first.ack``: 43 empty first assignments that did not wait for the next poll(), from the rise of the group's epoch to
-  the arrival of the next heartbeat, without the usual 2.3 ms of a write and two ways, and without the linger.
+- ``first.ack``: 43 empty first assignments that did not wait for the next poll(). The time is from the rise of the
+  group's epoch to the next heartbeat, without linger, and without 2.3 ms for a write and two ways.
 """
 FIRST_ASSIGNMENT = "quantiles 0=10ms 25=15ms 50=16ms 75=19ms 100=21ms"
 """``first.join`` of a live member of the consumer protocol: from the answer with its first assignment until the
