@@ -49,6 +49,8 @@ class DrawName(StrEnum):
     FIRST_ID = "first.id"
     FIRST_TURN = "first.turn"
     FIRST_JOIN = "first.join"
+    FIRST_BEAT = "first.beat"
+    FIRST_ACK = "first.ack"
     CLOSE_NOTICE = "close.notice"
     SUBSCRIBE_WAIT = "subscribe.wait"
     POLL_TURN = "poll.turn"
@@ -400,6 +402,22 @@ _ROWS = (
         " the leader's SyncGroup. The JVM loads classes and has compiled nothing yet. The delay includes the load of"
         " the machine. In 16 in-sample runs, the last member's heartbeats began 60 ms (median, estimated) after the"
         " join phase; the longest draw of a group has a median of 113 ms.",
+    ),
+    DrawRow(
+        name=DrawName.FIRST_BEAT,
+        life="0us",
+        calm="nothing",
+        what="time from the coordinator's name until a new member's first heartbeat, in the consumer protocol",
+        source="measured only in a process that has run such members before: 93 first heartbeats of kafka-clients"
+        " 4.0.2, 4.1.1 and 4.2.1 took 1.6 to 90 ms, median 7 (`lab/conformance/rig.py`)",
+    ),
+    DrawRow(
+        name=DrawName.FIRST_ACK,
+        life="0us",
+        calm="nothing",
+        what="time from the answer to a new member's first heartbeat until the member can adopt an empty assignment",
+        source="measured as first.beat, with the broker's longer work for a first heartbeat: 43 members took 0.3 to"
+        " 22 ms, median 7",
     ),
     DrawRow(
         name=DrawName.CLOSE_NOTICE,

@@ -407,8 +407,8 @@ class _Reading:
         if place < 0:
             return
         owned: dict[str, list[int]] = {}
-        # Since 4.3 each partition has its assignment epoch: topic-0@2.
-        for topic, _, number in (each.partition("@")[0].rpartition("-") for each in line[5].split(", ") if each):
+        for topic, _, number in (each.rpartition("-") for each in line[5].split(", ") if each):
+            number, _, _ = number.partition("@")  # since 4.3 the epoch of the assignment follows
             owned.setdefault(self._named(self._topic_of_id[topic]), []).append(int(number))
         by_topic = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned)}
         seen = found[place]

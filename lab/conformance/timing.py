@@ -37,6 +37,8 @@ from lab.conformance.course import Course
 LEAD_MS = 3
 """Time from the start of an emulated member until the arrival of its first JoinGroup at the coordinator, in ms. Before
 the JoinGroup the member requests metadata and the coordinator over a network with a latency of at least 0.3 ms."""
+LEAD_OF_CONSUMER_PROTOCOL_MS = LEAD_MS + 7
+"""The same for a member of the consumer protocol, with the median of ``first.beat``."""
 AT_ONCE_MS = 100
 CLOSE_US = 1
 """Interval of a rolling upgrade of a single member, in us; the action needs a positive interval."""
@@ -169,8 +171,8 @@ class _Timing:
             action: Action
             match what:
                 case Effect.JOINS:
-                    at_ms = max(at_ms - LEAD_MS, 0)
                     life[whom] = life.get(whom, 0) + 1
+                    at_ms = max(at_ms - self._lead_ms(whom, life[whom]), 0)
                     action = StartHost(host=whom)
                     if number_of(whom) > self._spec.members and life[whom] == 1:
                         action = AddMembers(group=self._group)
@@ -179,11 +181,12 @@ class _Timing:
                     assignors, settings = self._changes(whom, life[whom])
                     if ends is not None and (assignors or settings):
                         life[whom] += 1
+                        for_us -= self._lead_ms(whom, life[whom]) * 1000
                         done.add(ends[0])
                         action = RollingUpgrade(
                             group=self._group,
                             every_us=CLOSE_US,
-                            down_us=for_us - LEAD_MS * 1000,
+                            down_us=for_us,
                             hosts=(whom,),
                             assignors=assignors,
                             settings=settings,
@@ -192,7 +195,8 @@ class _Timing:
                     assert ends is not None
                     life[whom] += 1
                     done.add(ends[0])
-                    action = Crash(host=whom, mode="process", for_us=for_us - LEAD_MS * 1000)
+                    for_us -= self._lead_ms(whom, life[whom]) * 1000
+                    action = Crash(host=whom, mode="process", for_us=for_us)
                 case Effect.PAUSED:
                     action = Pause(host=whom, for_us=for_us)
                 case Effect.GROWS:
@@ -208,6 +212,10 @@ class _Timing:
                 case _:
                     continue
             yield At(at_us=at_ms * 1000, action=action)
+
+    def _lead_ms(self, whom: str, life: int) -> int:
+        is_modern = self._kinds.get((whom, life), _Kind()).protocol == "consumer"
+        return LEAD_OF_CONSUMER_PROTOCOL_MS if is_modern else LEAD_MS
 
     def _changes(self, whom: str, life: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """New assignors and settings of a member's next life; () for no change."""

@@ -63,6 +63,8 @@ class ModernHeartbeats:
         """The interval of the last answer; 0 before the first answer."""
         self._next_us = 0
         """The time of the next heartbeat, in a state that waits."""
+        self._first_us = -1
+        """The earliest time of the first heartbeat; -1 before a coordinator was known."""
         self._in_flight = False
         self._failures = 0
         self._sent: tuple[object, ...] = ()
@@ -87,6 +89,11 @@ class ModernHeartbeats:
             return
         if machine.polls_too_late and state not in LEAVING_STATES:
             membership.poll_timed_out()
+            return
+        if self._first_us < 0:
+            self._first_us = machine.now_us + machine.draws.us(DrawName.FIRST_BEAT, 0)
+        if state is _S.JOINING and machine.now_us < self._first_us:
+            machine.start_timer((ConsumerTimer.BEAT,), self._first_us - machine.now_us)
             return
         at_once = (state is _S.LEAVING and not membership.remains) or (state in AT_ONCE and not self._in_flight)
         due = not self._in_flight and machine.now_us >= self._next_us

@@ -105,7 +105,7 @@ class Passes:
         passed, paused = True, 0 < due_us < began_us  # the process missed the pass with the commit
         if answered or paused or begins or (self._has_work and now_us >= self._until_us):
             self._pass(not self._spins or begins or machine.chance.below(TURNS) > 0)
-        elif self._reconciler.is_loaded_now or (self._event and self._positions_found()):
+        elif 0 < self._reconciler.loads_until_us == now_us or (self._event and self._positions_found()):
             self._pass(False)
         else:
             passed = False
@@ -209,5 +209,6 @@ class Passes:
         if waits or ((positions.are_missing or positions.await_validation) and not self._event):
             self._has_work = True
             machine.wake_at(self._until_us if self._until_us > machine.now_us else ends_us)
-        if due_us > machine.now_us:
-            machine.wake_at(due_us)
+        for at_us in (due_us, self._reconciler.loads_until_us):  # an earlier event of the process ends the timer
+            if at_us > machine.now_us:
+                machine.wake_at(at_us)

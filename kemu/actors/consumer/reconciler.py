@@ -71,10 +71,10 @@ class Reconciler:
         self._queued: Callable[[], None] | None = None
         """The callback that the application's thread runs in its next pass."""
         self._not_before_us = 0
-        """The time at which the process has loaded its classes for a first assignment with partitions, or for the
-        rejoin after a first loss.
+        """The time at which the process has loaded its classes for a first assignment, or for the rejoin after a first
+        loss.
         """
-        self._has_lost = False
+        self._has_joined = self._has_lost = False
         self._new: tuple[TopicPartition, ...] = ()
         """The assigned partitions before the end of onPartitionsAssigned."""
         self.timer_seen_us = 0
@@ -104,8 +104,12 @@ class Reconciler:
     # --- reconciliation ----------------------------------------------------------------------------------------
 
     def epoch_changed(self, epoch: int) -> None:
-        """Let the positions' notes have the member's present epoch."""
+        """Let the positions' notes have the member's present epoch. The first answer gives the first epoch."""
         self._positions.generation = epoch
+        if epoch > JOINS and not self._has_joined:
+            self._has_joined = True
+            if loads_us := self._machine.draws.us(DrawName.FIRST_ACK, 0):
+                self._not_before_us = self._machine.now_us + loads_us
 
     def begin(self, *, can_commit: bool) -> None:
         """Begin a reconciliation, unless one is in progress. The network thread alone acknowledges a target without
@@ -161,15 +165,14 @@ class Reconciler:
         return self._queued is not None
 
     @property
-    def is_loaded_now(self) -> bool:
-        """Whether a callback or a rejoin has waited until now for the classes of its process."""
+    def loads_until_us(self) -> int:
+        """The time until which a callback or a rejoin waits for the classes of its process; 0 if none is requested."""
         waits = self._queued is not None or self._membership.modern in (_S.FENCED, _S.STALE)
-        return waits and self._not_before_us == self._machine.now_us
+        return self._not_before_us if waits else 0
 
     def call_listener(self) -> bool:
         """Run the callback that the network thread has requested. Returns whether there was a callback."""
         if self._machine.now_us < self._not_before_us:
-            self._machine.wake_at(self._not_before_us)
             return False
         queued, self._queued = self._queued, None
         if queued is not None:

@@ -14,7 +14,7 @@ from kemu.protocol.messages.data import Metadata
 from kemu.protocol.notes.groups import PartitionsAssigned, PartitionsLost, Processed
 from kemu.protocol.rebalancing.client_rules import CLIENT_4_2
 from tests.actors.consumer.consumer_harness import LATENCY_US, Harness
-from tests.kafka_tests.client_runner import API, ClientRunner, ScriptedCoordinator, reply_to
+from tests.kafka_tests.client_runner import API, CLIENTS, ClientRunner, ScriptedCoordinator, reply_to
 
 JOINED = {"run_ms": 100, "state": "STABLE"}
 
@@ -202,3 +202,55 @@ def test_a_member_acknowledges_with_each_answer_until_metadata_has_the_names_of_
     assert {later - at for (at, _), (later, _) in pairwise(beats[1:20])} == {2 * LATENCY_US}
     assigned = [fact.owned for fact in harness.facts(PartitionsAssigned)]
     assert assigned == [(), (("t", 0), ("t", 1))]
+
+
+def beats_of(draws: Turns, first: str) -> list[int]:
+    """The times (ms) of the first heartbeat and of the acknowledgements; the draw is made once."""
+    harness = ScriptedCoordinator({"t": 4}, draws=draws, group_protocol="consumer", client=CLIENT_4_2)
+    harness.first = first
+    harness.run(11_000_000)
+    assert draws.turns_us == []
+    sent = [(at, message) for at, _, message in harness.sent if isinstance(message, ConsumerGroupHeartbeat)]
+    return [at // 1000 for at, message in sent if message.owned is not None]
+
+
+def test_the_first_heartbeat_of_a_member_waits_for_its_draw() -> None:
+    """JVMs load classes between the coordinator's name and the first heartbeat; later heartbeats have no such wait."""
+    (exact_ms, _), (late_ms, _) = (
+        beats_of(Turns(0, of=DrawName.FIRST_BEAT), ""),
+        beats_of(Turns(37_000, of=DrawName.FIRST_BEAT), ""),
+    )
+
+    assert late_ms - exact_ms == 37
+
+
+@pytest.mark.parametrize("first", ["", "t 0-1"])
+def test_a_member_adopts_an_empty_first_assignment_after_its_draw(first: str) -> None:
+    """A first assignment with partitions waits for ``first.join`` instead."""
+    spans_ms = []
+    for wait_us in (0, 13_000, 250_000):  # a pass of poll(100 ms) begins the adoption
+        began_ms, acknowledged_ms = beats_of(Turns(wait_us, of=DrawName.FIRST_ACK), first)
+        spans_ms.append(acknowledged_ms - began_ms)
+
+    assert spans_ms[0] == spans_ms[1] < 100
+    assert spans_ms[2] == (spans_ms[0] if first else 250 + 2 * LATENCY_US // 1000)
+
+
+@pytest.mark.parametrize("release", ["4.1", "4.2"])
+def test_classes_of_a_first_assignment_delay_its_callback_by_their_time_alone(release: str) -> None:
+    """The request for positions at three quarters of this time does not end the wait: until 4.1 the callback waited for
+    the next poll() in a third of the runs of a plan.
+    """
+    spans_ms = []
+    for wait_us in (0, 12_000):
+        draws = Turns(wait_us, of=DrawName.FIRST_JOIN)
+        harness = ScriptedCoordinator({"t": 4}, draws=draws, group_protocol="consumer", client=CLIENTS[release])
+        harness.run(1_000_000)
+        began, acknowledged = [
+            at
+            for at, _, message in harness.sent
+            if isinstance(message, ConsumerGroupHeartbeat) and message.owned is not None
+        ]
+        spans_ms.append((acknowledged - began) // 1000)
+
+    assert spans_ms[1] - spans_ms[0] == 12

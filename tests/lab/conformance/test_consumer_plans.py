@@ -1,4 +1,4 @@
-"""Plans with members of the consumer protocol (KIP-848), recorded on three releases of Kafka, beside the emulator."""
+"""Plans with members of the consumer protocol (KIP-848), recorded on four releases of Kafka, beside the emulator."""
 
 import re
 from functools import cache
@@ -27,6 +27,18 @@ EPOCHS = {
 }
 """The epochs (and generations) with a target. After a leave, the next heartbeat or join computes the target; the join
 raises the epoch first."""
+EPOCHS_4_3 = {
+    "1-scale-out": [2, 4, 5, 6],
+    "2-scale-in": [2, 5, 6, 7],
+    "3-rolling-restart": [2, 4, 5, 6, 7, 8, 10],
+    "4-kill": [2, 4, 5, 6],
+    "5-pause": [2, 3, 4, 5, 6],
+    "6-migration-up": [1, 2, 3, 5, 7],
+    "7-migration-down": [2, 4, 5, 6, 7, 8, 9, 10],
+    "8-topic-grows": [2, 4, 5],
+}
+"""In 4.3 the first epoch is 2, and a target follows the last one after a second at the earliest: members that join
+within this second share one."""
 SEEDS = (1, 2, 3, 4, 5, 6)
 
 
@@ -46,7 +58,7 @@ def test_every_plan_is_recorded_and_can_run_live() -> None:
     courses = [course_of(run) for run in RUNS]
 
     assert PLANS == sorted({course.plan for course in courses}) == list(EPOCHS)
-    assert {release_in(course) for course in courses} == {"4.0.2", "4.1.1", "4.2.1"}
+    assert {release_in(course) for course in courses} == {"4.0.2", "4.1.1", "4.2.1", "4.3.0"}
     assert [too_busy(course) for course in courses] == [""] * len(RUNS)
     assert {why_not_live(course, "4.2.1") for course in courses} == {None}
     assert {why_not_live(course, "3.9.1") for course in courses} == {
@@ -59,7 +71,8 @@ def test_a_recording_has_its_epochs_their_members_and_what_they_own(plan: str) -
     """Targets in the order of time; the last one is reached, and shares all partitions."""
     course = course_of(plan)
 
-    assert [seen.generation for seen in course.rebalances] == EPOCHS[course.plan]
+    epochs = EPOCHS_4_3 if release_in(course) == "4.3.0" else EPOCHS
+    assert [seen.generation for seen in course.rebalances] == epochs[course.plan]
     assert course.requests[HEARTBEAT] > 0
     for seen in course.rebalances:
         assert (seen.began_ms or 0) <= seen.joined_ms <= (seen.stable_ms or seen.joined_ms)
@@ -71,7 +84,7 @@ def test_a_recording_has_its_epochs_their_members_and_what_they_own(plan: str) -
     ]
 
 
-@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("plan", [*PLANS, *(run for run in RUNS if release_in(course_of(run)) == "4.3.0")])
 def test_the_emulator_has_kafkas_epochs_members_and_numbers_of_partitions(plan: str) -> None:
     """In one of the first seeds: runs of Kafka differ in them, too."""
     kafka = shapes_of(course_of(plan))

@@ -138,6 +138,29 @@ def test_generations_are_read_from_the_log_of_4_0_too(folder: Path) -> None:
     assert read_recording(folder).rebalances == before.rebalances
 
 
+@pytest.mark.parametrize("epoch", ["", "@2"])
+def test_owners_of_the_consumer_protocol_are_read_from_the_coordinators_log(folder: Path, epoch: str) -> None:
+    """GroupMetadataManager (4.0 to 4.2). Since 4.3 the epoch of its assignment follows each partition."""
+    at = "[2026-11-21 23:31:1{},000] INFO [GroupCoordinator id=0] [GroupId " + GROUP + "] "
+    lines = [
+        at.format(0) + "Bumped group epoch to 2 with metadata hash 7.",
+        at.format(0) + f"Computed a new target assignment for epoch 2 with 'uniform' assignor in 0ms: {{{C1}="
+        "MemberAssignment(partitions={T=[0, 1]}), " + C2 + "=MemberAssignment(partitions={T=[2]})}.",
+        at.format(1) + f"Member {C1} new assignment state: epoch=2, previousEpoch=0, state=STABLE, "
+        f"assignedPartitions=[T-0{epoch}, T-1{epoch}] and revokedPartitions=[].",
+        at.format(4) + f"Member {C2} new assignment state: epoch=2, previousEpoch=0, state=STABLE, "
+        f"assignedPartitions=[T-2{epoch}] and revokedPartitions=[].",
+    ]
+    (folder / "server.log").write_text("\n".join(lines))
+    topics = {"topics": [{"topicId": "T", "name": f"orders-{GROUP}"}]}
+    with (folder / "request.log").open("a") as log:
+        log.write(logged("09,500", "METADATA", "c1", {}, topics))
+
+    (seen,) = read_recording(folder).rebalances
+    assert (seen.generation, seen.members, seen.took_ms) == (2, ("c1", "c2"), 4_000)
+    assert seen.owners == {"c1": {"orders": (0, 1)}, "c2": {"orders": (2,)}}
+
+
 def test_owners_are_read_from_the_answers_to_sync_group(folder: Path) -> None:
     """The topic is called "orders", whatever it was called there."""
     first, second = read_recording(folder).rebalances

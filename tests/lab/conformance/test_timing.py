@@ -132,6 +132,31 @@ def test_a_live_run_with_priority_over_the_other_work_of_the_machine_waits_less(
     assert quiet.keys() - loaded.keys() == {"heartbeat.alone"}
 
 
+def test_a_live_run_with_the_consumer_protocol_has_the_draws_of_its_requests_and_first_heartbeats() -> None:
+    """A classic run has none; before 4.2 a first assignment takes less."""
+    modern, classic = (
+        plans.read_course(plans.CONSUMER, "1-scale-out"),
+        plans.read_course(plans.NEW, "1-two-topics-late-joins"),
+    )
+    before = attrs.evolve(modern, source=modern.source.replace("4.2.1", "4.1.1"))
+
+    found = rig.draws_of(modern)
+    assert {name: found[name] for name in rig.CONSUMER_PROTOCOL} == rig.CONSUMER_PROTOCOL
+    assert not {"first.beat", "first.ack"} & rig.draws_of(classic).keys()
+    assert rig.draws_of(classic)["network.latency"] == rig.LIVE[DrawName.NETWORK_LATENCY]
+    assert distribution(rig.draws_of(before)["first.join"]).mean < distribution(found["first.join"]).mean / 2
+
+
+def test_a_member_of_the_consumer_protocol_starts_earlier_before_its_first_heartbeat() -> None:
+    """By the median of ``first.beat``; a classic member of the same course does not."""
+    course = plans.read_course(plans.CONSUMER, "7-migration-down")
+    plan = plan_to_dicts(timed(plans.read_plan_scenario(plans.CONSUMER, course.plan), course).plan)
+
+    assert course.took_effect[0] == (1_116, "joins c1") and plan[0]["at"] == "1106ms"
+    assert course.took_effect[3:5] == ((20_075, "closes c1"), (24_018, "joins c1"))
+    assert (plan[3]["at"], plan[3]["down"]) == ("20075ms", "3940ms"), "a classic member from now on"
+
+
 def test_the_machine_is_as_busy_as_the_hand_overs_of_the_run_tell() -> None:
     """A run that tells none was on any machine."""
     kept = plans.read_course(plans.KEPT, "p-coop-several-topics")
