@@ -276,7 +276,13 @@ class DescribeGroup:
 
 @value
 class ListAllGroups:
-    """Admin: ask every broker for the groups that the broker coordinates."""
+    """Admin: ask every broker for the groups that the broker coordinates.
+
+    ``states`` and ``types``: only groups with one of these states (KIP-518) and types (KIP-848); () for all.
+    """
+
+    states: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
 
 
 @value

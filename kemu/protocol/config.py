@@ -127,7 +127,8 @@ class BrokerConfig:
     )
     group_consumer_assignors: tuple[str, ...] = key(("uniform", "range"), "KIP-848, Kafka 4.0; the first: the default")
     group_consumer_migration_policy: str = key(
-        MIGRATION_POLICIES[0], "KIP-848, Kafka 4.0; conversions of groups with members: bidirectional, upgrade, ..."
+        MIGRATION_POLICIES[0],
+        "KIP-848, Kafka 4.0; conversions of groups with members: bidirectional, upgrade, downgrade or disabled",
     )
     group_coordinator_append_linger_ms: int = key(
         5, "Kafka 4.0; -1 (adaptive) since 4.2; only the Java coordinator gathers writes; 0, -1 = never"

@@ -73,4 +73,25 @@ MUTATIONS = [
         "liveness/not-at-rest",
         ("mixed_group.toml:1",),
     ),
+    Mutation(  # a member sends heartbeats four times as rarely as its coordinator says
+        "kemu/actors/consumer/modern_membership.py",
+        "                self._interval_us = reply.heartbeat_interval_ms * 1000\n",
+        "                self._interval_us = reply.heartbeat_interval_ms * 4000\n",
+        "group-progress/not-reconciled",
+        ("consumer-protocol-steady:1",),
+    ),
+    Mutation(  # only a join computes a target
+        "kemu/actors/coordinator/consumer_group/heartbeats.py",
+        "        if is_behind and not downgrades and",
+        "        if is_behind and not former.topics and not downgrades and",
+        "group-progress/not-reconciled",
+        ("consumer-protocol-scale-in:1",),
+    ),
+    Mutation(  # a member does not tell its coordinator that it gave up partitions
+        "kemu/actors/consumer/modern_membership.py",
+        "if tells_owned else None,",
+        "if tells_owned and not before else None,",
+        "group-progress/not-revoked",
+        ("consumer-protocol-steady:1",),
+    ),
 ]

@@ -397,7 +397,7 @@ class Admin(Machine):
             case RemoveMember(group=group, instance_id=instance_id):
                 return self._remove(group, instance_id)
             case ListAllGroups():
-                return self._list()
+                return self._list(command)
             case DeleteOffsets():
                 return self._delete_offsets(command)
             case ResetOffsets():
@@ -466,14 +466,21 @@ class Admin(Machine):
             expect(row.error)
         return "1 member" if len(leaving) == 1 else f"{len(leaving)} members"
 
-    def _list(self) -> Steps:
-        """List the groups of every broker."""
+    def _list(self, command: ListAllGroups) -> Steps:
+        """List the groups of every broker: name, state, and the type if all brokers have types.
+
+        Source: ``KafkaAdminClient.listGroups`` 4.0: a filter by types needs brokers with types.
+        """
+        typed = self._describes_consumers
         found: list[tuple[str, str]] = []
+        request = ListGroups(states_filter=command.states, types_filter=command.types)
         for broker in self._bootstrap:
-            reply: ListGroupsReply = yield Ask(Target.NAMED, ListGroups(), coordinator_on(broker))
+            reply: ListGroupsReply = yield Ask(Target.NAMED, request, coordinator_on(broker))
+            if command.types and not typed:
+                raise TaskRefused(ErrorCode.UNSUPPORTED_VERSION, "the brokers' release has no types of groups")
             expect(reply.error)
-            found += [(row.group, row.state) for row in reply.groups]
-        return ", ".join(f"{group} ({state})" for group, state in sorted(found)) or "none"
+            found += [(row.group, f"{row.state}, {row.group_type}" if typed else row.state) for row in reply.groups]
+        return ", ".join(f"{group} ({what})" for group, what in sorted(found)) or "none"
 
     def _delete_offsets(self, command: DeleteOffsets) -> Steps:
         metadata: MetadataReply = yield Ask(Target.ANY, Metadata(topics=(command.topic,)))

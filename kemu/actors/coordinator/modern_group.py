@@ -244,10 +244,23 @@ class ModernGroup:
         elif heard.revokes is False:
             self._stop(GroupTimer.REVOCATION, member_id)
         self._resolve_soon(heard.resolve)
-        did = "joined" if MemberRecord(member_id, None) in heard.undo else "sent a heartbeat"
-        who = self._member(member_id)
         if heard.records:
-            self._note(heard.records, heard.undo, f"{who} {did}", Removal.LEFT, heard.assignor)
+            self._note(heard.records, heard.undo, self._why_heard(heard), Removal.LEFT, heard.assignor)
+
+    def _why_heard(self, heard: Heard) -> str:
+        """The reason of a heartbeat's changes: the member joined, changed its subscription, or only sent a heartbeat.
+
+        A heartbeat that raises the epoch for none of these reasons found other topics.
+        """
+        who, now = self._member(heard.member_id), self.working.members[heard.member_id]
+        formers = [each for each in heard.undo if isinstance(each, MemberRecord) and each.member_id == heard.member_id]
+        if MemberRecord(heard.member_id, None) in formers:
+            return f"{who} joined"
+        if any((each.member.topics, each.member.regex) != (now.topics, now.regex) for each in formers if each.member):
+            return f"{who} changed its subscription"
+        if any(isinstance(record, GroupEpochRecord) for record in heard.records):
+            return "topics of the subscription changed"
+        return f"{who} sent a heartbeat"
 
     def _resolve_soon(self, regexes: tuple[str, ...]) -> None:
         """Resolve regular expressions outside of the heartbeat, unless some are being resolved."""

@@ -12,14 +12,22 @@ settings:
 - not-taken: a Stable member adopts its assignment
   (``max.poll.interval.ms``).
 - no-position: a Stable member gets its positions.
+- not-reconciled: the coordinator computes a target within one heartbeat
+  interval of the consumer protocol, or ``consumer.assignment.interval.ms``
+  more. Then the group becomes Stable within two intervals, and the time for
+  revocations.
+- not-revoked: a member commits, and gives up its partitions. After a topic
+  was deleted, the commit may fail until ``max.poll.interval.ms``.
 - records-unread: a Stable member continues to read.
 - offsets-uncommitted: with ``enable.auto.commit`` a member commits.
 
 Exempt from not-rejoined: Streams. Exempt from offsets-uncommitted: Streams, and members in KIP-333's mode. Exempt from
-records-unread: paused partitions.
+records-unread: paused partitions. With classic members in a group of the consumer protocol, not-reconciled has also the
+time of ``max.poll.interval.ms`` and of a session.
 
 Source: Kafka 3.4 ``GroupCoordinator``, ``AbstractCoordinator``,
-``ConsumerCoordinator``.
+``ConsumerCoordinator``; Kafka 4.0 to 4.3 ``GroupMetadataManager``,
+``CurrentAssignmentBuilder``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,13 +35,15 @@ from typing import Self
 
 from attrs import evolve
 
+from kemu.actors.consumer.modern_state import TAKES_ASSIGNMENTS, ModernState
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.liveness import DISTURBING, disturbs
 from kemu.emulator.facts import FaultApplied, FaultEnded, Healed, HostClosed, MemberReconfigured, Seen, only_news
 from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.interruptions import WELL, Cause
-from kemu.emulator.watching.memberships import MEMBER, SYNCING, UNJOINED, CoordinatorsGroup, MemberEntry
+from kemu.emulator.watching.memberships import JOINING, MEMBER, SYNCING, UNJOINED, CoordinatorsGroup, MemberEntry
 from kemu.emulator.watching.panel import Holding
+from kemu.emulator.watching.reconciliations import Reconciliations
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import (
@@ -57,6 +67,12 @@ ISOLATING = ("isolate", "split")
 """Kinds of faults under which a link delivers nothing."""
 SILENT = "stop-polling"
 """The kind of fault under which an application does not poll."""
+_RECONCILES = ("Assigning", "Reconciling")
+_SENDS_HEARTBEATS = (
+    *(each.value for each in TAKES_ASSIGNMENTS if each is not ModernState.JOINING),
+    *(JOINING, SYNCING),
+)
+"""States of a member, in both protocols, in which the coordinator has answered its join, or will."""
 _UNSUBSCRIBED = "the consumer unsubscribed from all topics"
 _US = 1_000
 
@@ -83,7 +99,9 @@ class GroupDuties(Checker):
         "join-unfinished",
         "member-kept",
         "no-position",
+        "not-reconciled",
         "not-rejoined",
+        "not-revoked",
         "not-taken",
         "offsets-uncommitted",
         "records-unread",
@@ -109,6 +127,8 @@ class GroupDuties(Checker):
         self._idle: dict[tuple[GroupId, TopicPartition], int] = {}
         """Partitions with waiting records at the last disturbance after ``Healed``, and without progress since, with
         the position of the last reader."""
+        self._has_deleted = False
+        """Whether the plan deleted a topic: a commit before a revocation may then fail until the rebalance timeout."""
         self._disturbed_us: int | None = None
         self._judges_us: dict[GroupId, int] = {}
         """Latest time at which the work on ``_idle`` is overdue, in us."""
@@ -130,6 +150,8 @@ class GroupDuties(Checker):
             OffsetCommitted: self._committed,
             OffsetRemoved: self._removed,
         }
+        self._reconciliations = Reconciliations()
+        self.shown_to(self._reconciliations.on)
         self.shown_to(dict.fromkeys(DISTURBING, self._disturbed))
 
     @classmethod
@@ -140,6 +162,7 @@ class GroupDuties(Checker):
     # --- facts -------------------------------------------------------------------------------------------------
 
     def _applied(self, seen: Seen, fact: FaultApplied) -> None:
+        self._has_deleted = self._has_deleted or fact.kind == "delete-topic"
         if fact.lasts or fact.kind == "pause-partitions":
             self._faults[fact.index] = seen.at_us, fact
 
@@ -276,6 +299,8 @@ class GroupDuties(Checker):
             self._look_at_members(seen, name, group, times)
             self._look_at_joins(seen, name, group, times)
             self._look_at_sync(seen, name, group, times)
+            if group.state in _RECONCILES:
+                self._look_at_reconciliation(seen, name, group, times)
             if group.state == "Stable":
                 self._look_at_waits(seen, name, host_of(coordinator), times)
             for actor in self.panel.running_members(name):
@@ -400,6 +425,49 @@ class GroupDuties(Checker):
             bound_us = 2 * times.request_us + times.poll_us + times.calls_us + MARGIN_US
             text = f"leader {group.leader} of group {name} and its coordinator did not come to an assignment"
             self._is_over(seen, "sync-unfinished", (name, ""), (able_us, begun_us), bound_us, text)
+
+    def _look_at_reconciliation(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
+        """Judge whether heartbeats bring a group of the consumer protocol to its target."""
+        able_us = self._reconciles_us(name, group)
+        if able_us is None:
+            return
+        revoking = self._reconciliations.revoking(name)
+        for member_id, since_us in revoking.items():
+            text = f"{member_id} of group {name} did not give up its partitions"
+            longest_us = 2 * times.request_us + 2 * times.poll_us + times.calls_us + MARGIN_US
+            bound_us = times.rebalance_us if self._has_deleted else min(times.rebalance_us, longest_us)
+            self._is_over(seen, "not-revoked", (name, member_id), (since_us, able_us), bound_us + GRACE_US, text)
+        if revoking:
+            return
+        begun_us = max(group.since_us, able_us)
+        bound_us = GRACE_US + self._reconciliations.revoked_us(name, begun_us, seen.at_us)
+        bound_us += times.heartbeat_us + times.target_us if group.state == _RECONCILES[0] else 2 * times.heartbeat_us
+        if not all(map(self._reconciliations.has_consumer_protocol, group.entries)):
+            bound_us += times.rebalance_us + times.session_us
+        text = f"group {name} remained {group.state}"
+        self._is_over(seen, "not-reconciled", (name, group.state), (begun_us,), bound_us, text)
+
+    def _reconciles_us(self, name: GroupId, group: CoordinatorsGroup) -> int | None:
+        """Time since which coordinator and members exchange heartbeats, in us; None if one of them does not."""
+        coordinator, memberships = host_of(group.speaker[0]), self.panel.memberships
+        log_us, loaded_us = self._log_us(name, coordinator), self._reconciliations.loaded_us.get(name)
+        if log_us is None or not group.entries:
+            return None
+        first_us = min(entry.since_us for entry in group.entries.values())
+        able_us = log_us if log_us <= first_us else log_us + MARGIN_US
+        if loaded_us is not None:
+            able_us = max(able_us, loaded_us + MARGIN_US)
+        for member_id, entry in group.entries.items():
+            progress, hit_us = (
+                memberships.members.get(entry.actor),
+                self._undisturbed_us(host_of(entry.actor), coordinator),
+            )
+            if progress is None or hit_us is None or memberships.is_over(member_id, entry):
+                return None
+            if progress.state not in _SENDS_HEARTBEATS:
+                return None
+            able_us = max(able_us, hit_us if hit_us <= entry.since_us else hit_us + MARGIN_US)
+        return able_us
 
     def _look_at_waits(self, seen: Seen, name: GroupId, coordinator: str, times: GroupTimes) -> None:
         """Judge whether owners adopt their partitions and get a position."""

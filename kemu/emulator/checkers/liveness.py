@@ -89,7 +89,8 @@ from kemu.protocol.topic_pattern import TopicPattern
 REFUSED_BY: Mapping[ErrorCode, str] = {
     ErrorCode.INVALID_SESSION_TIMEOUT: "session.timeout.ms is outside group.min.session.timeout.ms and "
     "group.max.session.timeout.ms of the brokers",
-    ErrorCode.GROUP_MAX_SIZE_REACHED: "the group has group.max.size members already, as the brokers have it",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: "the group has as many members as group.max.size of the brokers permits, or "
+    "group.consumer.max.size (consumer protocol)",
     ErrorCode.UNRELEASED_INSTANCE_ID: "the former process with its group.instance.id is still a member: it has neither "
     "left nor reached group.consumer.session.timeout.ms (KIP-848)",
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "its partition.assignment.strategy has nothing in common with the group's, "

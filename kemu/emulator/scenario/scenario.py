@@ -229,7 +229,7 @@ class Scenario:
         """
         configs = self._member_configs()
         waits_ms = max([config.session_timeout_ms for config in configs])
-        waits_ms = max([waits_ms, *map(self.longest_session_ms, self.consumer_protocol_groups)])
+        waits_ms = max([waits_ms, *map(self.longest_ms, self.consumer_protocol_groups)])
         waits_ms += max(config.max_poll_interval_ms for config in configs)
         names = (*TAKES_TIME, *STARTS_OF_A_CONTROLLER) if self.brokers.replication is not None else TAKES_TIME
         drawn = [how.most for name in names if (how := self.draws.of(name)) is not None]
@@ -239,14 +239,14 @@ class Scenario:
         )
         return waits_ms * 1_000 + max(MINUTE_US, sum(drawn) + callbacks_ms * 1_000)
 
-    def longest_session_ms(self, group: str) -> int:
-        """The longest session timeout in ms of this group's members of the consumer protocol in the run."""
-        of_brokers_ms = configured(BrokerConfig(), self.brokers.config).group_consumer_session_timeout_ms
-        longest_ms = of_brokers_ms
+    def longest_ms(self, group: str, setting: str = CONSUMER_SESSION_TIMEOUT) -> int:
+        """The longest time in ms that the run gives a setting of this group's members of the consumer protocol."""
+        of_brokers = configured(BrokerConfig(), self.brokers.config)
+        longest_ms: int = getattr(of_brokers, f"group_{setting}".replace(".", "_"))
         for entry in self.plan:
             match entry.action:
-                case ConfigsAlteration(group=name, key=key, value=value) if value and name == group:
-                    longest_ms = max(longest_ms, int(value)) if key == CONSUMER_SESSION_TIMEOUT else longest_ms
+                case ConfigsAlteration(group=name, key=key, value=value) if value and (name, key) == (group, setting):
+                    longest_ms = max(longest_ms, int(value))
         return longest_ms
 
     @property

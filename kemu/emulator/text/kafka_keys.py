@@ -89,6 +89,14 @@ SET_BY_SCENARIO: Mapping[str, str] = {
 _LEAST: Mapping[str, int] = {
     "group.coordinator.append.linger.ms": -1,
     "group.consumer.regex.refresh.interval.ms": 10_000,
+    **dict.fromkeys(
+        (
+            *("group.consumer.max.size", "group.max.size"),
+            *(f"group.consumer.{least}session.timeout.ms" for least in ("", "min.", "max.")),
+            *(f"group.consumer.{least}heartbeat.interval.ms" for least in ("", "min.", "max.")),
+        ),
+        1,
+    ),
 }
 """Integer keys with another least value than 0, 1 or their default. Source: ``GroupCoordinatorConfig`` 4.2."""
 _SERVER_ASSIGNORS_KEY = "group.consumer.assignors"

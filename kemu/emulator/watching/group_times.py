@@ -7,6 +7,7 @@ from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.draws import DrawName
+from kemu.protocol.dynamic_configs import CONSUMER_ASSIGNMENT_INTERVAL, CONSUMER_HEARTBEAT_INTERVAL
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import GroupId
 
@@ -36,7 +37,8 @@ class GroupTimes:
     ``poll_us``: the application's work between two polls. ``records_us``: part of ``poll_us`` for records.
     ``calls_us``: one call of each callback, and other waits of a rebalance. ``close_us``: the shortest wait of a
     close() for its answers. ``commits``: host -> whether the member commits by interval; "" stands for later members.
-    ``reads``: whether the consumer alone reads and commits (False for Streams and for KIP-333).
+    ``reads``: whether the consumer alone reads and commits (False for Streams and for KIP-333). ``heartbeat_us`` and
+    ``target_us``: the interval of heartbeats, and the least time between two targets (4.3), in the consumer protocol.
     """
 
     session_us: int = 45_000_000
@@ -51,6 +53,8 @@ class GroupTimes:
     commits: Mapping[str, bool] = {}
     streams: bool = False
     reads: bool = True
+    heartbeat_us: int = 5_000_000
+    target_us: int = 1_000_000
 
 
 def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
@@ -72,7 +76,7 @@ def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
         ]
         sessions_ms = [each.session_timeout_ms for each in every]
         if name in scenario.consumer_protocol_groups:
-            sessions_ms.append(scenario.longest_session_ms(name))
+            sessions_ms.append(scenario.longest_ms(name))
         found[name] = GroupTimes(
             session_us=max(sessions_ms) * _US,
             rebalance_us=max(each.max_poll_interval_ms for each in every) * _US,
@@ -84,6 +88,8 @@ def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
             records_us=max(works),
             calls_us=max(calls) * _US + sum(drawn),
             commits={"": later.enable_auto_commit, **{host: each.enable_auto_commit for host, each in configs.items()}},
+            heartbeat_us=scenario.longest_ms(name, CONSUMER_HEARTBEAT_INTERVAL) * _US,
+            target_us=scenario.longest_ms(name, CONSUMER_ASSIGNMENT_INTERVAL) * _US,
             streams=group.streams is not None,
             reads=group.streams is None and not any(each.enable_parallel_rebalance for each in every),
         )

@@ -459,6 +459,19 @@ def test_a_broker_refuses_times_outside_its_bounds(key: str) -> None:
         scenario(f"brokers.config.'group.consumer.{key}' = 1000")
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("group.max.size", "group.consumer.max.size", "group.consumer.session.timeout.ms"),
+        *("group.consumer.heartbeat.interval.ms", "group.consumer.min.heartbeat.interval.ms"),
+    ],
+)
+def test_a_limit_of_zero_is_refused(key: str) -> None:
+    """GroupCoordinatorConfig 4.0: atLeast(1)."""
+    with pytest.raises(ScenarioError, match=f"{key}: must be at least 1, not 0"):
+        scenario(f"brokers.config.'{key}' = 0")
+
+
 def test_10_seconds_is_the_least_age_of_stale_patterns() -> None:
     """GroupCoordinatorConfig 4.1: atLeast(10 * 1000)."""
     with pytest.raises(ScenarioError, match=r"regex\.refresh\.interval\.ms: must be at least 10000, not 9999"):
@@ -468,7 +481,7 @@ def test_10_seconds_is_the_least_age_of_stale_patterns() -> None:
 @pytest.mark.parametrize(
     ("made", "profile", "said"),
     [
-        (scenario(), "kafka-3.9", "needs one profile"),
+        (scenario(), "kafka-3.9", 'needs one profile.*: set profile = "kafka-4.0"'),
         (scenario("brokers.config.'coordinator.kind' = 'scala'"), "kafka-4.0", "needs one profile"),
         (scenario(group=REMAINS), "kafka-4.0", r"close\.membership: needs kafka-4\.1 or later"),
         (scenario(plan=UPGRADE), "kafka-4.0", "to another release is not emulated"),

@@ -120,3 +120,15 @@ def test_brokers_resolve_patterns_through_new_topics_and_a_failover() -> None:
     assert stable_s < 145, "c3 still owns a deleted topic, so that its commit before the revocation is refused for good"
     given = {topic for fact in run.seen(MemberReconciled) for topic, _ in fact.assigned}
     assert given == {"orders-eu", "orders-us", "orders-asia", "orders-africa", "returns", "unread"}
+
+
+def test_the_reason_of_a_rebalance_says_what_a_heartbeat_changed() -> None:
+    """In the plan, orders-us grows at 60 s, orders-asia is deleted at 112 s, and c3 subscribes to unread at 130 s."""
+    run = played("pattern-growing-topics")
+
+    began = zip(run.times_s(GroupBecame), run.seen(GroupBecame), strict=True)
+    reasons = {at_s: fact.why for at_s, fact in began if fact.new == "Assigning"}
+    others = [at_s for at_s, why in reasons.items() if why == "topics of the subscription changed"]
+    assert [int(at_s) // 10 for at_s in others] == [6, 11]
+    (subscribed_s,) = [at_s for at_s, why in reasons.items() if why.endswith(" changed its subscription")]
+    assert 130 < subscribed_s < 140

@@ -37,6 +37,7 @@ from kemu.emulator.plan.stage import Stage
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.brokers import BrokersSpec
 from kemu.emulator.scenario.checks import ChecksSpec
+from kemu.emulator.scenario.files import load_scenario, with_actions
 from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.replication import ReplicationSpec
@@ -115,6 +116,30 @@ def test_groups_are_listed_by_their_coordinators() -> None:
 
     assert watched.answer() == ("ListGroups", NONE, "g (Stable)")
     assert "ListGroups: done: g (Stable)" in watched.told
+
+
+def test_groups_are_listed_by_type_and_state_where_brokers_have_types() -> None:
+    """ListGroups v4 (KIP-518) and v5 (KIP-848). The action's filters are those of ``kafka-consumer-groups --list``."""
+    orders = ("", "types=consumer", "types=classic", "states=stable", "states=empty")
+    actions = [f"list-groups at={20 + number}s {order}" for number, order in enumerate(orders)]
+    watcher = Watcher()
+    run(with_actions(load_scenario("consumer-protocol-steady"), actions), seed=1, loop="bare", observers=(watcher,))
+
+    listed = "g (Stable, consumer)"
+    answers = [seen.fact.text for seen in watcher.facts if type(seen.fact) is AdminAnswered]
+    assert answers == [listed, listed, "none", listed, "none"]
+
+
+def test_brokers_without_types_refuse_a_listing_by_type() -> None:
+    watched = Watched(At(15 * S, GroupsListing(types=("consumer",))))
+
+    assert watched.answer()[:2] == ("ListGroups", ErrorCode.UNSUPPORTED_VERSION)
+
+
+@pytest.mark.parametrize(("order", "said"), [("types=share", "classic, consumer"), ("states=ready", "Stable, Empty")])
+def test_a_listing_by_an_unknown_type_or_state_is_refused(order: str, said: str) -> None:
+    with pytest.raises(ScenarioError, match=f"is none of {said}"):
+        with_actions(load_scenario("steady-group"), [f"list-groups at=15s {order}"])
 
 
 def test_a_group_is_described_with_its_members() -> None:

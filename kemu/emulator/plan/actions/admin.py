@@ -26,21 +26,37 @@ from kemu.protocol.commands import (
     ResetOffsets,
 )
 from kemu.protocol.dynamic_configs import ALIASES, UNCLEAN_ELECTION_ENABLE, ConfigResource, bad_setting, settings_of
-from kemu.protocol.names import broker_host, broker_of
+from kemu.protocol.names import CLASSIC, CONSUMER, broker_host, broker_of
 from kemu.protocol.reassign.requests import list_error
 
+_GROUP_STATES = ("Stable", "Empty", "Dead", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+_GROUP_TYPES = (CLASSIC, CONSUMER)
 
-@action("list-groups", "an admin client lists all groups and their states", drawn=NEVER, workload=True)
+
+@action("list-groups", "an admin client lists groups with their states and types", drawn=NEVER, workload=True)
 class GroupsListing:
-    """List groups and their states, as ``kafka-consumer-groups --list --state`` asks every broker."""
+    """List groups, as ``kafka-consumer-groups --list --state --type`` asks every broker.
+
+    ``states``: only groups in these states (KIP-518, Kafka 2.6). ``types``: only groups of these types: "classic",
+    "consumer" (KIP-848, Kafka 3.8). () lists all groups.
+    """
+
+    states: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
 
     def words(self) -> str:
-        return "list the groups"
+        states = f" in state {', '.join(self.states)}" if self.states else ""
+        types = f" of type {', '.join(self.types)}" if self.types else ""
+        return f"list the groups{types}{states}"
 
-    check = nothing_more
+    def check(self, table: Table, known: Known) -> None:
+        for key, given, accepted in (("states", self.states, _GROUP_STATES), ("types", self.types, _GROUP_TYPES)):
+            for name in given:
+                if name.casefold() not in (each.casefold() for each in accepted):
+                    table.problem(key, f'"{name}" is none of {", ".join(accepted)}')
 
     def apply(self, stage: Stage) -> Outcome:
-        return stage.cluster.ask_admin(ListAllGroups())
+        return stage.cluster.ask_admin(ListAllGroups(states=self.states, types=self.types))
 
 
 @action("describe-group", "an admin client describes a group's state and members", drawn=NEVER, workload=True)

@@ -66,7 +66,10 @@ class GroupFull(_Refused):
 
     code: ClassVar[str] = FULL
     id: ClassVar[str] = "group-full"
-    means: ClassVar[str] = "The group has group.max.size members, so the coordinator refuses another one."
+    means: ClassVar[str] = (
+        "The group has group.max.size members (consumer protocol: group.consumer.max.size), so the coordinator refuses "
+        "another one."
+    )
     addressed_by: ClassVar[tuple[Remedy, ...]] = (Remedy("setting", "group.max.size of the brokers", "KIP-389"),)
 
 

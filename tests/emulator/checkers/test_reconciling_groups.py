@@ -1,0 +1,132 @@
+"""A group of the consumer protocol reaches its target within three heartbeats and the time for revocations."""
+
+import pytest
+
+from kemu.actors.machine import Received
+from kemu.emulator.checkers.group_progress import MARGIN_US, GroupDuties
+from kemu.emulator.facts import FaultApplied, FaultEnded
+from kemu.emulator.judging import judge
+from kemu.emulator.watching.group_times import GroupTimes
+from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
+from kemu.protocol.notes import groups as notes
+from kemu.protocol.notes.consumer_groups import MemberReconciled
+from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, Story, partitions
+
+TIMES = GroupTimes(
+    session_us=10 * SECOND, rebalance_us=60 * SECOND, request_us=5 * SECOND, heartbeat_us=5 * SECOND, target_us=SECOND
+)
+COMPUTED_S, RECONCILED_S, REVOKED_S = 5 + 1 + 5, 2 * 5 + 5, 2 * 5 + MARGIN_US // SECOND + 5
+LOOK_S = 6
+
+
+class Told(Story):
+    """c1 and c2 are members of a Stable group of the consumer protocol."""
+
+    def __init__(self) -> None:
+        super().__init__("c1", "c2")
+        for member in ("c1", "c2"):
+            self.by(member, notes.CoordinatorKnown(group=GROUP, host=COORDINATOR, why="found"))
+            request = ConsumerGroupHeartbeat(group=GROUP, member_id=self.ids[member], member_epoch=0)
+            self.by(COORDINATOR, Received(peer=member, connection=1, request_id=1, version=1, message=request))
+        self.add("c1", "c2")
+        self.become("Stable", 2)
+        for member in ("c1", "c2"):
+            self.became(member, "STABLE")
+
+    def reconciles(self, member: str, state: str, revoking: str = "") -> None:
+        reconciled = MemberReconciled(
+            group=GROUP,
+            member_id=self.ids[member],
+            epoch=3,
+            state=state,
+            assigned=(),
+            revoking=partitions(revoking),
+        )
+        self.by(COORDINATOR, reconciled)
+
+    def found_after(self, seconds: float) -> list[str]:
+        """The kinds of violations after this time."""
+        for _ in range(int(seconds)):
+            self.wait(1)
+            self.by("p1", notes.RecordsAcknowledged(topic="t", partition=0, base_offset=0, count=0))
+        checker = GroupDuties({GROUP: TIMES})
+        violations = judge(self.facts, ended_us=self.at_us, checkers=[checker]).violations
+        return [each.kind for each in violations if each.checker == checker.name]
+
+
+@pytest.fixture
+def story() -> Told:
+    return Told()
+
+
+def test_a_target_that_no_heartbeat_computes_is_a_violation(story: Told) -> None:
+    story.become("Assigning", 3)
+
+    assert story.found_after(COMPUTED_S - LOOK_S) == []
+    assert story.found_after(2 * LOOK_S) == ["not-reconciled"]
+
+
+def test_a_group_that_no_heartbeat_makes_stable_is_a_violation(story: Told) -> None:
+    story.become("Assigning", 3)
+    story.become("Reconciling", 3)
+
+    assert story.found_after(RECONCILED_S - LOOK_S) == []
+    assert story.found_after(2 * LOOK_S) == ["not-reconciled"]
+
+
+def test_the_time_of_a_revocation_counts_for_the_member_that_revokes(story: Told) -> None:
+    story.become("Reconciling", 3)
+    story.reconciles("c1", "UNREVOKED_PARTITIONS", "0")
+    assert story.found_after(REVOKED_S - LOOK_S) == []
+
+    story.reconciles("c1", "STABLE")
+    assert story.found_after(RECONCILED_S - LOOK_S) == []
+    assert story.found_after(2 * LOOK_S) == ["not-reconciled"]
+
+
+def test_a_member_that_never_gives_up_its_partitions_is_a_violation(story: Told) -> None:
+    story.become("Reconciling", 3)
+    story.reconciles("c1", "UNREVOKED_PARTITIONS", "0")
+
+    assert story.found_after(REVOKED_S + LOOK_S) == ["not-revoked"]
+
+
+def test_after_a_topic_was_deleted_a_commit_may_hold_up_a_revocation_until_the_rebalance_timeout(story: Told) -> None:
+    """AbstractMembershipManager.maybeReconcile 4.0 to 4.3 retries the commit until that time."""
+    story.world(FaultApplied(index=1, kind="delete-topic", text="", links=(), lasts=False))
+    story.become("Reconciling", 3)
+    story.reconciles("c1", "UNREVOKED_PARTITIONS", "0")
+
+    assert story.found_after(60) == []
+    assert story.found_after(2 * LOOK_S) == ["not-revoked"]
+
+
+@pytest.mark.parametrize("host", ["c2", "b0"])
+def test_a_group_has_its_time_after_a_fault_on_a_member_or_the_coordinator(story: Told, host: str) -> None:
+    story.world(FaultApplied(index=1, kind="slow", text="", links=((host, ""),), lasts=True))
+    story.become("Reconciling", 3)
+    assert story.found_after(RECONCILED_S + LOOK_S) == []
+
+    story.world(FaultEnded(index=1, kind="slow"))
+    assert story.found_after(MARGIN_US // SECOND + RECONCILED_S - LOOK_S) == []
+    assert story.found_after(2 * LOOK_S) == ["not-reconciled"]
+
+
+@pytest.mark.parametrize("state", ["FENCED", "JOINING", "FAILED"])
+def test_a_member_outside_the_group_sends_no_heartbeats(story: Told, state: str) -> None:
+    """Its session ends instead (``member-kept``)."""
+    story.become("Reconciling", 3)
+    story.became("c2", state)
+
+    assert story.found_after(3 * RECONCILED_S) == []
+
+
+def test_a_classic_member_has_the_time_to_rejoin(story: Told) -> None:
+    story.remove(story.ids["c2"])
+    story.ids["c2"] = "classic"
+    story.add("c2")
+    story.became("c2", "STABLE")
+    story.become("Reconciling", 3)
+
+    assert story.found_after(60) == []
+    assert story.found_after(RECONCILED_S + 10 + LOOK_S) == ["not-reconciled"]
