@@ -502,9 +502,9 @@ _ROWS = (
         calm="nothing",
         what="time that a producer's application works in each emulated.batch.interval.ms, the same for the life of the"
         " process. The interval is longer by this time, and has no more records.",
-        source="an application that sends a record and then sleeps: with 10 ms of sleep, the producers of three"
-        " in-sample runs of kafka-clients 3.4.1, 3.9.1 and 4.1.1 sent every 10.44, 10.58 and 10.67 ms in the mean. The"
-        " set life has applications with an exact rate.",
+        source="an application that sends a record and then sleeps for 10 ms. The producers of three in-sample runs of"
+        " kafka-clients 3.4.1, 3.9.1 and 4.1.1 sent every 10.44, 10.58 and 10.67 ms in the mean. The set life has"
+        " applications with an exact rate.",
     ),
     DrawRow(
         name=DrawName.NETWORK_LATENCY,
