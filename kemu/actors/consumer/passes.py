@@ -7,7 +7,7 @@ The network thread sends commits and OffsetFetch before a heartbeat, because it 
 | | until 4.1 | since 4.2 |
 |---|---|---|
 | the application's thread | waits for the event, and for positions | does not wait for the event |
-| OffsetFetch of new partitions | after onPartitionsAssigned | with the first event after the assignment |
+| OffsetFetch of new partitions | after onPartitionsAssigned, also in 4.3 | with the first event after the target |
 | the wait for records ends early | with records | with any answer to a fetch, or after an event without a fetch |
 
 A wait for records also ends at the next commit or heartbeat, as the network thread saw it one round earlier. If such a
@@ -26,15 +26,11 @@ Source: ``AsyncKafkaConsumer.poll``, ``checkInflightPoll``, ``pollForFetches``, 
 from kemu.actors.consumer.commits import Commits
 from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.actors.consumer.modern_membership import ModernMembership
+from kemu.actors.consumer.modern_state import TURNS
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.reconciler import Reconciler
 from kemu.actors.machine import US_PER_MS
 
-TURNS = 3
-"""The two threads race, and in one of three passes the application's thread is faster. Since 4.2, it then misses a
-callback that its own event requests: 9 of 27 such events of 4.2.1. Or it begins its last pass without a wait before an
-answer arrives: 8 of 27 first assignments waited until the next poll().
-"""
 LEFT = 8
 """An event without a new fetch wakes the application's thread before the event is marked as complete. In seven of eight
 waits the thread has noticed only the wake-up, so that the event is left to the next pass. In the in-sample runs of

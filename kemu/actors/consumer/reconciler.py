@@ -16,7 +16,7 @@ from functools import partial
 from kemu.actors.consumer.commits import Commit, Commits
 from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.actors.consumer.modern_membership import ModernMembership
-from kemu.actors.consumer.modern_state import LocalAssignment, ModernState, Resolved
+from kemu.actors.consumer.modern_state import TURNS, LocalAssignment, ModernState, Resolved
 from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.state import Result
 from kemu.protocol.consumer_group.shares import TopicId
@@ -254,18 +254,23 @@ class Reconciler:
         membership, positions = self._membership, self._positions
         named = self._running.named
         self._new = minus(named, positions.owned())
-        positions.assign(named, membership.epoch, membership.member_id)
         self._queued = self._call_assigned
         loads_us = 0
         if self._new and membership.current is None:
             loads_us = self._machine.draws.us(DrawName.FIRST_JOIN, 0)
             self._not_before_us = self._machine.now_us + loads_us
-        positions.hold(self._new, loads_us * 3 // 4)
+        if not self.client.assigns_with_the_callback:
+            positions.assign(named, membership.epoch, membership.member_id)
+            positions.hold(self._new, loads_us * 3 // 4)
         self._machine.wake()
 
     def _call_assigned(self) -> None:
         machine, membership, positions = self._machine, self._membership, self._positions
+        assert self._running is not None
         added, self._new = self._new, ()
+        if self.client.assigns_with_the_callback:
+            positions.assign(self._running.named, membership.epoch, membership.member_id)
+            positions.hold(added)
         machine.note(
             PartitionsAssigned(
                 group=self._group,
@@ -287,7 +292,9 @@ class Reconciler:
             self._machine.raise_to_application(_RAISED)
         elif running is not None and not outdated:
             self._commits.restart_interval(self.timer_seen_us)
-            if not self.client.polls_in_the_background and self._machine.chance.below(2):
+            client, chance = self.client, self._machine.chance
+            late = client.assigns_with_the_callback and not chance.below(TURNS)
+            if late or (not client.polls_in_the_background and chance.below(2)):
                 self._positions.poll()  # the next event of poll() overtakes the network thread
             self._membership.adopted(running.target)
             topics = {topic for topic, _ in running.target.partitions}

@@ -60,6 +60,11 @@ class ClientRules:
     """poll() of a member of the consumer protocol returns no records of lost partitions before ``onPartitionsLost``.
     Before 4.3 poll() returns them (``ConsumerMembershipManager`` 4.2.1, 4.3.0 ``signalPartitionsLost``).
     """
+    assigns_with_the_callback: bool = True
+    """The application's thread of a member of the consumer protocol assigns the partitions just before
+    ``onPartitionsAssigned``, so that their positions are requested after it. Before 4.3 the network thread assigns them
+    (``AbstractMembershipManager.updateSubscriptionAwaitingCallback`` 4.2.1, ``ApplyAssignmentEvent`` 4.3.0).
+    """
     leaves_missing_groups: bool = True
     """A leave of the consumer protocol that gets GROUP_ID_NOT_FOUND is done. Before 4.2 the error is fatal
     (``AbstractHeartbeatRequestManager`` 4.1.1, 4.2.1 ``onErrorResponse``).
@@ -91,7 +96,7 @@ _ANY_RELEASE = (
     ErrorCode.UNSTABLE_OFFSET_COMMIT,  # in the answer for a partition, or for both of KIP-333's logs
 )
 CLIENT_3_9 = ClientRules()
-CLIENT_4_2 = evolve(CLIENT_3_9, stops_lost_partitions=False)
+CLIENT_4_2 = evolve(CLIENT_3_9, stops_lost_partitions=False, assigns_with_the_callback=False)
 CLIENT_4_1 = evolve(
     CLIENT_4_2,
     beats_after_no_or_the_longest_backoff=True,
