@@ -87,6 +87,17 @@ def test_what_cannot_be_shrunk_is_told(place: Path, arguments: tuple[str, ...], 
     assert list(place.glob("*shrunk*")) == []
 
 
+@pytest.mark.parametrize("folder", [".", "small"])
+def test_a_folder_is_no_name_of_a_new_scenario(place: Path, folder: str) -> None:
+    Path("mine.toml").write_text(toml_text(failing().to_dict()))
+    Path("small").mkdir()
+
+    result = shrink("mine.toml", "--out", folder)
+
+    assert result.exit_code == 2
+    assert f'--out "{folder}" is a folder; it needs the name of the new scenario' in result.stderr
+
+
 def test_a_trace_that_cannot_be_run_again_is_refused(place: Path) -> None:
     """Code of the caller's is not in it; a file that is no trace is none."""
     kemu.run(failing(), trace="own.kemu", applications={"c1": kemu.PollLoop})

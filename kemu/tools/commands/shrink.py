@@ -106,6 +106,10 @@ def shrink(
     """
     scenario, seed, profile = _source_of(source, seed, profile, settings, actions)
     path = Path(out if out is not None else f"{identifier(scenario.name).replace('_', '-')}-shrunk")
+    if out is not None and (not path.name or path.is_dir()):
+        raise click.UsageError(
+            f'--out "{out}" is a folder; it needs the name of the new scenario, as in {path / "small"}'
+        )
     toml, test = path.with_name(f"{path.name}.toml"), path.with_name(f"test_{identifier(path.name)}.py")
     for each in (toml, test, *((report,) if report is not None else ())):
         check_out(each, [source])

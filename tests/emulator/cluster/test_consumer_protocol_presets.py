@@ -6,7 +6,7 @@ from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_actions
 from kemu.emulator.watching.interruptions import Cause
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
+from kemu.protocol.notes.consumer_groups import GroupConverted, GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
@@ -25,12 +25,26 @@ def played(name: str) -> Played:
     return Played(load_scenario(f"consumer-protocol-{name}")).held()
 
 
-@pytest.mark.parametrize("state", ["Assigning", "Reconciling", "Stable"])
-def test_a_coordinator_fails_over_in_each_state(state: str) -> None:
+@pytest.mark.parametrize(("state", "epoch"), [("Assigning", 7), ("Empty", 4), ("Reconciling", 7), ("Stable", 7)])
+def test_a_coordinator_fails_over_in_each_state(state: str, epoch: int) -> None:
     run = played(f"failover-{state.lower()}")
 
     (loaded,) = run.seen(GroupLoaded)
-    assert (loaded.state, loaded.generation) == (state, 7)
+    assert (loaded.state, loaded.generation) == (state, epoch)
+
+
+def test_classic_members_share_a_group_of_the_consumer_protocol() -> None:
+    """c3 and c4 are classic. All members get partitions, and the group is never converted."""
+    run = played("mixed")
+
+    joined = [fact.why for fact in run.seen(GroupBecame) if fact.new == "Assigning"]
+    assert [why.endswith("with the classic protocol") for why in joined] == [False, False, True, True, False, False]
+    stable_s = max(at_s for at_s, fact in zip(run.times_s(GroupBecame), run.seen(GroupBecame), strict=True))
+    assert 60 < stable_s < 70
+    given = zip(run.times_s(MemberReconciled), run.seen(MemberReconciled), strict=True)
+    shares = {fact.member_id: len(fact.assigned) for at_s, fact in given if at_s < 60}
+    assert sorted(shares.values()) == [2, 2, 2, 3, 3]
+    assert run.seen(GroupConverted) == []
 
 
 def test_static_members_that_restart_in_turn_raise_no_epoch() -> None:

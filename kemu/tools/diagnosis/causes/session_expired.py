@@ -97,6 +97,12 @@ def _own_logs(incident: Incident, gone: Sequence[Departure]) -> str:
     return f"; its own log is silent for {silent_us / SECOND:.1f} s before the expiry and {what}"
 
 
+_OF_BROKERS = Remedy(
+    "setting", "with group.protocol=consumer, group.consumer.session.timeout.ms of the brokers instead", "KIP-848"
+)
+"""The setting of the consumer protocol, whose members have no session timeout of their own."""
+
+
 class SessionExpired(KnownCause):
     """A dynamic member sent no heartbeat for its session timeout."""
 
@@ -106,6 +112,7 @@ class SessionExpired(KnownCause):
         Remedy("action", "find out whether the process died, was paused, or lost its network", "KIP-62"),
         Remedy("setting", "session.timeout.ms longer than the pauses of the process", "KIP-735"),
         Remedy("setting", "heartbeat.interval.ms at most a third of session.timeout.ms", "ConsumerConfig (3.9)"),
+        _OF_BROKERS,
     )
     gives_way_to: ClassVar[tuple[str, ...]] = (
         *("unclean-leave-then-session-timeout", "process-or-network-stalled", "client-bug-kafka-python-iterator"),
@@ -169,6 +176,7 @@ class StaticMemberSessionExpired(KnownCause):
     means: ClassVar[str] = "A static member was away for longer than session.timeout.ms, so its return is a rebalance."
     addressed_by: ClassVar[tuple[Remedy, ...]] = (
         Remedy("setting", "session.timeout.ms longer than a restart", "KIP-345"),
+        _OF_BROKERS,
         Remedy("action", "remove a member for good with LeaveGroup by instance id", "KIP-345"),
     )
 
