@@ -47,7 +47,7 @@ def _from_table(given: object, cls: Any) -> Any:
 
 
 def _taken(part: str | int, given: object, read: Callable[[object], Any], problems: list[Problem]) -> Any:
-    """What ``read`` makes of a value below ``part``; adds its mistakes to ``problems``."""
+    """Read a value below ``part``. Mistakes are added to ``problems``."""
     try:
         return read(given)
     except ScenarioError as error:
