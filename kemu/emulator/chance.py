@@ -1,16 +1,14 @@
 """Random draws: one named stream per purpose, all streams from one seed.
 
 Streams have names ("net/c1>b0", "ties", "disk/b0"), so that an additional draw for one purpose changes no other stream.
-A stream draws what ``random.Random`` of the same text draws. The text is hashed with SHA-512, so draws are the same on
-every machine and in every process.
+``random.Random`` hashes a text with SHA-512, so draws are the same on every machine and in every process.
 
 A world receives its ``Choices``. ``Seeded`` draws all choices from a seed. An explorer supplies its own streams, and
 the order of entries that are due at the same time.
 """
 
-from _random import Random  # the base of ``random.Random``, without its attribute dictionary
 from collections.abc import Callable, Sequence
-from hashlib import sha512
+from random import Random
 from typing import Any, Protocol, TypeAlias
 
 LARGEST_SEED = 2**63 - 1
@@ -66,5 +64,4 @@ class Seeded:
 
     def stream(self, purpose: str) -> Stream:
         """Return the stream of a purpose, which depends only on the seed and the purpose."""
-        text = f"{self.seed}/{purpose}".encode()
-        return Stream(Random(int.from_bytes(text + sha512(text).digest(), "big")).getrandbits)
+        return Stream(Random(f"{self.seed}/{purpose}").getrandbits)
