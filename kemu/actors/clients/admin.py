@@ -42,7 +42,12 @@ from kemu.protocol.commands import (
 )
 from kemu.protocol.dynamic_configs import ConfigResource
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.consumer_group import ConsumerGroupDescribe, ConsumerGroupDescribeReply
+from kemu.protocol.messages.consumer_group import (
+    ConsumerGroupDescribe,
+    ConsumerGroupDescribeReply,
+    DescribedConsumerGroup,
+    NamedTopicNumbers,
+)
 from kemu.protocol.messages.control import (
     PREFERRED_ELECTION,
     UNCLEAN_ELECTION,
@@ -74,6 +79,7 @@ from kemu.protocol.messages.data import (
 from kemu.protocol.messages.group import (
     DeleteGroups,
     DeleteGroupsReply,
+    DescribedGroup,
     DescribeGroups,
     DescribeGroupsReply,
     LeaveGroup,
@@ -420,13 +426,15 @@ class Admin(Machine):
                 return self._delete_records(command)
 
     def _describe(self, group: str) -> Steps:
-        state, members = yield from self._described(group)
-        ids = tuple(member_id for member_id, _ in members)
-        self.note(GroupDescribed(group=group, state=state, members=ids, error=ErrorCode.NONE))
+        found = yield from self._described(group)
+        ids = tuple(each.member_id for each in found.members)
+        text = _epochs(found) if isinstance(found, DescribedConsumerGroup) else ""
+        api = (ConsumerGroupDescribe if text else DescribeGroups).__name__
+        self.note(GroupDescribed(group=group, state=found.state, members=ids, error=ErrorCode.NONE, api=api, text=text))
         return ""
 
-    def _described(self, group: str) -> Generator[Ask, Any, tuple[str, list[tuple[str, str | None]]]]:
-        """The state of a group, and (member id, instance id) of its members.
+    def _described(self, group: str) -> Generator[Ask, Any, DescribedConsumerGroup | DescribedGroup]:
+        """Ask for a group's description.
 
         Source: ``DescribeConsumerGroupsHandler`` 4.0, which asks for a classic group in a second request.
         """
@@ -436,11 +444,11 @@ class Admin(Machine):
             (consumers,) = reply.groups
             if consumers.error is not ErrorCode.GROUP_ID_NOT_FOUND:
                 expect(consumers.error)
-                return consumers.state, [(each.member_id, each.instance_id) for each in consumers.members]
+                return consumers
         classic: DescribeGroupsReply = yield Ask(Target.COORDINATOR, DescribeGroups(groups=(group,)), group)
         (described,) = classic.groups
         expect(described.error)
-        return described.state, [(each.member_id, each.instance_id) for each in described.members]
+        return described
 
     def _delete_group(self, group: str) -> Steps:
         reply: DeleteGroupsReply = yield Ask(Target.COORDINATOR, DeleteGroups(groups=(group,)), group)
@@ -451,12 +459,12 @@ class Admin(Machine):
         """Remove the named static member, or all members without a name, as Kafka's admin client does."""
         leaving: tuple[LeavingMember, ...] = (LeavingMember(instance_id=instance_id, reason="removed by an admin"),)
         if not instance_id:
-            _, members = yield from self._described(group)
+            found = yield from self._described(group)
             leaving = tuple(
-                LeavingMember(member_id=member_id, reason="removed by an admin")
-                if instance is None
-                else LeavingMember(instance_id=instance, reason="removed by an admin")
-                for member_id, instance in members
+                LeavingMember(member_id=each.member_id, reason="removed by an admin")
+                if each.instance_id is None
+                else LeavingMember(instance_id=each.instance_id, reason="removed by an admin")
+                for each in found.members
             )
             if not leaving:
                 return "no member"
@@ -495,7 +503,7 @@ class Admin(Machine):
     def _reset_offsets(self, command: ResetOffsets) -> Steps:
         """Reset offsets of a group without members, within the log's start and end."""
         group, topic = command.group, command.topic
-        state, _ = yield from self._described(group)
+        state = (yield from self._described(group)).state
         if state not in ("Empty", "Dead"):
             raise TaskRefused(ErrorCode.NON_EMPTY_GROUP, f"the group is {state}; its members must stop first")
         metadata: MetadataReply = yield Ask(Target.ANY, Metadata(topics=(topic,)))
@@ -623,6 +631,20 @@ Offsets: TypeAlias = dict[int, int]
 
 def _target(command: ResetOffsets, now: int, start: int, end: int) -> int:
     return {"earliest": start, "latest": end, "offset": command.offset, "shift": now + command.offset}[command.to]
+
+
+def _epochs(group: DescribedConsumerGroup) -> str:
+    """The epochs of a group of the consumer protocol, and what each member owns and is to own."""
+    said = [f"epoch {group.epoch}, assignment epoch {group.target_epoch}, assignor {group.assignor or 'none'}"]
+    for each in group.members:
+        owns, target = _numbers(each.assigned), _numbers(each.target)
+        said.append(f"{each.member_id} epoch {each.member_epoch} owns {owns}{f', target {target}' * (owns != target)}")
+    return "; ".join(said)
+
+
+def _numbers(assigned: tuple[NamedTopicNumbers, ...]) -> str:
+    names = [f"{each.topic}-{number}" for each in assigned for number in each.partitions]
+    return ", ".join(names) or "nothing"
 
 
 def _leaders(reply: MetadataReply, topic: str) -> dict[int, ActorName]:

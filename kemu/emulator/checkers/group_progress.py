@@ -439,7 +439,7 @@ class GroupDuties(Checker):
             self._is_over(seen, "not-revoked", (name, member_id), (since_us, able_us), bound_us + GRACE_US, text)
         if revoking:
             return
-        begun_us = max(group.since_us, able_us)
+        begun_us = max(group.since_us, group.removed_us, able_us)
         bound_us = GRACE_US + self._reconciliations.revoked_us(name, begun_us, seen.at_us)
         bound_us += times.heartbeat_us + times.target_us if group.state == _RECONCILES[0] else 2 * times.heartbeat_us
         if not all(map(self._reconciliations.has_consumer_protocol, group.entries)):

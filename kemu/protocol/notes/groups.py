@@ -216,12 +216,17 @@ class GroupRequestAnswered:
 
 @value
 class GroupDescribed:
-    """An admin received the answer to DescribeGroups."""
+    """An admin received a group's description. ``api``: DescribeGroups or ConsumerGroupDescribe.
+
+    ``text``: of a group of the consumer protocol, its epochs and the epoch and partitions of each member.
+    """
 
     group: str
     state: str
     members: tuple[str, ...]
     error: ErrorCode
+    api: str = "DescribeGroups"
+    text: str = ""
 
 
 @value

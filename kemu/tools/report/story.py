@@ -230,10 +230,12 @@ class Story:
         self.add(seen.at_us, "effect", f"{fact.api}{about}: {outcome}{_beside(fact.text)}")
 
     def group_described(self, seen: Seen, fact: notes.GroupDescribed) -> None:
-        """Tell the answer to DescribeGroups."""
+        """Tell the answer to DescribeGroups or ConsumerGroupDescribe."""
         outcome = f"refused, {fact.error.name}" if fact.error else fact.state
-        members = "" if fact.error else f" ({_counted(len(fact.members))}{_beside(', '.join(fact.members))})"
-        said = f"DescribeGroups of {fact.group}: {outcome}{members}"
+        members = (
+            "" if fact.error else f" ({_counted(len(fact.members))}{_beside(fact.text or ', '.join(fact.members))})"
+        )
+        said = f"{fact.api} of {fact.group}: {outcome}{members}"
         self.add(seen.at_us, "effect", short_members(said), whole=said)
 
     # --- the world ---------------------------------------------------------------------------------------------

@@ -121,6 +121,17 @@ def test_a_member_outside_the_group_sends_no_heartbeats(story: Told, state: str)
     assert story.found_after(3 * RECONCILED_S) == []
 
 
+def test_the_time_begins_when_a_member_that_was_down_is_removed(story: Told) -> None:
+    """Its partitions wait for the end of its session; the group is Reconciling all the while."""
+    story.become("Reconciling", 3)
+    story.down("c2")
+    assert story.found_after(3 * RECONCILED_S) == []
+
+    story.remove(story.ids["c2"])
+    assert story.found_after(RECONCILED_S - LOOK_S) == []
+    assert story.found_after(2 * LOOK_S) == ["not-reconciled"]
+
+
 def test_a_classic_member_has_the_time_to_rejoin(story: Told) -> None:
     story.remove(story.ids["c2"])
     story.ids["c2"] = "classic"

@@ -1,5 +1,6 @@
 """Groups with the consumer protocol (KIP-848) in whole clusters under faults, with all checkers."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -282,6 +283,9 @@ def test_an_admin_describes_the_group() -> None:
 
     (described,) = played.seen(GroupDescribed)
     assert (described.state, len(described.members), described.error) == ("Stable", 3, ErrorCode.NONE)
+    assert described.api == "ConsumerGroupDescribe"
+    assert re.match(r"epoch (\d+), assignment epoch \1, assignor uniform; \S+ epoch \1 owns \S+-\d", described.text)
+    assert described.text.count(" owns ") == 3
 
 
 def test_an_old_epoch_commits_nothing() -> None:
