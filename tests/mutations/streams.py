@@ -145,7 +145,7 @@ MUTATIONS = [
     ),
     Mutation(  # a checkpoint is not written to the disk
         "kemu/actors/streams/instance.py",
-        "        self.append(CHECKPOINTS, ((str(task).encode(), value),), self._last_token)\n",
+        "        self.append(CHECKPOINTS, ((str(task).encode(), value),), self._inside.last_token)\n",
         "",
         "tasks/checkpoint-lost",
         ("streams_restarted.toml:1",),
