@@ -73,7 +73,7 @@ def _own_lines(incident: Incident, first: Event, until: Event, *kinds: str) -> l
 
 
 def _how(incident: Incident, first: Event, until: Event) -> tuple[str, tuple[Event, ...]]:
-    """What the member did meanwhile: it did not poll, or its listener ran; with the lines that say so."""
+    """The reason of the delay: the member did not poll, or its listener ran. With the lines that say so."""
     heard = _own_lines(incident, first, until, "assignment-synced")[:1]
     gave = _own_lines(incident, first, until, "partitions-revoked")[:1]
     if not heard:
