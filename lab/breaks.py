@@ -4,8 +4,10 @@
 
 - plans: runs of real clients and brokers (``lab.conformance``);
 - raw: responses of real coordinators to raw requests (``lab.conformance.raw``);
-- assignors: assignments of Kafka's classes (``lab.conformance.assignors``);
+- assignors: assignments of Kafka's classes (``lab.conformance.assignors``, ``lab.conformance.target_assignors``);
 - checkers: presets under all checkers.
+
+Each break is of one group protocol, whose recordings and presets it is compared with.
 
 Exit codes: 0 the comparisons notice enough breaks, 1 they do not, 2 bad input.
 """
@@ -25,6 +27,7 @@ import click
 from attrs import frozen
 
 from kemu.emulator.text.tables import nearest
+from kemu.protocol.names import CONSUMER
 from kemu.protocol.profiles import PROFILES
 from lab.budget import Item, outcome_of
 from lab.campaign import tree_hash
@@ -32,7 +35,9 @@ from lab.conformance import plans
 from lab.conformance.assignors.__main__ import ORACLE
 from lab.conformance.raw import recordings
 from lab.conformance.raw.comparing import compare as compare_raw
-from lab.conformance.raw.settings import CLASSIC, broker_config
+from lab.conformance.raw.heartbeats import differing_heartbeats, read_sequences
+from lab.conformance.raw.settings import CLASSIC, MIXED, broker_config
+from lab.conformance.target_assignors.__main__ import ORACLE as TARGET_ORACLE
 from lab.operators import ROOT, Mutant
 from lab.patching import LiveFunctions, live_functions, replace
 
@@ -40,8 +45,11 @@ BREAKS = ROOT / "lab" / "breaks.toml"
 RUNS = ROOT / "runs" / "breaks"
 """Folder for results, ignored by git."""
 DOCUMENT = ROOT / "docs" / "explanation" / "breaks.md"
-PRESETS = ("rolling-restart-static", "cooperative-scale-in", "gc-pause-zombie")
-"""Presets that the checkers judge."""
+PRESETS: Mapping[str, tuple[str, ...]] = {
+    CLASSIC: ("rolling-restart-static", "cooperative-scale-in", "gc-pause-zombie"),
+    CONSUMER: ("consumer-protocol-rolling-restart", "consumer-protocol-slow-member", "consumer-protocol-migration"),
+}
+"""Group protocol -> presets that the checkers judge."""
 COMPARISONS = ("plans", "raw", "assignors", "checkers")
 OF_KAFKA = COMPARISONS[:3]
 """Comparisons with real Kafkas."""
@@ -67,6 +75,13 @@ break does not count.
 * *assignors*: recorded assignments of Kafka's classes (`python -m lab.conformance.assignors`).
 * *checkers*: the presets {presets}, one seed each, without a real Kafka.
 
+A break of the consumer protocol (KIP-848) is compared with its own recordings:
+
+* *plans*: `tests/data/consumer-plans`, of Kafka 4.0.2 to 4.3.0.
+* *raw*: `tests/data/raw-mixed-requests`, then 150 sequences of heartbeats on Kafka 4.0.0, then those of classic groups.
+* *assignors*: targets of Kafka's coordinator (`python -m lab.conformance.target_assignors`).
+* *checkers*: the presets {consumer_presets}.
+
 `python -m lab.breaks --only NAME {options}` repeats a row.
 `python -m lab.breaks {options} --write-docs` made this page on the emulator of {made_of}.
 """
@@ -77,6 +92,7 @@ class Break:
     """A behaviour of Kafka, and a change of the source that breaks the behaviour.
 
     ``plan``: prefix of the plan to compare first. ``by_plans``: whether the plans alone must notice the break.
+    ``protocol``: the group protocol whose recordings and presets are compared.
     """
 
     name: str
@@ -86,6 +102,7 @@ class Break:
     new: str
     plan: str
     by_plans: bool = False
+    protocol: str = CLASSIC
 
     @property
     def key(self) -> str:
@@ -94,7 +111,10 @@ class Break:
 
     def plans(self, *, first_only: bool) -> list[str]:
         """The plans to compare, in this order."""
-        known = [*plans.plans_in(plans.KEPT), *plans.scenarios_in(plans.NEW)]
+        if self.protocol == CONSUMER:
+            known = plans.plans_in(plans.CONSUMER)
+        else:
+            known = [*plans.plans_in(plans.KEPT), *plans.scenarios_in(plans.NEW)]
         named = sorted(known, key=lambda name: (not name.startswith(self.plan), name))
         return named[:1] if first_only else named
 
@@ -125,47 +145,62 @@ def difference_of_plans(names: Sequence[str], seeds: int, known: Mapping[str, Se
     return ""
 
 
-def difference_of_raw() -> str:
+def difference_of_raw(protocol: str) -> str:
     """The first response that differs from a recorded response."""
-    for recording in recordings.read_all(recordings.KEPT[CLASSIC]):
-        config = broker_config(PROFILES[recording.about.profile].broker)
+    if protocol == CLASSIC:
+        return _difference_of_requests(CLASSIC)
+    return _difference_of_requests(MIXED) or _difference_of_heartbeats() or _difference_of_requests(CLASSIC)
+
+
+def _difference_of_requests(members: str) -> str:
+    for recording in recordings.read_all(recordings.KEPT[members]):
+        about = recording.about
+        config = broker_config(PROFILES[about.profile].broker, members, about.policy)
         for talk in recording.talks:
             for each in compare_raw(talk, config).differences:
-                api = talk.steps[each.step].api
-                return f"{recording.about.kafka}: sequence {each.seed}, {api} {each.field}"
+                return f"{about.kafka}: sequence {each.seed}, {talk.steps[each.step].api} {each.field}"
     return ""
 
 
-def difference_of_assignors() -> str:
+def _difference_of_heartbeats() -> str:
+    for sequence in read_sequences():
+        for each in differing_heartbeats(sequence):
+            return f"4.0.0: sequence {sequence['seed']}, {each.partition(':')[0]}"
+    return ""
+
+
+def difference_of_assignors(protocol: str) -> str:
     """The first assignment that differs from a recorded assignment."""
-    for answers in ORACLE.read_all(ORACLE.kept):
+    recorded = ORACLE.read_all(ORACLE.kept) if protocol == CLASSIC else TARGET_ORACLE.read_all(TARGET_ORACLE.kept)
+    for answers in recorded:
         for each in answers.differences():
             return f"{answers.release}: {each.name}"
     return ""
 
 
-def difference_of_checkers() -> str:
+def difference_of_checkers(protocol: str) -> str:
     """The first finding of a checker, or a failed assertion of a machine."""
-    for preset in PRESETS:
+    for preset in PRESETS[protocol]:
         outcome = outcome_of(Item("preset", preset))
         if outcome.spoke or outcome.broke:
             return f"{preset}: {(*outcome.spoke, 'assertion')[0]}"
     return ""
 
 
-def compared(names: Sequence[str], seeds: int, known: Mapping[str, Sequence[str]]) -> Found:
+def compared(protocol: str, names: Sequence[str], seeds: int, known: Mapping[str, Sequence[str]]) -> Found:
     """The first difference of each comparison, in this process. An exception is a difference, too.
 
     Args:
+        protocol: the group protocol of the recordings and presets.
         names: the plans to compare.
         seeds: number of runs of each plan.
         known: plan -> differences without a break.
     """
     calls: dict[str, Callable[[], str]] = {
         "plans": lambda: difference_of_plans(names, seeds, known),
-        "raw": difference_of_raw,
-        "assignors": difference_of_assignors,
-        "checkers": difference_of_checkers,
+        "raw": partial(difference_of_raw, protocol),
+        "assignors": partial(difference_of_assignors, protocol),
+        "checkers": partial(difference_of_checkers, protocol),
     }
     found: Found = {}
     for name, call in calls.items():
@@ -219,7 +254,7 @@ def noticed(
 ) -> Found:
     """Put the break into this process, and compare."""
     replace(one.as_mutant(), functions)
-    return compared(names, seeds, known)
+    return compared(one.protocol, names, seeds, known)
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
@@ -256,7 +291,8 @@ def main(only: str, seeds: int, first_only: bool, jobs: int, form: str, write_do
         preface = PREFACE.format(
             seeds=seeds,
             more=seeds * MORE_SEEDS,
-            presets=", ".join(PRESETS),
+            presets=", ".join(PRESETS[CLASSIC]),
+            consumer_presets=", ".join(PRESETS[CONSUMER]),
             searched=searched,
             options=options,
             made_of=made_of(),
@@ -310,7 +346,9 @@ def results_of(breaks: Sequence[Break], seeds: int, jobs: int, *, first_only: bo
 def _hash_of_sources() -> str:
     """Hash of all sources that a comparison executes, and of the recordings."""
     digest = hashlib.sha256(tree_hash().encode())
-    recordings = [path for folder in (plans.KEPT, plans.NEW) for path in folder.iterdir() if path.is_file()]
+    recordings = [
+        path for folder in (plans.KEPT, plans.NEW, plans.CONSUMER) for path in folder.iterdir() if path.is_file()
+    ]
     for path in sorted([*(ROOT / "lab" / "conformance").rglob("*.py"), *recordings]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

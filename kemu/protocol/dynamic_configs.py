@@ -52,6 +52,13 @@ BROKER_KEYS: Mapping[str, str] = MappingProxyType(
     }
 )
 """A topic's setting -> the broker's setting that is the topic's default. Source: ``LogConfig`` (3.4)."""
+GROUP_KEYS: Mapping[str, str] = MappingProxyType(
+    {
+        key: f"group.{key}"
+        for key in (CONSUMER_SESSION_TIMEOUT, CONSUMER_HEARTBEAT_INTERVAL, CONSUMER_ASSIGNMENT_INTERVAL)
+    }
+)
+"""A group's setting -> the broker's setting that is the default of all groups. Source: ``GroupConfig`` (4.0, 4.3)."""
 WITHOUT_EFFECT = frozenset(
     {
         "cleanup.policy",

@@ -40,8 +40,8 @@ def noticed(name: str, comparison: str) -> str:
     one, functions = BREAKS[name], live_functions()
     calls = {
         "plans": lambda: difference_of_plans(one.plans(first_only=True), SEEDS, {}),
-        "raw": difference_of_raw,
-        "assignors": difference_of_assignors,
+        "raw": lambda: difference_of_raw(one.protocol),
+        "assignors": lambda: difference_of_assignors(one.protocol),
     }
 
     def work() -> str:
@@ -57,6 +57,9 @@ def noticed(name: str, comparison: str) -> str:
         ("range-gives-extras-to-the-last", "assignors"),
         ("next-leader-by-arrival", "raw"),
         ("no-commit-before-rebalance", "plans"),
+        ("uniform-ties-to-the-last", "assignors"),
+        ("epoch-not-raised-at-leave", "raw"),
+        ("new-members-get-held-partitions", "plans"),
     ],
 )
 def test_a_sample_of_breaks_is_noticed(name, comparison):

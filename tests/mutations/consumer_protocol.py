@@ -59,6 +59,13 @@ MUTATIONS = [
         "consumer-protocol/stale-commit",
         ("consumer-protocol-rolling-restart:1",),
     ),
+    Mutation(  # a commit with another epoch than the member's is written
+        "kemu/actors/coordinator/modern_group.py",
+        "keeps_partition_epochs:\n            return wrong\n",
+        "keeps_partition_epochs:\n            return _NONE\n",
+        "consumer-protocol/stale-commit",
+        ("consumer-protocol-rolling-restart:1",),
+    ),
     Mutation(  # the members of a converted classic group hold nothing
         "kemu/actors/coordinator/migration.py",
         "        current = CurrentAssignment(ReconcilingState.STABLE, generation, generation, held)\n",

@@ -429,6 +429,9 @@ def test_describe_lists_every_key_with_default_and_source() -> None:
 def test_describe_knows_names_that_only_a_page_uses() -> None:
     """KIP-429's metric, and the names of limits in KIP-435's text."""
     assert "members of V0" in call("describe", "num.incompatible.rebalance").stdout
+    interval = call("describe", "consumer.assignment.interval.ms").stdout
+    assert "overrides  group.consumer.assignment.interval.ms of [brokers.config]" in interval
+    assert "default    1000" in interval and "KIP-1263, Kafka 4.3" in interval
     text = call("describe", "reassignment.parallel.partition.count").stdout
     assert "default 2147483647" in text
 

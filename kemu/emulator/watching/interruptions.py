@@ -105,7 +105,7 @@ class Cause(StrEnum):
     ELECTION = "a leader election"
     NO_MEMBER = "a member to start"
     FAILED = "a member that failed for good to be replaced"
-    SESSION = "the session of a member that is down to end"
+    SESSION = "a member that is down to return, or for its session to end"
     PAUSED = "a member that is paused"
     COORDINATOR = "the group's coordinator to be elected and to load"
     FIND_COORDINATOR = "members to find the coordinator and join"

@@ -29,7 +29,7 @@ from kemu.protocol.config import (
     source_of,
 )
 from kemu.protocol.draws import DRAWS, HOW, SETS
-from kemu.protocol.dynamic_configs import ALIASES
+from kemu.protocol.dynamic_configs import ALIASES, GROUP_KEYS
 from kemu.protocol.errors import ErrorCode
 from kemu.tools.exits import MEANING
 from kemu.tools.report.layout import TableColumn, print_lines, table, terminal_width
@@ -97,6 +97,7 @@ def describe(key: str | None) -> None:
             *PAST_BUGS,
             *_cause_names(),
             *(name for _, cls in CONFIGS.values() for name in fields_of(cls)),
+            *GROUP_KEYS,
         ]
         like = [name for name in known if key.lower() in name.lower()] or difflib.get_close_matches(key, known, n=5)
         hint = "; did you mean " + ", ".join(like[:8]) + "?" if like else nearest(key, TOPICS)
@@ -185,6 +186,17 @@ def _config_lines(key: str) -> Iterable[str]:
             yield f"{click.style(key, bold=True)}  in {place}"
             yield f"  default {default}{here}"
             yield f"  source  {source_of(field)}"
+
+
+def _group_config_lines(key: str) -> Iterable[str]:
+    """The lines of a setting of one group, which overrides the brokers' setting."""
+    if key in GROUP_KEYS:
+        broker_key = GROUP_KEYS[key]
+        field = fields_of(BrokerConfig)[broker_key]
+        yield f'{click.style(key, bold=True)}  a setting of one group, in ms: do = "alter-configs" with group'
+        yield f"  overrides  {broker_key} of [brokers.config]"
+        yield f"  default    {_said(field.default)}, that of {broker_key}"
+        yield f"  source     {source_of(field)}"
 
 
 def _actions_table(workload: bool) -> Callable[[], Iterable[str]]:
@@ -370,7 +382,7 @@ CONSUMER_METRICS: Mapping[str, str] = {
 """Consumer metric -> meaning, for metrics that a KIP names and that no release of Kafka has."""
 
 EXPLAINED = (
-    *(_scenario_lines, _draw_lines, _config_lines, _action_lines, _checker_lines, _figure_lines, _bug_lines),
-    _cause_lines,
+    *(_scenario_lines, _draw_lines, _config_lines, _group_config_lines, _action_lines, _checker_lines),
+    *(_figure_lines, _bug_lines, _cause_lines),
 )
 """Functions that explain a single key; each function yields no line for an unknown key."""

@@ -82,7 +82,7 @@ def as_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, whole: bo
     """Rows as a table that fits the terminal; notes at the end name what is not shown.
 
     Columns without a value are left out. Few rows with many columns become a table of one line per column. Long cells
-    are cut and end with "…", unless ``whole`` asks for all of them.
+    are cut, with "…", unless ``whole`` asks for all of them.
     """
     if not rows:
         return ["no rows"]
@@ -121,7 +121,18 @@ def _needed(sides: Sequence[tuple[int, int]], most: int) -> int:
 
 
 def _cut(cells: Sequence[Sequence[str]], most: int) -> list[list[str]]:
-    return [[text if len(text) <= most else text[: most - 1] + "…" for text in line] for line in cells]
+    return [
+        list(line) for line in zip(*(_cut_column(column, most) for column in zip(*cells, strict=True)), strict=True)
+    ]
+
+
+def _cut_column(texts: Sequence[str], most: int) -> list[str]:
+    """The texts without their ends; without their middles if different texts would look equal."""
+    ends = [text if len(text) <= most else text[: most - 1] + "…" for text in texts]
+    if len(set(ends)) == len(set(texts)):
+        return ends
+    tail = (most - 1) // 2
+    return [text if len(text) <= most else f"{text[: most - 1 - tail]}…{text[-tail:]}" for text in texts]
 
 
 def _said(value: Any) -> str:

@@ -108,3 +108,36 @@ def test_all_logs_of_a_recording_give_the_cause(plan: str, says: str) -> None:
     """The request log and the clients name the coordinator differently; the coordinator did not move."""
     (answer,) = diagnose(read_incident([FOLDER.parent / "kafka-3.4.1" / "logs" / plan]).events).answers
     assert says in f"{answer.cause}: {answer.finding.says}"
+
+
+_MEMBER = "c1-0af43615-a55a-44f1-9aa0-720bb08c0d70"
+
+
+def _line(line: int, kind: str, at_s: float, **more: Any) -> Event:
+    at_us = int(at_s * 1_000_000)
+    return Event(file="a.log", line=line, kind=kind, at_us=at_us, group="g", member=_MEMBER, **more)
+
+
+@pytest.mark.parametrize(
+    ("own", "how"),
+    [
+        ([], "it did not take its assignment in poll()"),
+        ([("assignment-synced", 60.0)], "it did not poll for 59.0 s"),
+        ([("assignment-synced", 2.0), ("partitions-revoked", 61.0)], "its revocation, with the callback, took 59.0 s"),
+    ],
+)
+def test_a_member_of_the_consumer_protocol_that_holds_back_a_partition_is_named(
+    own: list[tuple[str, float]], how: str
+) -> None:
+    """Waits of members whose epoch rises at once, and revocations within a heartbeat interval, are no cause."""
+    begins = _line(1, "member-reconciled", 1.0, state="UNREVOKED_PARTITIONS", generation=3, revoked=("orders-3",))
+    lines = [_line(2 + place, kind, at_s, client="c1") for place, (kind, at_s) in enumerate(own)]
+
+    def causes(end_s: float) -> tuple[str, ...]:
+        end = _line(9, "member-reconciled", end_s, state="STABLE", generation=4)
+        kept = [event for event in lines if (event.at_us or 0) < end_s * 1_000_000]
+        (answer,) = diagnose([begins, *kept, end]).answers
+        return answer.cause, answer.finding.says
+
+    assert causes(61.0) == ("partitions-held-back", f"c1 held back orders-3 for 60.0 s: {how}")
+    assert causes(10.9)[0] == "none"

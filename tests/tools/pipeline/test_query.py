@@ -201,6 +201,15 @@ def test_tables_fit_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\\x1b]0;title\\x07" in "\n".join(long)
 
 
+def test_different_cells_do_not_look_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of cells that differ only at the end lose their middle, not their end."""
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = as_table(["cell", "runs"], [[f"{'scenario ' * 12}profile=kafka-4.{minor}", 1] for minor in range(3)])
+
+    assert [line.split()[-2] for line in lines[1:4]] == [f"profile=kafka-4.{minor}" for minor in range(3)]
+    assert all(line.startswith("scenario scenario") and "…" in line for line in lines[1:4])
+
+
 def test_spark_answers_the_same_and_cannot_write_or_read_anything_else_either(
     spark: "SparkSession", place: Path, tmp_path: Path
 ) -> None:
