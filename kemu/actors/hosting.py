@@ -66,7 +66,7 @@ class HostingMachine(Machine):
         """None before the first use: of a thousand consumers few or none have parts."""
 
     @property
-    def _inside(self) -> "_Hosted":
+    def _inside(self) -> _Hosted:
         hosted = self._hosted
         if hosted is None:
             hosted = self._hosted = _Hosted()

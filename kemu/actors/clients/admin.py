@@ -484,7 +484,7 @@ class Admin(Machine):
         request = ListGroups(states_filter=command.states, types_filter=command.types)
         for broker in self._bootstrap:
             reply: ListGroupsReply = yield Ask(Target.NAMED, request, coordinator_on(broker))
-            if command.types and not typed:
+            if command.types and not typed:  # a client learns a broker's versions from the broker
                 raise TaskRefused(ErrorCode.UNSUPPORTED_VERSION, "the brokers' release has no types of groups")
             expect(reply.error)
             found += [(row.group, f"{row.state}, {row.group_type}" if typed else row.state) for row in reply.groups]

@@ -13,8 +13,8 @@ settings:
   (``max.poll.interval.ms``).
 - no-position: a Stable member gets its positions.
 - not-reconciled: the coordinator computes a target within one heartbeat
-  interval of the consumer protocol, or ``consumer.assignment.interval.ms``
-  more. Then the group becomes Stable within two intervals, and the time for
+  interval of the consumer protocol; since 4.3 within
+  ``consumer.assignment.interval.ms`` more. Then the group becomes Stable within two intervals, and the time for
   revocations.
 - not-revoked: a member commits, and gives up its partitions. After a topic
   was deleted, the commit may fail until ``max.poll.interval.ms``.
@@ -458,13 +458,11 @@ class GroupDuties(Checker):
         if loaded_us is not None:
             able_us = max(able_us, loaded_us + MARGIN_US)
         for member_id, entry in group.entries.items():
-            progress, hit_us = (
-                memberships.members.get(entry.actor),
-                self._undisturbed_us(host_of(entry.actor), coordinator),
-            )
-            if progress is None or hit_us is None or memberships.is_over(member_id, entry):
+            progress = memberships.members.get(entry.actor)
+            hit_us = self._undisturbed_us(host_of(entry.actor), coordinator)
+            if hit_us is None or memberships.is_over(member_id, entry):
                 return None
-            if progress.state not in _SENDS_HEARTBEATS:
+            if progress is None or progress.state not in _SENDS_HEARTBEATS:
                 return None
             able_us = max(able_us, hit_us if hit_us <= entry.since_us else hit_us + MARGIN_US)
         return able_us

@@ -24,7 +24,7 @@ class WeightedSpread:
 
     def add(self, value: int, times: int) -> None:
         """Add ``times`` occurrences of a value."""
-        assert value >= 0 < times, (value, times)
+        assert value >= 0 and times > 0, (value, times)
         shift = value.bit_length() - _BITS
         index = value if shift <= 0 else (shift << _BITS - 1) + (value >> shift)
         counts = self._counts

@@ -54,10 +54,10 @@ class GroupTimes:
     streams: bool = False
     reads: bool = True
     heartbeat_us: int = 5_000_000
-    target_us: int = 1_000_000
+    target_us: int = 0
 
 
-def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
+def times_of(scenario: "Scenario", *, spaces_targets: bool = False) -> dict[GroupId, GroupTimes]:
     """The times that the settings of a scenario's groups allow."""
     broker = configured(BrokerConfig(), scenario.brokers.config)
     drawn = [how.most for name in _DRAWS if (how := scenario.draws.of(name)) is not None]
@@ -89,7 +89,7 @@ def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
             calls_us=max(calls) * _US + sum(drawn),
             commits={"": later.enable_auto_commit, **{host: each.enable_auto_commit for host, each in configs.items()}},
             heartbeat_us=scenario.longest_ms(name, CONSUMER_HEARTBEAT_INTERVAL) * _US,
-            target_us=scenario.longest_ms(name, CONSUMER_ASSIGNMENT_INTERVAL) * _US,
+            target_us=scenario.longest_ms(name, CONSUMER_ASSIGNMENT_INTERVAL) * _US if spaces_targets else 0,
             streams=group.streams is not None,
             reads=group.streams is None and not any(each.enable_parallel_rebalance for each in every),
         )

@@ -8,13 +8,12 @@ from typing import Any
 
 from kemu.actors.machine import Received
 from kemu.emulator.facts import Seen, received
+from kemu.protocol.consumer_group.reconciling import ReconcilingState
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
 from kemu.protocol.messages.group import JoinGroup
 from kemu.protocol.names import GroupId, MemberId
 from kemu.protocol.notes.consumer_groups import MemberReconciled
 from kemu.protocol.notes.groups import GroupLoaded, MemberRemoved
-
-_REVOKES = "UNREVOKED_PARTITIONS"
 
 
 class Reconciliations:
@@ -63,7 +62,7 @@ class Reconciliations:
         self.loaded_us[fact.group] = seen.at_us
 
     def _reconciled(self, seen: Seen, fact: MemberReconciled) -> None:
-        if fact.state == _REVOKES:
+        if fact.state == ReconcilingState.UNREVOKED_PARTITIONS.name:
             self._revoking.setdefault(fact.group, {})[fact.member_id] = seen.at_us
             self._began_us.setdefault(fact.group, seen.at_us)
         else:

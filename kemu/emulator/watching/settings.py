@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kemu.actors.coordinator.rules import rules_of_kind
 from kemu.emulator.facts import BrokerReconfigured, HostStarted, MemberHostAdded, MemberReconfigured, RunStarted, Seen
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.text.kafka_keys import configured
@@ -60,7 +61,8 @@ class Settings:
     @cached_property
     def times(self) -> dict[GroupId, GroupTimes]:
         """Group -> longest times that the group's settings allow."""
-        return times_of(self.scenario)
+        rules = rules_of_kind(self.release.broker.coordinator_kind)
+        return times_of(self.scenario, spaces_targets=rules.consumer_groups.spaces_targets)
 
     @property
     def streams(self) -> dict[GroupId, StreamsConfig]:

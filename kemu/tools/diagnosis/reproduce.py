@@ -16,6 +16,7 @@ from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.text.toml_text import toml_key, toml_value
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.assign.registry import ASSIGNORS
+from kemu.protocol.consumer_group.reconciling import ReconcilingState
 from kemu.protocol.names import CLASSIC, CONSUMER, broker_host, consumer_host
 from kemu.tools.diagnosis.reproduction import (
     Basis,
@@ -61,8 +62,6 @@ GROUP_PROTOCOL = "group.protocol"
 _OTHER_PROTOCOLS = {"share", "streams"}
 _CONSUMER_RELEASES = ("4.0", "4.1", "4.2", "4.3")
 """The releases of the profiles with the consumer protocol."""
-UNREVOKED = "UNREVOKED_PARTITIONS"
-"""State of a member that has not given up its revoked partitions. Source: ``MemberState`` (4.0)."""
 SLOW_BEATS = 2
 _LIMITS_MS = {"session.timeout.ms": (45_000, 60_000), "heartbeat.interval.ms": (5_000, 15_000)}
 """Setting -> Kafka's default limits of the brokers' setting (``GroupCoordinatorConfig`` 4.0)."""
@@ -483,7 +482,7 @@ class _Reproducing:
                 asked.pop(event.member, None)
             if event.kind != "member-reconciled":
                 continue
-            if event.state == UNREVOKED:
+            if event.state == ReconcilingState.UNREVOKED_PARTITIONS.name:
                 asked.setdefault(event.member, event)
                 continue
             told = asked.pop(event.member, None)

@@ -6,7 +6,9 @@ from kemu.actors.machine import Received
 from kemu.emulator.checkers.group_progress import MARGIN_US, GroupDuties
 from kemu.emulator.facts import FaultApplied, FaultEnded
 from kemu.emulator.judging import judge
+from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.watching.group_times import GroupTimes
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
 from kemu.protocol.notes import groups as notes
 from kemu.protocol.notes.consumer_groups import MemberReconciled
@@ -141,3 +143,10 @@ def test_a_classic_member_has_the_time_to_rejoin(story: Told) -> None:
 
     assert story.found_after(60) == []
     assert story.found_after(RECONCILED_S + 10 + LOOK_S) == ["not-reconciled"]
+
+
+@pytest.mark.parametrize(("profile", "seconds"), [("kafka-4.2", 0), ("kafka-4.3", 1)])
+def test_only_since_4_3_a_target_may_wait_for_the_assignment_interval(profile: str, seconds: int) -> None:
+    settings = Settings(load_scenario("consumer-protocol-steady"), profile)
+
+    assert settings.times["g"].target_us == seconds * SECOND

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from kemu.protocol.consumer_group.reconciling import ReconcilingState
 from kemu.tools.diagnosis.causes.base import Finding, KnownCause, Remedy
 from kemu.tools.incident.incident import SECOND, Incident, apart_us, client_of
 from kemu.tools.incident.words import plural
@@ -10,8 +11,6 @@ from kemu.tools.logs.events import Event
 SLOW_US = 10 * SECOND
 """A member hears of a revocation within a heartbeat interval, 5 s by default, and tells the coordinator at once."""
 _ENDS = ("member-leaves", "member-expires", "member-fenced", "static-replaced")
-_UNREVOKED = "UNREVOKED_PARTITIONS"
-"""State of a member that must give up partitions. Source: Kafka 4.0 ``MemberState``."""
 
 
 class PartitionsHeldBack(KnownCause):
@@ -54,7 +53,7 @@ def _revocations(incident: Incident) -> list[tuple[Event, Event]]:
     open_: dict[str, Event] = {}
     for event in incident.events:
         member = event.member or ""
-        if event.kind == "member-reconciled" and event.state == _UNREVOKED and member:
+        if event.kind == "member-reconciled" and event.state == ReconcilingState.UNREVOKED_PARTITIONS.name and member:
             open_.setdefault(member, event)
         elif event.kind in (*_ENDS, "member-reconciled") and member in open_:
             found.append((open_.pop(member), event))
