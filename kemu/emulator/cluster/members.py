@@ -254,7 +254,8 @@ class MemberHosts:
         ]
         lacking = [each for each in self._brokers() if not self._releases.coordinator_rules_of(each).consumer_protocol]
         if self._releases.own.release < _CONSUMER_PROTOCOL_SINCE or lacking or self._scenario.mixes_releases:
-            text = '"consumer" needs one profile of all brokers and members, kafka-4.0 or later: profile = "kafka-4.0"'
+            text = '"consumer" needs one profile for all brokers and members, kafka-4.0 or later'
+            text += ': set profile = "kafka-4.0"'
             problems += [Problem(("groups", name, "config", "group.protocol"), text) for name in names]
         for entry in self._scenario.plan:
             action = entry.action
