@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Self
 from kemu.actors.consumer.catch_up import PART
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import FaultApplied, HostDown, MemberReconfigured, Seen, received, sent
+from kemu.emulator.facts import FaultApplied, FaultEnded, HostDown, MemberReconfigured, Seen, received, sent
 from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.memberships import MEMBER
 from kemu.emulator.watching.settings import Settings
@@ -245,7 +245,8 @@ class Clients(Checker):
         """Member -> broker that has not answered the member's Metadata yet."""
         self._committing: dict[ActorName, int] = {}
         """Member, or second consumer, with an unanswered commit -> request id of its last commit."""
-        self._silent: dict[str, None] = {}
+        self._silent: dict[int, str] = {}
+        """Lasting plan entry -> host whose member it keeps from calling poll()."""
         """Hosts whose application ever stopped polling."""
         self._counted: dict[tuple[ActorName, type], tuple[int, int]] = {}
         """(client, request type) -> (last second with such a request, number of such requests in this second)."""
@@ -259,6 +260,7 @@ class Clients(Checker):
             ProduceFailed: self._gave_up,
             Hangup: self._connection_broke,
             LinkDown: self._connection_broke,
+            FaultEnded: self._fault_ended,
             HostDown: self._down,
             MemberFailed: self._ends,
             MemberBecame: self._became,
@@ -490,7 +492,13 @@ class Clients(Checker):
             self._changed_rates[fact.text.rpartition(" ")[2]] = None
             self._mute_until_us = {}
         if fact.kind == SILENT:
-            self._silent[fact.text.partition(" ")[0]] = None
+            ((host, _),) = fact.links
+            self._silent[fact.index] = host
+            for actor in [actor for actor in self._rejoins if host_of(actor) == host]:
+                del self._rejoins[actor]
+
+    def _fault_ended(self, seen: Seen, fact: FaultEnded) -> None:
+        self._silent.pop(fact.index, None)
 
     # --- members -----------------------------------------------------------------------------------------------
 
@@ -538,7 +546,7 @@ class Clients(Checker):
         group, host = self._settings.group_of(seen.actor), host_of(seen.actor)
         times = self._times.get(group)
         known = self.panel.memberships.members.get(seen.actor)
-        if times is None or times.streams or host in self._silent or known is None or known.state != MEMBER:
+        if times is None or times.streams or host in self._silent.values() or known is None or known.state != MEMBER:
             return
         busy_us = min(2 * times.poll_us + times.calls_us, times.rebalance_us)
         commits = any(each in self._committing for each in (seen.actor, f"{seen.actor}/{PART}"))
@@ -577,7 +585,7 @@ class Clients(Checker):
                 # a member that matches a pattern first awaits metadata (ConsumerCoordinator.poll)
                 asked = [each for each in (actor, rejoin.coordinator, self._metadata_of.get(actor, "")) if each]
                 free_us = self.panel.disturbances.undisturbed_since_us([host_of(each) for each in asked])
-                if free_us is not None and free_us <= rejoin.since.at_us and host_of(actor) not in self._silent:
+                if free_us is not None and free_us <= rejoin.since.at_us:
                     text = f"{actor} learned {(seen.at_us - rejoin.since.at_us) / 1e6:.1f} s ago that its group"
                     text += " rebalances, and has not rejoined"
                     self.violation(seen, "not-rejoined", (rejoin.group, actor), text, liveness=True)
@@ -665,6 +673,7 @@ class Clients(Checker):
             for actor in [actor for actor in table if host_of(actor) == fact.host]:
                 del table[actor]
         self._broken = {key: broke for key, broke in self._broken.items() if host_of(key[0]) != fact.host}
+        self._silent = {index: host for index, host in self._silent.items() if host != fact.host}
         if fact.host == ADMIN:
             self._asked, self._quiet = {}, None
 

@@ -38,7 +38,16 @@ from attrs import evolve
 from kemu.actors.consumer.modern_state import TAKES_ASSIGNMENTS, ModernState
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.liveness import DISTURBING, disturbs
-from kemu.emulator.facts import FaultApplied, FaultEnded, Healed, HostClosed, MemberReconfigured, Seen, only_news
+from kemu.emulator.facts import (
+    FaultApplied,
+    FaultEnded,
+    Healed,
+    HostClosed,
+    HostDown,
+    MemberReconfigured,
+    Seen,
+    only_news,
+)
 from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.interruptions import WELL, Cause
 from kemu.emulator.watching.memberships import JOINING, MEMBER, SYNCING, UNJOINED, CoordinatorsGroup, MemberEntry
@@ -141,6 +150,7 @@ class GroupDuties(Checker):
             FaultApplied: self._applied,
             FaultEnded: self._ended,
             HostClosed: self._closed,
+            HostDown: self._down,
             GroupRequestRead: self._read,
             MemberReconfigured: self._reconfigured,
             NodeWritten: self._written,
@@ -168,6 +178,11 @@ class GroupDuties(Checker):
 
     def _ended(self, seen: Seen, fact: FaultEnded) -> None:
         self._faults.pop(fact.index, None)
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        stops = [index for index, (_, fault) in self._faults.items() if _stops_polls(fault, fact.host)]
+        for index in stops:  # the next process of this host polls at once
+            del self._faults[index]
 
     def _closed(self, seen: Seen, fact: HostClosed) -> None:
         self._closed_us[fact.host] = seen.at_us, fact.took_us
@@ -372,7 +387,7 @@ class GroupDuties(Checker):
             slowed_us = self.panel.disturbances.links_free_since_us((host, coordinator))
             return None if slowed_us is None else max(ended_us, slowed_us)
         ways = [at_us for at_us, fault in self._faults.values() if _isolates(fault, host, coordinator)]
-        silent = [at_us for at_us, each in self._faults.values() if (each.kind, each.links) == (SILENT, ((host, ""),))]
+        silent = [at_us for at_us, fault in self._faults.values() if _stops_polls(fault, host)]
         return min([*ways, *[at_us + times.rebalance_us for at_us in silent]], default=None)
 
     def _look_at_joins(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
@@ -584,6 +599,11 @@ class GroupDuties(Checker):
             return None
         since_us = self._undisturbed_us(*hosts, history.last[1])
         return None if since_us is None else max(since_us, history.since_us)
+
+
+def _stops_polls(fault: FaultApplied, host: str) -> bool:
+    """Whether a fault stops the calls of poll() on this host."""
+    return (fault.kind, fault.links) == (SILENT, ((host, ""),))
 
 
 def _isolates(fault: FaultApplied, one: str, other: str) -> bool:

@@ -113,6 +113,18 @@ def test_a_member_whose_application_does_not_poll_must_go_after_max_poll_interva
     assert found(story) == ["member-kept"]
 
 
+def test_a_member_whose_process_ended_before_its_stop_of_polls_may_stay_in_its_next_life(story):
+    story.world(hit("c2", "stop-polling"))
+    story.down("c2")
+    story.start("c2")
+    story.become("PreparingRebalance")
+    story.remove(story.ids["c2"])
+    story.add("c2")
+    story.generation_of(2, c1="0", c2="1")
+    pass_time(story, 20 + 20)
+    assert "member-kept" not in found(story)
+
+
 def test_a_coordinator_that_a_fault_hits_has_its_time_when_that_is_over(story):
     story.world(hit("b0"))
     story.down("c2")
