@@ -491,7 +491,7 @@ class Clients(Checker):
         if fact.kind == "set-rate":
             self._changed_rates[fact.text.rpartition(" ")[2]] = None
             self._mute_until_us = {}
-        if fact.kind == SILENT:
+        if fact.kind == SILENT and fact.lasts:
             ((host, _),) = fact.links
             self._silent[fact.index] = host
             for actor in [actor for actor in self._rejoins if host_of(actor) == host]:
