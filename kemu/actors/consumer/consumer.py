@@ -244,7 +244,7 @@ class Consumer(HostingMachine):
 
     @property
     def polling(self) -> bool:
-        return self.thread.doing is POLLING
+        return self.thread.doing is POLLING and not self.thread.awaits_coordinator
 
     @property
     def poll_span_us(self) -> tuple[int, int]:

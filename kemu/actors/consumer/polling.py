@@ -106,6 +106,8 @@ class PollingThread:
 
     closes_at_us = 0
     """The time at which the thread notices an order to close; 0 without such an order."""
+    _lookup_until_us = 0
+    """The end of the poll() that waits for a coordinator; 0: no poll() waits."""
     poll_until_us = 0
     """The time at which this poll() returns without records; 0: poll() returns only with records."""
 
@@ -220,11 +222,12 @@ class PollingThread:
         else:
             may_read = self._may_read()
             if may_read:
+                self._lookup_until_us = 0
                 self._commits.poll()
                 self._positions.poll()
         if self.doing is not POLLING or self._rebalancing.is_leading:
             return
-        if not may_read and self._rebalancing.holds_poll:
+        if not may_read and (self._rebalancing.holds_poll or not self._lookup_timed_out()):
             return
         fetching, most = self._positions.fetching, self._config.max_poll_records
         records = fetching.drain(most) if self._catch_up is None else self._catch_up.poll(most)
@@ -232,6 +235,34 @@ class PollingThread:
             fetching.send()
         if records:
             self._return(records)
+
+    @property
+    def awaits_coordinator(self) -> bool:
+        """Whether poll() of a classic member with partitions waits for a coordinator. Until its timeout this poll()
+        neither fetches nor returns records.
+
+        Source: ``AbstractCoordinator.ensureCoordinatorReady`` (2.4 to 4.3): poll() waits for each lookup, and for
+        ``retry.backoff.ms`` after a lookup that failed or found an unavailable coordinator.
+        """
+        return (
+            self._machine.discovery.coordinator is None
+            and self._passes is None
+            and self._subscription.is_subscribed
+            and bool(self._positions.partitions)
+            and self._config.emulated_poll_timeout_ms > 0
+        )
+
+    def _lookup_timed_out(self) -> bool:
+        """Whether poll() fetches now although no coordinator is known: only at its timeout. Then the next poll()
+        begins to wait.
+        """
+        if not self.awaits_coordinator:
+            self._lookup_until_us = 0
+            return True
+        timed_out = self._polls_since_us < self._lookup_until_us <= self.now_us
+        self._lookup_until_us = self.poll_span_us[1]
+        self._machine.wake_at(self._lookup_until_us)
+        return timed_out
 
     def _may_read(self) -> bool:
         """Whether to read records: as a member, or with partitions assigned by ``assign()``.
