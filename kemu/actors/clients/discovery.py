@@ -150,6 +150,8 @@ class Discovery:
         self._sleeps = config.retry_backoff_max_ms > 0
         """Whether the member waits after a failed lookup before it requests metadata: since KIP-580."""
         self._asleep = self._awaits_metadata = False
+        self._waits_for_poll = False
+        """Whether a lookup failed outside of poll(), so that the next poll() looks up the coordinator at once."""
         self._poll_ends_us = 0
         """The end of the poll() whose lookup failed; 0: outside poll()."""
         self._failures = self._failed_us = 0
@@ -200,11 +202,17 @@ class Discovery:
         self._finding_in_background = True
         self._lookups.look_up(self._group, self._found_in_background, self._not_found_in_background, self._refused)
 
+    def poll_begins(self) -> None:
+        """Look up the coordinator again in this poll(), if a lookup failed outside of poll()."""
+        if self._waits_for_poll:
+            self._machine.stop_timer(FIND)
+            self._finding = self._asleep = self._waits_for_poll = False
+
     def timer_fired(self) -> None:
         """Look up the coordinator again after the backoff, or after the end of the waiting poll() (the timer FIND
         fired).
         """
-        asleep, self._asleep = self._asleep, False
+        asleep, self._asleep, self._waits_for_poll = self._asleep, False, False
         if not (asleep and self._await_metadata()):
             self._retry_lookup()
 
@@ -216,8 +224,12 @@ class Discovery:
 
     def _retry_lookup(self) -> None:
         self._finding = self._awaits_metadata = False
-        if self._metadata.is_wanted:
+        if not self._metadata.is_wanted:
+            return
+        if self._is_modern or self._watcher.poll_span_us == (0, 0):
             self.find()
+        else:
+            self._watcher.wake()  # poll() looks up the coordinator, or ends first
 
     def lose_coordinator(self, why: str, *, connected: bool = True) -> None:
         """Forget the coordinator. A working connection (``connected``) is closed, so the requests in flight
@@ -302,7 +314,8 @@ class Discovery:
         self._failures += 1
         self._failed_us = now_us
         wait_us = self._retry.after(self._failures, self._chance)
-        self._machine.start_timer(FIND, min(wait_us, ends_us - now_us) if ends_us > now_us else wait_us)
+        self._waits_for_poll = ends_us <= now_us and not self._is_modern
+        self._machine.start_timer(FIND, wait_us if ends_us <= now_us else min(wait_us, ends_us - now_us))
         self._watcher.coordinator_not_found()
 
     def _refused(self, error: ErrorCode, context: None) -> None:

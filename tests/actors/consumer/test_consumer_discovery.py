@@ -108,9 +108,9 @@ def test_poll_sends_no_fetch_while_it_sleeps_because_the_coordinator_cannot_be_c
     104 ms, JoinGroup after 113 ms.
     """
     harness = Harness().stable().run(100_000)
-    began_us, _ = harness.consumer.poll_span_us
     harness.forget()
     harness.disconnect()
+    began_us, _ = harness.consumer.poll_span_us
     harness.append(("t", 0), 3)  # answers the Fetch in flight
     harness.run(began_us + 99_999 - harness.now_us)
 
