@@ -298,7 +298,7 @@ _ROWS = (
     ),
     DrawRow(
         name=DrawName.HEARTBEAT_FOUND,
-        life="quantiles 0=0us 45=0us 46=20us 100=1ms",
+        life="quantiles 0=0us 45=0us 46=1us 100=20us",
         calm="nothing",
         what="time from a found coordinator until a classic member's due heartbeat, if poll() waited for the lookup. A"
         " heartbeat without this time is sent before a due commit.",

@@ -106,6 +106,8 @@ class PollingThread:
 
     closes_at_us = 0
     """The time at which the thread notices an order to close; 0 without such an order."""
+    _resumes_us = 0
+    """The time at which the thread runs again after a pause of the process."""
     _lookup_until_us = 0
     """The end of the last poll() that waited for a coordinator; 0: no poll() has waited."""
     poll_until_us = 0
@@ -192,6 +194,9 @@ class PollingThread:
 
     def run(self) -> None:
         """Repeat poll() until the application is busy or all parts wait for events."""
+        if self.now_us < self._resumes_us:
+            self._machine.wake_at(self._resumes_us)
+            return
         while self._machine.awake and self.doing is POLLING:
             self._machine.awake = False
             if self._commits.asynchronous:
@@ -394,9 +399,10 @@ class PollingThread:
         self._machine.wake()
 
     def process_resumed(self, since_us: int) -> None:
-        """Begin the next poll() now, if the timeout of poll() passed in a pause of the process since ``since_us``."""
+        """Delay the polling thread. Then begin the next poll(), if the timeout of poll() passed in the pause."""
+        self._resumes_us = self.now_us + self._machine.draws.us(DrawName.THREAD_WAKE, 0)
         if self.doing is POLLING and self._span_at(since_us)[1] <= self.now_us:
-            self._polls_since_us = self.now_us
+            self._polls_since_us = self._resumes_us
 
     def work(self, us: int) -> None:
         self.doing = Doing.WORKING
