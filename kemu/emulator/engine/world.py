@@ -688,9 +688,7 @@ class World:
             actor, what = self._woken_by(entry)
             thread = actor.machine.thread_of(what)
             threads.setdefault((actor.name, thread), []).append(entry)
-        drawn = {
-            thread: (path_and_peer(thread[1])[1] != EARLY_THREAD, self._thread_order(32)) for thread in threads
-        }
+        drawn = {thread: (path_and_peer(thread[1])[1] != EARLY_THREAD, self._thread_order(32)) for thread in threads}
         return [
             entry
             for thread in sorted(threads, key=drawn.__getitem__)
