@@ -193,6 +193,10 @@ class Timers(Protocol):
         ...
 
 
+EARLY_THREAD = "early"
+"""A thread of this name runs before the other threads of its process, when the process resumes after a pause."""
+
+
 class Draws(Protocol):
     """Draws of one process, which vary as in production (``protocol.draws``); passed to the constructor."""
 

@@ -26,6 +26,7 @@ LEAST_US = 500
 
 MEASURED = (
     DrawName.HEARTBEAT_WAIT,
+    DrawName.HEARTBEAT_FOUND,
     DrawName.HAND_OVER,
     DrawName.FOLLOWER_SYNC,
     DrawName.REJOIN_NOTICE,

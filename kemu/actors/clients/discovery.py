@@ -150,6 +150,10 @@ class Discovery:
         self._sleeps = config.retry_backoff_max_ms > 0
         """Whether the member waits after a failed lookup before it requests metadata: since KIP-580."""
         self._asleep = self._awaits_metadata = False
+        self._of_poll = False
+        """Whether poll() of a classic consumer asked last for the lookup."""
+        self._backs_off = False
+        """Whether the next lookup waits for a backoff or for metadata."""
         self._poll_ends_us = 0
         """The end of the poll() whose lookup failed; 0: outside poll()."""
         self._failures = self._failed_us = 0
@@ -168,7 +172,10 @@ class Discovery:
 
     def find(self) -> None:
         """Look up the coordinator, unless it is known, a lookup is in flight, or the backoff has not passed."""
-        if self.coordinator is not None or self._finding:
+        if self.coordinator is not None:
+            return
+        self._of_poll = not self._is_modern and self._watcher.poll_span_us != (0, 0)
+        if self._finding:
             return
         self._finding = True
         if self._found_unavailable:
@@ -200,6 +207,12 @@ class Discovery:
         self._finding_in_background = True
         self._lookups.look_up(self._group, self._found_in_background, self._not_found_in_background, self._refused)
 
+    def poll_begins(self) -> None:
+        """End the waits of earlier calls of a classic consumer: this poll() looks up the coordinator at once."""
+        if self._backs_off and not self._is_modern:
+            self._machine.stop_timer(FIND)
+            self._finding = self._asleep = self._awaits_metadata = self._backs_off = False
+
     def timer_fired(self) -> None:
         """Look up the coordinator again after the backoff, or after the end of the waiting poll() (the timer FIND
         fired).
@@ -215,8 +228,10 @@ class Discovery:
             self._retry_lookup()
 
     def _retry_lookup(self) -> None:
-        self._finding = self._awaits_metadata = False
-        if self._metadata.is_wanted:
+        self._finding = self._awaits_metadata = self._backs_off = False
+        if self._of_poll:
+            self._watcher.wake()  # the next poll() looks up the coordinator
+        elif self._metadata.is_wanted:
             self.find()
 
     def lose_coordinator(self, why: str, *, connected: bool = True) -> None:
@@ -260,7 +275,7 @@ class Discovery:
         if self._finding:
             self._found(host, context)
         elif self._is_unavailable(host):
-            self._found_unavailable = self.coordinator is None
+            self._found_unavailable = self.coordinator is None and self._is_modern
         else:
             self._learned(host)
 
@@ -290,6 +305,7 @@ class Discovery:
         left_us = self._poll_ends_us - self._machine.now_us
         self._awaits_metadata = left_us > 0
         if self._awaits_metadata:
+            self._backs_off = True
             self._machine.start_timer(FIND, left_us)
         self._metadata.refresh()
         return self._awaits_metadata
@@ -302,7 +318,8 @@ class Discovery:
         self._failures += 1
         self._failed_us = now_us
         wait_us = self._retry.after(self._failures, self._chance)
-        self._machine.start_timer(FIND, min(wait_us, ends_us - now_us) if ends_us > now_us else wait_us)
+        self._backs_off = True
+        self._machine.start_timer(FIND, wait_us if ends_us <= now_us else min(wait_us, ends_us - now_us))
         self._watcher.coordinator_not_found()
 
     def _refused(self, error: ErrorCode, context: None) -> None:

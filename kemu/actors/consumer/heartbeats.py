@@ -37,10 +37,14 @@ class Heartbeats:
         """The end of the session timeout; at this time the member forgets a silent coordinator."""
         self._next_us = 0
         """The time of the next heartbeat."""
+        self._runs_us = 0
+        """The time at which the thread runs next."""
         self._waits_since_us = 0
         """The time of the last heartbeat, or of the start of the thread."""
         self._alone_until_us = 0
         """While a heartbeat is due and no poll() has woken the thread: the end of the thread's own waits."""
+        self._is_woken = False
+        """Whether poll() has woken the thread for a due heartbeat."""
         self._message: Heartbeat | None = None
         """The heartbeat of this generation, which is made once."""
         self.running = False
@@ -84,22 +88,35 @@ class Heartbeats:
 
     def coordinator_found(self) -> None:
         """Wait the full session timeout for answers of the new coordinator."""
-        self._session_until_us = self._machine.now_us + self._session_us
+        machine = self._machine
+        now_us = machine.now_us
+        self._session_until_us = now_us + self._session_us
         if not self.running:
             return
-        if self._machine.polls_too_late:
-            self._machine.start_timer((ConsumerTimer.BEAT,), self._retry_us)
-        else:
+        if machine.polls_too_late:
+            self._run_after(self._retry_us)
+        elif now_us < self._next_us or machine.poll_span_us == (0, 0):
             self._arm()
+        else:
+            # poll() woke the thread (``pollHeartbeat``), which then waited for the monitor of the lookup.
+            self._is_woken = True
+            late_us = self._draws.us(DrawName.HEARTBEAT_FOUND, 0)
+            if late_us:
+                self._run_after(late_us)
+            else:
+                self.beat()
 
     def coordinator_lost(self) -> None:
         """Look for a coordinator on the heartbeat thread, even while the application is busy."""
         if self.running:
-            self._machine.start_timer((ConsumerTimer.BEAT,), self._retry_us)
+            self._run_after(self._retry_us)
+
+    def _run_after(self, us: int) -> None:
+        self._runs_us = self._machine.now_us + us
+        self._machine.start_timer((ConsumerTimer.BEAT,), us)
 
     def _arm(self) -> None:
-        at_us = max(min(self._next_us, self._session_until_us), self._machine.now_us)
-        self._machine.start_timer((ConsumerTimer.BEAT,), at_us - self._machine.now_us)
+        self._run_after(max(min(self._next_us, self._session_until_us) - self._machine.now_us, 0))
 
     def runs_at_us(self, due_us: int) -> int:
         """The time at which the thread next runs, at ``due_us`` or later. Between two heartbeats the thread waits for
@@ -115,12 +132,14 @@ class Heartbeats:
             return
         machine, discovery = self._machine, self._discovery
         now_us = machine.now_us
+        if now_us > self._runs_us:
+            machine.process_resumed(self._runs_us)
         coordinator = discovery.coordinator
         if coordinator is None:
             discovery.find_in_background()
             late_us = self._draws.us(DrawName.HEARTBEAT_WAIT, 0, at_us=now_us)
             wait_us = self._retry_us + late_us * self._retry_us // self._interval_us  # one of the interval's waits
-            machine.start_timer((ConsumerTimer.BEAT,), wait_us)
+            self._run_after(wait_us)
         elif now_us >= self._session_until_us:
             discovery.lose_coordinator("no heartbeat was answered within the session timeout")
             discovery.find_in_background()
@@ -140,7 +159,8 @@ class Heartbeats:
         Source: ``AbstractCoordinator.pollHeartbeat`` (3.4.1, 3.9.1) wakes the thread for a due heartbeat.
         """
         machine = self._machine
-        if not self._alone_until_us and machine.poll_span_us == (0, 0):
+        is_woken, self._is_woken = self._is_woken, False
+        if not self._alone_until_us and not is_woken and machine.poll_span_us == (0, 0):
             self._alone_until_us = machine.now_us + self._draws.us(DrawName.HEARTBEAT_ALONE, 0)
         if machine.now_us < self._alone_until_us:
             self._next_us = self._alone_until_us

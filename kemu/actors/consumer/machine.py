@@ -381,6 +381,14 @@ class ConsumerMachine(FetchingMachine, Protocol):
         """
         ...
 
+    def process_resumed(self, since_us: int) -> None:
+        """React to the end of a pause of the process, which a late timer revealed.
+
+        Args:
+            since_us: the time at which the timer was due, in the pause.
+        """
+        ...
+
     @property
     def polls_too_late(self) -> bool:
         """Whether the application has not polled for more than ``max.poll.interval.ms``."""

@@ -106,6 +106,10 @@ class PollingThread:
 
     closes_at_us = 0
     """The time at which the thread notices an order to close; 0 without such an order."""
+    _resumes_us = 0
+    """The time at which the thread runs again after a pause of the process."""
+    _lookup_until_us = 0
+    """The end of the last poll() that waited for a coordinator; 0: no poll() has waited."""
     poll_until_us = 0
     """The time at which this poll() returns without records; 0: poll() returns only with records."""
 
@@ -190,6 +194,9 @@ class PollingThread:
 
     def run(self) -> None:
         """Repeat poll() until the application is busy or all parts wait for events."""
+        if self.now_us < self._resumes_us:
+            self._machine.wake_at(self._resumes_us)
+            return
         while self._machine.awake and self.doing is POLLING:
             self._machine.awake = False
             if self._commits.asynchronous:
@@ -218,20 +225,62 @@ class PollingThread:
             passes.run()
             may_read = self._machine.polling
         else:
+            if 0 < self._lookup_until_us <= self.now_us and self._lookup_timed_out():
+                return
             may_read = self._may_read()
             if may_read:
+                self._lookup_until_us = 0
                 self._commits.poll()
                 self._positions.poll()
         if self.doing is not POLLING or self._rebalancing.is_leading:
             return
-        if not may_read and self._rebalancing.holds_poll:
+        if not may_read and (self._waits_for_lookup() or self._rebalancing.holds_poll):
             return
-        fetching, most = self._positions.fetching, self._config.max_poll_records
-        records = fetching.drain(most) if self._catch_up is None else self._catch_up.poll(most)
-        if passes is None or records:
-            fetching.send()
+        records = self._take_records(fetches=passes is None)
         if records:
             self._return(records)
+
+    def _take_records(self, *, fetches: bool) -> list[Returned]:
+        """Take the records of one poll() from the buffer. ``fetches``: send the next requests even without records."""
+        fetching, most = self._positions.fetching, self._config.max_poll_records
+        records = fetching.drain(most) if self._catch_up is None else self._catch_up.poll(most)
+        if fetches or records:
+            fetching.send()
+        return records
+
+    @property
+    def awaits_coordinator(self) -> bool:
+        """Whether poll() of a classic member with partitions waits for a coordinator. Until its timeout this poll()
+        neither fetches nor returns records.
+
+        Source: ``AbstractCoordinator.ensureCoordinatorReady`` (2.4 to 4.3): poll() waits for each lookup, and for
+        ``retry.backoff.ms`` after a lookup that failed or found an unavailable coordinator.
+        """
+        return (
+            self._machine.discovery.coordinator is None
+            and self._passes is None
+            and self._subscription.is_subscribed
+            and bool(self._positions.partitions)
+            and self._timeout_us > 0
+        )
+
+    def _waits_for_lookup(self) -> bool:
+        """Whether this poll() waits for a coordinator; if so, the polling thread wakes at the timeout of poll()."""
+        waits = self.awaits_coordinator
+        self._lookup_until_us = self.poll_span_us[1] if waits else 0
+        if waits:
+            self._machine.wake_at(self._lookup_until_us)
+        return waits
+
+    def _lookup_timed_out(self) -> bool:
+        """End a poll() that may have waited for a coordinator. Returns whether poll() returned records."""
+        self._lookup_until_us = 0
+        if not self.awaits_coordinator or self._rebalancing.holds_poll:
+            return False
+        records = self._take_records(fetches=True)
+        if records:
+            self._return(records)
+        return bool(records)
 
     def _may_read(self) -> bool:
         """Whether to read records: as a member, or with partitions assigned by ``assign()``.
@@ -252,9 +301,13 @@ class PollingThread:
         self._assert_decided()
 
     def poll_returns_nothing(self) -> None:
-        """Return from poll() if its timeout has passed. During a callback the return waits for the callback's end."""
+        """Return from poll() if its timeout has passed. During a callback the return waits for the callback's end.
+
+        A poll() that has waited for a coordinator until its timeout returns buffered records.
+        """
         if self.poll_until_us and self.now_us >= self.poll_until_us and self.doing is POLLING:
-            self._return([])
+            late = self.awaits_coordinator and not self._rebalancing.holds_poll
+            self._return(self._take_records(fetches=True) if late else [])
 
     def _assert_decided(self) -> None:
         assert self.doing is not _DECIDING, f"{self._machine.name}: its application made no next call"
@@ -293,9 +346,7 @@ class PollingThread:
             self._late_callback_over()
         elif self._stalled:
             self._stalled = False
-            self.doing = POLLING
-            self._polls_since_us = self.now_us
-            self._machine.wake()
+            self._begin_poll()
             self.poll_returns_nothing()
         else:
             assert self.doing is Doing.WORKING, f"{self._machine.name}: {self.doing} has no work"
@@ -314,25 +365,44 @@ class PollingThread:
 
     @property
     def poll_span_us(self) -> tuple[int, int]:
-        timeout_us = self._config.emulated_poll_timeout_ms * 1000 + self._turn_us or 1
-        if self.doing is not POLLING:
-            return 0, 0
-        began_us = self.now_us - (self.now_us - self._polls_since_us) % timeout_us
+        return (0, 0) if self.doing is not POLLING else self._span_at(self.now_us)
+
+    def _span_at(self, at_us: int) -> tuple[int, int]:
+        timeout_us = self._timeout_us or 1
+        began_us = at_us - (at_us - self._polls_since_us) % timeout_us
         return began_us, began_us + timeout_us
+
+    @property
+    def _timeout_us(self) -> int:
+        """The timeout of poll()."""
+        if self.poll_until_us:
+            return self.poll_until_us - self._polls_since_us
+        return self._config.emulated_poll_timeout_ms * 1000 + self._turn_us
 
     # --- ``Calls`` -----------------------------------------------------------------------------------------------
 
     def poll(self, timeout_us: int = 0) -> None:
         if self._catch_up is not None:
             self._catch_up.application_returned()
-        self.doing = POLLING
-        self._polls_since_us = self.now_us
+        self._begin_poll()
         if self._passes is not None:
             self._turn_us = self._machine.draws.us(DrawName.POLL_TURN, 0)
-        self._machine.wake()
         if timeout_us:
             self.poll_until_us = self.now_us + timeout_us
             self._machine.start_timer((ConsumerTimer.POLL_RETURNS,), timeout_us)
+
+    def _begin_poll(self) -> None:
+        self.doing = POLLING
+        self._polls_since_us = self.now_us
+        self._lookup_until_us = 0
+        self._machine.discovery.poll_begins()
+        self._machine.wake()
+
+    def process_resumed(self, since_us: int) -> None:
+        """Delay the polling thread. Then begin the next poll(), if the timeout of poll() passed in the pause."""
+        self._resumes_us = self.now_us + self._machine.draws.us(DrawName.THREAD_WAKE, 0)
+        if self.doing is POLLING and self._span_at(since_us)[1] <= self.now_us:
+            self._polls_since_us = self._resumes_us
 
     def work(self, us: int) -> None:
         self.doing = Doing.WORKING
@@ -632,6 +702,4 @@ class PollingThread:
         Source: ``AsyncKafkaConsumer.unsubscribe`` (4.0 to 4.3).
         """
         if not self._membership.is_leaving or self.now_us >= self._left_by_us:
-            self.doing = POLLING
-            self._polls_since_us = self.now_us
-            self._machine.wake()
+            self._begin_poll()

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from kemu.actors.machine import (
+    EARLY_THREAD,
     Append,
     Appended,
     Event,
@@ -65,7 +66,7 @@ from kemu.emulator.trace.traces import PacketRow
 from kemu.protocol.commands import Start
 from kemu.protocol.draws import Distribution
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import THROUGH, host_of, part_on
+from kemu.protocol.names import THROUGH, host_of, part_on, path_and_peer
 from kemu.protocol.wire.values import to_row
 
 
@@ -679,15 +680,15 @@ class World:
         return (host.actors[link.actor], link.label) if of_client else (host.actors[link.server], link.client)
 
     def _by_thread(self, held: Sequence[Entry]) -> list[Entry]:
-        """Order the events that waited: thread after thread, in a drawn order. A thread that is one of several reads
-        from its connections first.
+        """Order the events that waited: thread after thread, in a drawn order after the early threads. A thread that is
+        one of several reads from its connections first.
         """
         threads: dict[tuple[str, str], list[Entry]] = {}
         for entry in held:
             actor, what = self._woken_by(entry)
             thread = actor.machine.thread_of(what)
             threads.setdefault((actor.name, thread), []).append(entry)
-        drawn = {thread: self._thread_order(32) for thread in threads}
+        drawn = {thread: (path_and_peer(thread[1])[1] != EARLY_THREAD, self._thread_order(32)) for thread in threads}
         return [
             entry
             for thread in sorted(threads, key=drawn.__getitem__)

@@ -344,9 +344,9 @@ def test_an_asynchronous_commit_without_a_coordinator_waits_for_the_lookup_and_c
     harness.hold("FindCoordinator")
     harness.disconnect(COORDINATOR)
     harness.append(FIRST, 3)
-    harness.run(10_000)
+    harness.run(110_000)  # poll() waits for the lookup until its timeout of 100 ms, and then returns the records
     harness.append(FIRST, 4)
-    harness.run(50_000)
+    harness.run(100_000)
     assert _commits(harness) == [] and application.answers == []
 
     harness.release("FindCoordinator")
@@ -358,11 +358,11 @@ def test_an_asynchronous_commit_without_a_coordinator_waits_for_the_lookup_and_c
 
 def test_an_asynchronous_commit_fails_if_the_coordinator_that_is_found_may_not_be_connected_to_yet() -> None:
     """``sendOffsetCommitRequest``: ``checkAndGetCoordinator`` knows none within the back-off of a broken connection."""
-    application, harness = _committing()
+    application, harness = _committing(reconnect_backoff_ms=1_000)
     harness.hold("FindCoordinator")
     harness.disconnect(COORDINATOR)
     harness.append(FIRST, 3)
-    harness.run(10_000)
+    harness.run(110_000)
 
     harness.release("FindCoordinator")
     harness.run(2_000_000)
@@ -452,7 +452,7 @@ def test_an_asynchronous_commit_fails_with_the_lookup_that_it_waited_for(error: 
     harness.hold("FindCoordinator")
     harness.disconnect(COORDINATOR)
     harness.append(FIRST, 3)
-    harness.run(10_000)
+    harness.run(110_000)
     asked = len(harness.requests(FindCoordinator))
 
     if error is None:

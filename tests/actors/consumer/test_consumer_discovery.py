@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import Metadata, MetadataReply, TopicMetadata
+from kemu.protocol.messages.data import Fetch, Metadata, MetadataReply, TopicMetadata
 from kemu.protocol.messages.group import FindCoordinator, FindCoordinatorReply, Heartbeat, JoinGroup
 from kemu.protocol.notes.groups import CoordinatorKnown, MemberFailed, PartitionsLost, PartitionsRevoked
 from kemu.protocol.profiles import PROFILES
@@ -99,6 +99,45 @@ def test_an_unanswered_lookup_is_sent_again_by_the_next_poll_if_the_heartbeat_th
     asked = times(harness, FindCoordinator)
     assert 3 <= len(asked) <= 5
     assert all(90_000 <= later - earlier <= 210_000 for earlier, later in pairwise(asked))
+
+
+def test_poll_sends_no_fetch_while_it_sleeps_because_the_coordinator_cannot_be_connected_to_yet() -> None:
+    """``ensureCoordinatorReady`` (3.4.1, 3.9.1, 4.1.1) sleeps within poll() until its timeout, here 100 ms.
+
+    A member of 3.9.1 stood still for 20 s: lookups 8 ms after its end, the next Fetch after 102 ms, a lookup after
+    104 ms, JoinGroup after 113 ms.
+    """
+    harness = Harness().stable().run(100_000)
+    harness.forget()
+    harness.disconnect()
+    began_us, _ = harness.consumer.poll_span_us
+    harness.append(("t", 0), 3)  # answers the Fetch in flight
+    harness.run(began_us + 99_999 - harness.now_us)
+
+    assert harness.requests(FindCoordinator)
+    assert not harness.requests(Fetch)
+
+    harness.run(10_000)
+    (at_us, *_), lookups = times(harness, Fetch), times(harness, FindCoordinator)
+    assert at_us == began_us + 100_000, "at the timeout of poll()"
+    assert lookups[-1] >= at_us, "the next poll() looks up the coordinator again"
+
+
+@pytest.mark.parametrize(("timeout_ms", "returned"), [(100, [0, 3]), (0, [3, 3])])
+def test_poll_returns_no_records_while_it_looks_for_the_coordinator(timeout_ms: int, returned: list[int]) -> None:
+    """``ConsumerCoordinator.poll`` (2.4 to 4.3) waits for a lookup until the timeout of poll(); poll(0) waits never."""
+    harness = Harness(emulated_poll_timeout_ms=timeout_ms).stable().run(100_000)
+    harness.hold("FindCoordinator")
+    harness.disconnect()
+    harness.append(("t", 0), 3)
+    positions = []
+    for _ in returned:
+        harness.run(60_000)
+        positions.append(harness.consumer.positions.partitions[("t", 0)].position)
+
+    assert positions == returned
+    harness.release("FindCoordinator")
+    harness.stable()
 
 
 def test_another_broker_is_asked_after_a_failure() -> None:

@@ -307,7 +307,7 @@ def test_who_polls_again_before_a_coordinator_is_found_stays() -> None:
     harness = slow()
     harness.hold("FindCoordinator")
     harness.disconnect()
-    harness.run_until(lambda: harness.consumer.polling)
+    harness.run_until(lambda: harness.consumer.poll_span_us != (0, 0))
 
     harness.unhold("FindCoordinator")
     harness.release("FindCoordinator")
