@@ -80,6 +80,8 @@ class Fetching:
         self._max_partition_bytes = config.max_partition_fetch_bytes
         self.tells_empty_answers = False
         """Whether an answer without records wakes the polling thread."""
+        self.tells_dropped_records = False
+        """Whether records of a partition that is being revoked, which no poll() returns, wake the polling thread."""
         self._empty_answer = False
 
     # --- leaders -----------------------------------------------------------------------------------------------
@@ -138,7 +140,7 @@ class Fetching:
         return any(not leader.in_flight and self._planned(leader) for leader in self._leaders.values())
 
     def take_empty_answer(self) -> bool:
-        """Whether an answer without records has arrived since the last call."""
+        """Whether an answer that wakes the polling thread has arrived since the last call."""
         taken, self._empty_answer = self._empty_answer, False
         return taken
 
@@ -194,6 +196,7 @@ class Fetching:
         leader.in_flight = False
         owned = self._owned
         news = not leader.session.answered(reply)
+        told = self.tells_empty_answers
         for row in () if news else reply.partitions:
             if row.batches or row.error is not _NONE:
                 at = (row.topic, row.partition)
@@ -201,14 +204,16 @@ class Fetching:
                 if one is not None and one.serving and one.row is not None and one.row is plan.get(at):
                     news = True
                     self._take(one, row)
+                else:
+                    told = told or self.tells_dropped_records
         if news:
             leader.plan = None
             self._machine.wake()
-        elif self._machine.polling and not self._machine.awake and not self.tells_empty_answers:
+        elif self._machine.polling and not self._machine.awake and not told:
             self._send(leader)
         else:
             self._machine.wake()
-        self._empty_answer = self.tells_empty_answers
+        self._empty_answer = told
 
     def _not_fetched(self, why: str, context: tuple[Leader, Plan]) -> None:
         leader = context[0]

@@ -10,7 +10,8 @@ The network thread sends commits and OffsetFetch before a heartbeat, because it 
 | OffsetFetch of new partitions | after onPartitionsAssigned, also in 4.3 | with the first event after the target |
 | the wait for records ends early | with records | with any answer to a fetch, or after an event without a fetch |
 
-A wait for records also ends at the next commit or heartbeat, as the network thread saw it one round earlier. If such a
+Records of a partition that is being revoked end the wait, too, although no poll() returns them. A wait for records also
+ends at the next commit or heartbeat, as the network thread saw it one round earlier. If such a
 request is due already, passes follow each other without a wait. While the position of a partition is to be validated, a
 wait lasts for at most ``retry.backoff.ms``, so that the next pass asks the leader again.
 
@@ -62,6 +63,7 @@ class Passes:
         self._retry_us = machine.config.retry_backoff_ms * 1000
         self._in_background = reconciler.client.polls_in_the_background
         positions.fetching.tells_empty_answers = self._in_background
+        positions.fetching.tells_dropped_records = True
         self._event = False
         """Whether an event is in progress, because partitions have no position yet."""
         self._left = False

@@ -51,6 +51,19 @@ def test_before_4_3_poll_returns_records_of_lost_partitions_before_their_callbac
     )
 
 
+@pytest.mark.parametrize(("append", "processed"), [("", ""), ("t 0", "t-0"), ("t 1", "")])
+def test_records_of_a_partition_that_is_being_revoked_end_the_wait_of_poll(append: str, processed: str) -> None:
+    """They are in the buffer, and no poll() returns them (FetchBuffer.awaitNotEmpty, FetchCollector 4.0.1, 4.1.1)."""
+    play(
+        JOINED,
+        {"hold": "heartbeats", "answers": [{"epoch": 2, "assignment": "t 0"}], "run_ms": 5030, "states": ""},
+        {"release": "heartbeats", "run_ms": 5, "states": "RECONCILING", "callbacks": []},
+        {"append": append, "run_ms": 2, "processed": processed, "callbacks": ["revoked t-1"] if append else []},
+        {"run_ms": 300, "state": "STABLE"},
+        release="4.1",
+    )
+
+
 def test_a_late_poll_without_a_coordinator_does_not_end_the_membership() -> None:
     """AbstractHeartbeatRequestManager.poll 4.0 to 4.3 checks the poll timer with a coordinator only."""
     play(
@@ -234,6 +247,16 @@ def test_a_member_adopts_an_empty_first_assignment_after_its_draw(first: str) ->
 
     assert spans_ms[0] == spans_ms[1] < 100
     assert spans_ms[2] == (spans_ms[0] if first else 250 + 2 * LATENCY_US // 1000)
+
+
+def test_classes_of_an_empty_first_assignment_delay_its_callback_from_the_begin_of_the_reconciliation() -> None:
+    """Here the reconciliation begins with the second poll(), which would hide a delay from the answer on."""
+    spans_ms = []
+    for wait_us in (0, 13_000):
+        began_ms, acknowledged_ms = beats_of(Turns(wait_us, of=DrawName.FIRST_CALL), "")
+        spans_ms.append(acknowledged_ms - began_ms)
+
+    assert spans_ms[1] - spans_ms[0] == 13
 
 
 @pytest.mark.parametrize("release", ["4.1", "4.2"])
