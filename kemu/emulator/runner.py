@@ -16,7 +16,7 @@ from attrs import field
 
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
-from kemu.actors.coordinator.rules import GROUP_RULES
+from kemu.actors.coordinator.rules import GROUP_RULES, GroupRules
 from kemu.actors.machine import US_PER_MS
 from kemu.emulator import facts
 from kemu.emulator.chance import Choices, Seeded
@@ -153,18 +153,34 @@ def profile_of(scenario: Scenario, profile: str | None) -> str:
     found = profile or scenario.profile or DEFAULT_PROFILE
     if found not in PROFILES:
         raise ScenarioError([Problem(("profile",), f'"{found}" is no profile{nearest(found, PROFILES)}')])
-    if "group_coordinator_append_linger_ms" in dict(scenario.brokers.config):
-        _check_gathers(scenario, found)
+    _check_known(scenario, found)
     return found
 
 
-def _check_gathers(scenario: Scenario, profile: str) -> None:
-    """Refuse ``group.coordinator.append.linger.ms`` if no broker, now or after an upgrade, would use the key."""
-    names = dict.fromkeys((profile, *scenario.other_broker_profiles()))
+_SINCE: Mapping[str, tuple[str, Callable[[GroupRules], bool]]] = {
+    "group_coordinator_append_linger_ms": ("kafka-4.0", lambda rules: rules.gathers_writes),
+    "group_consumer_regex_refresh_interval_ms": ("kafka-4.1", lambda rules: rules.consumer_groups.refreshes_regexes),
+    **{
+        f"group_consumer_{bound}assignment_interval_ms": (
+            "kafka-4.3",
+            lambda rules: rules.consumer_groups.spaces_targets,
+        )
+        for bound in ("", "min_", "max_")
+    },
+}
+"""Key of brokers -> the first release with the key, and whether a coordinator uses the key."""
+
+
+def _check_known(scenario: Scenario, profile: str) -> None:
+    """Refuse a key of ``_SINCE`` that no broker, now or after an upgrade, would use."""
+    given = [name for name, _ in scenario.brokers.config if name in _SINCE]
+    names = tuple(dict.fromkeys((profile, *scenario.other_broker_profiles()))) if given else ()
     kinds = [configured(PROFILES[name].broker, scenario.brokers.config).coordinator_kind for name in names]
-    if not any(GROUP_RULES[kind].gathers_writes for kind in kinds):
-        text = f"is not known to brokers of {', '.join(names)}: kafka-4.0 and later have it; leave it out"
-        raise ScenarioError([Problem(("brokers", "config", "group.coordinator.append.linger.ms"), text)])
+    for name in given:
+        since, is_used = _SINCE[name]
+        if not any(is_used(GROUP_RULES[kind]) for kind in kinds):
+            text = f"is not known to brokers of {', '.join(names)}: {since} and later have it; leave it out"
+            raise ScenarioError([Problem(("brokers", "config", name.replace("_", ".")), text)])
 
 
 class Run:

@@ -238,7 +238,7 @@ class Groups:
         assert partition.state is OffsetsPartitionState.LOADING
         records, partition.records = partition.records, ()
         try:
-            found = replay(records)
+            found = replay(records, holds_returned=self._machine.rules.holds_returned_partitions)
         except CodecError as error:
             partition.state = OffsetsPartitionState.FAILED
             self._machine.note(OffsetsLoadFailed(partition=number, why=str(error)))

@@ -102,9 +102,10 @@ class ModernGroup:
         self._keep = keep
         self.name = name
         self.partition = partition
-        self.working = ConsumerGroup(name)
+        holds_returned = machine.rules.holds_returned_partitions
+        self.working = ConsumerGroup(name, holds_returned=holds_returned)
         """The state with all changes."""
-        self.committed = ConsumerGroup(name)
+        self.committed = ConsumerGroup(name, holds_returned=holds_returned)
         """The state with the changes that are in the log."""
         self.offsets = GroupOffsets()
         self.second = SecondLogs()

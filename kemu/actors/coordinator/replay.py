@@ -29,9 +29,11 @@ class Replay:
     """The groups of one log, in order of first appearance.
 
     A group with offsets but without metadata is a simple group: its commits are from outside group management.
+    ``holds_returned``: a rule of the coordinator (``GroupRules.holds_returned_partitions``).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, holds_returned: bool = True) -> None:
+        self._holds_returned = holds_returned
         self.metadata: dict[GroupId, GroupMetadata] = {}
         self.offsets: dict[GroupId, GroupOffsets] = {}
         self.second: dict[GroupId, SecondLogs] = {}
@@ -79,7 +81,8 @@ class Replay:
     def _take_of_consumers(self, group: GroupId, record: ConsumerGroupRecord) -> None:
         states = self._of_consumers.get(group)
         if states is None:
-            states = self._of_consumers[group] = ConsumerGroup(group), ConsumerGroup(group)
+            working, committed = (ConsumerGroup(group, holds_returned=self._holds_returned) for _ in range(2))
+            states = self._of_consumers[group] = working, committed
         for state in states:
             state.apply(record)
 
@@ -119,10 +122,10 @@ class Replay:
         return tuple(dict.fromkeys([*self.metadata, *of_consumers, *simple]))
 
 
-def replay(records: Sequence[Record]) -> Replay:
-    """Replay a complete log.
+def replay(records: Sequence[Record], *, holds_returned: bool = True) -> Replay:
+    """Replay a complete log, with this rule of the coordinator (``GroupRules.holds_returned_partitions``).
 
     Raises:
         CodecError: a record of a known kind cannot be decoded.
     """
-    return Replay().take(records)
+    return Replay(holds_returned=holds_returned).take(records)

@@ -139,6 +139,8 @@ class GroupRules:
     """Offsets of a group with members do not expire while its topics are subscribed. KAFKA-4682 (KIP-211)."""
     keeps_offsets_while_rebalancing: bool = True
     """Offsets do not expire during a rebalance, when the subscriptions are not final. KAFKA-13636."""
+    holds_returned_partitions: bool = True
+    """A partition that a member of the consumer protocol gets back after it gave it up is held. KAFKA-16147."""
 
 
 _MOVED = {

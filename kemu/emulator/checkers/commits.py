@@ -46,7 +46,7 @@ from kemu.emulator.watching.progress import PartitionReader
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import DeleteTopics, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
-from kemu.protocol.messages.group import OffsetCommit
+from kemu.protocol.messages.group import DeleteGroups, OffsetCommit, OffsetDelete
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     COMMITTED,
@@ -217,6 +217,8 @@ class CommitsChecker(Checker):
             MemberReconfigured: self._reconfigured,
             TopicDeleted: self._topic_deleted,
             received(DeleteTopics): self._deletion_asked,
+            received(DeleteGroups): self._groups_deletion_asked,
+            received(OffsetDelete): self._offsets_deletion_asked,
             BecameLeader: self._led,
             sent(OffsetForLeaderEpoch): self._validates,
             received(OffsetForLeaderEpochReply): self._is_validated,
@@ -275,6 +277,14 @@ class CommitsChecker(Checker):
     def _deletion_asked(self, seen: Seen, fact: Received) -> None:
         """Note the request of a real client; coordinators may learn of the deletion before the controller ends it."""
         self._removals_asked += [(seen.at_us, "delete-topic", {topic}) for topic in fact.message.topic_names]
+
+    def _groups_deletion_asked(self, seen: Seen, fact: Received) -> None:
+        """Note the request of a real client, which no plan names."""
+        self._removals_asked += [(seen.at_us, "delete-group", {group}) for group in fact.message.groups]
+
+    def _offsets_deletion_asked(self, seen: Seen, fact: Received) -> None:
+        group = fact.message.group
+        self._removals_asked += [(seen.at_us, "delete-offsets", {group, row.topic}) for row in fact.message.topics]
 
     def _is_asked_for(self, group: GroupId, topic: str, since_us: int) -> bool:
         """Whether an operator, or the deletion of a topic, requested the removal of an offset."""

@@ -32,6 +32,8 @@ class RebalanceFigures:
     """Number of partitions that were assigned to another client than before."""
     stop_the_world_us: int
     """Time without any served partition, between the start of this rebalance and the start of the next."""
+    protocol: str
+    """The protocol of the group at the start: classic or consumer."""
 
     @property
     def took_us(self) -> int:
@@ -54,6 +56,8 @@ class DowntimeFigures:
     pieces: tuple[Piece, ...]
     """The consecutive reasons for the wait (``emulator.watching.interruptions``). The durations of the pieces add up to
     the interval."""
+    protocol: str | None = None
+    """The protocol of the group at the start: classic or consumer. None: the group had no rebalance before."""
 
 
 @frozen

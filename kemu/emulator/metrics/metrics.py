@@ -137,7 +137,10 @@ class Metrics:
             rebalances=tuple(rebalance.figures() for rebalance in self._rebalances.all),
             num_incompatible_rebalance=dict(sorted(self._rebalances.incompatible.items())),
             downtime_us=self._serving.downtime_us(),
-            downtime=tuple(self._serving.intervals),
+            downtime=tuple(
+                evolve(row, protocol=self._rebalances.protocol_at(row.group, row.from_us))
+                for row in self._serving.intervals
+            ),
             service={group: lost.figures for group, lost in self._lost.items()},
             delay=_delays(WeightedSpread().merge(delays.values())),
             freshness=freshness_together(fresh.values()),

@@ -9,7 +9,7 @@ A partition *moved* if this rebalance assigned the partition to another client (
 first assignment moves nothing. The partitions of a client that restarts and receives the same partitions did not move.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kemu.actors.coordinator.consumer_group.state import ConsumerGroupState
@@ -17,7 +17,9 @@ from kemu.actors.coordinator.state import GroupState
 from kemu.emulator.facts import Seen
 from kemu.emulator.metrics.figures import RebalanceFigures
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.names import TopicPartition
+from kemu.protocol.config import GROUP_PROTOCOLS
+from kemu.protocol.names import GroupId, TopicPartition
+from kemu.protocol.notes.consumer_groups import GroupConverted
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     GroupBecame,
@@ -34,14 +36,26 @@ begins no rebalance.
 """
 CALM = (STABLE, GroupState.EMPTY.value)
 """Dead is not calm: during a rebalance Dead means that the coordinator unloaded the group."""
+CLASSIC, CONSUMER = GROUP_PROTOCOLS
+PROTOCOL_OF_STATE: Mapping[str, str] = {
+    GroupState.PREPARING.value: CLASSIC,
+    GroupState.COMPLETING.value: CLASSIC,
+    ConsumerGroupState.ASSIGNING.value: CONSUMER,
+    ConsumerGroupState.RECONCILING.value: CONSUMER,
+}
+"""State of a group -> the only protocol with this state."""
 
 
 class Rebalance:
     """One rebalance of a group. ``ended_us`` is None until the rebalance ends."""
 
-    __slots__ = ("ended_us", "generation", "group", "members", "moved", "reason", "rounds", "started_us", "stopped_us")
+    __slots__ = (
+        *("ended_us", "generation", "group", "members", "moved", "protocol", "reason", "rounds", "started_us"),
+        "stopped_us",
+    )
 
-    def __init__(self, group: str, generation: int, reason: str, started_us: int) -> None:
+    def __init__(self, group: str, generation: int, reason: str, started_us: int, protocol: str) -> None:
+        self.protocol = protocol
         self.group = group
         self.generation = generation
         self.reason = reason
@@ -64,13 +78,19 @@ class Rebalance:
             rounds=self.rounds,
             moved=self.moved,
             stop_the_world_us=self.stopped_us,
+            protocol=self.protocol,
         )
 
 
 class _Group:
-    __slots__ = ("by_generation", "first_stable_us", "last", "loaded_us", "margin", "owners", "size", "too_large")
+    __slots__ = (
+        *("by_generation", "first_stable_us", "last", "loaded_us", "margin", "owners", "protocols", "size"),
+        "too_large",
+    )
 
     def __init__(self) -> None:
+        self.protocols: list[tuple[int, str]] = []
+        """The protocols of the group, each with the time from which it is known."""
         self.last: Rebalance | None = None
         self.by_generation: dict[int, Rebalance] = {}
         self.first_stable_us: int | None = None
@@ -98,6 +118,7 @@ class Rebalances:
         self._groups: dict[str, _Group] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             GroupBecame: self._became,
+            GroupConverted: self._converted,
             JoinPhaseCompleted: self._completed,
             GroupLoaded: self._loaded,
             AssignmentReceived: self._received,
@@ -131,6 +152,12 @@ class Rebalances:
         group = self._groups.get(name)
         return (None, None, 0) if group is None else (group.size, group.margin, group.too_large)
 
+    def protocol_at(self, name: GroupId, at_us: int) -> str | None:
+        """The protocol of a group at this time; None if no state told the protocol before."""
+        group = self._groups.get(name)
+        known = [protocol for since_us, protocol in group.protocols if since_us <= at_us] if group is not None else ()
+        return known[-1] if known else None
+
     # --- facts -------------------------------------------------------------------------------------------------
 
     def _group(self, name: str) -> _Group:
@@ -144,12 +171,14 @@ class Rebalances:
             return
         group = self._group(fact.group)
         group.loaded_us = None
+        self._speaks(group, seen, PROTOCOL_OF_STATE.get(fact.new))
         if fact.new == STABLE and group.first_stable_us is None:
             group.first_stable_us = seen.at_us
         last = group.last
         if last is None or last.ended_us is not None:
             if fact.new in BEGINS:
-                group.last = Rebalance(fact.group, fact.generation, fact.why, seen.at_us)
+                protocol = PROTOCOL_OF_STATE[fact.new]
+                group.last = Rebalance(fact.group, fact.generation, fact.why, seen.at_us, protocol)
                 self.all.append(group.last)
             return
         last.generation = max(last.generation, fact.generation)
@@ -157,6 +186,14 @@ class Rebalances:
             last.ended_us = seen.at_us
             if fact.new != STABLE:
                 last.members = 0
+
+    def _converted(self, seen: Seen, fact: GroupConverted) -> None:
+        if self._panel.is_current(seen):
+            self._speaks(self._group(fact.group), seen, fact.protocol)
+
+    def _speaks(self, group: _Group, seen: Seen, protocol: str | None) -> None:
+        if protocol is not None and (not group.protocols or group.protocols[-1][1] != protocol):
+            group.protocols.append((seen.at_us, protocol))
 
     def _written(self, seen: Seen, fact: GroupRecordWritten) -> None:
         group, margin = self._group(fact.group), fact.most - fact.size

@@ -250,4 +250,22 @@ COORDINATOR = (
         caught_by="liveness",
         kind="member-failed",
     ),
+    PastBug(
+        issue="KAFKA-16147",
+        rule="returned-partition-free",
+        where=Where.COORDINATOR,
+        fixed_in="3.8.0",
+        summary="A partition that a member had to give up and gets back is free, and has two owners later.",
+        story=(
+            "With the consumer protocol (KIP-848), the coordinator keeps the owner of each partition. A member had to"
+            " give up a partition. Before the member did so, the target changed, and the member got the partition"
+            " back. The coordinator noted the new assignment first, and then removed the former revocation, so that"
+            " the partition had no owner. The next target gave the partition to another member at once."
+        ),
+        was="the partitions that a member had to give up are free after each change of its assignment",
+        today="the former assignment of a member is removed before the new assignment is noted",
+        past=Past(coordinator={"holds_returned_partitions": False}),
+        caught_by="consumer-protocol",
+        kind="held-twice",
+    ),
 )

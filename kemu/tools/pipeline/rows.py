@@ -175,7 +175,7 @@ def rebalance_rows(run_id: str, figures: Figures, source: str = "run") -> list[t
     return [
         (run_id, number, row.group, row.generation, row.reason, row.started_us, row.ended_us,
          *((None, None) if logs and not row.rounds else (row.members, row.rounds)),
-         row.moved if moves else None, None if logs else row.stop_the_world_us)
+         row.moved if moves else None, None if logs else row.stop_the_world_us, row.protocol)
         for number, row in enumerate(figures.rebalances)
     ]  # fmt: skip
 
@@ -184,7 +184,7 @@ def downtime_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:
     """Rows of ``DOWNTIME``."""
     return [
         (run_id, row.group, partition_name((row.topic, row.partition)), row.member, row.cause,
-         row.from_us, row.until_us, *[waited_us(row.pieces, cause) for cause in Cause])
+         row.protocol, row.from_us, row.until_us, *[waited_us(row.pieces, cause) for cause in Cause])
         for row in figures.downtime
     ]  # fmt: skip
 

@@ -20,7 +20,7 @@ from kemu.protocol.messages.control import (
     OffsetForLeaderEpoch,
     OffsetForLeaderEpochReply,
 )
-from kemu.protocol.messages.group import OffsetCommit, OffsetToCommit
+from kemu.protocol.messages.group import DeleteGroups, OffsetCommit, OffsetDelete, OffsetToCommit, TopicPartitions
 from kemu.protocol.notes import groups as notes
 from kemu.protocol.notes.replication import BecameLeader, LogStartMoved
 from tests.emulator.checkers.story import COORDINATOR, GROUP, TOPIC, Story
@@ -269,6 +269,26 @@ def test_a_real_client_that_deletes_a_topic_removes_its_offsets_only(story, topi
     story.process("c1", 0, 0, 8)
     story.committed("c1", 0, 8)
     story.by("b0/controller", Received("x-app/1", 1, 7, 5, DeleteTopics(topic_names=(topic,), timeout_ms=1_000)))
+    removed(story)
+
+    assert story.kinds(CommitsChecker(retention_us=3_600_000_000)) == kinds
+
+
+@pytest.mark.parametrize(
+    ("request_", "kinds"),
+    [
+        (DeleteGroups(groups=("another", GROUP)), []),
+        (DeleteGroups(groups=("another",)), ["removed-too-early"]),
+        (OffsetDelete(group=GROUP, topics=(TopicPartitions(topic=TOPIC, partitions=(0,)),)), []),
+        (OffsetDelete(group=GROUP, topics=(TopicPartitions(topic="another", partitions=(0,)),)), ["removed-too-early"]),
+        (OffsetDelete(group="another", topics=(TopicPartitions(topic=TOPIC, partitions=(0,)),)), ["removed-too-early"]),
+    ],
+)
+def test_a_real_client_that_deletes_a_group_or_offsets_removes_those_only(story, request_, kinds):
+    """kafka-consumer-groups --delete and --delete-offsets at a served cluster: no line of the plan names them."""
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.by(COORDINATOR, Received("x-app/1", 1, 7, 5, request_))
     removed(story)
 
     assert story.kinds(CommitsChecker(retention_us=3_600_000_000)) == kinds

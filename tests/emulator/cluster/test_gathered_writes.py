@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from kemu.emulator.runner import run
+from kemu.emulator.runner import profile_of, run
 from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import ScenarioError
@@ -80,3 +80,25 @@ def test_the_key_is_refused_where_no_broker_gathers(profile: str | None, more: s
         return
     with pytest.raises(ScenarioError, match=f"brokers.config.{KEY}: is not known to brokers of {refused}:"):
         run(scenario, seed=1, profile=profile, loop="bare")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "since"),
+    [
+        ("group.consumer.regex.refresh.interval.ms", 60_000, "4.1"),
+        ("group.consumer.assignment.interval.ms", 2_000, "4.3"),
+        ("group.consumer.min.assignment.interval.ms", 500, "4.3"),
+        ("group.consumer.max.assignment.interval.ms", 2_000, "4.3"),
+    ],
+)
+def test_a_key_of_a_later_release_is_refused(key: str, value: int, since: str) -> None:
+    """GroupCoordinatorConfig 4.0.2 to 4.3.0. A cluster that is upgraded may have the key from the start."""
+    scenario = commits(20, f"brokers.config.'{key}' = {value}")
+    for release in ("4.0", "4.1", "4.2", "4.3"):
+        profile = f"kafka-{release}"
+        if release >= since:
+            assert profile_of(scenario, profile) == profile
+        else:
+            text = f"{key}: is not known to brokers of {profile}: kafka-{since} and later have it"
+            with pytest.raises(ScenarioError, match=text):
+                profile_of(scenario, profile)

@@ -13,6 +13,7 @@ from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import TopicPartition
+from kemu.protocol.notes.consumer_groups import GroupConverted
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     CommitAnswered,
@@ -161,6 +162,7 @@ def test_a_rebalance_lasts_from_calm_to_calm_whatever_happens_in_between():
             rounds=2,
             moved=0,
             stop_the_world_us=0,
+            protocol="classic",
         ),
         RebalanceFigures(
             group="g",
@@ -172,10 +174,33 @@ def test_a_rebalance_lasts_from_calm_to_calm_whatever_happens_in_between():
             rounds=0,
             moved=0,
             stop_the_world_us=0,
+            protocol="classic",
         ),
     )
     assert report.groups["g"].first_stable_us == 3_350 * MS
     assert report.groups["g"].rebalances == 2
+
+
+def test_rebalances_and_downtime_name_the_protocol_at_their_start() -> None:
+    """A conversion changes the protocol of what begins later; downtime before the first rebalance has none."""
+    told = Told()
+    told.assigned(0, "c1", 1, T0)
+    told.revoked(100, "c1", 1, T0)
+    told.assigned(200, "c1", 1, T0)
+    told.rebalanced(1_000, 1_100, 1, "c1")
+    told.revoked(2_000, "c1", 1, T0)
+    told.at(2_500, "b0/c", GroupConverted(group="g", protocol="consumer", state="Stable", generation=1, members=()))
+    told.assigned(3_000, "c1", 1, T0)
+    told.became(4_000, "Stable", "Assigning", 2)
+    told.revoked(4_000, "c1", 2, T0)
+    report = told.report(5_000)
+
+    assert [row.protocol for row in report.rebalances] == ["classic", "consumer"]
+    assert [(row.from_us // MS, row.protocol) for row in report.downtime] == [
+        (100, None),
+        (2_000, "classic"),
+        (4_000, "consumer"),
+    ]
 
 
 def test_a_partition_moved_when_another_client_received_it():

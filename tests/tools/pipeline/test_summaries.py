@@ -19,6 +19,7 @@ from kemu.tools.pipeline.tables.groups import epochs, generations, layouts, memb
 from kemu.tools.pipeline.tables.schemas import (
     DOWNTIME,
     EPOCHS,
+    GENERATIONS,
     LAYOUTS,
     LEADERLESS,
     MEMBER_EPOCHS,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostResumed, RunEnded
-from kemu.protocol.notes.consumer_groups import GroupEpochsChanged, MemberReconciled
+from kemu.protocol.notes.consumer_groups import GroupConverted, GroupEpochsChanged, MemberReconciled
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     GroupBecame,
@@ -331,6 +332,31 @@ def test_a_layout_is_what_a_member_has_when_it_reaches_the_epoch(spark: "SparkSe
         ("c1", 2, ["t-0", "t-1"], 0, 2),
         ("c2", 2, ["t-2"], 1, 0),
     ]
+
+
+def test_generations_and_layouts_name_the_protocol_of_the_group(spark: "SparkSession") -> None:
+    """A conversion changes the protocol of later rows. Without an earlier state the protocol is unknown."""
+    at = "b0/coordinator"
+    notes = notes_of(
+        spark,
+        (0, at, began(1)),
+        (10, "c1", received("m", 1, 0, 1)),
+        (1000, at, became("PreparingRebalance", 1, "n joined")),
+        (1100, at, began(2)),
+        (1110, "c1", received("m", 2, 0)),
+        (2000, at, GroupConverted(group="g", protocol="consumer", state="Stable", generation=2, members=("m",))),
+        (2000, at, began(3)),
+        (2000, at, reconciled("m", 3, "STABLE", 0)),
+        (2010, "c1", received("m", 3, 0)),
+        (9500, "", RunEnded(reason="")),
+    )
+    of_group, of_members = generations(notes), layouts(notes, member_epochs(notes))
+
+    assert columns_of(of_group.schema) == columns_of(GENERATIONS.spark())
+    assert columns_of(of_members.schema) == columns_of(LAYOUTS.spark())
+    for rows in (of_group, of_members):
+        told = [(row["generation"], row["protocol"]) for row in rows.orderBy("generation").collect()]
+        assert told == [(1, None), (2, "classic"), (3, "consumer")]
 
 
 def test_summaries_of_a_run_of_the_consumer_protocol_count_every_member(spark: "SparkSession") -> None:

@@ -143,10 +143,14 @@ GroupRecord: TypeAlias = (
 
 
 class ConsumerGroup:
-    """The members, targets and current assignments of one group."""
+    """The members, targets and current assignments of one group.
 
-    def __init__(self, name: GroupId) -> None:
+    ``holds_returned``: a rule of the coordinator (``GroupRules.holds_returned_partitions``).
+    """
+
+    def __init__(self, name: GroupId, *, holds_returned: bool = True) -> None:
         self.name = name
+        self._holds_returned = holds_returned
         self.epoch = 0
         self.is_converted = False
         """Whether the group began with the generation of a classic group, which is 0 before a first generation."""
@@ -272,6 +276,10 @@ class ConsumerGroup:
         _set(self.current, member_id, current)
         if current is not None:
             self._holders.update(dict.fromkeys((*current.assigned, *current.revoking), member_id))
+            if before is not None and not self._holds_returned:
+                for partition in before.revoking:
+                    if partition in current.assigned:
+                        del self._holders[partition]
 
 
 class RecordedChange:

@@ -1,9 +1,9 @@
 """The tables of consumer groups: generations, assignments, commits, owners, and time without an owner."""
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
 
-from kemu.emulator.metrics.rebalances import BEGINS, CALM
+from kemu.emulator.metrics.rebalances import BEGINS, CALM, CONSUMER, PROTOCOL_OF_STATE
 from kemu.tools.pipeline.tables.common import gaps, host_ends, of, run_ends
 from kemu.tools.pipeline.tables.schemas import (
     COMMITS,
@@ -22,19 +22,37 @@ def generations(notes: DataFrame) -> DataFrame:
     In:  notes
     Out: GENERATIONS; ``prepared_us`` and ``reason`` are null if the trace begins after this state
     """
-    until_here = (
-        Window.partitionBy("run_id", "group").orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
     prepares = (F.col("fact") == "GroupBecame") & F.col("new").isin(*BEGINS)
     begins = F.col("fact") == "JoinPhaseCompleted"
     return (
-        notes.where(prepares | begins)
-        .withColumn("prepared_us", F.last(F.when(prepares, F.col("at_us")), ignorenulls=True).over(until_here))
-        .withColumn("reason", F.last(F.when(prepares, F.col("why")), ignorenulls=True).over(until_here))
+        notes.where(_tells_protocol() | begins)
+        .withColumn("prepared_us", F.last(F.when(prepares, F.col("at_us")), ignorenulls=True).over(_until_here()))
+        .withColumn("reason", F.last(F.when(prepares, F.col("why")), ignorenulls=True).over(_until_here()))
+        .withColumn("protocol", _protocol())
         .where(begins)
         .withColumn("members", F.size("members"))
         .select(*of(GENERATIONS))
     )
+
+
+def _until_here() -> WindowSpec:
+    """The facts of a group up to each of them."""
+    in_order = Window.partitionBy("run_id", "group").orderBy("n")
+    return in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+
+def _tells_protocol() -> Column:
+    """Whether a fact tells the protocol of its group: a state that only one protocol has, or a conversion."""
+    of_state = (F.col("fact") == "GroupBecame") & F.col("new").isin(*PROTOCOL_OF_STATE)
+    return of_state | (F.col("fact") == "GroupConverted")
+
+
+def _protocol() -> Column:
+    """The protocol of a fact's group, by this fact and earlier facts; null if none tells the protocol."""
+    told = F.when(F.col("fact") == "GroupConverted", F.col("protocol"))
+    for state, protocol in PROTOCOL_OF_STATE.items():
+        told = told.when((F.col("fact") == "GroupBecame") & (F.col("new") == state), F.lit(protocol))
+    return F.last(told, ignorenulls=True).over(_until_here())
 
 
 def epochs(notes: DataFrame) -> DataFrame:
@@ -115,12 +133,14 @@ def layouts(notes: DataFrame, reached: DataFrame) -> DataFrame:
         known.where("state <> 'UNREVOKED_PARTITIONS'")
         .withColumn("place", F.row_number().over(last))
         .where("place = 1")
-        .select(*key, "n", F.col("from_us").alias("at_us"), "assigned")
+        .select(*key, "n", F.col("from_us").alias("at_us"), "assigned", F.lit(CONSUMER).alias("protocol"))
     )
     received = (
-        notes.where(F.col("fact") == "AssignmentReceived")
+        notes.where(_tells_protocol() | (F.col("fact") == "AssignmentReceived"))
+        .withColumn("protocol", _protocol())
+        .where(F.col("fact") == "AssignmentReceived")
         .join(known.select(*key).distinct(), list(key), how="left_anti")
-        .select(*key, "n", "at_us", F.col("partitions").alias("assigned"))
+        .select(*key, "n", "at_us", F.col("partitions").alias("assigned"), "protocol")
     )
     in_order = Window.partitionBy("run_id", "group", "actor").orderBy("n")
     before = F.coalesce(F.lag("assigned").over(in_order), F.array().cast("array<string>"))

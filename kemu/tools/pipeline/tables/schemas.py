@@ -94,21 +94,24 @@ REBALANCES = _schema(
     "rebalances",
     """
     run_id string, number int, group string, generation long, reason string, started_us long, ended_us long?
-    members long?, rounds long?, moved long?, stop_the_world_us long?
+    members long?, rounds long?, moved long?, stop_the_world_us long?, protocol string
     """,
 )
-"""One row per rebalance, as ``metrics.rebalances`` computes it; ``ended_us`` is null for an unfinished rebalance. The
-last four columns are null where logs do not state them."""
+"""One row per rebalance, as ``metrics.rebalances`` computes it; ``ended_us`` is null for an unfinished rebalance.
+``members``, ``rounds``, ``moved`` and ``stop_the_world_us`` are null where logs do not state them. ``protocol``: the
+group's protocol at the start of the rebalance, classic or consumer."""
 
 DOWNTIME = _schema(
     "downtime",
     """
-    run_id string, group string, partition string, member string, cause string, from_us long, until_us long
+    run_id string, group string, partition string, member string, cause string, protocol string?, from_us long
+    until_us long
     """
     + ", ".join(f"{cause.name.lower()}_us long" for cause in Cause),
 )
 """One row per interval in which a partition was without service, as ``metrics.serving`` computes it. ``member``: the
-last member that served the partition. The columns after ``until_us`` are waits by ``Cause``
+last member that served the partition. ``protocol``: the group's protocol at the start of the interval, classic or
+consumer; null before the first rebalance. The columns after ``until_us`` are waits by ``Cause``
 (``watching.interruptions``); the sum of these columns is the length of the interval. Logs state no service, so they
 have no rows."""
 
@@ -172,12 +175,13 @@ GENERATIONS = _schema(
     "generations",
     """
     run_id string, group string, generation long, at_us long, members int, leader string, prepared_us long?
-    reason string?
+    reason string?, protocol string?
     """,
 )
 """One row per generation. In a group of the consumer protocol: per target that the coordinator computed; the
 generation is the epoch of the target, and ``leader`` is "". ``prepared_us`` and ``reason``: start and reason of the
-state PreparingRebalance, in a group of the consumer protocol of the state Assigning."""
+state PreparingRebalance, in a group of the consumer protocol of the state Assigning. ``protocol``: the protocol of the
+group, classic or consumer; null if the trace begins after the states that tell the protocol."""
 
 EPOCHS = _schema(
     "epochs",
@@ -228,10 +232,11 @@ LAYOUTS = _schema(
     "layouts",
     """
     run_id string, group string, generation long, actor string, at_us long, assigned strings, partitions int
-    gained int, kept int
+    gained int, kept int, protocol string?
     """,
 )
-"""One row per member and generation: the assignment, and its numbers of all, new and kept partitions. A member of the
+"""One row per member and generation: the assignment, its numbers of all, new and kept partitions, and the protocol of
+the group (classic or consumer; null if no earlier state of the group tells the protocol). A member of the
 consumer protocol has a row for each epoch that the member reached, even without another assignment. ``at_us`` is then
 the time of the coordinator's answer."""
 
