@@ -46,7 +46,7 @@ class FetchSessionHandler:
                 added.append(row)
                 continue
             kept += 1
-            if old is not row and old != row:
+            if old is not row and (old.fetch_offset != row.fetch_offset or old != row):
                 changed.append(row)
         forgotten = () if kept == len(before) else tuple([at for at in before if at not in rows])
         return (*added, *changed), forgotten

@@ -1,14 +1,16 @@
 """Random draws: one named stream per purpose, all streams from one seed.
 
 Streams have names ("net/c1>b0", "ties", "disk/b0"), so that an additional draw for one purpose changes no other stream.
-``random.Random`` hashes a text with SHA-512, so draws are the same on every machine and in every process.
+The draws are those of ``random.Random``, which hashes a text with SHA-512, so they are the same on every machine and in
+every process.
 
 A world receives its ``Choices``. ``Seeded`` draws all choices from a seed. An explorer supplies its own streams, and
 the order of entries that are due at the same time.
 """
 
+from _random import Random  # the generator of ``random.Random``, without its attribute dictionary
 from collections.abc import Callable, Sequence
-from random import Random
+from hashlib import sha512
 from typing import Any, Protocol, TypeAlias
 
 LARGEST_SEED = 2**63 - 1
@@ -33,6 +35,44 @@ class Stream:
     def between(self, low: int, high: int) -> int:
         """Draw an integer from ``low`` to ``high``, both included."""
         return low + ((self.bits(32) * (high - low + 1)) >> 32)
+
+
+FEW_DRAWS = 3
+"""First draws of a stream for which no generator is kept."""
+
+
+class _SeededStream(Stream):
+    """A stream whose generator, of 2.5 KB, exists once ``bits`` is taken, or after few draws."""
+
+    __slots__ = ("_drawn", "_name")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._drawn = 0
+        """Number of draws without a kept generator; ``FEW_DRAWS`` once it is kept."""
+
+    def __getattr__(self, name: str) -> Callable[[int], int]:
+        """Make ``bits`` at its first use."""
+        assert name == "bits", name
+        self.bits = bits = self._generator()
+        self._drawn = FEW_DRAWS
+        return bits
+
+    def below(self, bound: int) -> int:
+        """Draw an integer from 0 to ``bound - 1``, with a bias of at most 2^-32."""
+        if self._drawn == FEW_DRAWS:
+            return super().below(bound)
+        bits = self._generator()
+        self._drawn += 1
+        return (bits(32) * bound) >> 32
+
+    def _generator(self) -> Callable[[int], int]:
+        """The generator, after the draws so far."""
+        name = self._name.encode()
+        bits = Random(int.from_bytes(name + sha512(name).digest(), "big")).getrandbits
+        for _ in range(self._drawn):
+            bits(32)
+        return bits
 
 
 class Choices(Protocol):
@@ -64,4 +104,4 @@ class Seeded:
 
     def stream(self, purpose: str) -> Stream:
         """Return the stream of a purpose, which depends only on the seed and the purpose."""
-        return Stream(Random(f"{self.seed}/{purpose}").getrandbits)
+        return _SeededStream(f"{self.seed}/{purpose}")

@@ -270,7 +270,7 @@ class PartitionLog:
                 return SequenceCheck(ErrorCode.INVALID_PRODUCER_EPOCH)
             return APPEND if sequence == 0 else SequenceCheck(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         last = state.batches[-1]
-        if sequence == sequence_after(last.sequence, last.records):
+        if sequence == last.sequence + last.records & _LAST_SEQUENCE:
             return APPEND
         for batch in state.batches:
             if batch.sequence == sequence and batch.records == count:

@@ -248,8 +248,10 @@ class Clients(Checker):
         self._silent: dict[int, str] = {}
         """Lasting plan entry -> host whose member it keeps from calling poll()."""
         """Hosts whose application ever stopped polling."""
-        self._counted: dict[tuple[ActorName, type], tuple[int, int]] = {}
-        """(client, request type) -> (last second with such a request, number of such requests in this second)."""
+        self._second = 0
+        """The second of the last request, of which ``_counted`` is about."""
+        self._counted: dict[tuple[ActorName, type], int] = {}
+        """(client, request type) -> number of such requests in the last second with a request."""
         if settings is None:
             return
         self._settings = settings
@@ -621,9 +623,9 @@ class Clients(Checker):
 
     def _count(self, seen: Seen, fact: Send) -> None:
         key, second = (seen[2], type(fact[4])), seen[1] // 1_000_000
-        before = self._counted.get(key)
-        count = 1 if before is None or before[0] != second else before[1] + 1
-        self._counted[key] = second, count
+        if second != self._second:
+            self._second, self._counted = second, {}
+        self._counted[key] = count = self._counted.get(key, 0) + 1
         if count == STORM:
             text = f"{seen.actor} sent {count} requests {key[1].__name__} within a second"
             self.violation(seen, "storm", (seen.actor, key[1].__name__), text)

@@ -315,6 +315,10 @@ GOOD: Mapping[type, Callable[[Any], bool]] = {
 """Type of a reply -> function that tells whether a reply is good. Replies of other types are good."""
 
 
+_NONE_IN_FLIGHT: dict[int, str] = {}
+"""Never changed: most lines have no request in flight, and a dictionary keeps the memory of its former entries."""
+
+
 class _Line:
     """The requests of one kind and one sender."""
 
@@ -329,7 +333,7 @@ class _Line:
         """Whether answers are judged by content."""
         self.has_least = fails or (span is not None and span.least_us > 0)
         """Whether a request can be too soon."""
-        self.in_flight: dict[int, str] = {}
+        self.in_flight = _NONE_IN_FLIGHT
         """Request id -> receiver."""
         self.sent_us = -1
         self.answered_us = -1
@@ -368,9 +372,8 @@ class Pace(Checker):
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
-        self._lines: dict[tuple[type, tuple[str, ...]], _Line] = {}
-        self._lines_of: dict[tuple[type, ActorName], list[_Line]] = {}
-        """(request, sender) -> lines of the sender."""
+        self._lines: dict[ActorName, dict[tuple[type, *tuple[str, ...]], _Line]] = {}
+        """Sender -> (request, the receiver if each has a line of its own) -> line."""
         self._line_of: dict[type, dict[tuple[ActorName, ActorName], _Line | None]] = {kind: {} for kind in ROWS}
         """Request -> (sender, receiver) -> line."""
         self._broke = (-1, "", "")
@@ -422,12 +425,14 @@ class Pace(Checker):
     def _line(self, kind: type, actor: ActorName, peer: ActorName) -> _Line | None:
         judges = ROWS[kind].judges
         about = ROWS[kind].line(actor, peer) if judges is None or judges(self._settings, actor) else None
-        line = None if about is None else self._lines.get((kind, about))
-        if about is not None and line is None:
-            row = ROWS[kind]
-            span = None if row.span is None else row.span(self._settings, actor)
-            line = self._lines[kind, about] = _Line(span, fails=row.backoff_us is not None)
-            self._lines_of.setdefault((kind, about[0]), []).append(line)
+        line = None
+        if about is not None:
+            lines, key = self._lines.setdefault(about[0], {}), (kind, *about[1:])
+            line = lines.get(key)
+            if line is None:
+                row = ROWS[kind]
+                span = None if row.span is None else row.span(self._settings, actor)
+                line = lines[key] = _Line(span, fails=row.backoff_us is not None)
         self._line_of[kind][actor, peer] = line
         return line
 
@@ -460,7 +465,10 @@ class Pace(Checker):
                     self._judge_retry(seen, kind, line, request)
                 line.last = request
             if self._broke[0] != seen[0] or self._broke[1:] != key:
-                in_flight[request_id] = to
+                if in_flight:
+                    in_flight[request_id] = to
+                else:
+                    line.in_flight = {request_id: to}
             line.sent_us, line.lost_us, line.good, line.due_us = seen[1], -1, False, _NEVER_US
 
         return asks
@@ -502,11 +510,14 @@ class Pace(Checker):
             line = known[key] if key in known else self._line(kind, *key)
             if line is None or line.in_flight.pop(fact[2], None) is None:
                 return
+            is_last = not line.in_flight
+            if is_last:
+                line.in_flight = _NONE_IN_FLIGHT
             line.failures = 0
             if not line.is_paced:
                 return
             at_us = seen.at_us
-            if not line.in_flight:  # otherwise the answer to the last request is outstanding
+            if is_last:  # otherwise the answer to the last request is outstanding
                 line.answered_us = at_us
                 line.good = line.sent_us >= 0 and (is_good is None or is_good(fact[4]))
                 if not line.good and row.backoff_us is not None:
@@ -524,7 +535,7 @@ class Pace(Checker):
         def begun(seen: Seen, fact: Received) -> None:
             line = self._line(kind, seen.actor, fact.peer)
             if line is not None and GOOD[type(fact.message)](fact.message):
-                line.in_flight = {}
+                line.in_flight = _NONE_IN_FLIGHT
                 line.sent_us, line.lost_us, line.good, line.early = seen.at_us, -1, True, 0
                 line.due_us = _NEVER_US if line.span is None else seen.at_us + line.span.most_us
 
@@ -539,8 +550,9 @@ class Pace(Checker):
         return ended
 
     def _end(self, kind: type, actor: ActorName) -> None:
-        for line in self._lines_of.get((kind, actor), ()):
-            line.due_us, line.sent_us, line.lost_us, line.early = _NEVER_US, -1, -1, 0
+        for key, line in self._lines.get(actor, {}).items():
+            if key[0] is kind:
+                line.due_us, line.sent_us, line.lost_us, line.early = _NEVER_US, -1, -1, 0
 
     def _commit_answered(self, seen: Seen, fact: Received) -> None:
         """End the rhythm after an error, which may end the membership."""
@@ -589,21 +601,19 @@ class Pace(Checker):
 
     def _connection_broke(self, seen: Seen, fact: Hangup | LinkDown) -> None:
         self._broke = (seen.seq, seen.actor, fact.peer)
-        for (kind, about), line in self._lines.items():
-            if about[0] == seen.actor:
-                lost = [number for number, peer in line.in_flight.items() if peer == fact.peer]
-                for number in lost:
-                    del line.in_flight[number]
-                line.due_us, line.sent_us = _NEVER_US, -1
-                lost_us = ROWS[kind].lost_us
-                if lost and lost_us is not None:
-                    line.lost_us, line.backoff_us = seen.at_us, lost_us(self._settings, seen.actor)
-                    line.failures += 1
+        for key, line in self._lines.get(seen.actor, {}).items():
+            lost = [number for number, peer in line.in_flight.items() if peer == fact.peer]
+            for number in lost:
+                del line.in_flight[number]
+            line.due_us, line.sent_us = _NEVER_US, -1
+            lost_us = ROWS[key[0]].lost_us
+            if lost and lost_us is not None:
+                line.lost_us, line.backoff_us = seen.at_us, lost_us(self._settings, seen.actor)
+                line.failures += 1
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._late = {actor: late for actor, late in self._late.items() if host_of(actor) != fact.host}
-        self._lines = {key: line for key, line in self._lines.items() if host_of(key[1][0]) != fact.host}
-        self._lines_of = {key: lines for key, lines in self._lines_of.items() if host_of(key[1]) != fact.host}
+        self._lines = {actor: lines for actor, lines in self._lines.items() if host_of(actor) != fact.host}
         for known in self._line_of.values():
             known.clear()
 
@@ -617,18 +627,23 @@ class Pace(Checker):
 
     def _look(self, seen: Seen) -> None:
         self._looks_us, self._last = seen.at_us + LOOK_US, seen
-        for (kind, about), line in self._lines.items():
-            if line.due_us < seen.at_us:
-                assert line.span is not None
-                able_us = self._able_since_us(kind, host_of(about[0]))
-                if able_us is not None and seen.at_us > max(line.due_us, able_us + line.span.most_us):
-                    text = f"for {(seen.at_us - line.sent_us) / 1e6:.3f} s, although one is due after"
-                    text += f" {line.span.least_us / 1e6:.3f} s"
-                    if kind is Heartbeat:
-                        self._late[about[0]] = _Late(line.due_us, seen, text)
-                    else:
-                        self._say(seen, "overdue", about[0], kind, text, liveness=True)
-                    line.due_us = _NEVER_US
+        overdue = [
+            (actor, key[0], line)
+            for actor, lines in self._lines.items()
+            for key, line in lines.items()
+            if line.due_us < seen.at_us
+        ]
+        for actor, kind, line in overdue:
+            assert line.span is not None
+            able_us = self._able_since_us(kind, host_of(actor))
+            if able_us is not None and seen.at_us > max(line.due_us, able_us + line.span.most_us):
+                text = f"for {(seen.at_us - line.sent_us) / 1e6:.3f} s, although one is due after"
+                text += f" {line.span.least_us / 1e6:.3f} s"
+                if kind is Heartbeat:
+                    self._late[actor] = _Late(line.due_us, seen, text)
+                else:
+                    self._say(seen, "overdue", actor, kind, text, liveness=True)
+                line.due_us = _NEVER_US
 
     def _able_since_us(self, kind: type, host: str) -> int | None:
         """Time since which a host can send this request, in us; None for a host that cannot send now. A follower first

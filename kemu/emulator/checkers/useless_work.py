@@ -137,7 +137,7 @@ def _content(rows: tuple[tuple[str, bytes], ...]) -> Content:
     for name, data in rows:
         try:
             wanted = wanted_of(data)
-            found.append((name, wanted.topics, frozenset(wanted.owned)))
+            found.append((name, wanted.topics, tuple(sorted({*wanted.owned}))))
         except CodecError:
             found.append((name, data))
     return tuple(found)

@@ -32,6 +32,11 @@ class Agenda:
         heappush(self.heap, (due_us, self._bits(32), seq, action, argument))
         return seq
 
+    def push_tied(self, due_us: int, tie: int, action: Callable[[Any], Any], argument: Any) -> None:
+        """Add an action at a time with this tie."""
+        self._seq = seq = self._seq + 1
+        heappush(self.heap, (due_us, tie, seq, action, argument))
+
     def push_in_order(self, due_us: int, action: Callable[[Any], Any], argument: Any) -> int:
         """Add an action before all drawn entries of the same time, after earlier entries of this method."""
         self._seq = seq = self._seq + 1

@@ -67,7 +67,7 @@ from kemu.protocol.commands import Start
 from kemu.protocol.draws import Distribution
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import THROUGH, host_of, part_on, path_and_peer
-from kemu.protocol.wire.values import to_row
+from kemu.protocol.wire.values import ROW_OF
 
 
 class Observer(Protocol):
@@ -148,6 +148,9 @@ class World:
         """Type of a message -> handlers of sent messages of this type; filled on first use."""
         self._watching_received: dict[type, tuple[facts.Handler, ...]] = {}
         self.append_us = append_us
+        self._appended: dict[tuple[int, int], tuple[int, list[DiskWrite]]] = {}
+        """(Time of their end, token) -> the last of the drawn ties, and the appends of the present step; the one with
+        the last tie comes last."""
         self.weigh_write: Callable[[str, tuple[Record, ...]], int] = _bytes_of
         """Function that returns the size of a write in bytes; called only for disks of limited speed."""
         self.page_cache = PageCache()
@@ -252,7 +255,15 @@ class World:
         wire_is_watched = self._wire_is_watched
         for effect in effects:
             kind = type(effect)
-            if kind is Send:
+            if kind is Note:
+                fact, part = effect
+                row = ROW_OF[type(fact)](fact)
+                rows.append((NOTE, row, part) if part else (NOTE, row))
+                if noted is None:
+                    noted = [effect]
+                else:
+                    noted.append(effect)
+            elif kind is Send:
                 packet, record = self.network.send(actor, effect)
                 to, connection, request_id = effect[:3]
                 rows.append((SEND, record[0], to, connection, request_id, packet.data))
@@ -272,13 +283,6 @@ class World:
             elif kind is StartTimer:
                 rows.append(_START_TIMER_ROW + effect)
                 self._start_timer(actor, effect[0], effect[1])
-            elif kind is Note:
-                fact, part = effect
-                rows.append((NOTE, to_row(fact), part) if part else (NOTE, to_row(fact)))
-                if noted is None:
-                    noted = [effect]
-                else:
-                    noted.append(effect)
             elif kind is StopTimer:
                 rows.append(_STOP_TIMER_ROW + effect)
                 timer = actor.timers.get(effect[0])
@@ -299,6 +303,10 @@ class World:
                 self.network.hang_up(actor, effect[0])
                 if wire_is_watched and self._watchers_of(Hangup):
                     noted = [*(noted or ()), effect]
+        if self._appended:
+            for (due_us, _), (tie, writes) in self._appended.items():
+                self.agenda.push_tied(due_us, tie, self._append_done, writes)
+            self._appended = {}
         self.recorder.step((seq, now_us, actor.name, actor.life, local_us, event_made, rows))
         if sent is not None:
             record_packet = self.recorder.packet
@@ -482,13 +490,20 @@ class World:
             size = self.weigh_write(effect.log, effect.records)
             speed.take(size, LimitedWrite(write, self.now_us + took_us, None), self.now_us)
         else:
-            self._durable_from(write, self.now_us + took_us)
+            key = self._durable_at(write, self.now_us + took_us), token
+            tie = self.agenda.ties(32)
+            last_tie, writes = self._appended.get(key, (-1, []))
+            if tie > last_tie:
+                writes.append(write)
+                self._appended[key] = tie, writes
+            else:
+                writes.insert(-1, write)
 
-    def _durable_from(self, write: DiskWrite, least_us: int) -> None:
-        """Schedule the end of an append: not before ``least_us``, and not before earlier appends to the same log."""
+    def _durable_at(self, write: DiskWrite, least_us: int) -> int:
+        """The time of the end of an append: not before ``least_us``, and not before earlier appends to the same log."""
         disk = write.actor.host.disk
         disk.due_us[write.log] = due_us = max(least_us, disk.due_us.get(write.log, 0) + 1)
-        self.agenda.push(due_us, self._append_done, write)
+        return due_us
 
     def limit_disk(self, host: Host, bytes_per_s: int) -> None:
         """Set the speed of a host's disk in bytes per second; 0 removes the limit."""
@@ -499,21 +514,27 @@ class World:
     def _taken(self, limited: LimitedWrite) -> None:
         """Answer a write that a disk of limited speed has finished, or make the write durable."""
         if limited.append is not None:
-            self._durable_from(limited.append, max(limited.due_us, self.now_us))
+            due_us = self._durable_at(limited.append, max(limited.due_us, self.now_us))
+            self.agenda.push(due_us, self._append_done, [limited.append])
         else:
             self.agenda.push(self.now_us, self._event_due, limited.answer)
 
     def _append_done(self, entry: Entry) -> Turn | None:
-        write: DiskWrite = entry[4]
-        actor = write.actor
-        disk = actor.host.disk
-        if disk.pending.get(write.number) is not write:
+        """Finish writes of one token, which end at the same time."""
+        writes: list[DiskWrite] = entry[4]
+        actor, token = writes[0].actor, writes[0].token
+        disk, base, written = actor.host.disk, -1, self.written
+        left = actor.appends.get(token, 0)
+        for write in writes:
+            if disk.pending.get(write.number) is write:
+                base = disk.finish(write)
+                left -= 1
+                if written is not None:
+                    written(actor.host, write.log, write.records)
+        if base < 0:
             return None
-        base, token = disk.finish(write), write.token
-        if self.written is not None:
-            self.written(actor.host, write.log, write.records)
-        actor.appends[token] -= 1
-        if actor.appends[token]:
+        if left:
+            actor.appends[token] = left
             return None
         del actor.appends[token]
         return self._deliver(actor, _new(Appended, (token, _NO_ERROR, base)))

@@ -212,7 +212,7 @@ class Interruptions:
         """(application, partition) -> whether its active task runs."""
         self._restoring: dict[tuple[GroupId, int], dict[tuple[str, ActorName, str], None]] = {}
         """(application, partition) -> active copies of the tasks that do not run yet."""
-        self._owners: dict[Service, dict[ActorName, None]] = {}
+        self._owners: dict[Service, tuple[ActorName, ...]] = {}
         self._hosted: dict[TopicPartition, str] = {}
         """Partition -> the broker that serves it, if brokers do not replicate."""
         self._leaderless: dict[TopicPartition, None] = {}
@@ -484,8 +484,7 @@ class Interruptions:
 
     def _lose_owner(self, at_us: int, key: Service, actor: ActorName) -> None:
         """Note that a member no longer owns a partition."""
-        owners = self._owners.get(key, {})
-        owners.pop(actor, None)
+        self._owners[key] = owners = tuple([owner for owner in self._owners.get(key, ()) if owner != actor])
         if not owners:
             self._history(self.services, key).put(at_us, (_UNOWNED, actor))
 
@@ -493,16 +492,20 @@ class Interruptions:
         self._stopped_serving(seen, fact)
         if fact.group in self._of_consumer_protocol:
             self._actors[fact.member_id] = seen.actor
+        stage = (Cause.TAKE_OVER, seen.actor)
         for partition in fact.partitions:
             key = (fact.group, partition)
             if not self._owners.get(key):
-                self._history(self.services, key).put(seen.at_us, (Cause.TAKE_OVER, seen.actor))
+                self._history(self.services, key).put(seen.at_us, stage)
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
+        stage = (Cause.POSITION, seen.actor)
         for partition in self._panel.gained:
             key = (fact.group, partition)
-            self._owners.setdefault(key, {})[seen.actor] = None
-            self._history(self.services, key).put(seen.at_us, (Cause.POSITION, seen.actor))
+            owners = self._owners.get(key, ())
+            if seen.actor not in owners:
+                self._owners[key] = (*owners, seen.actor)
+            self._history(self.services, key).put(seen.at_us, stage)
 
     def _given_up(self, seen: Seen, fact: PartitionsRevoked | PartitionsLost) -> None:
         self._stopped_serving(seen, fact)

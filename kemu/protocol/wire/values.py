@@ -14,8 +14,16 @@ T = TypeVar("T")
 
 VALUES: dict[str, type] = {}
 
-_TO_ROW: dict[type, Encoder] = {}
-"""Class -> encoder; the first write of a value of the class adds the encoder."""
+
+class _Encoders(dict[type, Encoder]):
+    """Class -> the function that makes the row of a value; made at first use."""
+
+    def __missing__(self, cls: type) -> Encoder:
+        encode = self[cls] = compile_encoder(cls, STRUCTS[cls], WHOLE, name=cls.__name__)
+        return encode
+
+
+ROW_OF = _Encoders()
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -31,11 +39,7 @@ def value(cls: type[T]) -> type[T]:
 
 def to_row(item: object) -> tuple[Any, ...]:
     """A packable row ``(name, fields...)`` of a value."""
-    cls = type(item)
-    encode = _TO_ROW.get(cls)
-    if encode is None:
-        encode = _TO_ROW[cls] = compile_encoder(cls, STRUCTS[cls], WHOLE, name=cls.__name__)
-    return encode(item)
+    return ROW_OF[type(item)](item)
 
 
 def from_row(row: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from random import Random
 
 from kemu.emulator.chance import Choices, Entry, Seeded, Stream
 from kemu.emulator.engine.loop import run_plain
@@ -94,6 +95,22 @@ def test_every_stream_of_a_world_is_asked_of_its_choices_once() -> None:
 
     assert choices.asked[:2] == ["threads", "ties"]
     assert len(choices.asked) == len(set(choices.asked)) > 3
+
+
+def test_a_streams_draws_are_those_of_python_with_few_draws_and_with_many() -> None:
+    of_python = Random("7/c1/life 1")
+    drawn = [of_python.getrandbits(32) for _ in range(9)]
+
+    below = Seeded(7).stream("c1/life 1")
+    assert [below.below(1_000) for _ in drawn] == [1_000 * each >> 32 for each in drawn]
+    mixed = Seeded(7).stream("c1/life 1")
+    assert [mixed.below(9), mixed.bits(32), mixed.between(1, 9)] == [
+        9 * drawn[0] >> 32,
+        drawn[1],
+        1 + (9 * drawn[2] >> 32),
+    ]
+    bits = Seeded(7).stream("c1/life 1").bits
+    assert [bits(32) for _ in drawn] == drawn
 
 
 @ONE_PROCESS
