@@ -502,8 +502,12 @@ class Cluster(ABC):
         """Close a host cleanly; return False if the host does not run."""
 
     def _ask_to_close(self, name: str) -> bool:
-        self._closing[name] = self.world.now_us
+        self._closing.setdefault(name, self.world.now_us)
         return self.world.tell(name, Close())
+
+    def is_closing(self, name: str) -> bool:
+        """Whether the host was asked to close, and its process has not ended."""
+        return name in self._closing
 
     def not_started_after_all(self, name: str) -> bool:
         """End a process that is starting and has done nothing yet; return False without such a process."""

@@ -41,6 +41,8 @@ class Processes(Protocol):
 
     def close(self, name: str) -> bool: ...
 
+    def is_closing(self, name: str) -> bool: ...
+
     def down_us(self, name: str, said_us: int) -> int: ...
 
     def when_down(self, name: str, then: Callable[[], None]) -> None: ...
@@ -137,8 +139,8 @@ class Deployments:
             self._processes.start(name)
 
     def remove_members(self, group: str, count: int) -> int:
-        running = self._running(group)
-        leaving = running[-count:] if count else []
+        staying = [name for name in self._running(group) if not self._processes.is_closing(name)]
+        leaving = staying[-count:] if count else []
         for name in leaving:
             self._processes.close(name)
         return len(leaving)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kemu.emulator.facts import HostDown
 from kemu.emulator.plan.actions import (
     AddMembers,
     CloseHost,
@@ -115,6 +116,14 @@ def test_one_more_than_group_max_size_fails_and_disturbs_nobody() -> None:
     (failed,) = run_of.seen(MemberFailed)
     assert failed.error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert len(run_of.seen(JoinPhaseCompleted)) == 1
+
+
+def test_a_second_removal_takes_another_member_while_the_first_still_closes() -> None:
+    """A closing member waits behind its JoinGroup for up to 30 s, because a broker answers a connection in turn."""
+    removals = [At(at_us, RemoveMembers(group="g", count=1)) for at_us in (20 * S, 20 * S + 1)]
+    run_of = played(*removals, members=3)
+
+    assert [fact.host for fact in run_of.seen(HostDown)] == ["c3", "c2"]
 
 
 def test_an_id_whose_owner_dies_before_it_joins_disturbs_nobody_and_is_forgotten() -> None:
