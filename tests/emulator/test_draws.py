@@ -611,24 +611,6 @@ def test_members_of_one_process_are_cold_only_when_they_start_with_it() -> None:
     assert cold == ["c1/life 1", "c2/life 1", "g/moment 6"], "the last: the part that members of a process share"
 
 
-def test_a_killed_member_has_a_process_of_its_own_and_later_starts_of_a_shared_process_take_half() -> None:
-    """``first.beat``, as in the recorded runs with kafka-clients 4.0 to 4.3."""
-    members = 'members = 3\none_process = true\nconfig.group.protocol = "consumer"'
-    text = 'profile = "kafka-4.2"\n' + GROUP_OF_SIX.replace("members = 6", members)
-    scenario = with_actions(
-        scenario_from_toml(text.replace("life", "calm").replace("75s", "50s")),
-        ["crash host=c2 mode=process at=20s for=10s", "add-members group=g at=40s"],
-    )
-
-    def joined_us(*settings: str) -> list[tuple[str, int]]:
-        seen = driven(with_values(scenario, list(settings)), 1, MemberAdded)
-        return sorted((one.fact.client_id, one.at_us) for one in seen)
-
-    exact, late = joined_us(), joined_us("draws.first.beat=900ms", "draws.shared.beat=300ms")
-    delays_ms = [(one[0], (one[1] - other[1]) // 1000) for one, other in zip(late, exact, strict=True)]
-    assert delays_ms == [("c1", 300), ("c2", 900), ("c2", 900), ("c3", 300), ("c4", 150)]
-
-
 TWENTY = (
     GROUP_OF_SIX.replace("members = 6", 'members = 20\none_process = true\nstart = "1s"').replace("75s", "20s")
     + '[draws]\nset = "calm"\nidentity = "uuid"\n'
