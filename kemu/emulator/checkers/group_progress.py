@@ -132,7 +132,7 @@ class GroupDuties(Checker):
         self._lost_join_us: dict[ActorName, int] = {}
         """Member -> last time at which the member waited for the answer to a join that may be lost, in us."""
         self._closed_us: dict[str, tuple[int, int]] = {}
-        """Host that was asked to close -> (time of the end, duration of the close), in us."""
+        """Host whose last process was asked to close -> (time of the end, duration of the close), in us."""
         self._idle: dict[tuple[GroupId, TopicPartition], int] = {}
         """Partitions with waiting records at the last disturbance after ``Healed``, and without progress since, with
         the position of the last reader."""
@@ -180,6 +180,7 @@ class GroupDuties(Checker):
         self._faults.pop(fact.index, None)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._closed_us.pop(fact.host, None)  # of a former process; ``HostClosed`` follows if this one was closed
         stops = [index for index, (_, fault) in self._faults.items() if _stops_polls(fault, fact.host)]
         for index in stops:  # the next process of this host polls at once
             del self._faults[index]

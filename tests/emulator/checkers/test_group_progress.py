@@ -264,6 +264,17 @@ def test_who_closes_awaits_what_its_coordinator_owes_until_its_time_is_over(stor
     assert found(story) == kinds
 
 
+def test_a_process_that_crashed_need_not_await_what_an_earlier_one_that_closed_awaited(story):
+    story.wait(1)
+    story.down("c2", "closed")
+    story.world(HostClosed(host="c2", life=1, took_us=SECOND))
+    story.start("c2")
+    story.down("c2")
+    join(story, "c2")
+
+    assert "closed-early" not in found(story)
+
+
 def test_a_leader_that_assigns_nothing_is_a_violation_unless_a_fault_hits_it(story):
     story.become("PreparingRebalance")
     story.complete(2, "c1", "c2")
