@@ -216,9 +216,7 @@ class CommitsChecker(Checker):
             MemberHostAdded: self._host_added,
             MemberReconfigured: self._reconfigured,
             TopicDeleted: self._topic_deleted,
-            received(DeleteTopics): self._deletion_asked,
-            received(DeleteGroups): self._groups_deletion_asked,
-            received(OffsetDelete): self._offsets_deletion_asked,
+            **dict.fromkeys(map(received, (DeleteTopics, DeleteGroups, OffsetDelete)), self._deletion_asked),
             BecameLeader: self._led,
             sent(OffsetForLeaderEpoch): self._validates,
             received(OffsetForLeaderEpochReply): self._is_validated,
@@ -275,16 +273,17 @@ class CommitsChecker(Checker):
         self._removals_asked.append((seen.at_us, "delete-topic", {fact.topic}))
 
     def _deletion_asked(self, seen: Seen, fact: Received) -> None:
-        """Note the request of a real client; coordinators may learn of the deletion before the controller ends it."""
-        self._removals_asked += [(seen.at_us, "delete-topic", {topic}) for topic in fact.message.topic_names]
-
-    def _groups_deletion_asked(self, seen: Seen, fact: Received) -> None:
-        """Note the request of a real client, which no plan names."""
-        self._removals_asked += [(seen.at_us, "delete-group", {group}) for group in fact.message.groups]
-
-    def _offsets_deletion_asked(self, seen: Seen, fact: Received) -> None:
-        group = fact.message.group
-        self._removals_asked += [(seen.at_us, "delete-offsets", {group, row.topic}) for row in fact.message.topics]
+        """Note the request of a real client; coordinators may learn of a topic's deletion before the controller ends
+        it.
+        """
+        match fact.message:
+            case DeleteTopics(topic_names=topics):
+                asked = [("delete-topic", {topic}) for topic in topics]
+            case DeleteGroups(groups=groups):
+                asked = [("delete-group", {group}) for group in groups]
+            case OffsetDelete(group=group, topics=rows):
+                asked = [("delete-offsets", {group, row.topic}) for row in rows]
+        self._removals_asked += [(seen.at_us, kind, names) for kind, names in asked]
 
     def _is_asked_for(self, group: GroupId, topic: str, since_us: int) -> bool:
         """Whether an operator, or the deletion of a topic, requested the removal of an offset."""
