@@ -427,7 +427,8 @@ class Pace(Checker):
         about = ROWS[kind].line(actor, peer) if judges is None or judges(self._settings, actor) else None
         line = None
         if about is not None:
-            lines, key = self._lines.setdefault(about[0], {}), (kind, *about[1:])
+            lines = self._lines.setdefault(about[0], {})
+            key: tuple[type, *tuple[str, ...]] = (kind, *about[1:])
             line = lines.get(key)
             if line is None:
                 row = ROWS[kind]

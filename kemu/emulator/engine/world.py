@@ -7,7 +7,7 @@ in between, so the trace is a function of the scenario and the seed.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from kemu.actors.machine import (
     EARLY_THREAD,
@@ -92,6 +92,9 @@ STEPS_OF_AN_ACTOR = 500
 STEPS_LOOKED_AT = 400
 """Number of further steps after the limit, in which the repeating events are searched."""
 
+_Alike: TypeAlias = tuple[type, str, list[Any]]
+"""Notes of a step in a row, of one type and one part: the type, the part, and the facts."""
+_NO_NOTES: tuple[type | None, str, list[Any]] = None, "", []
 _new = tuple.__new__
 _PAUSED, _NO_ERROR = Condition.PAUSED, ErrorCode.NONE  # an enum member is slow to look up on CPython 3.11
 
@@ -250,27 +253,26 @@ class World:
         except BaseException as error:
             raise self._broken(actor, event, (seq, now_us, local_us, event_made), error) from error
         rows: list[tuple[Any, ...]] = []
-        noted: list[Note | Send | Hangup] | None = None
-        sent: list[PacketRow] | None = None
+        noted: list[_Alike | Send | Hangup] = []
+        alike_kind, alike_part, alike = _NO_NOTES
+        sent: list[PacketRow] = []
         wire_is_watched = self._wire_is_watched
         for effect in effects:
             kind = type(effect)
             if kind is Note:
                 fact, part = effect
-                row = ROW_OF[type(fact)](fact)
+                note = type(fact)
+                row = ROW_OF[note](fact)
                 rows.append((NOTE, row, part) if part else (NOTE, row))
-                if noted is None:
-                    noted = [effect]
+                if note is alike_kind and part == alike_part:
+                    alike.append(fact)
                 else:
-                    noted.append(effect)
+                    alike_kind, alike_part, alike = note, part, [fact]
+                    noted.append((note, part, alike))
             elif kind is Send:
                 packet, record = self.network.send(actor, effect)
-                to, connection, request_id = effect[:3]
-                rows.append((SEND, record[0], to, connection, request_id, packet.data))
-                if sent is None:
-                    sent = [record]
-                else:
-                    sent.append(record)
+                rows.append((SEND, record[0], *effect[:3], packet.data))
+                sent.append(record)
                 if self.watch_sends is not None:
                     self.watch_sends(packet, effect[4])
                 if wire_is_watched:
@@ -278,15 +280,14 @@ class World:
                     if watchers is None:
                         watchers = self._watchers_sent(type(effect[4]))
                     if watchers:
-                        noted = noted or []
                         noted.append(effect)
+                        alike_kind = None
             elif kind is StartTimer:
                 rows.append(_START_TIMER_ROW + effect)
                 self._start_timer(actor, effect[0], effect[1])
             elif kind is StopTimer:
                 rows.append(_STOP_TIMER_ROW + effect)
-                timer = actor.timers.get(effect[0])
-                if timer is not None:
+                if (timer := actor.timers.get(effect[0])) is not None:
                     timer.due_us = -1
             elif kind is WriteOnly:
                 rows.append(_WRITE_ONLY_ROW + effect)
@@ -302,22 +303,19 @@ class World:
                 rows.append(_HANGUP_ROW + effect)
                 self.network.hang_up(actor, effect[0])
                 if wire_is_watched and self._watchers_of(Hangup):
-                    noted = [*(noted or ()), effect]
+                    noted.append(effect)
+                    alike_kind = None
         if self._appended:
-            for (due_us, _), (tie, writes) in self._appended.items():
-                self.agenda.push_tied(due_us, tie, self._append_done, writes)
-            self._appended = {}
+            self._schedule_appends()
         self.recorder.step((seq, now_us, actor.name, actor.life, local_us, event_made, rows))
-        if sent is not None:
-            record_packet = self.recorder.packet
-            for record in sent:
-                record_packet(record)
+        for record in sent:
+            self.recorder.packet(record)
         if wire_is_watched:
             if type(event) is Received:
                 self._tell_of_arrival(actor, event, seq)
             elif type(event) is LinkDown:
                 self._tell_of_link(actor, event, seq)
-        if noted is not None:
+        if noted:
             self._tell(actor, noted, seq)
         if actor.machine.finished and host.running:
             self.take_down(host, Condition.CLOSED)
@@ -357,16 +355,12 @@ class World:
         found = self._watching_sent[message] = facts.handlers_of(self._observers, facts.sent(message))
         return found
 
-    def _tell(self, actor: Actor, said: Sequence[Note | Send | Hangup], seq: int) -> None:
-        """Show observers the notes and the watched messages of a step."""
+    def _tell(self, actor: Actor, said: Sequence[Any], seq: int) -> None:
+        """Show observers the notes (``_Alike``) and the watched messages of a step."""
         now_us, name, life = self.now_us, actor.name, actor.life
-        number, count = 0, len(said)
-        while number < count:
-            effect = said[number]
-            number += 1
-            if type(effect) is Note:
-                fact, part = effect
-                kind = type(fact)
+        for effect in said:
+            if type(effect) is tuple:
+                kind, part, alike = effect
                 watchers = self._watching.get(kind)
                 if watchers is None:
                     watchers = self._watchers_of(kind)
@@ -374,18 +368,12 @@ class World:
                     by = part_on(name, part) if part else name
                     take_all = self._taking_all[kind]
                     if take_all is not None:
-                        alike = [fact]
-                        while number < count:
-                            effect = said[number]
-                            if type(effect) is not Note or type(effect[0]) is not kind or effect[1] != part:
-                                break
-                            alike.append(effect[0])
-                            number += 1
                         take_all(seq, now_us, by, life, alike)
                         continue
-                    seen = _new(Seen, (seq, now_us, by, life, fact))
-                    for take in watchers:
-                        take(seen, fact)
+                    for fact in alike:
+                        seen = _new(Seen, (seq, now_us, by, life, fact))
+                        for take in self._watching.get(kind) or self._watchers_of(kind):
+                            take(seen, fact)
             elif type(effect) is Send and THROUGH not in effect[0]:
                 seen = _new(Seen, (seq, now_us, name, life, effect))
                 for take in self._watching_sent[type(effect[4])]:
@@ -498,6 +486,12 @@ class World:
                 self._appended[key] = tie, writes
             else:
                 writes.insert(-1, write)
+
+    def _schedule_appends(self) -> None:
+        """Schedule the ends of a step's appends: one entry for all of one token that end at one time."""
+        for (due_us, _), (tie, writes) in self._appended.items():
+            self.agenda.push_tied(due_us, tie, self._append_done, writes)
+        self._appended = {}
 
     def _durable_at(self, write: DiskWrite, least_us: int) -> int:
         """The time of the end of an append: not before ``least_us``, and not before earlier appends to the same log."""
