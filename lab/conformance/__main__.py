@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import click
 
 from kemu.emulator.runner import package_version
@@ -25,7 +26,7 @@ from lab.conformance.real_broker import profile_of, unpacked
 from lab.conformance.real_cluster import fetch_jars
 from lab.conformance.recordings import RecordingError, read_recording, recorded_plans
 
-FORMATS = {"text": tables.as_text, "markdown": tables.as_markdown, "json": tables.as_json}
+FORMATS = {"text": tables.as_text, "runs": tables.as_runs, "markdown": tables.as_markdown, "json": tables.as_json}
 DIFFERS = 1
 ATTEMPTS = 3
 """Largest number of attempts of a live run."""
@@ -48,7 +49,7 @@ Made by `{command}` on the emulator of {made_of}.
     "--recordings",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     envvar="KEMU_RECORDINGS",
-    help="Folder of recordings of a real Kafka, in place of the facts in the repository.",
+    help="Folder of recordings of a real Kafka, of one or several releases, in place of the facts in the repository.",
 )
 @click.option(
     "--maven",
@@ -65,6 +66,11 @@ Made by `{command}` on the emulator of {made_of}.
 @click.option("--record", type=click.Path(file_okay=False, path_type=Path), help="Folder for the new recordings.")
 @click.option(
     "--runs", type=click.IntRange(1), default=1, show_default=True, help="Number of runs of each plan on this release."
+)
+@click.option(
+    "--priority",
+    is_flag=True,
+    help="The processes of these recordings or runs had priority over the machine's other work.",
 )
 @click.option("--keep", is_flag=True, help="Keep the course of each run as a file of the plans' facts.")
 @click.option(
@@ -103,6 +109,7 @@ def main(
     distribution: Path | None,
     record: Path | None,
     runs: int,
+    priority: bool,
     keep: bool,
     folder: Path,
     wanted: str,
@@ -122,6 +129,8 @@ def main(
         if write_docs and (wanted, recordings, folder) != ("all", None, plans.KEPT):
             raise click.UsageError("--write-docs is about all recorded plans: leave --plans, --recordings, --facts out")
         live = (release, distribution) != (None, None)
+        if priority and not live and recordings is None:
+            raise click.UsageError("--priority is about recordings or runs that are made now, and facts know it")
         if None not in (release, distribution) or (live and (recordings is not None or write_docs)):
             raise click.UsageError("--maven and --kafka run the plans now: give one of them, and no --recordings")
         for option, is_given in (("--record", record is not None), ("--runs", runs > 1), ("--keep", keep)):
@@ -136,6 +145,8 @@ def main(
             if live
             else _courses(recordings, folder, wanted)
         )
+        if priority:
+            courses = [attrs.evolve(course, had_priority=True) for course in courses]
         compared = plans.compare(
             courses,
             folder,
@@ -227,7 +238,7 @@ def _chosen(names: Sequence[str], wanted: str) -> list[str]:
     if wanted != "all":
         chosen = []
         for word in wanted.split(","):
-            found = [name for name in names if name.startswith(word.strip())]
+            found = [name for name in names if name.rpartition("/")[2].startswith(word.strip())]
             if not found:
                 raise plans.FactsError(f'--plans: "{word}" begins no plan{nearest(word, names)}')
             chosen += found
@@ -238,7 +249,7 @@ def _write_facts(recordings: Path | None, folder: Path) -> None:
     if recordings is None:
         raise click.UsageError("--write-facts needs --recordings (or KEMU_RECORDINGS)")
     for name in recorded_plans(recordings):
-        path = folder / f"{name}.json"
+        path = plans.next_file(folder, Path(name).name) if "/" in name else folder / f"{name}.json"
         path.write_text(course_to_json(read_recording(recordings / name)), encoding="utf-8")
         click.echo(f"wrote {path}", err=True)
 

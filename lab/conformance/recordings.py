@@ -27,6 +27,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import decode_assignment
 from kemu.protocol.names import consumer_host
 from lab.conformance import timing
+from lab.conformance.comparing import Comparison
 from lab.conformance.course import HEARTBEAT, RECORDED, Course, ExchangesSeen, HeldPartitions, RebalanceSeen
 
 TOPIC = "orders"
@@ -68,8 +69,8 @@ _PAUSED = re.compile(r"(\w+) stands still")
 _RESUMED = re.compile(r"(\w+) goes on")
 
 
-def release_in(course: Course) -> str:
-    """The release of Kafka that ran a course, as its source says.
+def release_in(course: Course | Comparison) -> str:
+    """The release of Kafka that ran a course or a compared course, as its source says.
 
     Raises:
         RecordingError: the source names no release.
@@ -85,12 +86,12 @@ class RecordingError(Exception):
 
 
 def recorded_plans(folder: Path) -> list[str]:
-    """The plans recorded below a folder, sorted: its folders with a plan.md.
+    """The plans recorded below a folder, sorted: the paths of folders with a plan.md, such as "PLAN" or "3.9.1/PLAN".
 
     Raises:
         RecordingError: the folder has no recorded plan.
     """
-    plans = sorted(path.parent.name for path in folder.glob("*/plan.md"))
+    plans = sorted(path.parent.relative_to(folder).as_posix() for path in folder.glob("*/**/plan.md"))
     if not plans:
         raise RecordingError(f"{folder}: no recordings there (wanted: folders with a plan.md in them)")
     return plans

@@ -18,6 +18,7 @@ from lab.conformance.comparing import (
 )
 from lab.conformance.excuses import EXCUSES
 from lab.conformance.ranks import coverage, exchangeability, over_several_runs
+from lab.conformance.recordings import release_in
 
 HEAD = ("row", "Kafka", "emulated: least, 5-95 %, most", "Kafka's outcome in", "rank", "", "why")
 
@@ -39,6 +40,29 @@ def as_text(compared: Sequence[Comparison]) -> str:
     for plan in compared:
         lines += [_heading(plan), "", *_columns([HEAD, *map(_cells, _shown(plan))]), "", f"  {_constants(plan)}", ""]
     return "\n".join([*lines, *summary(compared)])
+
+
+def as_runs(compared: Sequence[Comparison]) -> str:
+    """Markdown: a table with one row for each run of Kafka, then the summary."""
+    head = ("run", "release", "rarest outcome", "durations in 5-95 %", "evidence", "differ", "chance", "not compared")
+    return "\n".join([*_table(head, map(_run, compared)), "", *summary(compared)])
+
+
+def _run(plan: Comparison) -> tuple[str, ...]:
+    counted, found, differs = evidence(plan.rows), coverage([plan]), differing([plan])
+    outcomes = [row for row in counted if row.kind in OUTCOMES]
+    rarest = min(outcomes, key=lambda row: row.probability) if outcomes else None
+    names = f" ({', '.join(row.name for row in differs)})" if differs else ""
+    return (
+        plan.plan,
+        release_in(plan),
+        "all seeds" if rarest is None else f"{rarest.name}: {rarest.runs_like_it} of {rarest.runs}",
+        f"{found.inside} of {found.durations}",
+        str(len(counted)),
+        f"{len(differs)}{names}",
+        str(sum(row.standing is RowMark.CHANCE for row in plan.rows)),
+        str(sum(row.standing is RowMark.NOT_COMPARED for row in plan.rows)),
+    )
 
 
 def as_markdown(compared: Sequence[Comparison]) -> str:
@@ -83,11 +107,13 @@ def _of_sample(sample: str, plans: Sequence[Comparison]) -> list[str]:
     counted, found = evidence(rows), coverage(plans)
     outcomes = [row for row in counted if row.kind in OUTCOMES]
     agree = sum(row.standing is RowMark.AGREES for row in counted)
+    chance = sum(row.standing is RowMark.CHANCE for row in counted)
     constants = sum(row.is_constant and row.standing is RowMark.AGREES for row in rows)
     missing = sum(row.standing is RowMark.NOT_COMPARED for row in rows)
     lines = [
-        f"- {sample}, {len(plans)} runs of Kafka: {agree} of {len(counted)} rows agree, {len(differing(plans))} differ;"
-        f" {constants} constants agree and are no evidence, {missing} rows are not compared",
+        f"- {sample}, {len(plans)} runs of Kafka: {agree} of {len(counted)} rows agree, {chance} are chance,"
+        f" {len(differing(plans))} differ; {constants} constants agree and are no evidence,"
+        f" {missing} rows are not compared",
     ]
     if found.durations:
         lines.append(

@@ -50,8 +50,8 @@ MUTATIONS = [
     ),
     Mutation(  # a heartbeat thread wakes up late
         "kemu/actors/consumer/heartbeats.py",
-        "        self._machine.start_timer((ConsumerTimer.BEAT,), at_us - self._machine.now_us)\n",
-        "        self._machine.start_timer((ConsumerTimer.BEAT,), (at_us - self._machine.now_us) * 2)\n",
+        "        self._run_after(max(min(self._next_us, self._session_until_us) - self._machine.now_us, 0))\n",
+        "        self._run_after(max(min(self._next_us, self._session_until_us) - self._machine.now_us, 0) * 2)\n",
         "pace/overdue",
         ("steady-group:1",),
     ),

@@ -4,6 +4,7 @@ The whole comparison is ``python -m lab.conformance``.
 """
 
 import json
+import re
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -126,6 +127,27 @@ def test_the_table_names_every_row_that_is_evidence(form: str) -> None:
     assert "constants agree" in said
     assert "rebalance 1" in said
     assert "in-sample" in said
+
+
+def test_the_table_of_runs_has_a_row_for_each_run_of_kafka_and_then_the_totals() -> None:
+    """Of each run: its release, its rarest outcome, durations inside, and the numbers of rows by their result."""
+    table, _, totals = conformance(
+        "--plans", "b", "--seeds", "2", "--most-times", "1", "--format", "runs"
+    ).stdout.partition("\n\n")
+    cells = [cell.strip() for cell in table.splitlines()[-1].strip("|").split("|")]
+
+    assert len(table.splitlines()) == 3
+    assert cells[:2] == ["b-static-rolling", "3.4.1"]
+    assert all(re.fullmatch(r"\d+", cells[place]) for place in (4, 6, 7))
+    assert f"of {cells[4]} rows agree, {cells[6]} are chance" in totals
+
+
+def test_facts_know_whether_their_processes_had_priority() -> None:
+    """--priority is for recordings and live runs."""
+    result = conformance("--priority", "--seeds", "1")
+
+    assert result.exit_code == 2
+    assert "--priority is about recordings" in result.stderr
 
 
 def test_a_plan_of_another_length_differs() -> None:

@@ -213,6 +213,14 @@ def test_plans_are_folders_with_a_plan_in_them(folder: Path) -> None:
         recorded_plans(folder)
 
 
+def test_plans_may_be_in_a_folder_for_each_release(folder: Path) -> None:
+    release = folder.parent / "3.9.1"
+    release.mkdir()
+    folder.rename(release / folder.name)
+
+    assert recorded_plans(folder.parent) == ["3.9.1/tiny"]
+
+
 @pytest.mark.parametrize(
     ("file", "text", "says"),
     [
