@@ -436,6 +436,14 @@ def test_describe_knows_names_that_only_a_page_uses() -> None:
     assert "default 2147483647" in text
 
 
+def test_describe_explains_a_kind_of_violation_by_its_checker() -> None:
+    """The report of a run names the kind in brackets, such as "consumer-protocol (held-twice)"."""
+    text = call("describe", "held-twice").stdout
+    assert text.startswith("held-twice is a kind of violation of the checker consumer-protocol\n")
+    assert "- held-twice: the coordinator lets one member at a time hold a partition" in text
+    assert "did you mean held-twice" in call("describe", "held-twic").output
+
+
 def test_every_key_of_a_scenario_file_is_described_and_no_other() -> None:
     """Held against a file that has each key once, and a group that needs the consumer protocol."""
     consumers = '[groups.j]\nsubscription_pattern = "ord.*"\n'

@@ -317,9 +317,9 @@ class Discovery:
             self._failures = 0
         self._failures += 1
         self._failed_us = now_us
-        wait_us = self._retry.after(self._failures, self._chance)
         self._backs_off = True
-        self._machine.start_timer(FIND, wait_us if ends_us <= now_us else min(wait_us, ends_us - now_us))
+        wait_us = self._retry.after(self._failures, self._chance)
+        self._machine.start_timer(FIND, min(wait_us, ends_us - now_us) if ends_us > now_us else wait_us)
         self._watcher.coordinator_not_found()
 
     def _refused(self, error: ErrorCode, context: None) -> None:

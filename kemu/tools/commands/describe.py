@@ -71,7 +71,7 @@ SCENARIO_KEYS: Mapping[str, str] = {name: _meaning(each) for name, each in walk(
 @click.command()
 @click.argument("key", required=False)
 def describe(key: str | None) -> None:
-    """Explain KEY: a config key, a fault or action, a checker, a figure, a past bug, or a topic.
+    """Explain KEY: a config key, an action, a checker, a kind of violation, a figure, a past bug, or a topic.
 
     Topics: scenario (the keys of a scenario file), draws (random values), consumer, broker, producer, replica,
     controller (config keys), faults, actions, checkers, figures, profiles, bugs, causes, errors, exits.
@@ -92,6 +92,7 @@ def describe(key: str | None) -> None:
             *DRAWS,
             *ACTIONS,
             *_checker_names(),
+            *_violation_kinds(),
             *FIGURES,
             *CONSUMER_METRICS,
             *PAST_BUGS,
@@ -271,6 +272,21 @@ def _checker_lines(name: str) -> Iterable[str]:
         yield f"kinds of violations, for the key expect: {', '.join(CHECKERS[name].kinds)}"
 
 
+def _violation_kinds() -> list[str]:
+    from kemu.emulator.findings import kinds_by_checker
+
+    return [kind for kinds in kinds_by_checker().values() for kind in kinds]
+
+
+def _violation_lines(kind: str) -> Iterable[str]:
+    from kemu.emulator.findings import kinds_by_checker
+
+    for checker, kinds in kinds_by_checker().items():
+        if kind in kinds:
+            yield f"{click.style(kind, bold=True)} is a kind of violation of the checker {checker}"
+            yield from _checker_lines(checker)
+
+
 def _checkers() -> Iterable[str]:
     from kemu.emulator.checkers import CHECKERS
 
@@ -383,6 +399,6 @@ CONSUMER_METRICS: Mapping[str, str] = {
 
 EXPLAINED = (
     *(_scenario_lines, _draw_lines, _config_lines, _group_config_lines, _action_lines, _checker_lines),
-    *(_figure_lines, _bug_lines, _cause_lines),
+    *(_figure_lines, _bug_lines, _cause_lines, _violation_lines),
 )
 """Functions that explain a single key; each function yields no line for an unknown key."""
