@@ -375,7 +375,7 @@ class PollingThread:
     @property
     def _timeout_us(self) -> int:
         """The timeout of poll()."""
-        if self.poll_until_us:
+        if self.poll_until_us and self._passes is None:
             return self.poll_until_us - self._polls_since_us
         return self._config.emulated_poll_timeout_ms * 1000 + self._turn_us
 
