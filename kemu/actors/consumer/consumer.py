@@ -235,8 +235,8 @@ class Consumer(HostingMachine):
         """The heartbeat thread has timers of its own. Before it looks at them, it reads the coordinator's answers.
         Records wait for the polling thread.
 
-        The heartbeat thread of a classic consumer is early: after a pause the polling thread first ends its poll(),
-        whose select() returned nothing (EINTR), and the next poll() needs the monitor. Ten of ten resumed processes
+        The heartbeat thread of a classic consumer is early. After a pause the polling thread first ends its poll(),
+        because select() returned nothing (EINTR). The next poll() then needs the monitor. Ten of ten resumed processes
         of 3.4.1, 3.9.1 and 4.1.1 sent no OffsetCommit before the heartbeat thread had run.
         Source: ``AbstractCoordinator.HeartbeatThread.run``, which begins with ``client.pollNoWakeup`` (3.4.1).
         """

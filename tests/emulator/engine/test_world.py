@@ -2,7 +2,7 @@
 
 import pytest
 
-from kemu.actors.machine import Appended, Event, Loaded, Machine, TimerFired, Told
+from kemu.actors.machine import EARLY_THREAD, Appended, Event, Loaded, Machine, TimerFired, Told
 from kemu.emulator.chance import Seeded
 from kemu.emulator.engine.hosts import Condition
 from kemu.emulator.engine.loop import run_plain, run_trio
@@ -139,9 +139,13 @@ class TwoThreads(Sleeper):
         return what[:1]
 
 
-def paused_world(seed: int, wakes_us: list[int] | None) -> tuple[World, TwoThreads]:
-    """A process that was paused while its timers fell due; ``wakes_us``: draws of the time to wake, last one first."""
+def two_threads(seed: int, wakes_us: list[int] | None) -> tuple[World, TwoThreads]:
     machine = TwoThreads("s")
+    return paused_world(seed, wakes_us, machine), machine
+
+
+def paused_world(seed: int, wakes_us: list[int] | None, machine: TwoThreads) -> World:
+    """A process that was paused while its timers fell due; ``wakes_us``: draws of the time to wake, last one first."""
     wake = None if wakes_us is None else wakes_us.pop
     world = World(Seeded(seed), TraceWriter(None, HEADER), latency_us=(200, 2_000), wake_us=wake)
     world.add_host("s", {"s": lambda life: machine})
@@ -149,14 +153,14 @@ def paused_world(seed: int, wakes_us: list[int] | None) -> tuple[World, TwoThrea
     run_plain(world, 10)
     world.pause(world.hosts["s"])
     run_plain(world, SECOND)
-    return world, machine
+    return world
 
 
 def test_threads_of_a_resumed_process_go_on_in_a_drawn_order_and_each_keeps_its_own() -> None:
     """SIGCONT makes all threads runnable; no thread's own events change places."""
     orders = set()
     for seed in range(1, 21):
-        world, machine = paused_world(seed, [700])
+        world, machine = two_threads(seed, [700])
         world.resume(world.hosts["s"])
         run_plain(world, 2 * SECOND)
         orders.add(" ".join(name for name, _ in machine.fired))
@@ -165,9 +169,26 @@ def test_threads_of_a_resumed_process_go_on_in_a_drawn_order_and_each_keeps_its_
     assert orders == {"a1 a2 b1 b2", "b1 b2 a1 a2"}
 
 
+class EarlyThread(TwoThreads):
+    """Thread b is early."""
+
+    def thread_of(self, what: str) -> str:
+        return EARLY_THREAD if what[:1] == "b" else what[:1]
+
+
+def test_an_early_thread_goes_on_first_whatever_the_draw() -> None:
+    """As the heartbeat thread of a classic consumer, before a poll() that ended in the pause."""
+    for seed in range(1, 11):
+        machine = EarlyThread("s")
+        world = paused_world(seed, [700], machine)
+        world.resume(world.hosts["s"])
+        run_plain(world, 2 * SECOND)
+        assert " ".join(name for name, _ in machine.fired) == "b1 b2 a1 a2"
+
+
 def test_without_draws_a_resumed_process_takes_its_events_at_once_in_their_order() -> None:
     """As in the set calm."""
-    world, machine = paused_world(1, None)
+    world, machine = two_threads(1, None)
     world.resume(world.hosts["s"])
     run_plain(world, 2 * SECOND)
 
@@ -176,7 +197,7 @@ def test_without_draws_a_resumed_process_takes_its_events_at_once_in_their_order
 
 def test_a_process_that_is_paused_again_before_it_woke_stays_paused() -> None:
     """The first end of the pause has no effect any more."""
-    world, machine = paused_world(1, [50, 700])
+    world, machine = two_threads(1, [50, 700])
     world.resume(world.hosts["s"])
     run_plain(world, SECOND + 100)
     world.pause(world.hosts["s"])
@@ -189,7 +210,7 @@ def test_a_process_that_is_paused_again_before_it_woke_stays_paused() -> None:
 
 
 def test_a_process_that_dies_before_it_woke_stays_dead() -> None:
-    world, machine = paused_world(1, [700])
+    world, machine = two_threads(1, [700])
     world.resume(world.hosts["s"])
     world.take_down(world.hosts["s"], Condition.CRASHED)
     run_plain(world, 2 * SECOND)
