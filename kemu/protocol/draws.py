@@ -424,7 +424,7 @@ _ROWS = (
         calm="nothing",
         what="first.beat in a process of several members. A member that starts later than its process takes half.",
         source="processes that had run a group of this protocol. 114 members that started with them took 6 to 150 ms,"
-        " median 16. 54 later starts took 4 to 198 ms, median 9 (`lab/conformance/rig.py`)",
+        " median 16. Later starts (54) took 4 to 198 ms, median 9 (`lab/conformance/rig.py`)",
     ),
     DrawRow(
         name=DrawName.FIRST_ACK,
@@ -434,7 +434,7 @@ _ROWS = (
         " protocol: only the adoption of an empty assignment waits for this time. A member that starts later than its"
         " process of several members takes half of it.",
         source="kafka-clients 4.0.2, 4.1.1 and 4.2.1. 48 members that started with their process took 0 to 19 ms,"
-        " median 6. 29 later starts took 0 to 11 ms, median 2 (`lab/conformance/rig.py`)",
+        " median 6. Later starts (29) took 0 to 11 ms, median 2 (`lab/conformance/rig.py`)",
     ),
     DrawRow(
         name=DrawName.FIRST_CALL,
