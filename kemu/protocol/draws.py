@@ -262,8 +262,8 @@ class DrawRow:
 
 
 _NEW_PROCESSES = (
-    "18 new processes with kafka-clients 4.0.2, 4.1.1 and 4.2.1 in plans 4 and 5: first heartbeats 20 to 121 ms, median"
-    " 44; callbacks 0 to 48 ms, median 19 (`lab/conformance/rig.py`)"
+    "Measured in 18 new processes with kafka-clients 4.0.2, 4.1.1 and 4.2.1. First heartbeats took 20 to 121 ms, median"
+    " 44; callbacks took 0 to 48 ms, median 19 (`lab/conformance/rig.py`)"
 )
 _ROWS = (
     DrawRow(
@@ -433,8 +433,8 @@ _ROWS = (
         life="0us",
         calm="nothing",
         what="first.beat in a process of several members. A member that starts later than its process takes half.",
-        source="114 members that started with their process, which had run a group of this protocol: 6 to 150 ms,"
-        " median 16. 54 later starts: 4 to 198 ms, median 9 (`lab/conformance/rig.py`)",
+        source="processes that had run a group of this protocol. 114 members that started with them took 6 to 150 ms,"
+        " median 16. Later starts (54) took 4 to 198 ms, median 9 (`lab/conformance/rig.py`)",
     ),
     DrawRow(
         name=DrawName.FIRST_ACK,
@@ -443,8 +443,8 @@ _ROWS = (
         what="time of the coordinator for a new member's first heartbeat beyond offsets.append, in the consumer"
         " protocol: only the adoption of an empty assignment waits for this time. A member that starts later than its"
         " process of several members takes half of it.",
-        source="48 first heartbeats of members that started with their process, kafka-clients 4.0.2, 4.1.1 and 4.2.1:"
-        " 0 to 19 ms, median 6. 29 later starts: 0 to 11 ms, median 2 (`lab/conformance/rig.py`)",
+        source="kafka-clients 4.0.2, 4.1.1 and 4.2.1. 48 members that started with their process took 0 to 19 ms,"
+        " median 6. Later starts (29) took 0 to 11 ms, median 2 (`lab/conformance/rig.py`)",
     ),
     DrawRow(
         name=DrawName.FIRST_CALL,
@@ -458,7 +458,7 @@ _ROWS = (
         name=DrawName.SHARED_CALL,
         life="0us",
         calm="nothing",
-        what="first.call in a process of several members",
+        what="first.call in a process of several members. A member that starts later than its process takes half.",
         source="109 first callbacks with an empty assignment, measured as first.call: 0 to 14 ms, median 1"
         " (`lab/conformance/rig.py`)",
     ),

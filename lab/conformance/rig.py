@@ -76,11 +76,11 @@ CONSUMER_PROTOCOL: Mapping[DrawName, str] = {
 - ``offsets.append``: 945 OffsetCommits, the purgatory's time without ``group.coordinator.append.linger.ms`` and without
   the 0.3 ms of a heartbeat without news.
 - ``first.beat``, ``shared.beat``: 18 first heartbeats of members with a new process, and 114 of members that started
-  with the shared process, from the begin of poll() on, without 2 ms for the emulated requests. poll() begins before the
-  first Metadata request arrives, which needs a connection: by 2.5 ms (the median). 54 later starts took half.
+  with the shared process. 54 later starts took half. The time begins with poll(), without 2 ms for the emulated
+  requests. The first Metadata request arrives 2.5 ms after this begin (median), because it needs a connection.
 - ``first.ack``: 48 empty first assignments that did not wait for the next poll(). The time is from the rise of the
-  group's epoch to the next heartbeat, without ``first.call``, without linger, and without 2.3 ms for a write and two
-  ways. 29 later starts took half.
+  group's epoch to the next heartbeat. ``first.call``, linger, and 2.3 ms for a write and two ways are subtracted.
+  29 later starts took half.
 - ``first.call``, ``shared.call``: 17 and 109 empty first assignments. The time is from the answer to the callback, or
   for members that waited for the next poll() from the end of the first one, 100 ms after its begin.
 

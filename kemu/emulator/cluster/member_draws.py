@@ -15,7 +15,7 @@ SAID_BY_SETTINGS: Mapping[DrawName, str] = {
     DrawName.CALLBACK_ASSIGNED: "emulated_on_assigned_ms",
 }
 """Draw -> consumer's key that replaces the draw if the scenario sets the key."""
-HALF_WHEN_WARM = (DrawName.FIRST_BEAT, DrawName.FIRST_ACK)
+HALF_WHEN_WARM = (DrawName.FIRST_BEAT, DrawName.FIRST_ACK, DrawName.FIRST_CALL)
 """Draws of which a member takes half if it starts later than its process of several members."""
 AT_ONCE = 2
 """Number of other members of a process that start without slowing each other down, such as on two cores."""
