@@ -53,7 +53,8 @@ class _SeededStream(Stream):
 
     def __getattr__(self, name: str) -> Callable[[int], int]:
         """Make ``bits`` at its first use."""
-        assert name == "bits", name
+        if name != "bits":
+            raise AttributeError(name)
         self.bits = bits = self._generator()
         self._drawn = FEW_DRAWS
         return bits
