@@ -382,8 +382,9 @@ _ROWS = (
         name=DrawName.THREAD_WAKE,
         life="quantiles 0=20us 50=200us 90=1ms 99=10ms 100=20ms",
         calm="nothing: the events that waited happen in their order",
-        what="time from the end of a pause until a process runs again. A consumer's polling thread and its heartbeat"
-        " thread then continue in a drawn order.",
+        what="time from the end of a pause until a process runs again. Of a classic consumer, the heartbeat thread then"
+        " continues first, and the polling thread after such a time more. The threads of a consumer of the consumer"
+        " protocol continue in a drawn order.",
         source="SIGCONT makes all threads runnable; the scheduler chooses. A process of kafka-clients 3.4.1 sent"
         " Heartbeat within 1 ms and OffsetCommit 6 ms after SIGCONT.",
     ),
