@@ -10,7 +10,6 @@ from uuid import UUID
 from kemu.emulator.chance import Choices, Stream
 from kemu.protocol.draws import (
     DRAWS,
-    IN_SHARED_PROCESS,
     LOAD_US,
     LOADED,
     MILLION,
@@ -71,7 +70,6 @@ class Drawn:
         scaled: draw -> factor in millionths.
         process: name of the process of several members whose draws ``TOGETHER`` couples; "": a process of its own.
         began_us: time at which this process started.
-        shares: whether the owner makes the draws of ``IN_SHARED_PROCESS``.
     """
 
     def __init__(
@@ -84,7 +82,6 @@ class Drawn:
         scaled: Mapping[DrawName, int] | None = None,
         process: str = "",
         began_us: int = 0,
-        shares: bool = False,
     ) -> None:
         self._choices = choices
         self._draws = draws
@@ -93,7 +90,6 @@ class Drawn:
         self._scaled = dict(scaled or {})
         self._process = process
         self._began_us = began_us
-        self._shares = shares
         self._load = -1, MILLION
         """The last moment of ``LOAD_US``, and the machine's load at this moment."""
         self._ready: dict[DrawName, tuple[Distribution, Stream] | None] = {}
@@ -155,6 +151,5 @@ class Drawn:
         return str(UUID(int=high << 64 | low, version=4))
 
     def _prepared(self, name: DrawName) -> tuple[Distribution, Stream] | None:
-        made = IN_SHARED_PROCESS.get(name, name) if self._shares else name
-        how = None if name in self._without else self._draws.of(made)
+        how = None if name in self._without else self._draws.of(name)
         return None if how is None else (how, self._choices.stream(f"draw/{name.value}/{self._owner}"))

@@ -51,10 +51,7 @@ class DrawName(StrEnum):
     FIRST_TURN = "first.turn"
     FIRST_JOIN = "first.join"
     FIRST_BEAT = "first.beat"
-    SHARED_BEAT = "shared.beat"
     FIRST_ACK = "first.ack"
-    FIRST_CALL = "first.call"
-    SHARED_CALL = "shared.call"
     CLOSE_NOTICE = "close.notice"
     SUBSCRIBE_WAIT = "subscribe.wait"
     POLL_TURN = "poll.turn"
@@ -261,10 +258,6 @@ class DrawRow:
     source: str
 
 
-_NEW_PROCESSES = (
-    "Measured in 18 new processes with kafka-clients 4.0.2, 4.1.1 and 4.2.1. First heartbeats took 20 to 121 ms, median"
-    " 44; callbacks took 0 to 48 ms, median 19 (`lab/conformance/rig.py`)"
-)
 _ROWS = (
     DrawRow(
         name=DrawName.IDENTITY,
@@ -425,43 +418,17 @@ _ROWS = (
         name=DrawName.FIRST_BEAT,
         life="0us",
         calm="nothing",
-        what="time from the coordinator's name until a new member's first heartbeat, in the consumer protocol."
-        " In a process of several members: shared.beat.",
-        source=f"connections and class loading. {_NEW_PROCESSES}",
-    ),
-    DrawRow(
-        name=DrawName.SHARED_BEAT,
-        life="0us",
-        calm="nothing",
-        what="first.beat in a process of several members. A member that starts later than its process takes half.",
-        source="processes that had run a group of this protocol. 114 members that started with them took 6 to 150 ms,"
-        " median 16. Later starts (54) took 4 to 198 ms, median 9 (`lab/conformance/rig.py`)",
+        what="time from the coordinator's name until a new member's first heartbeat, in the consumer protocol",
+        source="measured only in a process that has run such members before: 93 first heartbeats of kafka-clients"
+        " 4.0.2, 4.1.1 and 4.2.1 took 1.6 to 90 ms, median 7 (`lab/conformance/rig.py`)",
     ),
     DrawRow(
         name=DrawName.FIRST_ACK,
         life="0us",
         calm="nothing",
-        what="time of the coordinator for a new member's first heartbeat beyond offsets.append, in the consumer"
-        " protocol: only the adoption of an empty assignment waits for this time. A member that starts later than its"
-        " process of several members takes half of it.",
-        source="kafka-clients 4.0.2, 4.1.1 and 4.2.1. 48 members that started with their process took 0 to 19 ms,"
-        " median 6. Later starts (29) took 0 to 11 ms, median 2 (`lab/conformance/rig.py`)",
-    ),
-    DrawRow(
-        name=DrawName.FIRST_CALL,
-        life="0us",
-        calm="nothing",
-        what="time from the begin of a new member's first reconciliation until its callback, in the consumer protocol,"
-        " where the assignment is empty (else: first.join). In a process of several members: shared.call.",
-        source=f"class loading, which begins when the application's thread begins the reconciliation. {_NEW_PROCESSES}",
-    ),
-    DrawRow(
-        name=DrawName.SHARED_CALL,
-        life="0us",
-        calm="nothing",
-        what="first.call in a process of several members. A member that starts later than its process takes half.",
-        source="109 first callbacks with an empty assignment, measured as first.call: 0 to 14 ms, median 1"
-        " (`lab/conformance/rig.py`)",
+        what="time from the answer to a new member's first heartbeat until the member can adopt an empty assignment",
+        source="measured as first.beat, with the broker's longer work for a first heartbeat: 43 members took 0.3 to"
+        " 22 ms, median 7",
     ),
     DrawRow(
         name=DrawName.CLOSE_NOTICE,
@@ -768,11 +735,6 @@ LOADED = (DrawName.HAND_OVER, DrawName.FOLLOWER_SYNC, DrawName.REJOIN_NOTICE)
 """The draws that ``machine.busy`` and ``machine.moment`` multiply."""
 LOAD_US = 10 * MILLION
 """The time for which ``machine.moment`` is constant."""
-IN_SHARED_PROCESS: Mapping[DrawName, DrawName] = {
-    DrawName.FIRST_BEAT: DrawName.SHARED_BEAT,
-    DrawName.FIRST_CALL: DrawName.SHARED_CALL,
-}
-"""Draw of a new process -> the draw that replaces it in a process of several members."""
 
 DRAWS: Mapping[str, DrawRow] = {row.name.value: row for row in _ROWS}
 """Every draw by its name, in display order."""

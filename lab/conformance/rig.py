@@ -61,12 +61,8 @@ CONSUMER_PROTOCOL: Mapping[DrawName, str] = {
     DrawName.NETWORK_LATENCY: "quantiles 0=170us 10=310us 25=400us 50=520us 75=860us 90=1.65ms 95=2.3ms 99=3.8ms"
     " 100=13ms",
     DrawName.OFFSETS_APPEND: "quantiles 0=50us 25=410us 50=770us 75=1.3ms 90=3ms 95=4.7ms 99=9.6ms 100=67ms",
-    DrawName.FIRST_BEAT: "quantiles 0=20ms 10=31ms 25=35ms 50=44ms 75=78ms 90=104ms 100=121ms",
-    DrawName.SHARED_BEAT: "quantiles 0=6.1ms 5=8.2ms 10=8.9ms 25=12.4ms 50=15.8ms 75=23.3ms 90=34ms 95=44ms 99=96ms"
-    " 100=150ms",
-    DrawName.FIRST_ACK: "quantiles 0=0us 5=500us 10=1.2ms 25=3ms 50=5.7ms 75=7.4ms 90=9.5ms 95=11.2ms 100=19ms",
-    DrawName.FIRST_CALL: "quantiles 0=0us 10=8.5ms 25=12.6ms 50=18.5ms 75=24ms 90=30ms 100=48ms",
-    DrawName.SHARED_CALL: "quantiles 0=0us 10=0us 25=400us 50=1.1ms 75=2.9ms 90=5ms 95=8.2ms 100=14ms",
+    DrawName.FIRST_BEAT: "quantiles 0=1.6ms 10=3.1ms 25=4.8ms 50=7ms 75=14ms 90=36ms 95=39ms 100=90ms",
+    DrawName.FIRST_ACK: "quantiles 0=300us 10=1.7ms 25=3.5ms 50=7.4ms 75=10.5ms 90=16ms 95=19ms 100=22ms",
 }
 """The rig of live runs with members of the consumer protocol, from the requests' logs of 24 in-sample runs: 16 of
 4.2.1, and four each of 4.0.2 and 4.1.1. The releases do not differ in these figures.
@@ -75,17 +71,9 @@ CONSUMER_PROTOCOL: Mapping[DrawName, str] = {
   OffsetFetch). The broker's queues and threads take it; the network is loopback.
 - ``offsets.append``: 945 OffsetCommits, the purgatory's time without ``group.coordinator.append.linger.ms`` and without
   the 0.3 ms of a heartbeat without news.
-- ``first.beat``, ``shared.beat``: 18 first heartbeats of members with a new process, and 114 of members that started
-  with the shared process. 54 later starts took half. The time begins with poll(), without 2 ms for the emulated
-  requests. The first Metadata request arrives 2.5 ms after this begin (median), because it needs a connection.
-- ``first.ack``: 48 empty first assignments that did not wait for the next poll(). The time is from the rise of the
-  group's epoch to the next heartbeat. ``first.call``, linger, and 2.3 ms for a write and two ways are subtracted.
-  29 later starts took half.
-- ``first.call``, ``shared.call``: 17 and 109 empty first assignments. The time is from the answer to the callback, or
-  for members that waited for the next poll() from the end of the first one, 100 ms after its begin.
-
-The draws of first heartbeats are of the 48 runs of 27 November, whatever their sample. Medians of the fresh runs of
-28 November agree: 37, 15, 4, 15 and 1 ms; later starts 8.5 and 2 ms.
+- ``first.beat``: 93 first heartbeats, from the answer of FindCoordinator.
+- ``first.ack``: 43 empty first assignments that did not wait for the next poll(). The time is from the rise of the
+  group's epoch to the next heartbeat, without linger, and without 2.3 ms for a write and two ways.
 """
 FIRST_ASSIGNMENT = "quantiles 0=10ms 25=15ms 50=16ms 75=19ms 100=21ms"
 """``first.join`` of a live member of the consumer protocol: from the answer with its first assignment until the

@@ -37,12 +37,8 @@ from lab.conformance.course import Course
 LEAD_MS = 3
 """Time from the start of an emulated member until the arrival of its first JoinGroup at the coordinator, in ms. Before
 the JoinGroup the member requests metadata and the coordinator over a network with a latency of at least 0.3 ms."""
-LEAD_OF_CONSUMER_PROTOCOL_MS = LEAD_MS + 16
-"""The same for a member of the consumer protocol, with the median of ``shared.beat``."""
-LEAD_OF_LATER_START_MS = LEAD_MS + 8
-"""The same for a member that starts later than its process: half of ``shared.beat``."""
-LEAD_OF_OWN_PROCESS_MS = LEAD_MS + 44
-"""The same in a process of its own, with the median of ``first.beat``."""
+LEAD_OF_CONSUMER_PROTOCOL_MS = LEAD_MS + 7
+"""The same for a member of the consumer protocol, with the median of ``first.beat``."""
 AT_ONCE_MS = 100
 CLOSE_US = 1
 """Interval of a rolling upgrade of a single member, in us; the action needs a positive interval."""
@@ -161,7 +157,6 @@ class _Timing:
         self._topic = next(iter(scenario.topics))
         self._rows = [(at_ms, *_split(text)) for at_ms, text in course.took_effect]
         self._kinds = _kinds_by_life(course)
-        self._alone = {whom for _, what, whom in self._rows if what in (Effect.IS_KILLED, Effect.PAUSED)}
         self._brokers = _brokers_of(scenario, [whom for _, what, whom in self._rows if what in _OF_BROKERS])
 
     def entries(self) -> Iterator[Entry]:
@@ -219,12 +214,8 @@ class _Timing:
             yield At(at_us=at_ms * 1000, action=action)
 
     def _lead_ms(self, whom: str, life: int) -> int:
-        if self._kinds.get((whom, life), _Kind()).protocol != "consumer":
-            return LEAD_MS
-        if whom in self._alone:
-            return LEAD_OF_OWN_PROCESS_MS
-        starts_later = life > 1 or number_of(whom) > self._spec.members
-        return LEAD_OF_LATER_START_MS if starts_later else LEAD_OF_CONSUMER_PROTOCOL_MS
+        is_modern = self._kinds.get((whom, life), _Kind()).protocol == "consumer"
+        return LEAD_OF_CONSUMER_PROTOCOL_MS if is_modern else LEAD_MS
 
     def _changes(self, whom: str, life: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """New assignors and settings of a member's next life; () for no change."""

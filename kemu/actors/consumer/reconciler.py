@@ -256,10 +256,9 @@ class Reconciler:
         self._new = minus(named, positions.owned())
         self._queued = self._call_assigned
         loads_us = 0
-        if membership.current is None:
-            now_us = self._machine.now_us
-            loads_us = self._machine.draws.us(DrawName.FIRST_JOIN if self._new else DrawName.FIRST_CALL, 0)
-            self._not_before_us = loads_us + (now_us if self._new else max(now_us, self._not_before_us))
+        if self._new and membership.current is None:
+            loads_us = self._machine.draws.us(DrawName.FIRST_JOIN, 0)
+            self._not_before_us = self._machine.now_us + loads_us
         if not self.client.assigns_with_the_callback:
             positions.assign(named, membership.epoch, membership.member_id)
             positions.hold(self._new, loads_us * 3 // 4)

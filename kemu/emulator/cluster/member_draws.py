@@ -15,8 +15,6 @@ SAID_BY_SETTINGS: Mapping[DrawName, str] = {
     DrawName.CALLBACK_ASSIGNED: "emulated_on_assigned_ms",
 }
 """Draw -> consumer's key that replaces the draw if the scenario sets the key."""
-HALF_WHEN_WARM = (DrawName.FIRST_BEAT, DrawName.FIRST_ACK, DrawName.FIRST_CALL)
-"""Draws of which a member takes half if it starts later than its process of several members."""
 AT_ONCE = 2
 """Number of other members of a process that start without slowing each other down, such as on two cores."""
 
@@ -32,7 +30,6 @@ def member_draws(
     busy: int = MILLION,
     process: str = "",
     began_us: int = 0,
-    alone: bool = False,
 ) -> Drawn:
     """Return the draws of a member's life.
 
@@ -43,7 +40,6 @@ def member_draws(
             square root is a factor of heartbeats' delays.
         process: name of the process that the member shares with others; "": its own.
         began_us: time at which this process started.
-        alone: whether the member's process runs this member only, although the members share a machine.
     """
     decided = [name for name, setting in SAID_BY_SETTINGS.items() if setting in said]
     if DrawName.RECORD_WORK in decided:
@@ -55,21 +51,10 @@ def member_draws(
     scaled = {name: share for name, share in shares.items() if not scenario.draws.is_set(name)}
     scaled |= dict.fromkeys(LOADED, busy)
     scaled[DrawName.HEARTBEAT_WAIT] = isqrt(busy * MILLION)
-    if warm and not alone:
-        scaled |= dict.fromkeys(HALF_WHEN_WARM, MILLION // 2)
     others = scenario.groups[group].members - 1 if process else 0
     scaled[DrawName.FIRST_ID] = busy * max(others, AT_ONCE) // AT_ONCE
     scaled[DrawName.FIRST_TURN] = busy * others // AT_ONCE
-    return Drawn(
-        choices,
-        scenario.draws,
-        owner,
-        without=without,
-        scaled=scaled,
-        process=process,
-        began_us=began_us,
-        shares=bool(process) and not alone,
-    )
+    return Drawn(choices, scenario.draws, owner, without=without, scaled=scaled, process=process, began_us=began_us)
 
 
 def work_shares(scenario: Scenario, group: str) -> Mapping[DrawName, int]:

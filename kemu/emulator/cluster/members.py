@@ -14,7 +14,7 @@ from kemu.emulator.cluster.member_draws import member_draws
 from kemu.emulator.cluster.releases import Releases
 from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.world import World
-from kemu.emulator.plan.actions import Crash, Pause, RollingUpgrade
+from kemu.emulator.plan.actions import RollingUpgrade
 from kemu.emulator.scenario.groups import EARLIEST, GroupSpec
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.scenario.scenario import Scenario
@@ -85,10 +85,6 @@ class MemberHosts:
         self._specs: dict[str, MemberSpec] = {
             host: member for spec in scenario.groups.values() for host, member in spec.overrides.items()
         }
-        self._alone = frozenset(
-            each.action.host for each in scenario.plan if isinstance(each.action, Crash | Pause) and each.action.host
-        )
-        """Hosts that the plan kills or pauses: a signal stops a whole process, so these members share none."""
         self._busy: dict[str, int] = {}
         self._began_us: dict[str, int] = {}
         """Process of several members -> time at which its first member started."""
@@ -163,7 +159,6 @@ class MemberHosts:
             busy=self.busy(process or host),
             process=process,
             began_us=self._began_us.setdefault(process, self._world.now_us) if process and life else 0,
-            alone=host in self._alone,
         )
         return Consumer(
             host,

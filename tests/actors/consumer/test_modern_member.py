@@ -249,16 +249,6 @@ def test_a_member_adopts_an_empty_first_assignment_after_its_draw(first: str) ->
     assert spans_ms[2] == (spans_ms[0] if first else 250 + 2 * LATENCY_US // 1000)
 
 
-def test_classes_of_an_empty_first_assignment_delay_its_callback_from_the_begin_of_the_reconciliation() -> None:
-    """Here the reconciliation begins with the second poll(), which would hide a delay from the answer on."""
-    spans_ms = []
-    for wait_us in (0, 13_000):
-        began_ms, acknowledged_ms = beats_of(Turns(wait_us, of=DrawName.FIRST_CALL), "")
-        spans_ms.append(acknowledged_ms - began_ms)
-
-    assert spans_ms[1] - spans_ms[0] == 13
-
-
 @pytest.mark.parametrize("release", ["4.1", "4.2"])
 def test_classes_of_a_first_assignment_delay_its_callback_by_their_time_alone(release: str) -> None:
     """The request for positions at three quarters of this time does not end the wait: until 4.1 the callback waited for

@@ -518,25 +518,3 @@ def test_the_cluster_of_seed_1346_holds_with_its_other_orders(seed: int) -> None
     result = run(load_scenario(SEED_1346), seed=seed, loop="bare")
 
     assert result.verdict == "holds", result.reason
-
-
-def test_a_killed_member_has_a_process_of_its_own_and_later_starts_of_a_shared_process_take_half() -> None:
-    """``first.beat``, as in the recorded runs with kafka-clients 4.0 to 4.3."""
-
-    def joined_us(draws: str) -> list[tuple[str, int]]:
-        played = Played(
-            scenario(
-                f"draws = {{ set = 'calm'{draws} }}",
-                group=PLAIN.replace("members = 3", "members = 3, one_process = true"),
-                plan="{ at = '20s', do = 'crash', host = 'c2', mode = 'process', for = '10s' },"
-                " { at = '40s', do = 'add-members', group = 'g' }",
-                duration="50s",
-            )
-        ).held()
-        return sorted(
-            (one.fact.client_id, one.at_us) for one in played.watcher.facts if isinstance(one.fact, MemberAdded)
-        )
-
-    exact, late = joined_us(""), joined_us(", 'first.beat' = '900ms', 'shared.beat' = '300ms'")
-    delays_ms = [(one[0], (one[1] - other[1]) // 1000) for one, other in zip(late, exact, strict=True)]
-    assert delays_ms == [("c1", 300), ("c2", 900), ("c2", 900), ("c3", 300), ("c4", 150)]
