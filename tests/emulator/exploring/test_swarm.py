@@ -634,7 +634,7 @@ def test_members_of_4_0_that_fail_for_good_as_kafkas_do(seed: str, kind: str) ->
 @pytest.mark.parametrize(
     "seed",
     [
-        "closes-with-its-former-settings",  # c7 (seed 98) rejoins, and only then notices the order to close
+        "closes-with-its-former-settings",  # a member rejoins, and only then notices the order to close
         "asks-again-after-the-backoff",  # c1 (seed 61) finds a coordinator that is none, and waits before it asks again
         "closes-without-dropped-partitions",  # c2 (seed 197) closes before it has the positions of a new assignment
         "closes-after-a-fatal-heartbeat",  # c3 (seed 144) ends without an epoch
