@@ -74,7 +74,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "static-id-missing-from-the-log",
         ("liveness: forgotten-instance",),
         "A static member is fenced for an id whose record the group's log lost, or whose coordinator never wrote it.",
-        "Kafka 3.4 GroupMetadataManager.storeGroup, GroupCoordinator.updateStaticMemberAndRebalance",
+        "Kafka 3.4 GroupMetadataManager.storeGroup, GroupCoordinator.updateStaticMemberAndRebalance; Kafka 4.0"
+        " GroupMetadataManager.throwIfInstanceIdIsFenced",
         (
             "kemu.emulator.checkers.liveness:Liveness._is_forgotten",
             "kemu.emulator.watching.static_ids",

@@ -393,8 +393,10 @@ class Liveness(Checker):
         inconsistent = fact.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL and actor in self._inconsistent
         if inconsistent and fact.group in self._reassigned:
             return INCONSISTENT_MEMBERS
+        if self._is_forgotten(actor, fact):
+            return FORGOTTEN_INSTANCE
         if fact.group not in self.consumer_protocol_groups:
-            return FORGOTTEN_INSTANCE if self._is_forgotten(actor, fact) else MEMBER_FAILED
+            return MEMBER_FAILED
         static, unreleased = self._static.get(fact.group, {}), fact.error is ErrorCode.UNRELEASED_INSTANCE_ID
         present = [client for member_id, client in static.items() if (fact.group, member_id) not in self._absent]
         if unreleased and host_of(actor) in present:

@@ -2,9 +2,10 @@
 
 A coordinator assigns a new id to a static member that rejoins. The id is written to the group's log with the next
 assignment, or at once if the group is Stable and remains so. A coordinator that loads the group from a log without this
-record knows the former id and fences the member.
+record knows the former id and fences the member. In a group of the consumer protocol, the id is written at once.
 
-Source: Kafka 3.4 ``GroupCoordinator.updateStaticMemberAndRebalance``, ``GroupMetadataManager.storeGroup``.
+Source: Kafka 3.4 ``GroupCoordinator.updateStaticMemberAndRebalance``, ``GroupMetadataManager.storeGroup``; Kafka 4.0
+``GroupMetadataManager.replaceMember``, ``throwIfInstanceIdIsFenced``.
 """
 
 from collections.abc import Callable
@@ -15,6 +16,9 @@ from kemu.emulator.watching.epoch_log import Term
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import GroupId, MemberId
 from kemu.protocol.notes.groups import GroupBecame, GroupLoaded, GroupUnloaded, MemberAdded
+
+_WRITES_AT_ONCE = ("Stable", "Assigning", "Reconciling")
+"""States in which a coordinator writes a new id at once; the last two are of the consumer protocol."""
 
 
 class _AssignedId:
@@ -69,7 +73,7 @@ class StaticIds:
         log = panel.logs.of(at)
         record = None if at is None else (log.records.end, (max(log.epoch, 0), log.life))
         assigned = _AssignedId(seen.seq, self._changes.get(fact.group, 0), record, is_current=panel.is_current(seen))
-        assigned.is_written = assigned.is_current and panel.groups[fact.group].state == "Stable"
+        assigned.is_written = assigned.is_current and panel.groups[fact.group].state in _WRITES_AT_ONCE
         self._assigned.setdefault(fact.group, {})[fact.member_id] = assigned
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
@@ -77,8 +81,8 @@ class StaticIds:
             for assigned in self._assigned.get(fact.group, {}).values():
                 if fact.new == "Stable":
                     assigned.is_written = True
-                elif fact.old == "Stable" and assigned.seq == seen.seq:  # the member's rejoin caused this rebalance
-                    assigned.is_written = False
+                elif fact.new == "PreparingRebalance" and fact.old == "Stable" and assigned.seq == seen.seq:
+                    assigned.is_written = False  # the member's rejoin caused this rebalance
 
     def _changed(self, seen: Seen, fact: GroupLoaded | GroupUnloaded) -> None:
         self._changes[fact.group] = self._changes.get(fact.group, 0) + 1

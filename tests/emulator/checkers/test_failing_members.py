@@ -48,6 +48,20 @@ def test_a_static_member_of_the_consumer_protocol_fails_for_good_without_another
     assert fails_for_good(story, error) == ["member-failed"]
 
 
+@pytest.mark.parametrize(("end", "kind"), [(15, "forgotten-instance"), (16, "member-failed")])
+@pytest.mark.parametrize("state", ["Stable", "Reconciling"])
+def test_a_classic_static_member_of_such_a_group_is_fenced_after_the_log_lost_its_id(story, state, end, kind):
+    """``throwIfInstanceIdIsFenced`` (4.0), operated swarm of kafka-4.1, seed 2011. The id is written at once."""
+    story.groups_log("b0", 0, (0, 0), end=0)
+    story.by("b0", notes.RecordsAppended(topic="__consumer_offsets", partition=0, base_offset=0, count=15))
+    story.become(state)
+    story.add("c1", instance="c1")
+    story.by("b0", notes.RecordsAppended(topic="__consumer_offsets", partition=0, base_offset=15, count=6))
+    story.groups_log("b1", 1, (0, 0), (1, end), end=end)
+
+    assert fails_for_good(story, ErrorCode.FENCED_INSTANCE_ID, member_id="") == [kind]
+
+
 @pytest.mark.parametrize(
     ("epochs", "kind"),
     [((1,), "unreleased-instance"), ((1, -2), "member-failed"), ((-2, 0, 1), "unreleased-instance")],
