@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Self
 from kemu.actors.consumer.catch_up import PART
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import FaultApplied, FaultEnded, HostDown, MemberReconfigured, Seen, received, sent
+from kemu.emulator.facts import FaultApplied, HostDown, MemberReconfigured, Seen, received, sent
 from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.memberships import MEMBER
 from kemu.emulator.watching.settings import Settings
@@ -116,8 +116,6 @@ COMMITS_BEFORE_A_JOIN = 1
 rebalance."""
 _REPEATED_BEFORE_A_JOIN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 """Errors of a partition that a coordinator of 4.0 or later answers permanently, and that a member retries."""
-SILENT = "stop-polling"
-"""The fault under which an application does not poll."""
 
 
 def wait_us(backoff: tuple[int, int], failures: int) -> int:
@@ -245,11 +243,8 @@ class Clients(Checker):
         """Member -> broker that has not answered the member's Metadata yet."""
         self._committing: dict[ActorName, int] = {}
         """Member, or second consumer, with an unanswered commit -> request id of its last commit."""
-        self._silent: dict[int, str] = {}
-        """Lasting plan entry -> host whose member it keeps from calling poll()."""
-        """Hosts whose application ever stopped polling."""
         self._second = 0
-        """The second of the last request, of which ``_counted`` is about."""
+        """The second of the last request, which ``_counted`` is about."""
         self._counted: dict[tuple[ActorName, type], int] = {}
         """(client, request type) -> number of such requests in the last second with a request."""
         if settings is None:
@@ -262,7 +257,6 @@ class Clients(Checker):
             ProduceFailed: self._gave_up,
             Hangup: self._connection_broke,
             LinkDown: self._connection_broke,
-            FaultEnded: self._fault_ended,
             HostDown: self._down,
             MemberFailed: self._ends,
             MemberBecame: self._became,
@@ -493,14 +487,6 @@ class Clients(Checker):
         if fact.kind == "set-rate":
             self._changed_rates[fact.text.rpartition(" ")[2]] = None
             self._mute_until_us = {}
-        if fact.kind == SILENT and fact.lasts:
-            ((host, _),) = fact.links
-            self._silent[fact.index] = host
-            for actor in [actor for actor in self._rejoins if host_of(actor) == host]:
-                del self._rejoins[actor]
-
-    def _fault_ended(self, seen: Seen, fact: FaultEnded) -> None:
-        self._silent.pop(fact.index, None)
 
     # --- members -----------------------------------------------------------------------------------------------
 
@@ -545,10 +531,10 @@ class Clients(Checker):
             self._commits[seen.actor] = self._commits[seen.actor][0], seen.at_us
 
     def _must_rejoin(self, seen: Seen, fact: Received) -> None:
-        group, host = self._settings.group_of(seen.actor), host_of(seen.actor)
+        group = self._settings.group_of(seen.actor)
         times = self._times.get(group)
         known = self.panel.memberships.members.get(seen.actor)
-        if times is None or times.streams or host in self._silent.values() or known is None or known.state != MEMBER:
+        if times is None or times.streams or known is None or known.state != MEMBER:
             return
         busy_us = min(2 * times.poll_us + times.calls_us, times.rebalance_us)
         commits = any(each in self._committing for each in (seen.actor, f"{seen.actor}/{PART}"))
@@ -675,7 +661,6 @@ class Clients(Checker):
             for actor in [actor for actor in table if host_of(actor) == fact.host]:
                 del table[actor]
         self._broken = {key: broke for key, broke in self._broken.items() if host_of(key[0]) != fact.host}
-        self._silent = {index: host for index, host in self._silent.items() if host != fact.host}
         if fact.host == ADMIN:
             self._asked, self._quiet = {}, None
 

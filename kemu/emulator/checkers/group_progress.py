@@ -14,8 +14,8 @@ settings:
 - no-position: a Stable member gets its positions.
 - not-reconciled: the coordinator computes a target within one heartbeat
   interval of the consumer protocol; since 4.3 within
-  ``consumer.assignment.interval.ms`` more. Then the group becomes Stable within two intervals, and the time for
-  revocations.
+  ``consumer.assignment.interval.ms`` more. Then the group becomes
+  Stable within two intervals, and the time for revocations.
 - not-revoked: a member commits, and gives up its partitions. After a topic
   was deleted, the commit may fail until ``max.poll.interval.ms``.
 - records-unread: a Stable member continues to read.

@@ -4,8 +4,9 @@ from itertools import pairwise
 
 import pytest
 
+from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.group import FindCoordinator, Heartbeat, JoinGroup, LeaveGroup
+from kemu.protocol.messages.group import FindCoordinator, Heartbeat, JoinGroup, LeaveGroup, OffsetCommit
 from kemu.protocol.notes.groups import (
     CoordinatorKnown,
     MemberBecame,
@@ -20,6 +21,19 @@ from tests.actors.coordinator.scenarios import scenario
 
 SECOND = 1_000_000
 CALLBACKS = (PartitionsRevoked, PartitionsLost, PartitionsAssigned)
+
+
+class Late:
+    """The draw ``heartbeat.found``, in us, and the calm value of all others."""
+
+    def __init__(self, late_us: int) -> None:
+        self._late_us = late_us
+
+    def us(self, name: DrawName, calm_us: int, of_us: int = 0, at_us: int = -1) -> int:
+        return self._late_us if name is DrawName.HEARTBEAT_FOUND else calm_us
+
+    def identity(self, readable: str) -> str:
+        return readable
 
 
 def stable(**config: object) -> Harness:
@@ -372,3 +386,32 @@ def test_an_idle_application_polls_all_the_time_and_never_times_out() -> None:
     harness = stable(max_poll_interval_ms=8_000)
     harness.run(60 * SECOND)
     assert harness.state == "STABLE" and not harness.facts(MemberBecame)
+
+
+@pytest.mark.parametrize(("late_us", "first"), [(0, ["Heartbeat", "OffsetCommit"]), (5, ["OffsetCommit", "Heartbeat"])])
+def test_a_due_heartbeat_and_a_due_commit_race_once_poll_has_found_the_coordinator(
+    late_us: int, first: list[str]
+) -> None:
+    """``AbstractCoordinator.pollHeartbeat`` wakes the heartbeat thread, and poll() commits (3.4.1, 3.9.1, 4.1.1)."""
+    harness = Harness(draws=Late(late_us)).stable()
+    harness.append(("t", 0), 3)
+    harness.run(100_000)
+    harness.hold("FindCoordinator")
+    harness.disconnect()
+    harness.run(6 * SECOND)
+    harness.forget()
+    harness.unhold("FindCoordinator")
+    harness.release("FindCoordinator")
+    harness.run_until(lambda: bool(harness.requests(Heartbeat) and harness.requests(OffsetCommit)))
+
+    sent = [type(message).__name__ for _, _, message in harness.sent if isinstance(message, Heartbeat | OffsetCommit)]
+    assert sent[:2] == first
+
+
+def test_a_poll_that_ended_in_a_pause_of_the_process_is_followed_by_one_that_begins_with_the_resume() -> None:
+    """select() ends with nothing (EINTR), and the application calls poll() again."""
+    harness = stable()
+    harness.now_us += 20_037_000
+    harness.run(1_000)
+
+    assert harness.consumer.poll_span_us[0] in range(harness.now_us - 1_000, harness.now_us + 1)

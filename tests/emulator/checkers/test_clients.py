@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from kemu.emulator.checkers.clients import Clients
-from kemu.emulator.facts import FaultApplied, HostStarted
+from kemu.emulator.facts import FaultApplied, FaultEnded, HostStarted
 from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
@@ -272,6 +272,19 @@ def test_a_member_that_is_told_of_a_rebalance_joins(told: Wired, wait: float, ki
     assert told.said() == kinds
     told.asks("c1", B, JOIN, 2)
     told.wait(60)
+
+    assert told.said() == kinds
+
+
+@pytest.mark.parametrize(("ends", "kinds"), [(False, []), (True, ["not-rejoined"])])
+def test_a_member_need_not_rejoin_while_it_does_not_poll(told: Wired, ends: bool, kinds: list[str]) -> None:
+    told.world(FaultApplied(index=3, kind="stop-polling", text="", links=(("c1", ""),), lasts=True))
+    if ends:
+        told.world(FaultEnded(index=3, kind="stop-polling"))
+    told.note("c1", JOINED)
+    told.asks("c1", B, BEAT, 1)
+    told.answers(B, "c1", HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS), 1)
+    told.wait(2)
 
     assert told.said() == kinds
 

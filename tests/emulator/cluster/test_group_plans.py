@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kemu.emulator.facts import HostDown
+from kemu.emulator.facts import HostClosed, HostDown
 from kemu.emulator.plan.actions import (
     AddMembers,
     CloseHost,
@@ -70,10 +70,11 @@ def played(
     config: dict[str, Any] | None = None,
     broker_config: dict[str, Any] | None = None,
     overrides: dict[str, MemberSpec] | None = None,
+    draws: str = "calm",
 ) -> Played:
-    """A small calm cluster whose logs are not replicated, and one group."""
+    """A small cluster whose logs are not replicated, and one group."""
     scenario = Scenario(
-        draws="calm",
+        draws=draws,
         name="plans",
         duration_us=duration_s * S,
         brokers=BrokersSpec(
@@ -124,6 +125,16 @@ def test_a_second_removal_takes_another_member_while_the_first_still_closes() ->
     run_of = played(*removals, members=3)
 
     assert [fact.host for fact in run_of.seen(HostDown)] == ["c3", "c2"]
+
+
+def test_a_close_that_is_asked_for_twice_takes_its_time_since_the_first_request() -> None:
+    """Here the member waits for its coordinator, which is down."""
+    closes = [At(at_us, CloseHost(host="c2")) for at_us in (20 * S, 24 * S)]
+    run_of = played(At(19 * S, Crash(host="coordinator of g")), *closes, draws="life")
+
+    (closed,), (closed_s,) = run_of.seen(HostClosed), run_of.times_s(HostClosed)
+    assert closed_s > 24, "the close lasts until the second request"
+    assert closed.took_us == round(closed_s * S) - 20 * S
 
 
 def test_an_id_whose_owner_dies_before_it_joins_disturbs_nobody_and_is_forgotten() -> None:
