@@ -116,6 +116,8 @@ COMMITS_BEFORE_A_JOIN = 1
 rebalance."""
 _REPEATED_BEFORE_A_JOIN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 """Errors of a partition that a coordinator of 4.0 or later answers permanently, and that a member retries."""
+SILENT = "stop-polling"
+"""The fault under which an application does not poll."""
 
 
 def wait_us(backoff: tuple[int, int], failures: int) -> int:
@@ -243,6 +245,9 @@ class Clients(Checker):
         """Member -> broker that has not answered the member's Metadata yet."""
         self._committing: dict[ActorName, int] = {}
         """Member, or second consumer, with an unanswered commit -> request id of its last commit."""
+        self._silent: dict[str, None] = {}
+        """Hosts whose present process was told to stop polling. The stop begins with the next poll, and its end is
+        unknown: ``FaultEnded`` precedes it when all faults end."""
         self._second = 0
         """The second of the last request, which ``_counted`` is about."""
         self._counted: dict[tuple[ActorName, type], int] = {}
@@ -487,6 +492,8 @@ class Clients(Checker):
         if fact.kind == "set-rate":
             self._changed_rates[fact.text.rpartition(" ")[2]] = None
             self._mute_until_us = {}
+        if fact.kind == SILENT:
+            self._silent.update((host, None) for host, _ in fact.links)
 
     # --- members -----------------------------------------------------------------------------------------------
 
@@ -531,10 +538,10 @@ class Clients(Checker):
             self._commits[seen.actor] = self._commits[seen.actor][0], seen.at_us
 
     def _must_rejoin(self, seen: Seen, fact: Received) -> None:
-        group = self._settings.group_of(seen.actor)
+        group, host = self._settings.group_of(seen.actor), host_of(seen.actor)
         times = self._times.get(group)
         known = self.panel.memberships.members.get(seen.actor)
-        if times is None or times.streams or known is None or known.state != MEMBER:
+        if times is None or times.streams or host in self._silent or known is None or known.state != MEMBER:
             return
         busy_us = min(2 * times.poll_us + times.calls_us, times.rebalance_us)
         commits = any(each in self._committing for each in (seen.actor, f"{seen.actor}/{PART}"))
@@ -573,7 +580,7 @@ class Clients(Checker):
                 # a member that matches a pattern first awaits metadata (ConsumerCoordinator.poll)
                 asked = [each for each in (actor, rejoin.coordinator, self._metadata_of.get(actor, "")) if each]
                 free_us = self.panel.disturbances.undisturbed_since_us([host_of(each) for each in asked])
-                if free_us is not None and free_us <= rejoin.since.at_us:
+                if free_us is not None and free_us <= rejoin.since.at_us and host_of(actor) not in self._silent:
                     text = f"{actor} learned {(seen.at_us - rejoin.since.at_us) / 1e6:.1f} s ago that its group"
                     text += " rebalances, and has not rejoined"
                     self.violation(seen, "not-rejoined", (rejoin.group, actor), text, liveness=True)
@@ -661,6 +668,7 @@ class Clients(Checker):
             for actor in [actor for actor in table if host_of(actor) == fact.host]:
                 del table[actor]
         self._broken = {key: broke for key, broke in self._broken.items() if host_of(key[0]) != fact.host}
+        self._silent.pop(fact.host, None)
         if fact.host == ADMIN:
             self._asked, self._quiet = {}, None
 
