@@ -187,9 +187,10 @@ STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
             " poll() raises (Kafka 4.0 to 4.3 CommitRequestManager). After a heartbeat, the member would rejoin"
         ),
         ("liveness", FORGOTTEN_REBALANCE): (
-            "a static member revoked partitions, or led the group without knowing them. The member rejoined (after a"
-            " restart, or without its member id) before the rebalance that would have assigned the partitions was over."
-            " So the member got the present generation and asks for no rebalance. Or the join of a static member"
+            "a static member revoked partitions, led the group without knowing them, or subscribed to their topics"
+            " later. The member rejoined (after a restart, or without its member id) before the rebalance that would"
+            " have assigned the partitions was over. So the member got the present generation and asks for no"
+            " rebalance. Or the join of a static member"
             " converted the group to the other protocol in the middle of a rebalance, without another rebalance. Any"
             " rebalance ends the condition"
         ),

@@ -239,8 +239,9 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "rebalance-never-requested",
         ("liveness: forgotten-rebalance",),
-        "A static member revoked partitions, or led without knowing them, and rejoined before it requested the"
-        " rebalance. Or a static member's join converted the group without a rebalance, and no member held or received"
+        "A static member revoked partitions, led without knowing them, or subscribed to their topics later, and"
+        " rejoined without its member id before it requested the rebalance. Or a static member's join converted the"
+        " group without a rebalance, and no member held or received"
         " the partition in this generation.",
         "Kafka 3.4 GroupCoordinator.updateStaticMemberAndRebalance, ConsumerCoordinator.onLeaderElected, KIP-429;"
         " Kafka 4.0 to 4.3 GroupMetadataManager.convertToClassicGroup, convertToConsumerGroup",

@@ -512,8 +512,8 @@ class Liveness(Checker):
         return "not-at-rest", ""
 
     def _forgotten_rebalance(self, name: GroupId) -> str:
-        """Explain partitions without an owner, whose static owner rejoined before the follow-up rebalance, or converted
-        the group without a rebalance; "" for other causes.
+        """Explain partitions without an owner, which a static member should own. The member rejoined before the
+        follow-up rebalance, with another subscription, or converted the group without a rebalance; "" for other causes.
         """
         owners, generation = self._owners(name), self._group(name).generation
         if self.panel.groups[name].state != "Stable" or any(count > 1 for count in owners.values()):
@@ -526,7 +526,8 @@ class Liveness(Checker):
         if not unowned or any(at not in forgotten for at in unowned):
             return ""
         who = ", ".join(dict.fromkeys(forgotten[at] for at in unowned))
-        return f"{who} revoked or did not know them in generation {generation}, and rejoined before the next one"
+        why = f"revoked, did not know or had not subscribed to them in generation {generation}"
+        return f"{who} {why}, and rejoined before the next one"
 
     def _removed_coordinator(self, name: GroupId) -> str:
         """Explain a group whose members ask a coordinator that lost its replica of the group's log; "" for other

@@ -10,6 +10,10 @@ event makes the group rebalance.
 A leader also asks for the next rebalance when it learns of new partitions (a broker that just started knows no
 topics). A static leader that rejoins before the rebalance compares later metadata with the metadata after its rejoin.
 
+A static member may also change its subscription and rejoin without its member id, for example after
+``max.poll.interval.ms``. The coordinator of a stable group replaces the member without a rebalance, so that nobody
+assigns the partitions of topics to which only this member subscribes.
+
 A static member of the classic protocol that replaces the last member of the consumer protocol converts the group to a
 classic group, without a rebalance. Members of the classic protocol that still waited for partitions get no
 REBALANCE_IN_PROGRESS from the classic group, and so do not ask for the partitions. In the other direction, a static
@@ -30,8 +34,9 @@ from typing import Any, NamedTuple, Protocol
 from kemu.actors.machine import Received, Send
 from kemu.emulator.facts import Seen, received, sent
 from kemu.protocol.messages.data import MetadataReply
-from kemu.protocol.messages.group import SyncGroup
-from kemu.protocol.names import CLASSIC, ActorName, GroupId, MemberId, TopicPartition, is_real_client
+from kemu.protocol.messages.group import JoinGroup, SyncGroup
+from kemu.protocol.messages.member import subscribed_topics
+from kemu.protocol.names import CLASSIC, CONSUMER, ActorName, GroupId, MemberId, TopicPartition, is_real_client
 from kemu.protocol.notes.consumer_groups import GroupConverted, MemberReconciled
 from kemu.protocol.notes.groups import AssignmentReceived, GroupBecame
 
@@ -52,17 +57,25 @@ class _SentAssignment(NamedTuple):
     known: Mapping[str, int]
 
 
+class _Taken(NamedTuple):
+    """The last assignment of a member in a generation."""
+
+    member_id: MemberId
+    revokes: tuple[TopicPartition, ...] = ()
+    """Partitions that the member had to revoke for this assignment."""
+    topics: tuple[str, ...] = ()
+    """The topics of the member's last JoinGroup."""
+
+
 class _Generation:
     """The newest generation of a group in which a member received an assignment."""
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.taken: dict[ActorName, tuple[MemberId, list[TopicPartition]]] = {}
-        """Member -> (member id of its last assignment, partitions that the member had to revoke for this
-        assignment)."""
+        self.taken: dict[ActorName, _Taken] = {}
         self.forgotten: dict[TopicPartition, ActorName] = {}
-        """Partition -> member that rejoined under another id. Before, the member had to revoke the partition, or led
-        this generation without knowing the partition."""
+        """Partition -> member that rejoined under another id. Before, the member had to revoke the partition, led this
+        generation without knowing the partition, or did not subscribe to its topic."""
 
 
 class ForgottenRebalances:
@@ -77,6 +90,8 @@ class ForgottenRebalances:
         self._groups: dict[GroupId, _Generation] = {}
         self._metadata: dict[ActorName, dict[str, int]] = {}
         """Member -> topic -> number of partitions in the member's last Metadata answer."""
+        self._asked: dict[ActorName, tuple[str, ...]] = {}
+        """Member -> the topics of its last JoinGroup."""
         self._sent: dict[GroupId, _SentAssignment] = {}
         self._held: dict[tuple[GroupId, MemberId], tuple[TopicPartition, ...]] = {}
         """Member of the consumer protocol's coordinator -> its partitions."""
@@ -90,6 +105,7 @@ class ForgottenRebalances:
             GroupConverted: self._converted,
             MemberReconciled: self._reconciled,
             received(MetadataReply): self._metadata_answered,
+            sent(JoinGroup): self._join_sent,
             sent(SyncGroup): self._assignment_sent,
         }
 
@@ -128,6 +144,11 @@ class ForgottenRebalances:
         metadata = self._metadata.setdefault(seen.actor, {})
         metadata.update({topic.topic: len(topic.partitions) for topic in fact.message.topics})
 
+    def _join_sent(self, seen: Seen, fact: Send) -> None:
+        first = fact.message.protocols[:1]
+        is_consumer = fact.message.protocol_type == CONSUMER
+        self._asked[seen.actor] = subscribed_topics(first[0].metadata) if first and is_consumer else ()
+
     def _assignment_sent(self, seen: Seen, fact: Send) -> None:
         request = fact.message
         if request.assignments:
@@ -149,22 +170,31 @@ class ForgottenRebalances:
             (topic, number) for topic, count in metadata for number in range(sent_assignment.known.get(topic, 0), count)
         ]
 
+    def _not_subscribed_then(self, actor: ActorName, group: _Generation) -> list[TopicPartition]:
+        """Partitions of the topics to which only this member is subscribed, and only since its rejoin."""
+        before = {topic for each in group.taken.values() for topic in each.topics}
+        counts = self._metadata.get(actor, {})
+        added = [topic for topic in self._asked.get(actor, ()) if topic not in before]
+        return [(topic, number) for topic in added for number in range(counts.get(topic, 0))]
+
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         group = self._groups.get(fact.group)
         if group is None or group.number != fact.generation:
             group = self._groups[fact.group] = _Generation(fact.generation)
-        before_id, revoked = group.taken.get(seen.actor, (fact.member_id, []))
+        before = group.taken.get(seen.actor, _Taken(fact.member_id))
         holding = self._holdings.get(seen.actor)
         owned = holding.owned if holding is not None and holding.life == seen.life else {}
         received = set(fact.partitions)
         revokes = [at for at in owned if at not in received]
-        if before_id == fact.member_id:
-            revokes += revoked
+        if before.member_id == fact.member_id:
+            revokes += before.revokes
         else:
-            group.forgotten.update(dict.fromkeys(revoked, seen.actor))
+            forgotten = (*before.revokes, *self._not_subscribed_then(seen.actor, group))
+            group.forgotten.update(dict.fromkeys(forgotten, seen.actor))
         group.forgotten.update(dict.fromkeys(self._unknown_then(seen, fact), seen.actor))
         for at in fact.partitions:
             group.forgotten.pop(at, None)
-        group.taken[seen.actor] = fact.member_id, list(dict.fromkeys(revokes))
+        topics = self._asked.get(seen.actor, ())
+        group.taken[seen.actor] = _Taken(fact.member_id, tuple(dict.fromkeys(revokes)), topics)
         if self.given_since_conversion(fact.group, fact.generation) is not None:
             self._conversions[fact.group][1].update(dict.fromkeys(fact.partitions))

@@ -64,7 +64,10 @@ def ends(story: Story) -> Story:
 
 def test_what_its_former_owner_does_not_ask_for_is_named_as_kafkas_own() -> None:
     assert judged(ends(withheld())) == [
-        ("forgotten-rebalance", "c1 revoked or did not know them in generation 2, and rejoined before the next one")
+        (
+            "forgotten-rebalance",
+            "c1 revoked, did not know or had not subscribed to them in generation 2, and rejoined before the next one",
+        )
     ]
 
 
