@@ -492,6 +492,6 @@ class Coordinator(Machine):
             refusal(request, error, event.version),
             group=getattr(request, "group", ""),
             api=type(request).__name__,
-            member_id=getattr(request, "member_id", ""),
+            member_id=getattr(request, "member_id", None) or "",
             error=error,
         )

@@ -523,7 +523,7 @@ class OffsetRequests:
             refusal(request, error, event.version),
             group=request.group,
             api=type(request).__name__,
-            member_id=getattr(request, "member_id", ""),
+            member_id=getattr(request, "member_id", None) or "",
             error=error,
         )
 

@@ -42,7 +42,15 @@ from kemu.emulator.watching.balance import at_work, is_balanced
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
-from kemu.protocol.notes.groups import CommitAnswered, GroupBecame, OffsetCommitted, PositionSet, Processed, Rejoin
+from kemu.protocol.notes.groups import (
+    CommitAnswered,
+    GroupBecame,
+    GroupLoaded,
+    OffsetCommitted,
+    PositionSet,
+    Processed,
+    Rejoin,
+)
 from kemu.protocol.notes.replication import BecameLeader
 from kemu.protocol.notes.streams import TaskBecame, TaskRestored, TasksDecided
 
@@ -136,6 +144,7 @@ class TaskDuties:
             CommitAnswered: self._answered,
             TasksDecided: self._decided,
             GroupBecame: self._group_became,
+            GroupLoaded: self._group_loaded,
             HostPaused: self._disturbed,
             HostResumed: self._disturbed,
             FaultApplied: self._disturbed,
@@ -222,6 +231,10 @@ class TaskDuties:
         self._decided_us.pop(fact.application, None)
         if application.warmups and leader is not None and leader.started.probing_us:
             self._decided_us[fact.application] = seen.at_us
+
+    def _group_loaded(self, seen: Seen, fact: GroupLoaded) -> None:
+        if fact.group in self._all:
+            self._look(seen, fact.group)
 
     def _group_became(self, seen: Seen, fact: GroupBecame) -> None:
         if fact.group not in self._all:

@@ -416,6 +416,19 @@ def test_a_partition_that_is_not_led_here() -> None:
     assert {note.error for note in bench.noted(RequestRefused)} == {E.NOT_COORDINATOR}
 
 
+@pytest.mark.parametrize("loading", [False, True])
+def test_a_refused_offset_fetch_without_a_member_is_noted_with_an_empty_member_id(loading: bool) -> None:
+    """Its member id is null since version 9, and a note with None cannot be read (kafka-3.9 operated, seed 167)."""
+    bench = Bench(lead=False)
+    if loading:
+        bench.lead(GROUP, load_us=5_000)
+
+    bench.ask("c1", OffsetFetch(group=GROUP, topics=None), 9)
+
+    error = E.COORDINATOR_LOAD_IN_PROGRESS if loading else E.NOT_COORDINATOR
+    assert [(note.error, note.member_id) for note in bench.noted(RequestRefused)] == [(error, "")]
+
+
 def test_a_clean_close_unloads_everything() -> None:
     """Close: parked requests get NOT_COORDINATOR, later ones COORDINATOR_NOT_AVAILABLE."""
     bench = Bench()

@@ -5,7 +5,16 @@ import pytest
 from kemu.emulator.checkers.tasks import Tasks, misplaced
 from kemu.emulator.facts import Healed, HostDown, HostStarted, Seen
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.notes.groups import JoinPhaseCompleted, MemberAdded, MemberRemoved, RecordsAcknowledged, Removal
+from kemu.protocol.notes.groups import (
+    GroupBecame,
+    GroupLoaded,
+    GroupUnloaded,
+    JoinPhaseCompleted,
+    MemberAdded,
+    MemberRemoved,
+    RecordsAcknowledged,
+    Removal,
+)
 from kemu.protocol.notes.streams import InstanceLeaving, StreamsJoined, TasksDecided, TasksGiven, TasksSaid
 from tests.emulator.streams_story import APP, BOUND_S, COORDINATOR, S, StreamsStory, formed, kinds
 
@@ -60,6 +69,18 @@ def test_a_learner_that_never_gets_its_task_is_no_rest() -> None:
     """I6; before the bound is over nobody can say."""
     assert kinds(healed(learning())) == ["not-at-rest"]
     assert kinds(healed(learning()), until_s=100) == []
+
+
+@pytest.mark.parametrize(("state", "found"), [("Stable", []), ("PreparingRebalance", ["not-at-rest"])])
+def test_a_group_that_another_coordinator_loads_as_stable_is_at_rest(state: str, found: list[str]) -> None:
+    """The end of the former coordinator's leadership is the last change of state (kafka-3.9 operated, seed 167)."""
+    told = formed()
+    told.say(40, COORDINATOR, GroupBecame(group=APP, old="Stable", new="Dead", generation=1, why="unloaded"))
+    told.say(40, COORDINATOR, GroupUnloaded(group=APP))
+    healed(told)
+    told.say(60, "b1/coordinator", GroupLoaded(group=APP, state=state, generation=1, members=()))
+
+    assert kinds(told) == found
 
 
 @pytest.mark.parametrize(("at_s", "found"), [(100, []), (120, ["not-at-rest"])])
