@@ -96,7 +96,7 @@ class CoordinatorWatcher(Protocol):
 
 
 class Discovery:
-    """The lookup of a member's coordinator.
+    """The lookup of the coordinator of a classic member; ``ModernDiscovery`` is that of the consumer protocol.
 
     Both threads of a member look for the coordinator: the polling thread, and the heartbeat thread in the background
     (KIP-62). The polling thread takes over a lookup of the heartbeat thread. While the polling thread backs off, it
@@ -112,10 +112,6 @@ class Discovery:
     (``awaitMetadataUpdate``). From 3.7 on the member first waits for at least ``retry.backoff.ms`` (KIP-580). Both
     waits end with the poll() that waits. The next poll() begins with a lookup, and its number of attempts starts at
     zero.
-
-    A consumer of the consumer protocol keeps the connection to a coordinator that has moved, and the next lookup waits
-    for ``retry.backoff.ms`` after the answer that found a coordinator. Source: ``CoordinatorRequestManager``,
-    ``RequestState.onSuccessfulAttempt`` (4.0 to 4.3).
     """
 
     def __init__(
@@ -136,22 +132,17 @@ class Discovery:
         self._chance = chance
         self._watcher = watcher
         self._group: GroupId = config.group_id
-        self._is_modern = config.uses_consumer_protocol
-        self._next_us = 0
-        """The earliest time of the next lookup of a consumer of the consumer protocol."""
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._finding = False
         self._asked_us = 0
         """The time since which the polling thread waits for the answer to a lookup; 0: does not wait."""
         self._finding_in_background = False
         """Whether the heartbeat thread's lookup is in flight."""
-        self._found_unavailable = False
-        """Whether the heartbeat thread's last lookup found an unavailable host, and no thread has noticed."""
         self._sleeps = config.retry_backoff_max_ms > 0
         """Whether the member waits after a failed lookup before it requests metadata: since KIP-580."""
         self._asleep = self._awaits_metadata = False
         self._of_poll = False
-        """Whether poll() of a classic consumer asked last for the lookup."""
+        """Whether poll() asked last for the lookup."""
         self._backs_off = False
         """Whether the next lookup waits for a backoff or for metadata."""
         self._poll_ends_us = 0
@@ -165,26 +156,14 @@ class Discovery:
             self.find()
         return self.coordinator is not None
 
-    @property
-    def is_asking(self) -> bool:
-        """Whether a lookup is in flight or backs off."""
-        return self._finding or self._finding_in_background
-
     def find(self) -> None:
         """Look up the coordinator, unless it is known, a lookup is in flight, or the backoff has not passed."""
         if self.coordinator is not None:
             return
-        self._of_poll = not self._is_modern and self._watcher.poll_span_us != (0, 0)
+        self._of_poll = self._watcher.poll_span_us != (0, 0)
         if self._finding:
             return
         self._finding = True
-        if self._found_unavailable:
-            self._found_unavailable = False
-            self._find_later(None)
-            return
-        if self._machine.now_us < self._next_us:
-            self._machine.start_timer(FIND, self._next_us - self._machine.now_us)
-            return
         self._asked_us = self._machine.now_us
         if not self._finding_in_background:
             self._lookups.look_up(self._group, self._found, self._not_found, self._refused)
@@ -194,11 +173,7 @@ class Discovery:
 
         The thread repeats a failed lookup.
         """
-        self._found_unavailable = False
         if self.coordinator is not None:
-            return
-        if self._machine.now_us < self._next_us:
-            self.find()
             return
         if 0 < self._asked_us < self._watcher.poll_span_us[0]:
             self._lookups.look_up(self._group, self._found_again, self._not_found_again, self._refused)
@@ -208,8 +183,8 @@ class Discovery:
         self._lookups.look_up(self._group, self._found_in_background, self._not_found_in_background, self._refused)
 
     def poll_begins(self) -> None:
-        """End the waits of earlier calls of a classic consumer: this poll() looks up the coordinator at once."""
-        if self._backs_off and not self._is_modern:
+        """End the waits of earlier calls: this poll() looks up the coordinator at once."""
+        if self._backs_off:
             self._machine.stop_timer(FIND)
             self._finding = self._asleep = self._awaits_metadata = self._backs_off = False
 
@@ -243,7 +218,7 @@ class Discovery:
             return
         self.coordinator = None
         self._machine.note(CoordinatorKnown(group=self._group, host="", why=why))
-        if connected and not self._is_modern:
+        if connected:
             self._client.drop_connection(lost, why)
         self._watcher.coordinator_lost()
         self._watcher.wake()
@@ -264,7 +239,6 @@ class Discovery:
         if self.coordinator is not None:
             return  # the other thread's lookup was faster
         self._failures = 0
-        self._next_us = self._machine.now_us + self._retry.first_us if self._is_modern else 0
         self.coordinator = host
         self._machine.note(CoordinatorKnown(group=self._group, host=host, why="found"))
         self._watcher.coordinator_found()
@@ -274,9 +248,7 @@ class Discovery:
         self._finding_in_background = False
         if self._finding:
             self._found(host, context)
-        elif self._is_unavailable(host):
-            self._found_unavailable = self.coordinator is None and self._is_modern
-        else:
+        elif not self._is_unavailable(host):
             self._learned(host)
 
     def _not_found_in_background(self, context: None) -> None:

@@ -28,6 +28,7 @@ from kemu.actors.consumer.commits import Commits
 from kemu.actors.consumer.listener import Listener, TimedListener
 from kemu.actors.consumer.machine import Callback, ConsumerTimer, PolledMembership, PolledRebalancing
 from kemu.actors.consumer.membership import Membership
+from kemu.actors.consumer.modern_discovery import ModernDiscovery
 from kemu.actors.consumer.modern_membership import ModernMembership
 from kemu.actors.consumer.passes import Passes
 from kemu.actors.consumer.polling import CLOSING, ENDED, POLLING, UNSUBSCRIBING, PollingThread
@@ -132,7 +133,11 @@ class Consumer(HostingMachine):
         rules = rules_of(config, used)
         self.subscription = TopicSubscription(config, self.metadata, topics, pattern, regex, rules.client)
         lookups = CoordinatorLookups(self.client, brokers, versions["FindCoordinator"])
-        self.discovery = Discovery(self, self.client, lookups, self.metadata, self, config, chance)
+        self.discovery: Discovery | ModernDiscovery = (
+            ModernDiscovery(self, self.client, lookups, self, config, chance)
+            if config.uses_consumer_protocol
+            else Discovery(self, self.client, lookups, self.metadata, self, config, chance)
+        )
         self.positions = Positions(self)
         self.catch_up = CatchUp(self, self.positions) if config.enable_parallel_rebalance else None
         """KIP-333's mode; None if the mode is off."""
@@ -201,7 +206,7 @@ class Consumer(HostingMachine):
                 wait_us = self._subscribe_wait_us()
                 if wait_us:
                     self.metadata.ask_for_brokers()
-                    self.discovery.find_in_background()
+                    self.discovery.find()
                 self.thread.start(wait_us)
             case HoursPass():
                 self.membership.heartbeats.advance_idle_timers()

@@ -8,6 +8,7 @@ An idle member needs one timer, one request and one answer per interval.
 """
 
 from kemu.actors.client import Backoff
+from kemu.actors.clients.discovery import Discovery
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer, MembershipView
 from kemu.actors.consumer.reasons import ALREADY_REBALANCING, encountered
 from kemu.actors.consumer.state import Generation, MemberState
@@ -24,6 +25,7 @@ class Heartbeats:
         config = machine.config
         self._machine = machine
         self._membership = membership
+        assert isinstance(machine.discovery, Discovery), "a classic member"
         self._discovery = machine.discovery
         self._draws = machine.draws
         self._retry_us = at_least_1_ms(config.retry_backoff_ms)

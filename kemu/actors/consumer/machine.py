@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 from kemu.actors.client import DEADLINE, Client
 from kemu.actors.clients.discovery import FIND, Discovery
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
+from kemu.actors.consumer.modern_discovery import ModernDiscovery
 from kemu.actors.consumer.partition import Partition
 from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.actors.consumer.subscription import TopicSubscription
@@ -349,7 +350,7 @@ class ConsumerMachine(FetchingMachine, Protocol):
         ...
 
     @property
-    def discovery(self) -> Discovery:
+    def discovery(self) -> Discovery | ModernDiscovery:
         """The lookup of the coordinator."""
         ...
 

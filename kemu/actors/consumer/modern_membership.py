@@ -83,8 +83,7 @@ class ModernHeartbeats:
             if state is _S.LEAVING:  # ``AbstractMembershipManager.onHeartbeatRequestSkipped``
                 membership.leave_unheard()
                 return
-            if not machine.discovery.is_asking:  # CoordinatorRequestManager: one lookup at a time
-                machine.discovery.find_in_background()
+            machine.discovery.find()
             machine.start_timer((ConsumerTimer.BEAT,), self._retry_us)
             return
         if machine.polls_too_late and state not in LEAVING_STATES:

@@ -68,7 +68,7 @@ def test_a_late_poll_without_a_coordinator_does_not_end_the_membership() -> None
     """AbstractHeartbeatRequestManager.poll 4.0 to 4.3 checks the poll timer with a coordinator only."""
     play(
         JOINED,
-        {"do": ["busy 12000"], "answers": ["NOT_COORDINATOR"], "no_coordinator": 130, "run_ms": 13000, "states": ""},
+        {"do": ["busy 12000"], "answers": ["NOT_COORDINATOR"], "no_coordinator": 12, "run_ms": 13000, "states": ""},
         {"run_ms": 9000, "begins": True, "sent": [{"epoch": 1, "owned": "t 0 1"}], "states": "", "callbacks": []},
         max_poll_interval_ms=10000,
     )
@@ -81,7 +81,7 @@ def test_a_late_member_leaves_as_soon_as_it_has_a_coordinator() -> None:
         {
             "do": ["busy 30000"],
             "answers": ["NOT_COORDINATOR"],
-            "no_coordinator": 100,
+            "no_coordinator": 12,
             "run_ms": 20000,
             "state": "STALE",
         },
