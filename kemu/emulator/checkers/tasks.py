@@ -172,7 +172,7 @@ class Tasks(Checker):
         made = _Decision(fact)
         rules = (
             *(self._owners(made), _moves(made), _copies(made), _shutdowns(made)),
-            *(self._passed_over(seen, made), self._standbys(made)),
+            *((self._passed_over(made), self._standbys(made)) if self._may_know_ends(seen, made) else ()),
         )
         for rule in rules:
             for kind, task, text in rule:
@@ -194,15 +194,21 @@ class Tasks(Checker):
             elif not owners and task not in taken and (task in had or not held):
                 yield "not-one-owner", task, f"{task} is neither assigned nor revoked"
 
-    def _passed_over(self, seen: Seen, made: _Decision) -> Broken:
+    def _may_know_ends(self, seen: Seen, made: _Decision) -> bool:
+        """Whether the leader may know the ends of the changelogs. Without the ends, it uses
+        ``FallbackPriorTaskAssignor``: previous owners keep their tasks, whatever the load.
+        """
+        asked_us = self._completed_us.get(made.fact.application, seen.at_us)
+        return seen.at_us - asked_us <= _KNOWS_ENDS_WITHIN_US
+
+    def _passed_over(self, made: _Decision) -> Broken:
         """Judge state. With lags (KIP-441) a caught-up instance gets a task; otherwise an instance with some of the
         state gets the task.
         """
         fact, name = made.fact, made.fact.application
         application = self.panel.applications.of(name)
         leader = application.instances.get(fact.instance)
-        late = seen.at_us - self._completed_us.get(name, seen.at_us) > _KNOWS_ENDS_WITHIN_US
-        if leader is None or not leader.started.probing_us or late:
+        if leader is None or not leader.started.probing_us:
             return
         lag = leader.started.ready_lag
 

@@ -319,6 +319,18 @@ def test_a_task_does_not_go_past_who_has_most_of_it(has: int, lag: int, late_s: 
     assert [each for each in kinds(told) if each == "state-passed-over"] == found
 
 
+@pytest.mark.parametrize(("late_s", "found"), [(0, ["copies-misplaced"]), (6, [])])
+def test_loads_differ_where_the_leader_does_not_know_the_ends_of_the_changelogs(
+    late_s: float, found: list[str]
+) -> None:
+    """``FallbackPriorTaskAssignor`` leaves tasks with their owners (kafka-4.2 operated, seed 3002)."""
+    told = StreamsStory(assignor="ha", probing_us=600 * S)
+    told.start(0, "a", "b")
+    told.decide(1, {"a": "0 1 2", "b": "3"}, decided_after_s=late_s)
+
+    assert [each for each in kinds(told) if each == "copies-misplaced"] == found
+
+
 def test_the_leader_does_not_know_of_a_join_after_the_join_phase() -> None:
     """b's other thread joins again before the leader has learned the ends of the changelogs; the next leader knows."""
     told = StreamsStory(assignor="ha", standbys=1, ready_lag=20, probing_us=600 * S)
