@@ -202,6 +202,16 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "test_a_join_is_inconsistent_only_if_it_shares_no_protocol_with_all_members",
     ),
     Allowance(
+        "offset-delete-without-a-report",
+        ("fields: wrong",),
+        "An OffsetDelete named the partition, and no later commit followed; the answer has no offset.",
+        "Kafka 2.4 to 4.3 GroupMetadataManager.cleanupGroupMetadata, OffsetMetadataManager.deleteOffsets: a tombstone"
+        " that a coordinator wrote may reach the next leader, also if the coordinator was cut off before its answer",
+        ("kemu.emulator.checkers.fields:Fields._offsets_answered",),
+        "tests/emulator/checkers/test_fields.py::test_an_offset_delete_without_a_report_may_be_in_the_log",
+        "tests/emulator/checkers/test_fields.py::test_an_offset_delete_without_a_report_may_be_in_the_log",
+    ),
+    Allowance(
         "controller-without-a-context",
         ("fields: wrong",),
         "The controller resigned and has not been ready again: it read its own node of a former session.",

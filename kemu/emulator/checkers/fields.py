@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen, received, sent
+from kemu.emulator.watching.group_commits import NOTHING
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
@@ -49,6 +50,7 @@ from kemu.protocol.messages.group import (
     JoinGroupReply,
     LeaveGroup,
     OffsetCommit,
+    OffsetDelete,
     OffsetFetch,
     OffsetFetchReply,
     SyncGroup,
@@ -277,6 +279,9 @@ class Fields(Checker):
         self._since_deleted: dict[str, dict[TopicPartition, None]] = {}
         """Group that a coordinator began to delete -> partitions with a later commit. The deletion may be in the log
         even if the coordinator stopped before its report."""
+        self._deletes: dict[str, dict[TopicPartition, None]] = {}
+        """Group -> partitions whose committed offset an OffsetDelete named, without a later commit. The removal may be
+        in the log even if the coordinator stopped before its report."""
         self._resigned: dict[ActorName, None] = {}
         """Controllers that resigned and are not ready again. Such a controller knows no partition."""
         self._types: dict[str, str] = {}
@@ -295,6 +300,7 @@ class Fields(Checker):
             (received(UpdateMetadata), self._ordered),
             (sent(MetadataReply), self._metadata_answered),
             (received(OffsetFetch), self._asked_for_offsets),
+            (received(OffsetDelete), self._deletes_offsets),
             (sent(OffsetFetchReply), self._offsets_answered),
             (sent(DescribeGroupsReply), self._describes),
             (sent(AlterPartitionReassignmentsReply), self._knows_partitions),
@@ -469,16 +475,25 @@ class Fields(Checker):
         for row in fact.message.offsets:
             at = self.panel.topic_names.partition_of(row)
             right, known_since = self.panel.commits.of(group, at), self._since_deleted.get(group)
+            if row.offset == NOTHING and at in self._deletes.get(group, ()):
+                continue
             if row.error is ErrorCode.NONE and row.offset < right and (known_since is None or at in known_since):
                 self._say(seen, fact, f"offset of {at[0]}-{at[1]}", row.offset, f"{right} or more")
+
+    def _deletes_offsets(self, seen: Seen, fact: Received) -> None:
+        request: OffsetDelete = fact.message
+        named = self._deletes.setdefault(request.group, {})
+        named.update({(row.topic, partition): None for row in request.topics for partition in row.partitions})
 
     def _group_ends(self, seen: Seen, fact: GroupBecame) -> None:
         if fact.new == "Dead":
             self._since_deleted[fact.group] = {}
 
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
+        at = (fact.topic, fact.partition)
+        self._deletes.get(fact.group, {}).pop(at, None)
         if fact.group in self._since_deleted:
-            self._since_deleted[fact.group][fact.topic, fact.partition] = None
+            self._since_deleted[fact.group][at] = None
 
     def _describes(self, seen: Seen, fact: Send) -> None:
         for group in fact.message.groups:

@@ -34,9 +34,11 @@ from kemu.protocol.messages.group import (
     JoinGroup,
     JoinGroupReply,
     OffsetCommit,
+    OffsetDelete,
     OffsetFetch,
     OffsetFetchReply,
     SyncGroup,
+    TopicPartitions,
 )
 from kemu.protocol.messages.store import OpenSession, OpenSessionReply, Ping, StoreCode
 from kemu.protocol.nodes import CONTROLLER_EPOCH, PartitionState, state_data, state_path
@@ -271,6 +273,30 @@ def test_a_coordinator_tells_the_offset_that_is_committed(told: Wired) -> None:
         told.replies(B, "c1", OffsetFetchReply(offsets=(row,)), number)
 
     assert told.said() == ["wrong"]
+
+
+@pytest.mark.parametrize(
+    ("partition", "later", "offset", "said"),
+    [(0, False, -1, []), (0, False, 6, ["wrong"]), (1, False, -1, ["wrong"]), (0, True, -1, ["wrong"])],
+)
+def test_an_offset_delete_without_a_report_may_be_in_the_log(
+    told: Wired, partition: int, later: bool, offset: int, said: list[str]
+) -> None:
+    """A coordinator that is cut off has written it (kafka-4.0 operated, seed 5050). It removes the named offset
+    entirely, and no later one.
+    """
+    told.note(B, GroupBecame(group="g", old="Empty", new="PreparingRebalance", generation=0, why=""))
+    committed = OffsetCommitted(group="g", topic="orders", partition=0, offset=7, member_id="", generation=-1)
+    told.note(B, committed)
+    deleted = OffsetDelete(group="g", topics=(TopicPartitions(topic="orders", partitions=(partition,)),))
+    told.gets(B, "admin", deleted, 1)
+    if later:
+        told.note(B, committed)
+    told.gets(B, "c1", OffsetFetch(group="g", topics=None), 2)
+    row = FetchedOffset(topic="orders", partition=0, offset=offset, error=ErrorCode.NONE)
+    told.replies(B, "c1", OffsetFetchReply(offsets=(row,)), 2)
+
+    assert told.said() == said
 
 
 @pytest.mark.parametrize(("protocol_type", "said"), [("consumer", []), ("", ["wrong"])])
