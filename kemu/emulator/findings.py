@@ -101,6 +101,7 @@ LEFT_OVER_LOG = "left-over-log"
 LOG_OF_ANOTHER_TOPIC = "log-of-another-topic"
 EPOCH_OF_ANOTHER_TOPIC = "epoch-of-another-topic"
 UNTOLD_COORDINATOR = "untold-coordinator"
+UNHEARD_EPOCH = "unheard-epoch"
 UNHEARD_ISR = "unheard-isr"
 UNHEARD_STATE = "unheard-state"
 FORGOTTEN_INSTANCE = "forgotten-instance"
@@ -180,6 +181,12 @@ STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
             "a static member of the consumer protocol restarted before its former process left or its session ended, or"
             " repeated a join without an answer. The coordinator answers UNRELEASED_INSTANCE_ID, which is fatal"
             " (KIP-848)"
+        ),
+        ("liveness", UNHEARD_EPOCH): (
+            "all members of a group of the consumer protocol are classic, because the group is larger than"
+            " group.max.size or group.consumer.migration.policy forbids to convert it. The group's epoch rose when a"
+            " member was removed, and no heartbeat asks a classic member to rejoin before the target has this epoch"
+            " (Kafka 4.3 GroupMetadataManager.classicGroupHeartbeatToConsumerGroup). The next join ends the condition"
         ),
         ("liveness", UNHEARD_REMOVAL): (
             "the coordinator has removed a member of the consumer protocol, or its log lost the member. The member"

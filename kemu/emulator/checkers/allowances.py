@@ -109,6 +109,18 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "test_a_removed_member_fails_if_it_asks_for_offsets_before_a_heartbeat",
     ),
     Allowance(
+        "classic-members-without-a-target",
+        ("liveness: unheard-epoch", "group-progress: not-reconciled"),
+        "The group of the consumer protocol is Assigning, and the last request of each member is a classic one; since"
+        " 4.3.",
+        "Kafka 4.3 GroupMetadataManager.classicGroupHeartbeatToConsumerGroup, validateOnlineDowngradeWithFencedMembers",
+        ("kemu.emulator.watching.reconciliations:Reconciliations.hears_of_no_epoch",),
+        "tests/emulator/checkers/test_reconciling_groups.py::"
+        "test_since_4_3_no_heartbeat_tells_classic_members_of_an_epoch_without_a_target",
+        "tests/emulator/checkers/test_reconciling_groups.py::"
+        "test_since_4_3_no_heartbeat_tells_classic_members_of_an_epoch_without_a_target",
+    ),
+    Allowance(
         "group-missing-from-the-log",
         ("liveness: forgotten-group",),
         "The copy of the present leader of the group's log lacks a record from before the member's assignment; without"

@@ -23,7 +23,8 @@ settings:
 
 Exempt from not-rejoined: Streams. Exempt from offsets-uncommitted: Streams, and members in KIP-333's mode. Exempt from
 records-unread: paused partitions. With classic members in a group of the consumer protocol, not-reconciled has also the
-time of ``max.poll.interval.ms`` and of a session.
+time of ``max.poll.interval.ms`` and of a session. Exempt from not-reconciled: a group with the reason ``unheard-epoch``
+of the checker ``liveness``.
 
 Source: Kafka 3.4 ``GroupCoordinator``, ``AbstractCoordinator``,
 ``ConsumerCoordinator``; Kafka 4.0 to 4.3 ``GroupMetadataManager``,
@@ -117,7 +118,7 @@ class GroupDuties(Checker):
         "sync-unfinished",
     )
 
-    def __init__(self, times: Mapping[GroupId, GroupTimes] | None = None) -> None:
+    def __init__(self, times: Mapping[GroupId, GroupTimes] | None = None, *, follows_target: bool = False) -> None:
         super().__init__()
         self._times = dict(times or {})
         self._faults: dict[int, tuple[int, FaultApplied]] = {}
@@ -160,14 +161,14 @@ class GroupDuties(Checker):
             OffsetCommitted: self._committed,
             OffsetRemoved: self._removed,
         }
-        self._reconciliations = Reconciliations()
+        self._reconciliations = Reconciliations(follows_target=follows_target)
         self.shown_to(self._reconciliations.on)
         self.shown_to(dict.fromkeys(DISTURBING, self._disturbed))
 
     @classmethod
     def for_run(cls, settings: Settings) -> Self:
         """Create the checker of a run with these settings."""
-        return cls(settings.times)
+        return cls(settings.times, follows_target=settings.consumer_groups.classic_members_follow_target)
 
     # --- facts -------------------------------------------------------------------------------------------------
 
@@ -453,7 +454,7 @@ class GroupDuties(Checker):
             longest_us = 2 * times.request_us + 2 * times.poll_us + times.calls_us + MARGIN_US
             bound_us = times.rebalance_us if self._has_deleted else min(times.rebalance_us, longest_us)
             self._is_over(seen, "not-revoked", (name, member_id), (since_us, able_us), bound_us + GRACE_US, text)
-        if revoking:
+        if revoking or self._reconciliations.hears_of_no_epoch(group):
             return
         begun_us = max(group.since_us, group.removed_us, able_us)
         bound_us = GRACE_US + self._reconciliations.revoked_us(name, begun_us, seen.at_us)

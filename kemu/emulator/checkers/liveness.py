@@ -5,8 +5,8 @@
 - member-failed: no member ever fails permanently. An error injected by the
   plan excuses one failure.
 - downgraded-group, forgotten-group, forgotten-instance, forgotten-rebalance, inconsistent-members, unconverted-group,
-  unheard-isr, unheard-state, unreleased-instance, untold-coordinator: not-at-rest or member-failed, for a reason of
-  Kafka's own (``findings.STAYS_BLOCKED``).
+  unheard-epoch, unheard-isr, unheard-removal, unheard-state, unreleased-instance, untold-coordinator: not-at-rest or
+  member-failed, for a reason of Kafka's own (``findings.STAYS_BLOCKED``).
 
 Every disturbance restarts the bound. A group has additional ``metadata.max.age.ms`` if its leader may not know a
 partition yet. One moment is enough, because members slower than ``max.poll.interval.ms`` rebalance for ever. After
@@ -43,6 +43,7 @@ from kemu.emulator.findings import (
     INCONSISTENT_MEMBERS,
     MEMBER_FAILED,
     UNCONVERTED_GROUP,
+    UNHEARD_EPOCH,
     UNHEARD_ISR,
     UNHEARD_REMOVAL,
     UNHEARD_STATE,
@@ -52,6 +53,7 @@ from kemu.emulator.findings import (
 from kemu.emulator.scenario.protocols import CLASSIC
 from kemu.emulator.watching.epoch_log import Term
 from kemu.emulator.watching.panel import Panel
+from kemu.emulator.watching.reconciliations import Reconciliations
 from kemu.emulator.watching.settings import Settings
 from kemu.emulator.watching.static_ids import StaticIds
 from kemu.protocol.errors import ErrorCode
@@ -149,8 +151,9 @@ class Liveness(Checker):
         "member-failed",
         "not-at-rest",
         "unconverted-group",
-        "unheard-removal",
+        "unheard-epoch",
         "unheard-isr",
+        "unheard-removal",
         "unheard-state",
         "unreleased-instance",
         "untold-coordinator",
@@ -162,6 +165,7 @@ class Liveness(Checker):
         topics: Mapping[str, Iterable[str] | TopicPattern] | None = None,
         *,
         max_age_us: int = 0,
+        follows_target: bool = False,
     ) -> None:
         super().__init__()
         self.bound_us = bound_us
@@ -200,6 +204,7 @@ class Liveness(Checker):
         """Groups of which the plan changed the assignors of a member."""
         self._failed_by_plan: dict[GroupId, str] = {}
         """Group -> the last failure of a member that the plan caused."""
+        self._reconciliations = Reconciliations(follows_target=follows_target)
         self.on = {
             **dict.fromkeys((GroupBecame, GroupLoaded, GroupUnloaded), self._group_changed),
             **dict.fromkeys((PartitionsAssigned, PartitionsRevoked, PartitionsLost), self._group_changed),
@@ -216,6 +221,7 @@ class Liveness(Checker):
             MemberReconciled: self._reconciled,
             **dict.fromkeys((DiskTailLost, UnflushedLost), self._lost_records),
         }
+        self.shown_to(self._reconciliations.on)
         self.shown_to(dict.fromkeys(DISTURBING, self._disturbed))
         self.shown_to(dict.fromkeys((TopicGrown, MetadataCached), self._topic_learned))
         # before the fact is treated as a disturbance
@@ -226,7 +232,9 @@ class Liveness(Checker):
         """Create the checker of a run with these settings."""
         scenario = settings.scenario
         topics = {name: group.subscription for name, group in scenario.groups.items()}
-        return cls(scenario.stable_within_us, topics, max_age_us=scenario.metadata_max_age_us)
+        follows_target = settings.consumer_groups.classic_members_follow_target
+        max_age_us = scenario.metadata_max_age_us
+        return cls(scenario.stable_within_us, topics, max_age_us=max_age_us, follows_target=follows_target)
 
     def attach(self, panel: Panel) -> None:
         """Set the panel that the checker reads."""
@@ -507,6 +515,9 @@ class Liveness(Checker):
         at = self.panel.log_of(name)
         if at is not None and self.panel.unknown_states.has(at):
             return UNHEARD_STATE, f"the controller does not know the state of {at[0]}-{at[1]}, which it wrote"
+        known = self.panel.memberships.groups.get(name)
+        if known is not None and self._reconciliations.hears_of_no_epoch(known):
+            return UNHEARD_EPOCH, "all its members are classic, and none of them hears of the group's new epoch"
         if why := self._forgotten_rebalance(name):
             return FORGOTTEN_REBALANCE, why
         return "not-at-rest", ""

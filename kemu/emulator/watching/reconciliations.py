@@ -8,6 +8,7 @@ from typing import Any
 
 from kemu.actors.machine import Received
 from kemu.emulator.facts import Seen, received
+from kemu.emulator.watching.memberships import CoordinatorsGroup
 from kemu.protocol.consumer_group.reconciling import ReconcilingState
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
 from kemu.protocol.messages.group import JoinGroup
@@ -17,9 +18,13 @@ from kemu.protocol.notes.groups import GroupLoaded, MemberRemoved
 
 
 class Reconciliations:
-    """The revocations of all groups, as their coordinators report them."""
+    """The revocations of all groups, as their coordinators report them.
 
-    def __init__(self) -> None:
+    ``follows_target``: ``ConsumerGroupRules.classic_members_follow_target`` of the release.
+    """
+
+    def __init__(self, *, follows_target: bool = False) -> None:
+        self._follows_target = follows_target
         self.loaded_us: dict[GroupId, int] = {}
         """Group -> time at which a coordinator last loaded the group, in us."""
         self._of_consumer_protocol: dict[MemberId, None] = {}
@@ -40,6 +45,18 @@ class Reconciliations:
     def has_consumer_protocol(self, member_id: MemberId) -> bool:
         """Whether the member's last request was one of the consumer protocol."""
         return member_id in self._of_consumer_protocol
+
+    def hears_of_no_epoch(self, group: CoordinatorsGroup) -> bool:
+        """Whether no heartbeat computes a target for the group's epoch: all its members are classic members, which no
+        heartbeat asks to rejoin before the target has the epoch.
+
+        Source: Kafka 4.3 ``GroupMetadataManager.classicGroupHeartbeatToConsumerGroup``. A group with classic members
+        only is not converted if it is larger than ``group.max.size``, or if ``group.consumer.migration.policy`` forbids
+        it (``validateOnlineDowngradeWithFencedMembers``).
+        """
+        members = group.entries
+        is_classic = bool(members) and not any(map(self.has_consumer_protocol, members))
+        return self._follows_target and is_classic and group.state == "Assigning"
 
     def revoking(self, group: GroupId) -> dict[MemberId, int]:
         """The members that must give up partitions, and the times since which they must, in us."""

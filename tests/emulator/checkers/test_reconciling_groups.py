@@ -4,12 +4,15 @@ import pytest
 
 from kemu.actors.machine import Received
 from kemu.emulator.checkers.group_progress import MARGIN_US, GroupDuties
+from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.facts import FaultApplied, FaultEnded
 from kemu.emulator.judging import judge
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.settings import Settings
+from kemu.protocol.frozen import evolve
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
+from kemu.protocol.messages.group import JoinGroup
 from kemu.protocol.notes import groups as notes
 from kemu.protocol.notes.consumer_groups import MemberReconciled
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, Story, partitions
@@ -46,14 +49,22 @@ class Told(Story):
         )
         self.by(COORDINATOR, reconciled)
 
-    def found_after(self, seconds: float) -> list[str]:
+    def joins(self, member: str) -> None:
+        """The member joins with the classic protocol."""
+        request = JoinGroup(group=GROUP, session_timeout_ms=1, protocol_type="consumer", protocols=())
+        joins = evolve(request, member_id=self.ids[member])
+        self.by(COORDINATOR, Received(peer=member, connection=1, request_id=2, version=9, message=joins))
+
+    def found_after(self, seconds: float, *, follows_target: bool = False) -> list[str]:
         """The kinds of violations after this time."""
         for _ in range(int(seconds)):
             self.wait(1)
             self.by("p1", notes.RecordsAcknowledged(topic="t", partition=0, base_offset=0, count=0))
-        checker = GroupDuties({GROUP: TIMES})
-        violations = judge(self.facts, ended_us=self.at_us, checkers=[checker]).violations
-        return [each.kind for each in violations if each.checker == checker.name]
+        checkers = [
+            GroupDuties({GROUP: TIMES}, follows_target=follows_target),
+            Liveness(bound_us=SECOND, follows_target=follows_target),
+        ]
+        return [each.kind for each in judge(self.facts, ended_us=self.at_us, checkers=checkers).violations]
 
 
 @pytest.fixture
@@ -101,6 +112,27 @@ def test_after_a_topic_was_deleted_a_commit_may_hold_up_a_revocation_until_the_r
 
     assert story.found_after(60) == []
     assert story.found_after(2 * LOOK_S) == ["not-revoked"]
+
+
+@pytest.mark.parametrize(
+    ("classic", "state", "follows_target", "kinds"),
+    [
+        ("c1 c2", "Assigning", True, ["unheard-epoch"]),
+        ("c1 c2", "Assigning", False, ["not-at-rest", "not-reconciled"]),
+        ("c1", "Assigning", True, ["not-at-rest", "not-reconciled"]),
+        ("c1 c2", "Reconciling", True, ["not-at-rest", "not-reconciled"]),
+    ],
+)
+def test_since_4_3_no_heartbeat_tells_classic_members_of_an_epoch_without_a_target(
+    story: Told, classic: str, state: str, follows_target: bool, kinds: list[str]
+) -> None:
+    """GroupMetadataManager.classicGroupHeartbeatToConsumerGroup 4.3 (kafka-4.3 operated, seed 5005)."""
+    for member in classic.split():
+        story.joins(member)
+    story.become(state, 3)
+    story.heal()
+
+    assert story.found_after(200, follows_target=follows_target) == kinds
 
 
 @pytest.mark.parametrize("host", ["c2", "b0"])
