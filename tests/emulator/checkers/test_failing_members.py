@@ -210,5 +210,24 @@ def test_a_removed_member_of_a_group_that_became_classic_fails_for_good_and_othe
     assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND, story.ids["c1"]) == [kind]
 
 
+@pytest.mark.parametrize(
+    ("asked", "kind"), [("b0/coordinator", "downgraded-group"), ("b1/coordinator", "member-failed")]
+)
+def test_a_member_that_a_deposed_coordinator_removed_fails_for_good_if_it_asks_this_coordinator(story, asked, kind):
+    """Its successor still has the member (kafka-4.0, seed 5093)."""
+    story.add("c1")
+    story.coordinator = "b0/coordinator"
+    story.load("b1/coordinator", 1, "c1", state="Stable")
+    story.coordinator = "b0/coordinator"
+    story.by("c1", notes.CoordinatorKnown(group=GROUP, host=asked, why="found"))
+    story.remove(story.ids["c1"])
+    story.by(
+        story.coordinator,
+        GroupConverted(group=GROUP, protocol="classic", state="Stable", generation=3, members=()),
+    )
+
+    assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND, story.ids["c1"]) == [kind]
+
+
 def test_a_member_whose_group_is_not_found_without_a_loss_is_a_violation(story):
     assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND) == ["member-failed"]
