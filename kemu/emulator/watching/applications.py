@@ -325,7 +325,7 @@ class WatchedApplications:
             if copy.instance == fact.instance:
                 least, most, _ = tasks.get(copy.task, (0, 0, 0))
                 has = max(copy.position, copy.applied)
-                reports = copy.thread == fact.thread or copy.thread in instance.members
+                reports = copy.thread == fact.thread  # another thread has locked the task's folder
                 tasks[copy.task] = max(least, has) if reports else -1, max(most, has), max(most, has)
 
     def _instance_of(self, fact: MemberAdded | MemberRemoved) -> WatchedInstance | None:

@@ -393,6 +393,24 @@ def test_the_leader_knows_a_restarted_thread_when_the_member_of_its_former_proce
     assert [each for each in kinds(told) if each == "state-passed-over"] == found
 
 
+@pytest.mark.parametrize(("expires", "found"), [(True, []), (False, ["state-passed-over"])])
+def test_a_thread_reports_no_task_that_another_thread_has_locked(expires: bool, found: list[str]) -> None:
+    """Operated swarm of kafka-4.3, seed 5083: t1's session ends in the join phase, so that b's only report is t2's."""
+    told = StreamsStory(assignor="ha", ready_lag=20, probing_us=600 * S)
+    told.start(0, "a", "b")
+    told.say(1, COORDINATOR, added("b", "b2-id", "t2"))
+    told.decide(2, {"a": "0", "b": "1"}, "0 1")
+    told.runs(3, a="0", b="1")
+    told.read(4, "b", "1", "active", 0, 50)
+    for host, thread in (("a", "t1"), ("b", "t1"), ("b", "t2")):
+        told.say(5, host, joins(host, thread))
+    if expires:
+        told.say(6, COORDINATOR, removed("b", "b-id"))
+    told.decide(7, {"a": "0 1", "b": ""}, "0 1")
+
+    assert [each for each in kinds(told) if each == "state-passed-over"] == found
+
+
 @pytest.mark.parametrize(
     ("exactly_once", "kept", "found"),
     [((), True, []), ((APP,), True, ["state-passed-over"]), ((), False, ["state-passed-over"])],
