@@ -230,9 +230,11 @@ class PartitionReader:
     def committed(self, offset: int, at_us: int) -> None:
         """Note that an offset of the member's work was committed."""
         self.settle()
-        if self.uncommitted_us >= 0 and offset >= self.offset:
+        if self.uncommitted_us < 0:
+            return
+        if offset >= self.offset:
             self.uncommitted_us = -1
-        elif self.uncommitted_us >= 0 and offset >= self.uncommitted_from:
+        elif offset >= self.uncommitted_from:
             self.uncommitted_us, self.uncommitted_from = at_us, self.offset
 
     def uncommitted(self) -> None:
@@ -774,7 +776,8 @@ class WatchedProgress:
                 first = min(first, self._ranges.before_commit(fact.group, at))
             progress.skip(first, fact.offset, OPERATOR, log)
         progress.last_commit = seen
-        progress.highest = max(progress.highest or 0, fact.offset)
+        if progress.highest is None or fact.offset > progress.highest:
+            progress.highest = fact.offset
         progress.truncated_at = log.end if fact.offset > log.end else None
 
     def continues_acknowledging(
