@@ -39,15 +39,16 @@ class FetchSessionHandler:
             return tuple(rows.values()), ()
         if before is rows:
             return (), ()
-        added, changed, kept = [], [], 0
+        added, changed = [], []
         for at, row in rows.items():
             old = before.get(at)
+            if old is row:
+                continue
             if old is None:
                 added.append(row)
-                continue
-            kept += 1
-            if old is not row and (old.fetch_offset != row.fetch_offset or old != row):
+            elif old.fetch_offset != row.fetch_offset or old != row:
                 changed.append(row)
+        kept = len(rows) - len(added)
         forgotten = () if kept == len(before) else tuple([at for at in before if at not in rows])
         return (*added, *changed), forgotten
 

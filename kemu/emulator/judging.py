@@ -202,6 +202,7 @@ class Judging(Watching):
 
     def _has_news(self, seen: Seen, fact: Any) -> None:
         self.panel.logs.lines.clear()
+        self.panel.progress.acknowledged_by.clear()
         self.panel.progress.continuing.clear()
 
     def _has_news_of_readers(self, seen: Seen, fact: Any) -> None:

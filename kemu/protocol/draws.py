@@ -104,13 +104,13 @@ class Distribution:
     at: tuple[int, ...]
     values: tuple[int, ...]
     shares: bool
+    pieces: tuple[tuple[int, int, int, int], ...]
+    """Between two quantiles each: the draw and the value at the lower one, and the distances to the upper one."""
 
     def of(self, bits: int) -> int:
         """The value for 32 random bits: microseconds, or millionths."""
-        place = bisect_right(self.at, bits)
-        below, above = self.at[place - 1], self.at[place]
-        low, high = self.values[place - 1], self.values[place]
-        return low + (high - low) * (bits - below) // (above - below)
+        at, value, draws, more = self.pieces[bisect_right(self.at, bits) - 1]
+        return value + more * (bits - at) // draws
 
     @property
     def mean(self) -> int:
@@ -164,7 +164,9 @@ def _made(text: str, points: list[tuple[int, int]], shares: bool) -> Distributio
         raise ValueError(f"{text!r} decreases: write the smallest value first")
     if values[-1] > MOST_US:
         raise ValueError(f"{text!r} exceeds a day")
-    return Distribution(" ".join(text.split()), at, values, shares)
+    ends = zip(at, at[1:], values, values[1:], strict=False)
+    pieces = tuple((below, low, above - below, high - low) for below, above, low, high in ends)
+    return Distribution(" ".join(text.split()), at, values, shares, pieces)
 
 
 _UNITS = {"us": 1, "ms": 1_000, "s": MILLION, "m": 60 * MILLION, "h": 3_600 * MILLION}

@@ -194,8 +194,8 @@ MEMBERS = [
     ),
     Mutation(  # the first record of a batch is left out
         "kemu/actors/consumer/fetching.py",
-        "first, last = max(batch.base_offset, position), batch.base_offset + batch.count",
-        "first, last = max(batch.base_offset + (batch.base_offset == 50), position), batch.base_offset + batch.count",
+        "                if first < position:\n",
+        "                first += first == 50\n                if first < position:\n",
         "lifecycle",
         ("steady-group:1",),
     ),

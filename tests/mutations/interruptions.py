@@ -19,8 +19,8 @@ MUTATIONS = [
     ),
     Mutation(  # no member ever fetches one of the partitions that it owns
         "kemu/actors/consumer/fetching.py",
-        "            if ready and not one.buffer:\n",
-        "            if ready and not one.buffer and one.number != 3:\n",
+        "            if one.serving and not one.waits_for_metadata:\n",
+        "            if one.serving and not one.waits_for_metadata and one.number != 3:\n",
         "group-progress/records-unread",
         ("short_waits.toml:1",),
     ),

@@ -47,7 +47,7 @@ MUTATIONS = [
     _kept(  # every commit that arrives after a reset was sent after it
         "committed-late-after-a-cut",
         f"{_CHECKERS}commits.py",
-        "            may_be_late = fact.offset == work.reached_before  # sent before the reset\n",
+        "            may_be_late = offset == work.reached_before  # sent before the reset\n",
         "            may_be_late = False\n",
         "commits/went-back",
     ),

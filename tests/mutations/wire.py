@@ -163,8 +163,8 @@ MUTATIONS = [
     ),
     Mutation(  # a batch whose sequence number does not fit counts as one that is in the log
         "kemu/actors/clients/producer.py",
-        "        elif error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:\n",
-        "        elif error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:\n",
+        "        if error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:\n",
+        "        if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:\n",
         "clients/vanished",
         ("disk-tail-lost:1",),
     ),

@@ -137,9 +137,8 @@ class Broker(Machine):
     def handle(self, event: Event) -> None:
         """React to requests, the disk's answers, and commands."""
         match event:
-            case Received(message=message):
-                if not self._connections.keeps(event):
-                    self._asked[type(message)](event)
+            case Received():
+                self._receive(event)
             case Appended(token=token, error=error):
                 if (appended := self._appends.pop(token, None)) is not None:  # else the write of a log's start
                     self._appended(appended, error)
@@ -228,11 +227,11 @@ class Broker(Machine):
         to all its partitions before it answers (``ReplicaManager.appendToLocalLog`` 3.4).
         """
         began: list[HostedPartition] = []
-        token = self._last_token + 1
+        token, now_ms = self._last_token + 1, self.now_us // 1000
         for hosted in partitions:
             if hosted.appending or not hosted.queue:
                 continue
-            for queued, row in hosted.next_append(self.now_us // 1000):
+            for queued, row in hosted.next_append(now_ms):
                 self._calls.decide(queued.call, queued.row, row)
             if hosted.appending:
                 began.append(hosted)
@@ -256,20 +255,19 @@ class Broker(Machine):
 
     def _decide(self, hosted: HostedPartition, error: ErrorCode) -> None:
         batches, hosted.appending = hosted.appending, []
-        topic, number = hosted.topic, hosted.number
         for logged, (batch, call, index) in batches:
             if error is _NONE:
-                base_offset, count, time_ms = logged[:3]
+                base_offset, count, time_ms, _, producer_id, producer_epoch, sequence, _ = logged
                 hosted.log.append(logged)
                 self.note(
                     _records_appended(
-                        topic=topic,
-                        partition=number,
+                        topic=hosted.topic,
+                        partition=hosted.number,
                         base_offset=base_offset,
                         count=count,
-                        producer_id=logged.producer_id,
-                        producer_epoch=logged.producer_epoch,
-                        sequence=logged.sequence,
+                        producer_id=producer_id,
+                        producer_epoch=producer_epoch,
+                        sequence=sequence,
                     )
                 )
                 row = produced(batch, error, base_offset, time_ms)

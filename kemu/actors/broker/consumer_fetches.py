@@ -115,13 +115,12 @@ class ConsumerFetches:
             ):
                 watched.append(known.waiters)  # a valid row without new records
                 continue
-            partition, error = self._partition_for(row)
-            if partition is None or error is not _NONE:
+            if known is None or self._error(known, row) is not _NONE:
                 failed = True
                 fetch.available[index] = 0  # the row's answer is an error
                 continue
-            watched.append(partition.waiters)
-            there = partition.available_bytes(row)
+            watched.append(known.waiters)
+            there = known.available_bytes(row)
             if there > 0:
                 fetch.available[index] = there
                 available += there
@@ -193,24 +192,27 @@ class ConsumerFetches:
         rows: list[FetchedPartition] = []
         for index in self._with_news(fetch):
             row = fetch.rows[index]
-            partition, error = self._partition_for(row)
+            at = (row.topic, row.partition)
+            partition = self._partitions.get(at)
+            error = self._error(partition, row)
             if partition is None or error is not _NONE:
                 rows.append(_row(row, error, partition))
                 continue
-            log = partition.log
+            log, size = partition.log, partition.record_bytes
             batches: tuple[RecordBatch, ...] = ()
-            if left >= partition.record_bytes or left == fetch.max_bytes:
-                batches = log.read(row.fetch_offset, min(row.max_bytes, left), partition.record_bytes)
-                left -= partition.record_bytes * sum([batch.count for batch in batches])
-            at = (row.topic, row.partition)
-            if known is None or batches or known.get(at) != (log.high_watermark, log.start_offset):
+            if left >= size or left == fetch.max_bytes:
+                batches = log.read(row.fetch_offset, row.max_bytes if row.max_bytes < left else left, size)
+                for batch in batches:
+                    left -= size * batch.count
+            watermark, start = log.high_watermark, log.start_offset
+            if known is None or batches or known.get(at) != (watermark, start):
                 rows.append(
                     _fetched_partition(
                         topic=row.topic,
                         partition=row.partition,
                         error=_NONE,
-                        high_watermark=log.high_watermark,
-                        log_start_offset=log.start_offset,
+                        high_watermark=watermark,
+                        log_start_offset=start,
                         batches=batches,
                     )
                 )
@@ -229,18 +231,15 @@ class ConsumerFetches:
             index for index, row in enumerate(rows) if index in available or (row.topic, row.partition) not in known
         ]
 
-    def _partition_for(self, row: FetchPartition) -> tuple[Readable | None, ErrorCode]:
-        partition = self._partitions.get((row.topic, row.partition))
+    def _error(self, partition: Readable | None, row: FetchPartition) -> ErrorCode:
         if partition is None:
-            return None, self._absent(row.topic, row.partition)
+            return self._absent(row.topic, row.partition)
         if row.current_leader_epoch != partition.leader_epoch:
             error = partition.epoch_error(row.current_leader_epoch)
             if error is not _NONE:
-                return partition, error
+                return error
         log = partition.log
-        if not log.start_offset <= row.fetch_offset <= log.end_offset:
-            return partition, ErrorCode.OFFSET_OUT_OF_RANGE
-        return partition, _NONE
+        return _NONE if log.start_offset <= row.fetch_offset <= log.end_offset else ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def _row(row: FetchPartition, error: ErrorCode, partition: Readable | None = None) -> FetchedPartition:

@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 from kemu.actors.broker.delayed_fetches import Waiters
 from kemu.actors.broker.leader_epochs import LeaderEpochs, leader_epoch_error
-from kemu.actors.broker.partition_log import LoggedBatch, PartitionLog, log_name, to_record
+from kemu.actors.broker.partition_log import APPEND, LoggedBatch, PartitionLog, log_name, to_record
 from kemu.actors.broker.produce_calls import ProduceCall, produced
 from kemu.actors.machine import Record
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import FetchPartition, ProduceBatch, ProducedBatch
 
-_NONE = ErrorCode.NONE
 _new = tuple.__new__
 
 
@@ -80,7 +79,8 @@ class HostedPartition:
 
     def available_bytes(self, row: FetchPartition) -> int:
         """The number of bytes available for a fetch of this partition."""
-        return min((self.log.high_watermark - row.fetch_offset) * self.record_bytes, row.max_bytes)
+        there = (self.log.end_offset - row.fetch_offset) * self.record_bytes
+        return there if there < row.max_bytes else row.max_bytes
 
     def next_append(self, now_ms: int) -> list[tuple[QueuedBatch, ProducedBatch]]:
         """Move queued batches to ``appending``; returns the batches decided without the disk, with their rows.
@@ -90,27 +90,25 @@ class HostedPartition:
         """
         assert not self.appending, f"{self.log_name}: one append at a time"
         decided: list[tuple[QueuedBatch, ProducedBatch]] = []
-        later: list[QueuedBatch] = []
+        queue, self.queue = self.queue, []
         under_way: dict[int, None] = {}
-        end = self.log.end_offset
-        for queued in self.queue:
-            batch = queued.batch
-            if batch.producer_id >= 0:
-                if batch.producer_id in under_way:
-                    later.append(queued)
+        log = self.log
+        end = log.end_offset
+        for queued in queue:
+            batch = queued[0]
+            producer, epoch, sequence, count = batch.producer_id, batch.producer_epoch, batch.sequence, batch.count
+            if producer >= 0:
+                if producer in under_way:
+                    self.queue.append(queued)
                     continue
-                error, base_offset, time_ms = self.log.check(
-                    batch.producer_id, batch.producer_epoch, batch.sequence, batch.count
-                )
-                if error is not _NONE or base_offset >= 0:
-                    decided.append((queued, produced(batch, error, base_offset, time_ms)))
+                check = log.check(producer, epoch, sequence, count)
+                if check is not APPEND:
+                    decided.append((queued, produced(batch, *check)))
                     continue
-                under_way[batch.producer_id] = None
-            producer = (batch.producer_id, batch.producer_epoch, batch.sequence)
-            logged = _new(LoggedBatch, (end, batch.count, now_ms, self.leader_epoch, *producer, self.life))
-            self.appending.append((logged, queued))
-            end += batch.count
-        self.queue = later
+                under_way[producer] = None
+            logged = (end, count, now_ms, self.leader_epoch, producer, epoch, sequence, self.life)
+            self.appending.append((_new(LoggedBatch, logged), queued))
+            end += count
         return decided
 
     def records(self) -> tuple[Record, ...]:

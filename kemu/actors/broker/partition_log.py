@@ -150,16 +150,16 @@ class PartitionLog:
         base, count, time_ms, epoch, producer_id, _, _, life = batch
         assert base == self.end_offset and count > 0, f"{batch} does not follow {self.end_offset}"
         self.end_offset = base + count
-        last = self._batches[-1] if self._batches else None
-        if last is not None and (last.append_time_ms, last.leader_epoch, last.life) == (time_ms, epoch, life):
-            self._batches[-1] = _range(last.base_offset, last.count + count, last)
+        batches, latest_ms = self._batches, self._latest_ms
+        last = batches[-1] if batches else None
+        if last is not None and last.append_time_ms == time_ms and last.leader_epoch == epoch and last.life == life:
+            batches[-1] = _range(last.base_offset, last.count + count, last)
         else:
-            latest = self._latest_ms[-1] if self._latest_ms else time_ms
             self._bases.append(base)
-            self._batches.append(
+            batches.append(
                 _record_batch(base_offset=base, count=count, append_time_ms=time_ms, leader_epoch=epoch, life=life)
             )
-            self._latest_ms.append(max(latest, time_ms))
+            latest_ms.append(time_ms if not latest_ms or time_ms > latest_ms[-1] else latest_ms[-1])
         if producer_id >= 0:
             self._remember(batch)
 
@@ -173,15 +173,18 @@ class PartitionLog:
         Source of "at least one": KIP-74.
         """
         assert self.start_offset <= from_offset <= self.end_offset, f"{from_offset} is out of range"
-        left = min(max(1, max_bytes // record_bytes), self.high_watermark - from_offset)
+        left, most = self.high_watermark - from_offset, max_bytes // record_bytes
         if left <= 0:
             return ()
+        if left > most:
+            left = most if most > 0 else 1
         index = bisect_right(self._bases, from_offset) - 1
         found = []
         while left > 0:
             batch = self._batches[index]
-            skipped = from_offset - batch.base_offset
-            count = min(batch.count - skipped, left)
+            count = batch.base_offset + batch.count - from_offset
+            if count > left:
+                count = left
             if count != batch.count:
                 batch = _range(from_offset, count, batch)
             found.append(batch)
@@ -281,9 +284,10 @@ class PartitionLog:
         state = self._producers.get(batch.producer_id)
         if state is None or state.epoch != batch.producer_epoch:
             state = self._producers[batch.producer_id] = _ProducerState(batch.producer_epoch)
-        state.batches.append(batch)
-        if len(state.batches) > KEPT_BATCHES:
-            del state.batches[0]
+        batches = state.batches
+        batches.append(batch)
+        if len(batches) > KEPT_BATCHES:
+            del batches[0]
 
 
 def _range(base_offset: int, count: int, like: RecordBatch) -> RecordBatch:

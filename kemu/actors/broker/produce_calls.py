@@ -22,6 +22,7 @@ class Acks(IntEnum):
     LEADER = 1
 
 
+_NONE = ErrorCode.NONE
 _produced_batch = maker(ProducedBatch)
 _produce_reply = maker(ProduceReply)
 
@@ -44,10 +45,11 @@ class ProduceCall:
 
     def answer(self, index: int, row: ProducedBatch) -> bool:
         """Set the result of one batch; returns whether the request can be answered now."""
-        assert self.rows[index] is None, f"batch {index} is decided twice"
-        self.rows[index] = row
-        self.left -= 1
-        return self.left == 0
+        rows = self.rows
+        assert rows[index] is None, f"batch {index} is decided twice"
+        rows[index] = row
+        self.left = left = self.left - 1
+        return not left
 
     def reply(self) -> object:
         """The answer: the results of the batches in the order of the request."""
@@ -111,4 +113,4 @@ def fault_of(batch: ProduceBatch) -> ErrorCode:
         return ErrorCode.INVALID_REQUEST
     if batch.producer_id >= 0 and not (0 <= batch.sequence < 1 << 31 and 0 <= batch.producer_epoch < 1 << 15):
         return ErrorCode.INVALID_REQUEST
-    return ErrorCode.NONE
+    return _NONE

@@ -65,11 +65,12 @@ class ProduceRequests(Generic[P]):
         if not request.batches:
             self._calls.answer(call)
         touched: dict[P, None] = {}
+        partitions, fault, append = self._partitions, self._fault, self._append
         for index, batch in enumerate(request.batches):
-            partition = self._partitions.get((batch.topic, batch.partition))
-            error = self._fault(batch, partition, acks) if refused is None else refused
+            partition = partitions.get((batch.topic, batch.partition))
+            error = fault(batch, partition, acks) if refused is None else refused
             if partition is None or error is not _NONE:
                 self._calls.decide(call, index, produced(batch, error))
-            elif self._append(partition, batch, call, index, acks):
+            elif append(partition, batch, call, index, acks):
                 touched[partition] = None
         return call, touched

@@ -33,12 +33,9 @@ class TopicLayout:
     """The node ids of the leaders; negative: no leader."""
     epochs: "array[int]"
     replicas: tuple[tuple[int, ...], ...]
-    topic_id: str = NO_TOPIC_ID
-
-    @property
-    def count(self) -> int:
-        """The number of known partitions. Source: ``Cluster.partitionCountForTopic``."""
-        return len(self.leaders) - self.leaders.count(_NOT_THERE)
+    topic_id: str
+    count: int
+    """The number of known partitions. Source: ``Cluster.partitionCountForTopic``."""
 
 
 @frozen
@@ -169,12 +166,19 @@ def _layout(topic: TopicMetadata, racks: bool, reliable: bool) -> TopicLayout:
     if rows and rows[-1].partition >= len(rows):
         listed = {row.partition: row for row in rows}
         rows = [listed.get(number) or _unknown(number) for number in range(rows[-1].partition + 1)]
-    return TopicLayout(
-        _compact([row.leader for row in rows]),
-        _compact([row.leader_epoch if reliable else _NO_EPOCH for row in rows]),
+    return _laid_out(
+        [row.leader for row in rows],
+        [row.leader_epoch if reliable else _NO_EPOCH for row in rows],
         tuple(row.replicas for row in rows) if racks else (),
         topic.topic_id,
     )
+
+
+def _laid_out(
+    leaders: list[int], epochs: list[int], replicas: tuple[tuple[int, ...], ...], topic_id: str
+) -> TopicLayout:
+    count = len(leaders) - leaders.count(_NOT_THERE)
+    return TopicLayout(_compact(leaders), _compact(epochs), replicas, topic_id, count)
 
 
 _layout_once = OncePerValue(_layout)
@@ -199,7 +203,7 @@ def _newest(answer: TopicLayout, before: TopicLayout | None, seen: "array[int]")
                 replicas[number] = before.replicas[number]
         else:
             leaders[number], epochs[number] = _NOT_THERE, _NO_EPOCH
-    return TopicLayout(_compact(leaders), _compact(epochs), tuple(replicas), answer.topic_id)
+    return _laid_out(leaders, epochs, tuple(replicas), answer.topic_id)
 
 
 def _reset(answer: TopicLayout, seen: "array[int]") -> "array[int]":

@@ -67,8 +67,8 @@ class ProduceQueue:
         self.in_flight = head = self.batches[0]
         head.attempts += 1
         if idempotent and head.sequence < 0:
-            head.sequence = self.next_sequence
-            self.next_sequence = sequence_after(head.sequence, head.count)
+            head.sequence = sequence = self.next_sequence
+            self.next_sequence = sequence_after(sequence, head.count)
         return head
 
     def drop(self) -> Batch:

@@ -52,6 +52,7 @@ STALE_METADATA = (
 """Errors after which the producer refreshes metadata. Source: the subclasses of Kafka's InvalidMetadataException."""
 
 _MICRO = 1_000_000
+_NONE = ErrorCode.NONE
 _new = tuple.__new__
 _produce = maker(Produce)
 _produce_batch = maker(ProduceBatch)
@@ -153,6 +154,8 @@ class Producer(Machine):
             rules=metadata_rules,
         )
         self._nodes: dict[int, _Node] = {}
+        self._linger_us = config.linger_ms * 1000
+        self._delivery_us = config.delivery_timeout_ms * 1000
         self._rate = config.emulated_records_per_s
         self._credit = 0
         """The number of records that have arisen and are in no batch yet, in millionths."""
@@ -258,15 +261,15 @@ class Producer(Machine):
         count, self._credit = divmod(self._credit, _MICRO)
         if count == 0:
             return
-        queues = self.queues
+        queues, size = self.queues, len(self.queues)
         if self.config.emulated_numbered_keys:
             self._add([(queues[number], records) for number, records in self._hashed(count)])
             return
-        everybody, rest = divmod(count, len(queues))
+        everybody, rest = divmod(count, size)
         first = self._next_partition
-        self._next_partition = (first + count) % len(queues)
-        turns = range(min(count, len(queues)))
-        self._add([(queues[(first + turn) % len(queues)], everybody + (turn < rest)) for turn in turns])
+        self._next_partition = (first + count) % size
+        turns = range(min(count, size))
+        self._add([(queues[(first + turn) % size], everybody + (turn < rest)) for turn in turns])
 
     def _hashed(self, count: int) -> list[tuple[int, int]]:
         """Return (partition, records) of the next records, in the order of their first records."""
@@ -295,7 +298,7 @@ class Producer(Machine):
                 self.pending += 1
             self._offer(queue)
             touched[queue.leader] = None
-        self._expect(self.now_us + self.config.delivery_timeout_ms * 1000)
+        self._expect(self.now_us + self._delivery_us)
         for node_id in touched:
             if node_id >= 0:
                 self._send(self._nodes[node_id])
@@ -324,6 +327,7 @@ class Producer(Machine):
             return
         taken: list[tuple[ProduceQueue, Batch]] = []
         rows: list[ProduceBatch] = []
+        idempotent = self.idempotent
         for index in list(node.ready):
             queue = self.queues[index]
             at_us = self._sendable_at(queue)
@@ -331,7 +335,7 @@ class Producer(Machine):
                 self._retry_by(at_us)
                 continue
             del node.ready[index]
-            batch = queue.take(idempotent=self.idempotent)
+            batch = queue.take(idempotent=idempotent)
             taken.append((queue, batch))
             rows.append(self._row(queue, batch))
         if not rows:
@@ -352,7 +356,7 @@ class Producer(Machine):
         head = queue.batches[0]
         if head.attempts > 0 or self._closing or self._flushing:
             return queue.not_before_us
-        return head.created_us + self.config.linger_ms * 1000
+        return head.created_us + self._linger_us
 
     def _row(self, queue: ProduceQueue, batch: Batch) -> ProduceBatch:
         if not self.idempotent:
@@ -371,7 +375,7 @@ class Producer(Machine):
     def _answered(self, reply: ProduceReply, sent: _Sent) -> None:
         sent.node.in_flight = False
         for (queue, batch), row in zip(sent.batches, reply.batches, strict=True):
-            assert (row.topic, row.partition) == (queue.topic, queue.number), f"{row} answers {queue.number}"
+            assert row.partition == queue.number and row.topic == queue.topic, f"{row} answers {queue.number}"
             if queue.in_flight is batch:
                 self._decide(queue, row.error, row)
         self._send_all()
@@ -383,15 +387,16 @@ class Producer(Machine):
         """
         batch = queue.batches[0]
         queue.in_flight = None
-        expired = self.now_us >= batch.created_us + self.config.delivery_timeout_ms * 1000
-        if error is ErrorCode.NONE:
+        if error is _NONE:
             assert row is not None
             self._drop(queue)
             note = _records_acknowledged(
                 topic=queue.topic, partition=queue.number, base_offset=row.base_offset, count=batch.count
             )
             self.note(note)
-        elif error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            return
+        expired = self.now_us >= batch.created_us + self._delivery_us
+        if error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._drop(queue)  # the batch is in the log, at an unknown offset
         elif error is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1 and not batch.in_doubt:
             queue.split()
@@ -508,15 +513,14 @@ class Producer(Machine):
         """
         self._timeouts_at_us = None
         now_us = self.now_us
-        delivery_us = self.config.delivery_timeout_ms * 1000
         deadlines: list[int] = []
         for queue in self.queues:
-            while queue.batches and queue.batches[0].created_us + delivery_us <= now_us:
+            while queue.batches and queue.batches[0].created_us + self._delivery_us <= now_us:
                 if queue.in_flight is not None:
                     queue.in_flight.in_doubt = True
                 self._fail(queue, ErrorCode.REQUEST_TIMED_OUT, definite=True)
             if queue.batches:
-                deadlines.append(queue.batches[0].created_us + delivery_us)
+                deadlines.append(queue.batches[0].created_us + self._delivery_us)
         if deadlines:
             self._expect(min(deadlines))
         self._send_all()

@@ -251,8 +251,8 @@ class PollLoop:
         while self._records:
             part = self._records[0]
             self._part_started_us = calls.now_us
-            us_per_record = self._draws.us(_RECORD_WORK, self._us_per_record)
-            us = self._poll_us + (part.last - part.first) * us_per_record
+            _, first, last = part
+            us = self._poll_us + (last - first) * self._draws.us(_RECORD_WORK, self._us_per_record)
             self._poll_us = 0
             if us > 0:
                 calls.work(us)

@@ -178,12 +178,12 @@ class Consumer(HostingMachine):
             return
         if self.catch_up is not None and self.passed_on(event):
             self.catch_up.child_stepped()
+        elif type(event) is TimerFired:
+            _FIRED[event[0][0]](self)
         else:
             match event:
                 case Received():
                     self.client.reply_arrived(event)
-                case TimerFired(key=key):
-                    _FIRED[key[0]](self)
                 case LinkDown(peer=peer):
                     self.client.connection_broke(peer, DISCONNECTED)
                 case Told(command=command):

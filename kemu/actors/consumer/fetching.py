@@ -175,8 +175,9 @@ class Fetching:
     def _plan(self, leader: Leader) -> Plan:
         rows: Plan = {}
         for one in leader.partitions:
-            ready = one.seeking is _FETCHING and one.serving and not one.waits_for_metadata and not one.paused
-            if ready and not one.buffer:
+            if one.buffer or one.seeking is not _FETCHING or one.paused:
+                continue
+            if one.serving and not one.waits_for_metadata:
                 row = one.row
                 if row is None:
                     row = one.row = _fetch_partition(
@@ -231,24 +232,22 @@ class Fetching:
             batches = row.batches
             one.end = row.high_watermark
             assert not buffer, f"{one.at} was fetched with something buffered"
-            if (
-                batches
-                and self._tells_epochs
-                and not (
-                    batches[0].leader_epoch == one.epoch_read == batches[-1].leader_epoch
-                    and batches[0].life == one.life_read == batches[-1].life
-                )
-            ):
-                self._note_epochs(one, batches)
+            is_same = True
             for batch in batches:
-                first, last = max(batch.base_offset, position), batch.base_offset + batch.count
+                first, epoch = batch.base_offset, batch.leader_epoch
+                last = first + batch.count
+                if first < position:
+                    first = position
+                if epoch != one.epoch_read or batch.life != one.life_read:
+                    is_same = False
                 if first >= last:
                     continue  # the batch is below the fetch offset
-                epoch = batch.leader_epoch
                 if buffer and buffer[-1][1:] == (first, epoch):
                     buffer[-1] = (buffer[-1][0], last, epoch)
                 else:
                     buffer.append((first, last, epoch))
+            if not is_same and self._tells_epochs:
+                self._note_epochs(one, batches)
             if buffer and not one.paused:
                 self._ready.append(one)
         elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -291,7 +290,7 @@ class Fetching:
         ready = self._ready
         while ready and at_most > 0:
             one = ready[0]
-            buffer = one.buffer
+            buffer, end = one.buffer, -1
             while buffer and at_most > 0:
                 first, last, epoch = buffer[0]
                 if last - first > at_most:
@@ -301,8 +300,9 @@ class Fetching:
                     del buffer[0]
                 at_most -= last - first
                 one.position, one.offset_epoch = last, epoch
-                if returned and returned[-1].at == one.at and returned[-1].last == first:
+                if first == end:
                     first = returned.pop().first
+                end = last
                 returned.append(_new(Returned, (one.at, first, last)))
             one.row = None
             if not buffer:

@@ -449,29 +449,31 @@ class CommitsChecker(Checker):
     # --- commits -----------------------------------------------------------------------------------------------
 
     def _commit(self, seen: Seen, fact: OffsetCommitted) -> None:
-        at, commits = (fact.topic, fact.partition), self.panel.commits
-        self._reported.setdefault((fact.group, fact.member_id), {})[seen.seq] = None
-        if not self.panel.is_current(seen):
+        group, at, offset, commits = fact.group, (fact.topic, fact.partition), fact.offset, self.panel.commits
+        committer = group, fact.member_id
+        self._reported.setdefault(committer, {})[seen.seq] = None
+        if not commits.is_current:
             return
-        self._committed_us[fact.group, at] = seen.at_us
+        self._committed_us[group, at] = seen.at_us
         if fact.generation == NO_GENERATION:
             return
-        taken, work = self.panel.took.get((fact.group, fact.member_id)), None
-        if taken is not None:
-            work = self._work.get(at, {}).get((fact.group, taken.actor, taken.life))
+        taken, work = self.panel.took.get(committer), None
+        if taken is not None and at in self._work:
+            work = self._work[at].get((group, taken.actor, taken.life))
         reached = NOTHING if work is None else work.reader.reached
-        if (work is None or fact.offset > reached) and not self._may_jump(fact.group, at, fact.offset):
+        if (work is None or offset > reached) and not self._may_jump(group, at, offset):
             upto = "no record" if reached < 0 else f"records only up to {reached}"
             self._say(seen, "ahead-of-work", at, f"{_commit_text(fact)} although it processed {upto}")
         back_to = None if work is None else work.may_go_back_to
-        if fact.offset < commits.before and not commits.late and (back_to is None or fact.offset < back_to):
+        if offset < commits.before and not commits.late and (back_to is None or offset < back_to):
             text = f"{_commit_text(fact)} although {commits.before} was committed and no position was reset"
             self._say(seen, "went-back", at, text)
         if work is not None:
-            may_be_late = fact.offset == work.reached_before  # sent before the reset
-            if back_to is not None and back_to < fact.offset <= work.reader.reached_since and not may_be_late:
-                work.may_go_back_to = fact.offset
-            work.stored = max(work.stored, fact.offset)
+            may_be_late = offset == work.reached_before  # sent before the reset
+            if back_to is not None and back_to < offset <= work.reader.reached_since and not may_be_late:
+                work.may_go_back_to = offset
+            if offset > work.stored:
+                work.stored = offset
 
     def _answered(self, seen: Seen, fact: CommitAnswered) -> None:
         reported = self._reported.get((fact.group, fact.member_id))

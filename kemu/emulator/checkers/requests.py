@@ -288,7 +288,10 @@ class Requests(Checker):
 
     def _reconnected(self, server: ActorName, client: ActorName, connection: int) -> None:
         """Note that a client waits for answers only on its newest connection."""
+        is_first = (server, client) not in self._newest
         self._newest[server, client] = connection
+        if is_first:
+            return
         for key, waiting in self._open.items():
             if key[:2] == (server, client):
                 waiting[:] = [each._replace(within_us=_NEVER_US) for each in waiting]

@@ -17,11 +17,12 @@ IN_ORDER = -1
 class Agenda:
     """A heap of entries; ``pop(heap)`` removes and returns the earliest entry."""
 
-    __slots__ = ("_bits", "_pick", "_seq", "heap", "pop")
+    __slots__ = ("_pick", "_seq", "heap", "pop", "ties")
 
     def __init__(self, choices: Choices) -> None:
         self.heap: list[Entry] = []
-        self._bits = choices.stream("ties").bits
+        self.ties = choices.stream("ties").bits
+        """Source of the ties of further entries."""
         self._pick = choices.tie
         self._seq = 0
         self.pop: Callable[[list[Entry]], Entry] = heappop if self._pick is None else self._pop_picked
@@ -29,7 +30,7 @@ class Agenda:
     def push(self, due_us: int, action: Callable[[Any], Any], argument: Any) -> int:
         """Add an action at a time; return the entry's number."""
         self._seq = seq = self._seq + 1
-        heappush(self.heap, (due_us, self._bits(32), seq, action, argument))
+        heappush(self.heap, (due_us, self.ties(32), seq, action, argument))
         return seq
 
     def push_tied(self, due_us: int, tie: int, action: Callable[[Any], Any], argument: Any) -> None:
@@ -42,15 +43,6 @@ class Agenda:
         self._seq = seq = self._seq + 1
         heappush(self.heap, (due_us, IN_ORDER, seq, action, argument))
         return seq
-
-    @property
-    def ties(self) -> Callable[[int], int]:
-        """Return the source of ties."""
-        return self._bits
-
-    def draw_ties(self, bits: Callable[[int], int]) -> None:
-        """Set the source of ties."""
-        self._bits = bits
 
     def _pop_picked(self, heap: list[Entry]) -> Entry:
         """Remove the entry that the explorer picks among the drawn entries that are due first."""

@@ -37,11 +37,10 @@ class Timer:
 
     __slots__ = ("actor", "due_us", "key", "queued_seq", "queued_us")
 
-    def __init__(self, actor: "Actor", key: TimerKey) -> None:
+    def __init__(self, actor: "Actor", key: TimerKey, due_us: int) -> None:
         self.actor = actor
         self.key = key
-        self.due_us = -1
-        self.queued_us = -1
+        self.due_us = self.queued_us = due_us
         self.queued_seq = -1
 
 
@@ -136,8 +135,8 @@ class Disk:
         """Begin a durable write of records to a log."""
         writer = self.writers.setdefault(log, actor.name)
         assert writer == actor.name, f"{actor.name} writes to the log {log} of {writer}"
-        self._writes += 1
-        write = self.pending[self._writes] = DiskWrite(self._writes, actor, log, records, token)
+        self._writes = number = self._writes + 1
+        write = self.pending[number] = DiskWrite(number, actor, log, records, token)
         return write
 
     def is_flushing(self, log: str) -> bool:
@@ -188,14 +187,18 @@ class Disk:
 
     def finish(self, write: DiskWrite) -> int:
         """Make a write and all earlier records of its log durable; return the index of its first record."""
-        log = self.logs.setdefault(write.log, [])
-        base = len(log)
-        log.extend(write.records)
+        name = write.log
+        held = self.logs.get(name)
+        if held is None:
+            held = self.logs[name] = []
+        base = len(held)
+        held += write.records
         del self.pending[write.number]
-        flushed, written_back_us = self._dirty.pop(write.log, (base, 0))
-        if flushed < base and 0 <= write.upto < base:
-            self._dirty[write.log] = max(flushed, write.upto), written_back_us
-        return base + self._removed.get(write.log, 0)
+        if self._dirty and (dirty := self._dirty.pop(name, None)) is not None:
+            flushed, written_back_us = dirty
+            if flushed < base and 0 <= write.upto < base:
+                self._dirty[name] = max(flushed, write.upto), written_back_us
+        return base + self._removed[name] if name in self._removed else base
 
     def compact(self, log: str, shortened: Callable[[list[Record]], list[Record]], most: int) -> None:
         """Replace the log's first records by fewer records: at most ``most``, and only records on the disk.

@@ -297,7 +297,7 @@ class Network:
     def send(self, actor: Actor, send: Send) -> tuple[Packet, PacketRow]:
         """Encode and dispatch a message; return the packet, and the packet's row for the trace with its fate."""
         self.packets = number = self.packets + 1
-        to, connection, request_id, version, message = send[:]
+        to, connection, request_id, version, message = send
         if connection:
             reply = 1
             link = self._connections.get(connection)

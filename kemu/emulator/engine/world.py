@@ -146,7 +146,8 @@ class World:
         self._wire_is_watched = facts.watches_the_wire(self._observers)
         self._watching: dict[type, tuple[facts.Handler, ...]] = {}
         """Type of a fact -> handlers; filled on first use."""
-        self._taking_all: dict[type, facts.TakeAll | None] = {}
+        self._taking_all: dict[type, facts.TakeAll] = {}
+        """Type of a note -> the function that shows all notes of this type in a step; filled on first use."""
         self._watching_sent: dict[type, tuple[facts.Handler, ...]] = {}
         """Type of a message -> handlers of sent messages of this type; filled on first use."""
         self._watching_received: dict[type, tuple[facts.Handler, ...]] = {}
@@ -341,6 +342,7 @@ class World:
         self._observers = tuple(observers)
         self._wire_is_watched = facts.watches_the_wire(self._observers)
         self._watching, self._watching_sent, self._watching_received = {}, {}, {}
+        self._taking_all = {}
 
     def watch_anew(self) -> None:
         """Ask the observers again for the kinds of facts that they want."""
@@ -348,7 +350,12 @@ class World:
 
     def _watchers_of(self, kind: type) -> tuple[facts.Handler, ...]:
         found = self._watching[kind] = facts.handlers_of(self._observers, kind)
-        self._taking_all[kind] = facts.take_all_of(found)
+        return found
+
+    def _taker_of(self, kind: type) -> facts.TakeAll:
+        watchers = self._watchers_of(kind)
+        shows = self._show_each if watchers else _show_nobody
+        found = self._taking_all[kind] = facts.take_all_of(watchers) or shows
         return found
 
     def _watchers_sent(self, message: type) -> tuple[facts.Handler, ...]:
@@ -357,29 +364,26 @@ class World:
 
     def _tell(self, actor: Actor, said: Sequence[Any], seq: int) -> None:
         """Show observers the notes (``_Alike``) and the watched messages of a step."""
-        now_us, name, life = self.now_us, actor.name, actor.life
+        name, life = actor.name, actor.life
         for effect in said:
             if type(effect) is tuple:
                 kind, part, alike = effect
-                watchers = self._watching.get(kind)
-                if watchers is None:
-                    watchers = self._watchers_of(kind)
-                if watchers:
-                    by = part_on(name, part) if part else name
-                    take_all = self._taking_all[kind]
-                    if take_all is not None:
-                        take_all(seq, now_us, by, life, alike)
-                        continue
-                    for fact in alike:
-                        seen = _new(Seen, (seq, now_us, by, life, fact))
-                        for take in self._watching.get(kind) or self._watchers_of(kind):
-                            take(seen, fact)
+                take_all = self._taking_all.get(kind) or self._taker_of(kind)
+                take_all(seq, self.now_us, part_on(name, part) if part else name, life, alike)
             elif type(effect) is Send and THROUGH not in effect[0]:
-                seen = _new(Seen, (seq, now_us, name, life, effect))
+                seen = _new(Seen, (seq, self.now_us, name, life, effect))
                 for take in self._watching_sent[type(effect[4])]:
                     take(seen, effect)
             else:
                 self._tell_of_link(actor, effect, seq)
+
+    def _show_each(self, seq: int, at_us: int, actor: str, life: int, alike: Sequence[Any]) -> None:
+        """Show observers notes of one type, one after the other."""
+        kind = type(alike[0])
+        for fact in alike:
+            seen = _new(Seen, (seq, at_us, actor, life, fact))
+            for take in self._watching.get(kind) or self._watchers_of(kind):
+                take(seen, fact)
 
     def _tell_of_arrival(self, actor: Actor, event: Received, seq: int) -> None:
         message = type(event[4])
@@ -422,11 +426,13 @@ class World:
         due_us = self.now_us + (host.world_span_us(after_us) if host.ppm else after_us)
         timer = actor.timers.get(key)
         if timer is None:
-            timer = actor.timers[key] = Timer(actor, key)
-        timer.due_us = due_us
-        if timer.queued_us < 0 or due_us < timer.queued_us:
+            timer = actor.timers[key] = Timer(actor, key, due_us)
+        else:
+            timer.due_us = due_us
+            if timer.queued_us <= due_us:
+                return
             timer.queued_us = due_us
-            timer.queued_seq = self.agenda.push(due_us, self._timer_due, timer)
+        timer.queued_seq = self.agenda.push(due_us, self._timer_due, timer)
 
     def _timer_due(self, entry: Entry) -> Turn | None:
         timer: Timer = entry[4]
@@ -468,24 +474,26 @@ class World:
             self.agenda.push(self.now_us, self._event_due, (actor, event))
 
     def _append(self, actor: Actor, effect: Append | WriteOnly) -> None:
-        disk = actor.host.disk
-        token = effect.token
-        write = disk.issue(actor, effect.log, effect.records, token)
-        actor.appends[token] = actor.appends.get(token, 0) + 1
-        took_us = self.append_us if self.append_of is None else self.append_of(actor.host.name, effect.log)
-        speed = actor.host.disk_speed
+        host = actor.host
+        log, records, token = effect
+        write = host.disk.issue(actor, log, records, token)
+        appends = actor.appends
+        appends[token] = appends[token] + 1 if token in appends else 1
+        due_us = self.now_us + (self.append_us if self.append_of is None else self.append_of(host.name, log))
+        speed = host.disk_speed
         if speed is not None and speed.bytes_per_s:
-            size = self.weigh_write(effect.log, effect.records)
-            speed.take(size, LimitedWrite(write, self.now_us + took_us, None), self.now_us)
+            speed.take(self.weigh_write(log, records), LimitedWrite(write, due_us, None), self.now_us)
+            return
+        key = self._durable_at(write, due_us), token
+        tie = self.agenda.ties(32)
+        last = self._appended.get(key)
+        if last is None:
+            self._appended[key] = tie, [write]
+        elif tie > last[0]:
+            last[1].append(write)
+            self._appended[key] = tie, last[1]
         else:
-            key = self._durable_at(write, self.now_us + took_us), token
-            tie = self.agenda.ties(32)
-            last_tie, writes = self._appended.get(key, (-1, []))
-            if tie > last_tie:
-                writes.append(write)
-                self._appended[key] = tie, writes
-            else:
-                writes.insert(-1, write)
+            last[1].insert(-1, write)
 
     def _schedule_appends(self) -> None:
         """Schedule the ends of a step's appends: one entry for all of one token that end at one time."""
@@ -495,8 +503,9 @@ class World:
 
     def _durable_at(self, write: DiskWrite, least_us: int) -> int:
         """The time of the end of an append: not before ``least_us``, and not before earlier appends to the same log."""
-        disk = write.actor.host.disk
-        disk.due_us[write.log] = due_us = max(least_us, disk.due_us.get(write.log, 0) + 1)
+        dues_us, log = write.actor.host.disk.due_us, write.log
+        last_us = dues_us.get(log, 0)
+        dues_us[log] = due_us = least_us if least_us > last_us else last_us + 1
         return due_us
 
     def limit_disk(self, host: Host, bytes_per_s: int) -> None:
@@ -518,10 +527,10 @@ class World:
         writes: list[DiskWrite] = entry[4]
         actor, token = writes[0].actor, writes[0].token
         disk, base, written = actor.host.disk, -1, self.written
-        left = actor.appends.get(token, 0)
+        left, pending, finish = actor.appends.get(token, 0), disk.pending, disk.finish
         for write in writes:
-            if disk.pending.get(write.number) is write:
-                base = disk.finish(write)
+            if pending.get(write.number) is write:
+                base = finish(write)
                 left -= 1
                 if written is not None:
                     written(actor.host, write.log, write.records)
@@ -724,6 +733,10 @@ def _no_offsets(log: str, records: Sequence[Record]) -> int:
 
 
 def _no_logs(host: Host) -> facts.DiskFound | None:
+    return None
+
+
+def _show_nobody(seq: int, at_us: int, actor: str, life: int, alike: Sequence[Any]) -> None:
     return None
 
 

@@ -68,19 +68,17 @@ class _GroupOnPartition:
 
     def grew(self) -> None:
         """Update the largest lag after the log grew, before or after a change of the committed offset."""
-        end = self.log.end
-        if end > self._end:
-            self._look_at(end)
+        end, reached = self.log.end, self._reached
+        if end > self._end and reached is not None and end - reached > self.max_lag:
+            self.max_lag = end - reached
         self._reached, self._end = self._now(), end
 
     def look(self) -> None:
         """Update the largest lag after a change of the committed offset."""
         self.grew()
-        self._look_at(self._end)
-
-    def _look_at(self, end: int) -> None:
-        if self._reached is not None and end - self._reached > self.max_lag:
-            self.max_lag = end - self._reached
+        reached = self._reached
+        if reached is not None and self._end - reached > self.max_lag:
+            self.max_lag = self._end - reached
 
 
 class _Log:

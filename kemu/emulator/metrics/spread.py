@@ -1,6 +1,9 @@
 """A distribution of weighted values in bounded memory, for quantiles of record delays."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from operator import add
 
 _BITS = 11
 """Number of leading binary digits kept of a value. A quantile is at most 1/1024 below the exact quantile."""
@@ -51,8 +54,7 @@ class WeightedSpread:
         """Add all values of another distribution."""
         for other in others:
             self._counts.extend([0] * (len(other._counts) - len(self._counts)))
-            for index, times in enumerate(other._counts):
-                self._counts[index] += times
+            self._counts[: len(other._counts)] = map(add, self._counts, other._counts)
             self.total += other.total
             self.largest = max(self.largest, other.largest)
         return self
@@ -64,12 +66,7 @@ class WeightedSpread:
             return None
         if wanted == self.total:
             return self.largest
-        so_far = 0
-        for index, times in enumerate(self._counts):
-            so_far += times
-            if so_far >= wanted:
-                return _value(index)
-        raise AssertionError("the counts make up the total")
+        return _value(bisect_left(list(accumulate(self._counts)), wanted))
 
 
 def _value(index: int) -> int:

@@ -41,7 +41,12 @@ Row: TypeAlias = tuple[Any, ...]
 RECEIVED, LINK_DOWN, TIMER_FIRED, APPENDED, LOADED, TOLD = range(6)
 SEND, HANGUP, START_TIMER, STOP_TIMER, APPEND, NOTE, WRITE_ONLY, FLUSH = range(8)
 
-_EVENT_TAGS: dict[type, int] = {LinkDown: LINK_DOWN, TimerFired: TIMER_FIRED, Appended: APPENDED, Loaded: LOADED}
+_EVENT_TAGS: dict[type, tuple[int]] = {
+    LinkDown: (LINK_DOWN,),
+    TimerFired: (TIMER_FIRED,),
+    Appended: (APPENDED,),
+    Loaded: (LOADED,),
+}
 """Type of an event whose row consists of the event's fields -> number of the row."""
 
 EVENT_NAMES = ("Received", "LinkDown", "TimerFired", "Appended", "Loaded", "Told")
@@ -157,11 +162,9 @@ def _is_key(key: Row) -> bool:
 def event_row(event: Event, packet_id: int = 0) -> Row:
     """Return the row of an event; ``packet_id`` is used for ``Received`` only."""
     kind = type(event)
-    if kind is Received:
-        return (RECEIVED, packet_id)
-    if kind is Told:
-        return (TOLD, to_row(event[0]))
-    return (_EVENT_TAGS[kind], *event)
+    if kind in _EVENT_TAGS:
+        return _EVENT_TAGS[kind] + event
+    return (RECEIVED, packet_id) if kind is Received else (TOLD, to_row(event[0]))
 
 
 def event_from_row(row: Row, packets: Packets) -> Event:

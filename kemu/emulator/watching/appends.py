@@ -1,6 +1,7 @@
 """Appends that continue each other at the end of a partition's log (part of the panel)."""
 
 from kemu.emulator.watching.epoch_log import NO_TERM, EpochLog, Run, Term
+from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import RecordsAppended
 
 
@@ -22,8 +23,8 @@ class Appends:
         """The first sequence number; -1 without sequence numbers."""
         self.lead = self.base - self.first_sequence
         """The offset of a record minus its sequence number."""
-        self.line: object = None
-        """The mark of the producer's appends (``WatchedLogs.lines``); None if the next append is news."""
+        self.line: dict[TopicPartition, Appends] = {}
+        """The accounts among which this one is, unless the next append is news (``WatchedLogs.lines``)."""
         self.times: list[int] | None = None
         """The further appends that nobody has taken from this list: two numbers each, the end and the time in us. None
         if nobody takes them."""

@@ -415,7 +415,7 @@ class WatchedApplications:
     @only_news
     def _acknowledged(self, seen: Seen, fact: RecordsAcknowledged) -> None:
         if self.all:
-            self._progress.acknowledging.line = None
+            self._progress.acknowledging.line.pop((fact.topic, fact.partition), None)
             self._wrote(seen, (fact.topic, fact.partition), fact.base_offset + fact.count)
 
     def _produce_failed(self, seen: Seen, fact: ProduceFailed) -> None:

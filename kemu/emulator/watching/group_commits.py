@@ -38,11 +38,13 @@ class GroupCommits:
         self.late = False
         """Whether the coordinator read the last commit from a closed connection; such a commit may be older than the
         previous commit."""
+        self.is_current = True
+        """Whether the group's current coordinator reported the last commit (``Panel.is_current``)."""
         self.changed: list[tuple[Key, int]] = []
         """Committed offsets that the last election of a groups' log changed, because the new leader lacks or regained
         commits."""
         self._logs = logs
-        self._is_current = is_current
+        self._coordinates = is_current
         self._log_of = log_of
         self._kept: dict[Key, GroupRecords[int]] = {}
         self._cleaned: dict[TopicPartition, int] = {}
@@ -78,11 +80,11 @@ class GroupCommits:
         self.late = self._late is not None and self._is_of(self._late, seen, fact)
         key = (fact.group, (fact.topic, fact.partition))
         self.before = self.committed.get(key, NOTHING)
-        if not self._is_current(seen):
+        self.is_current = self._coordinates(seen)
+        if not self.is_current:
             return
         self.committed[key] = fact.offset
-        log = self._log_of(fact.group)
-        if fact.position >= 0 and log is not None:
+        if fact.position >= 0 and (log := self._log_of(fact.group)) is not None:
             kept = self._kept.get(key)
             if kept is None:
                 kept = self._kept[key] = GroupRecords()
@@ -91,7 +93,7 @@ class GroupCommits:
     def _removes(self, seen: Seen, fact: OffsetRemoved) -> None:
         key = (fact.group, (fact.topic, fact.partition))
         self._kept.pop(key, None)
-        self.before = self.committed.pop(key, NOTHING) if self._is_current(seen) else NOTHING
+        self.before = self.committed.pop(key, NOTHING) if self._coordinates(seen) else NOTHING
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         self.changed = []

@@ -79,9 +79,9 @@ class WatchedLogs:
         """
         self.appends: Appends | None = None
         """The account that the last append began; None if the append did not change the log."""
-        self.lines: dict[tuple[ActorName, int], object] = {}
-        """(leader, producer id) or (producer's actor, ``ACKNOWLEDGES``) -> a mark of the accounts that its next facts
-        may continue. A fact that may change what observers judge of the next records removes all marks."""
+        self.lines: dict[tuple[ActorName, int], dict[TopicPartition, Appends]] = {}
+        """(leader, producer id) -> the accounts that its next appends may continue. A fact that may change what
+        observers judge of the next records removes all of them."""
         self.appended = 0
         """Number of appended records."""
         self._appends: dict[TopicPartition, Appends] = {}
@@ -150,12 +150,11 @@ class WatchedLogs:
         line = self.lines.get((actor, facts[0].producer_id)) if facts else None
         if line is None:
             return facts
-        number, records, known, producer_id = 0, 0, self._appends, facts[0].producer_id
+        number, records, producer_id = 0, 0, facts[0].producer_id
         for fact in facts:
-            appends, base = known.get((fact.topic, fact.partition)), fact.base_offset
+            appends, base = line.get((fact.topic, fact.partition)), fact.base_offset
             if (
                 appends is None
-                or appends.line is not line
                 or appends.end != base
                 or (base - fact.sequence != appends.lead and not fact.sequence == appends.first_sequence == -1)
                 or fact.producer_id != producer_id
@@ -183,9 +182,12 @@ class WatchedLogs:
         if self.appended_to_log:
             copy = self._copies.appended_to
             log.records = copy.log
+            if (before := self._appends.get(at)) is not None:
+                before.line.pop(at, None)
             self.appends = self._appends[at] = Appends(fact, log.records)
             if copy.gap is None and not copy.lost:
-                self.appends.line = self.lines.setdefault((seen.actor, fact.producer_id), object())
+                self.appends.line = self.lines.setdefault((seen.actor, fact.producer_id), {})
+                self.appends.line[at] = self.appends
 
     def _positioned(self, seen: Seen, fact: PositionSet | RangePositionSet) -> None:
         self.reads.positioned(seen.actor, (fact.topic, fact.partition), fact.offset)

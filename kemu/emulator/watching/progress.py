@@ -51,8 +51,6 @@ ANY = NO_TERM
 """The term of records whose term is unknown. Such records match every term."""
 
 NEVER_US = -2
-ACKNOWLEDGES = -2
-"""Stands for the producer id in the marks of acknowledgements (``WatchedLogs.lines``)."""
 KEPT = 100
 """Numbers that a list of reports keeps; the next report is news."""
 SOUGHT, RESET, OPERATOR = "seek", "reset policy", "offsets set by an operator"
@@ -232,9 +230,11 @@ class PartitionReader:
     def committed(self, offset: int, at_us: int) -> None:
         """Note that an offset of the member's work was committed."""
         self.settle()
-        if self.uncommitted_us >= 0 and offset >= self.offset:
+        if self.uncommitted_us < 0:
+            return
+        if offset >= self.offset:
             self.uncommitted_us = -1
-        elif self.uncommitted_us >= 0 and offset >= self.uncommitted_from:
+        elif offset >= self.uncommitted_from:
             self.uncommitted_us, self.uncommitted_from = at_us, self.offset
 
     def uncommitted(self) -> None:
@@ -255,8 +255,9 @@ class Acknowledgements:
         self._records = records
         self.ranges: Ranges | None = None
         """The acknowledged records of the term of these acknowledgements; None if the next acknowledgement is news."""
-        self.line: object = None
-        """The mark of the producer's acknowledgements (``WatchedLogs.lines``); None if the next one is news."""
+        self.line: dict[TopicPartition, Acknowledgements] = {}
+        """The accounts among which this one is, unless the next acknowledgement is news
+        (``WatchedProgress.acknowledged_by``)."""
 
     @property
     def records(self) -> Records:
@@ -468,6 +469,9 @@ class WatchedProgress:
         self.continuing: dict[ActorName, dict[TopicPartition, PartitionReader]] = {}
         """Member -> partition -> the account that the next ``Processed`` may continue. A fact that may change what
         observers judge of a reader's next records removes all entries."""
+        self.acknowledged_by: dict[ActorName, dict[TopicPartition, Acknowledgements]] = {}
+        """Producer -> partition -> the account that the next ``RecordsAcknowledged`` may continue. A fact that may
+        change what observers judge of the next acknowledgements removes all entries."""
         self.position_before: int | None = None
         """The position of the member before the last ``Processed``; None without a position."""
         self._working: dict[ActorName, dict[TopicPartition, PartitionReader]] = {}
@@ -627,11 +631,11 @@ class WatchedProgress:
         if readers is None:
             return facts
         for number, fact in enumerate(facts):
-            reader, last = readers.get((fact.topic, fact.partition)), fact.last
-            if reader is None or not reader.offset == fact.first < last <= reader.log.end:
+            reader = readers.get((fact.topic, fact.partition))
+            if reader is None:
                 return facts[number:]
-            reports = reader.reports
-            if len(reports) > KEPT:
+            last, reports = fact.last, reader.reports
+            if not reader.offset == fact.first < last <= reader.log.end or len(reports) > KEPT:
                 return facts[number:]
             reader.offset = last
             reports += (last, at_us)
@@ -772,22 +776,23 @@ class WatchedProgress:
                 first = min(first, self._ranges.before_commit(fact.group, at))
             progress.skip(first, fact.offset, OPERATOR, log)
         progress.last_commit = seen
-        progress.highest = max(progress.highest or 0, fact.offset)
+        if progress.highest is None or fact.offset > progress.highest:
+            progress.highest = fact.offset
         progress.truncated_at = log.end if fact.offset > log.end else None
 
     def continues_acknowledging(
         self, at_us: int, actor: ActorName, facts: Sequence[RecordsAcknowledged]
     ) -> Sequence[RecordsAcknowledged]:
         """Take the first acknowledgements that only continue the last one, and return the others."""
-        line = self._logs.lines.get((actor, ACKNOWLEDGES))
+        line = self.acknowledged_by.get(actor)
         if line is None:
             return facts
-        number, records, known = 0, 0, self._acknowledged
+        number, records = 0, 0
         for fact in facts:
-            acks, base, count = known.get((fact.topic, fact.partition)), fact.base_offset, fact.count
-            if acks is None or acks.line is not line or not acks.end == base <= acks.log.end - count:
+            acks, base, count = line.get((fact.topic, fact.partition)), fact.base_offset, fact.count
+            if acks is None or acks.end != base or (end := base + count) > acks.log.end:
                 break
-            acks.end = base + count
+            acks.end = end
             records += count
             number += 1
         self.acknowledged += records
@@ -797,7 +802,11 @@ class WatchedProgress:
     def _acknowledges(self, seen: Seen, fact: RecordsAcknowledged) -> None:
         at, last, logs = (fact.topic, fact.partition), fact.base_offset + fact.count, self._logs
         before, log = self._acknowledged.get(at), logs.of(at).records
-        records = Records() if before is None else before.records
+        if before is None:
+            records = Records()
+        else:
+            records = before.records
+            before.line.pop(at, None)
         acks = self._acknowledged[at] = Acknowledgements(last, records, log)
         self.acknowledging, self.acknowledged = acks, self.acknowledged + fact.count
         term = log.term_of(fact.base_offset, last)
@@ -806,7 +815,8 @@ class WatchedProgress:
             ranges.add(fact.base_offset, last)
             if ranges.lasts[-1] == last:
                 acks.ranges = ranges
-                acks.line = logs.lines.setdefault((seen.actor, ACKNOWLEDGES), object())
+                acks.line = self.acknowledged_by.setdefault(seen.actor, {})
+                acks.line[at] = acks
             return
         for piece in pieces_of(log, fact.base_offset, last):
             records.add(*piece)

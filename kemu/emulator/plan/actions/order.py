@@ -171,7 +171,7 @@ class TieOrder:
     def apply(self, stage: Stage) -> Outcome:
         agenda, network, rule = stage.world.agenda, stage.world.network, GrainRule()
         drawn, before = stage.world.choices.stream(f"ties/{self.order}").bits, agenda.ties
-        ends = [stage.puts("order", lambda: agenda.draw_ties(drawn), lambda: agenda.draw_ties(before))]
+        ends = [stage.puts("order", lambda: setattr(agenda, "ties", drawn), lambda: setattr(agenda, "ties", before))]
         if self.grain_us:
             was_us = network.grain_us
             network.install(rule)
