@@ -6,9 +6,10 @@ flight on it. Source: Kafka's ``NetworkClient``.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from kemu.actors.machine import Chance, Machine, Received, TimerKey
+from kemu.actors.machine import US_PER_MS, Chance, Machine, Received, TimerKey
 from kemu.actors.negotiating import Negotiation
 from kemu.protocol.messages.negotiation import NEGOTIATION_VERSION, ApiVersions
 from kemu.protocol.names import ActorName
@@ -43,6 +44,12 @@ class Backoff(NamedTuple):
             return self.first_us
         wait_us = min(self.first_us << min(failures - 1, _MAX_EXPONENT), self.most_us)
         return wait_us if chance is None else wait_us * (80 + chance.below(41)) // 100
+
+
+@lru_cache(maxsize=64)
+def backoff_ms(first_ms: int, most_ms: int) -> Backoff:
+    """The back-off between these times in ms; all clients with these times share it."""
+    return Backoff(first_ms * US_PER_MS, most_ms * US_PER_MS)
 
 
 _new = tuple.__new__

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from attrs import define
 
-from kemu.actors.client import Backoff
+from kemu.actors.client import backoff_ms
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
 from kemu.actors.consumer.offset_topics import to_send
 from kemu.actors.consumer.positions import Positions
@@ -80,7 +80,7 @@ class Commits:
         self._machine = machine
         self._positions = positions
         self._interval_us = at_least_1_ms(config.auto_commit_interval_ms)
-        self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
+        self._retry = backoff_ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._auto = config.enable_auto_commit
         self._is_modern = config.uses_consumer_protocol
         self._interval_commit: Commit | None = None

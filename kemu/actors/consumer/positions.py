@@ -18,7 +18,7 @@ Source: Kafka's ``SubscriptionState``, ``OffsetFetcher``, ``ConsumerCoordinator.
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from kemu.actors.client import Backoff
+from kemu.actors.client import backoff_ms
 from kemu.actors.consumer.fetching import Fetching
 from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.actors.consumer.offset_topics import is_retried, is_retried_by_group, offset_fetch
@@ -72,7 +72,7 @@ class Positions:
         self._machine = machine
         self._owned: tuple[TopicPartition, ...] = ()
         self._group = config.group_id
-        self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
+        self._retry = backoff_ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._seeking: dict[TopicPartition, Partition] = {}
         """The partitions without a valid position."""
         self._asked: dict[TopicPartition, Partition] | None = None

@@ -136,7 +136,7 @@ class MemberHosts:
         spec = self.groups[group].spec
         profile = self._releases.of_member(member)
         assignors = profile.assignors if member.profile else self._assignors
-        defaults = evolve(profile.consumer, auto_offset_reset=EARLIEST.auto_offset_reset)
+        defaults = configured(profile.consumer, (("auto_offset_reset", EARLIEST.auto_offset_reset),))
         config = spec.consumer(group, host, number, defaults, member)
         if config.emulated_close_membership != CLOSE_DEFAULT and profile.release < _CLOSE_OPTIONS_SINCE:
             raise ValueError("emulated.close.membership: needs kafka-4.1 or later (KIP-1092)")

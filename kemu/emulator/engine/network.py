@@ -103,7 +103,6 @@ class Link:
 
     __slots__ = (
         "actor",
-        "bits",
         "broken",
         "client",
         "client_host",
@@ -121,6 +120,7 @@ class Link:
         "server_host",
         "server_life",
         "span",
+        "stream",
         "unheard_us",
     )
 
@@ -157,7 +157,7 @@ class Link:
         """Last messages to the server, and to the client."""
         self.held: list[Rule | None] = [None, None]
         """For each direction: the rule that holds packets, or None. Later packets wait behind the held packets."""
-        self.bits = stream.bits
+        self.stream = stream
         self.drawn = drawn
         """Distribution of the latency; None for a uniform distribution between ``least_us`` and the upper bound."""
         self.unheard_us = -1
@@ -166,8 +166,8 @@ class Link:
     def latency_us(self) -> int:
         """Return the latency of the next packet in us."""
         if self.drawn is not None:
-            return self.drawn.of(self.bits(32))
-        return self.least_us + ((self.bits(32) * self.span) >> 32)
+            return self.drawn.of(self.stream.word())
+        return self.least_us + ((self.stream.word() * self.span) >> 32)
 
 
 class Packet:
@@ -414,9 +414,9 @@ class Network:
     def _dispatch(self, packet: Packet, extra_us: int = 0) -> int:
         link, way = packet.link, packet.reply
         if link.drawn is None:
-            due_us = self.now_us + link.least_us + ((link.bits(32) * link.span) >> 32) + extra_us
+            due_us = self.now_us + link.least_us + ((link.stream.word() * link.span) >> 32) + extra_us
         else:
-            due_us = self.now_us + link.drawn.of(link.bits(32)) + extra_us
+            due_us = self.now_us + link.drawn.of(link.stream.word()) + extra_us
         next_us = link.next_us
         if due_us <= next_us[way]:
             due_us = next_us[way] + 1
