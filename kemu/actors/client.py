@@ -117,7 +117,7 @@ class Client:
         self._watching_until_us = 0
         self._broken: dict[ActorName, tuple[int, int]] = {}
         """Peer -> (consecutive failures, earliest time of a new connection)."""
-        self._never_sent: list[int] = []
+        self._never_sent: tuple[int, ...] = ()
         """Requests without a version that the peer supports, until they fail."""
         self._negotiation = Negotiation(machine, self._ask_versions, self._refused) if negotiates else None
         self._requests = self._negotiation or machine
@@ -256,11 +256,11 @@ class Client:
 
     def _refused(self, request_id: int) -> None:
         """Fail the request in the next step, as ``NetworkClient.doSend`` does in its next poll."""
-        self._never_sent.append(request_id)
+        self._never_sent += (request_id,)
         self._watch(max(self._machine.now_us, 1))
 
     def _fail_never_sent(self) -> None:
-        never_sent, self._never_sent = self._never_sent, []
+        never_sent, self._never_sent = self._never_sent, ()
         for request_id in never_sent:
             flight = self.in_flight.pop(request_id, None)
             if flight is not None:

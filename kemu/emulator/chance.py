@@ -41,23 +41,23 @@ class Stream:
         return low + ((self.word() * (high - low + 1)) >> 32)
 
 
-AHEAD = 64
-"""Words that a stream without a generator draws at once."""
-MOST_DRAWS = 32 * AHEAD
+LEAST_AHEAD, MOST_AHEAD = 4, 64
+"""Bounds of the number of words that a stream without a generator draws at once: as many as it has drawn before."""
+MOST_DRAWS = 2_048
 """First draws of a stream for which no generator is kept: to make it again, it must repeat all draws before."""
 
 
 class _SeededStream(Stream):
     """A stream whose generator, of 2.5 KB, is kept once ``bits`` is taken, or after many draws."""
 
-    __slots__ = ("_ahead", "_drawn", "_name")
+    __slots__ = ("_ahead", "_drawn", "_left", "_name")
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._drawn = 0
         """Number of draws without a kept generator; ``MOST_DRAWS`` once it is kept."""
-        self._ahead = 0
-        """The next words, up to a multiple of ``AHEAD`` draws; the next word has the lowest bits."""
+        self._ahead = self._left = 0
+        """The next words, the lowest bits first, and their number."""
 
     def __getattr__(self, name: str) -> Callable[[int], int]:
         """Make ``bits`` at its first use."""
@@ -71,9 +71,11 @@ class _SeededStream(Stream):
         """Draw 32 bits."""
         if self._drawn == MOST_DRAWS:
             return self.bits(32)
-        if self._drawn % AHEAD == 0:
-            self._ahead = self._generator()(32 * AHEAD)
+        if not self._left:
+            self._left = min(max(self._drawn, LEAST_AHEAD), MOST_AHEAD)
+            self._ahead = self._generator()(32 * self._left)
         self._drawn += 1
+        self._left -= 1
         word = self._ahead & 0xFFFFFFFF
         self._ahead >>= 32
         return word

@@ -13,7 +13,7 @@ from typing import Any
 from kemu.emulator.facts import DiskTailLost, Seen
 from kemu.emulator.watching.group_records import GroupRecords
 from kemu.emulator.watching.logs import WatchedLogs
-from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition
+from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition, shared
 from kemu.protocol.notes.groups import LateCommit, OffsetCommitted, OffsetRemoved
 from kemu.protocol.notes.replication import BecameLeader, LogCleaned
 
@@ -76,11 +76,11 @@ class GroupCommits:
 
     def _commits(self, seen: Seen, fact: OffsetCommitted) -> None:
         self.late = self._late is not None and self._is_of(self._late, seen, fact)
-        key = (fact.group, (fact.topic, fact.partition))
+        key = (fact.group, shared((fact.topic, fact.partition)))
         self.before = self.committed.get(key, NOTHING)
         if not self._is_current(seen):
             return
-        self.committed[key] = fact.offset
+        self.committed[shared(key)] = fact.offset
         log = self._log_of(fact.group)
         if fact.position >= 0 and log is not None:
             kept = self._kept.get(key)
