@@ -21,6 +21,7 @@ name                        actor
 """
 
 from functools import lru_cache
+from sys import intern
 from typing import Any, NewType, TypeAlias, TypeVar, cast
 
 TopicPartition: TypeAlias = tuple[str, int]
@@ -115,7 +116,7 @@ def is_controller(actor: ActorName) -> bool:
 
 def consumer_host(number: int) -> HostName:
     """The host of a consumer. Numbers begin with 1, over all groups."""
-    return HostName(f"c{number}")
+    return HostName(intern(f"c{number}"))
 
 
 def number_of(host: ActorName) -> int:
