@@ -6,9 +6,10 @@ flight on it. Source: Kafka's ``NetworkClient``.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from kemu.actors.machine import Chance, Machine, Received, TimerKey
+from kemu.actors.machine import US_PER_MS, Chance, Machine, Received, TimerKey
 from kemu.actors.negotiating import Negotiation
 from kemu.protocol.messages.negotiation import NEGOTIATION_VERSION, ApiVersions
 from kemu.protocol.names import ActorName
@@ -43,6 +44,12 @@ class Backoff(NamedTuple):
             return self.first_us
         wait_us = min(self.first_us << min(failures - 1, _MAX_EXPONENT), self.most_us)
         return wait_us if chance is None else wait_us * (80 + chance.below(41)) // 100
+
+
+@lru_cache(maxsize=64)
+def backoff_ms(first_ms: int, most_ms: int) -> Backoff:
+    """The back-off between these times in ms; all clients with these times share it."""
+    return Backoff(first_ms * US_PER_MS, most_ms * US_PER_MS)
 
 
 _new = tuple.__new__
@@ -110,7 +117,7 @@ class Client:
         self._watching_until_us = 0
         self._broken: dict[ActorName, tuple[int, int]] = {}
         """Peer -> (consecutive failures, earliest time of a new connection)."""
-        self._never_sent: list[int] = []
+        self._never_sent: tuple[int, ...] = ()
         """Requests without a version that the peer supports, until they fail."""
         self._negotiation = Negotiation(machine, self._ask_versions, self._refused) if negotiates else None
         self._requests = self._negotiation or machine
@@ -249,11 +256,11 @@ class Client:
 
     def _refused(self, request_id: int) -> None:
         """Fail the request in the next step, as ``NetworkClient.doSend`` does in its next poll."""
-        self._never_sent.append(request_id)
+        self._never_sent += (request_id,)
         self._watch(max(self._machine.now_us, 1))
 
     def _fail_never_sent(self) -> None:
-        never_sent, self._never_sent = self._never_sent, []
+        never_sent, self._never_sent = self._never_sent, ()
         for request_id in never_sent:
             flight = self.in_flight.pop(request_id, None)
             if flight is not None:

@@ -8,6 +8,7 @@ Times are integer microseconds of the clock of the actor's host, which may drift
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kemu.protocol.draws import DrawName
@@ -20,6 +21,7 @@ TimerKey: TypeAlias = tuple[str, ...]
 US_PER_MS = 1_000
 
 
+@lru_cache(maxsize=256)
 def at_least_1_ms(ms: int) -> int:
     """A client's interval in us; 0 ms becomes 1 ms, the resolution of the clock that Kafka's clients read.
 

@@ -28,51 +28,63 @@ class Stream:
         """Take ``bits(n)``, which returns the next n random bits as an integer."""
         self.bits = bits
 
+    def word(self) -> int:
+        """Draw 32 bits; ``bits`` is for streams that draw all the time, since it keeps a generator."""
+        return self.bits(32)
+
     def below(self, bound: int) -> int:
         """Draw an integer from 0 to ``bound - 1``, with a bias of at most 2^-32."""
-        return (self.bits(32) * bound) >> 32
+        return (self.word() * bound) >> 32
 
     def between(self, low: int, high: int) -> int:
         """Draw an integer from ``low`` to ``high``, both included."""
-        return low + ((self.bits(32) * (high - low + 1)) >> 32)
+        return low + ((self.word() * (high - low + 1)) >> 32)
 
 
-FEW_DRAWS = 3
-"""First draws of a stream for which no generator is kept."""
+LEAST_AHEAD, MOST_AHEAD = 4, 64
+"""Bounds of the number of words that a stream without a generator draws at once: as many as it has drawn before."""
+MOST_DRAWS = 2_048
+"""First draws of a stream for which no generator is kept: to make it again, it must repeat all draws before."""
 
 
 class _SeededStream(Stream):
-    """A stream whose generator, of 2.5 KB, exists once ``bits`` is taken, or after few draws."""
+    """A stream whose generator, of 2.5 KB, is kept once ``bits`` is taken, or after many draws."""
 
-    __slots__ = ("_drawn", "_name")
+    __slots__ = ("_ahead", "_drawn", "_left", "_name")
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._drawn = 0
-        """Number of draws without a kept generator; ``FEW_DRAWS`` once it is kept."""
+        """Number of draws without a kept generator; ``MOST_DRAWS`` once it is kept."""
+        self._ahead = self._left = 0
+        """The next words, the lowest bits first, and their number."""
 
     def __getattr__(self, name: str) -> Callable[[int], int]:
         """Make ``bits`` at its first use."""
         if name != "bits":
             raise AttributeError(name)
         self.bits = bits = self._generator()
-        self._drawn = FEW_DRAWS
+        self._drawn = MOST_DRAWS
         return bits
 
-    def below(self, bound: int) -> int:
-        """Draw an integer from 0 to ``bound - 1``, with a bias of at most 2^-32."""
-        if self._drawn == FEW_DRAWS:
-            return super().below(bound)
-        bits = self._generator()
+    def word(self) -> int:
+        """Draw 32 bits."""
+        if self._drawn == MOST_DRAWS:
+            return self.bits(32)
+        if not self._left:
+            self._left = min(max(self._drawn, LEAST_AHEAD), MOST_AHEAD)
+            self._ahead = self._generator()(32 * self._left)
         self._drawn += 1
-        return (bits(32) * bound) >> 32
+        self._left -= 1
+        word = self._ahead & 0xFFFFFFFF
+        self._ahead >>= 32
+        return word
 
     def _generator(self) -> Callable[[int], int]:
         """The generator, after the draws so far."""
         name = self._name.encode()
         bits = Random(int.from_bytes(name + sha512(name).digest(), "big")).getrandbits
-        for _ in range(self._drawn):
-            bits(32)
+        bits(32 * self._drawn)
         return bits
 
 

@@ -4,7 +4,8 @@ The table ``protocol.draws`` lists all draws with their distributions. Each draw
 or per run, so that an additional draw changes no other stream.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from functools import lru_cache
 from uuid import UUID
 
 from kemu.emulator.chance import Choices, Stream
@@ -27,6 +28,7 @@ from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 
 LIFE, CALM_SET = SETS
+_NO_MOMENT = (-1, MILLION)
 OF_PROCESS = (DrawName.FIRST_ID, DrawName.SUBSCRIBE_WAIT)
 """Draws that are common to a process of several members, and begin with it."""
 
@@ -62,12 +64,19 @@ class DrawSet:
         return self.name == CALM_SET
 
 
+@lru_cache(maxsize=16)
+def _distributions(draws: DrawSet) -> Mapping[DrawName, Distribution]:
+    """The distributions of all draws without an exact value."""
+    every = {name: draws.of(name) for name in DrawName if name is not DrawName.IDENTITY}
+    return {name: how for name, how in every.items() if how is not None}
+
+
 class Drawn:
     """The draws of one owner ("c1/life 2", "plan"); see ``actors.machine.Draws``.
 
     Args:
         without: draws that this owner does not make, such as draws that the owner's configuration replaces.
-        scaled: draw -> factor in millionths.
+        scaled: draw -> factor in millionths; other draws are not scaled.
         process: name of the process of several members whose draws ``TOGETHER`` couples; "": a process of its own.
         began_us: time at which this process started.
     """
@@ -78,8 +87,8 @@ class Drawn:
         draws: DrawSet,
         owner: str,
         *,
-        without: frozenset[DrawName] = frozenset(),
-        scaled: Mapping[DrawName, int] | None = None,
+        without: Container[DrawName] = (),
+        scaled: Mapping[DrawName, int] = {},
         process: str = "",
         began_us: int = 0,
     ) -> None:
@@ -87,12 +96,13 @@ class Drawn:
         self._draws = draws
         self._owner = owner
         self._without = without
-        self._scaled = dict(scaled or {})
+        self._scaled = scaled
         self._process = process
         self._began_us = began_us
-        self._load = -1, MILLION
+        self._load = _NO_MOMENT
         """The last moment of ``LOAD_US``, and the machine's load at this moment."""
-        self._ready: dict[DrawName, tuple[Distribution, Stream] | None] = {}
+        self._distributions = _distributions(draws)
+        self._streams: dict[DrawName, Stream] = {}
         self._identities: Stream | None = None
 
     def us(self, name: DrawName, calm_us: int, of_us: int = 0, at_us: int = -1) -> int:
@@ -100,25 +110,24 @@ class Drawn:
 
         ``at_us``: the present time, for the draws of ``TOGETHER``, ``LOADED`` and ``OF_PROCESS``.
         """
-        try:
-            ready = self._ready[name]
-        except KeyError:
-            ready = self._ready[name] = self._prepared(name)
-        if ready is None:
+        how = self._distributions.get(name)
+        if how is None or name in self._without:
             return calm_us
-        how, stream = ready
+        stream = self._streams.get(name)
+        if stream is None:
+            stream = self._streams[name] = self._choices.stream(f"draw/{name.value}/{self._owner}")
         if self._process and name in OF_PROCESS:
             further_us = self.us(DrawName.FIRST_TURN, 0) if name is DrawName.FIRST_ID else 0
             return self._loaded_us(name, how, at_us) + further_us
-        bits = stream.bits(32)
+        bits = stream.word()
         if (
             self._process
             and at_us >= 0
             and name in TOGETHER
-            and stream.bits(32) < distribution(TOGETHER[name]).mean * ONE // MILLION
+            and stream.word() < distribution(TOGETHER[name]).mean * ONE // MILLION
         ):
             moment = at_us // MOMENT_US
-            bits = self._choices.stream(f"draw/{name.value}/{self._process}/moment {moment}").bits(32)
+            bits = self._choices.stream(f"draw/{name.value}/{self._process}/moment {moment}").word()
         value = how.of(bits)
         if how.shares:
             value = of_us * value // MILLION
@@ -128,7 +137,7 @@ class Drawn:
 
     def _loaded_us(self, name: DrawName, how: Distribution, at_us: int) -> int:
         """The rest of a time that begins with a process of several members."""
-        bits = self._choices.stream(f"draw/{name.value}/{self._process}").bits(32)
+        bits = self._choices.stream(f"draw/{name.value}/{self._process}").word()
         loaded_us = how.of(bits) * self._scaled.get(name, MILLION) // MILLION
         return max(self._began_us + loaded_us - at_us, 0)
 
@@ -136,9 +145,10 @@ class Drawn:
         """The machine's load at this time, in millionths."""
         moment = at_us // LOAD_US
         if moment != self._load[0]:
-            how, machine = self._draws.of(DrawName.MACHINE_MOMENT), self._process or host_of(self._owner)
+            how = self._distributions.get(DrawName.MACHINE_MOMENT)
+            machine = self._process or host_of(self._owner)
             purpose = f"draw/{DrawName.MACHINE_MOMENT.value}/{machine}/{moment}"
-            self._load = moment, MILLION if how is None else how.of(self._choices.stream(purpose).bits(32))
+            self._load = moment, MILLION if how is None else how.of(self._choices.stream(purpose).word())
         return self._load[1]
 
     def identity(self, readable: str) -> str:
@@ -147,9 +157,5 @@ class Drawn:
             return readable
         if self._identities is None:
             self._identities = self._choices.stream(f"draw/{DrawName.IDENTITY.value}/{self._owner}")
-        low, high = self._identities.bits(64), self._identities.bits(64)  # a recorded draw has at most 64 bits
-        return str(UUID(int=high << 64 | low, version=4))
-
-    def _prepared(self, name: DrawName) -> tuple[Distribution, Stream] | None:
-        how = None if name in self._without else self._draws.of(name)
-        return None if how is None else (how, self._choices.stream(f"draw/{name.value}/{self._owner}"))
+        drawn = sum([self._identities.word() << place for place in (0, 32, 64, 96)])
+        return str(UUID(int=drawn, version=4))

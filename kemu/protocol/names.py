@@ -21,7 +21,8 @@ name                        actor
 """
 
 from functools import lru_cache
-from typing import NewType, TypeAlias
+from sys import intern
+from typing import Any, NewType, TypeAlias, TypeVar, cast
 
 TopicPartition: TypeAlias = tuple[str, int]
 """(topic, partition number). Plain tuples sort by topic, then by number, as Kafka's comparators do."""
@@ -58,6 +59,15 @@ STORE = HostName("zk")
 ADMIN = HostName("admin")
 REAL_CLIENT = "x-"
 """The beginning of the host names of real clients. Users choose the rest, so no first letter of a name is a role."""
+
+
+_Key = TypeVar("_Key", bound=tuple[Any, ...])
+_SHARED: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+
+def shared(key: _Key) -> _Key:
+    """Return the one tuple of these values that accounts keep. A partition is a key of dozens of accounts."""
+    return cast(_Key, _SHARED.setdefault(key, key))
 
 
 def is_legal_name(topic: str) -> bool:
@@ -106,7 +116,7 @@ def is_controller(actor: ActorName) -> bool:
 
 def consumer_host(number: int) -> HostName:
     """The host of a consumer. Numbers begin with 1, over all groups."""
-    return HostName(f"c{number}")
+    return HostName(intern(f"c{number}"))
 
 
 def number_of(host: ActorName) -> int:

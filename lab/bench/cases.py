@@ -19,6 +19,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -160,6 +161,30 @@ def _in_turns(worlds: Sequence[Any], until_us: int) -> None:
         heapq.heapreplace(due, (worlds[number].next_due_us(), number))
 
 
+def _one_more_member(members: int) -> dict[str, float]:
+    """Memory of one more member of a group at rest, with two partitions.
+
+    This is the member with its connections and timers, its partitions and sessions at the broker, its state at the
+    coordinator, and its accounts in panel, checkers and metrics.
+    """
+    from kemu.emulator.engine.loop import run_plain
+
+    def held(count: int) -> int:
+        gc.collect()
+        tracemalloc.start()
+        one = _prepared(count, 2 * count, 60, rate=0)
+        one.run_with(lambda world, until_us: run_plain(world, 30 * SECOND))
+        gc.collect()
+        held_bytes, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return held_bytes
+
+    few, began_s = 10, time.process_time()
+    held(few)  # fills caches
+    one_more = (held(members) - held(few)) / (members - few)
+    return {"cpu_s": time.process_time() - began_s, "bytes_per_member": one_more, "memory_mb": _memory_mb()}
+
+
 def _preset(name: str) -> dict[str, float]:
     """One run of a preset."""
     from kemu.emulator.runner import run
@@ -211,6 +236,7 @@ CASES: Mapping[str, Callable[[], dict[str, float]]] = {
         for members in (10, 1_000, 5_000)
     },
     "growth: 1,000 members beside 100 clusters of 10": partial(_beside_clusters, 1_000, 10),
+    "memory: one more member of 500": partial(_one_more_member, 500),
     "join: 300 x 3,000": partial(_steady, 300, 3_000, 20),
     "join: 1,000 x 10,000": partial(_steady, 1_000, 10_000, 40),
     "join: 5,000 x 50,000": partial(_steady, 5_000, 50_000, 60),

@@ -10,7 +10,6 @@ import heapq
 import io
 import statistics
 import time
-import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -51,8 +50,6 @@ def measure(say: Callable[[str], None], *, quick: bool = False) -> dict[str, Any
     gc.collect()
     result = _steps(say, rounds=1 if quick else 7, seconds=15 if quick else 100)
     result |= _growth(say, quick=quick)
-    say("memory per member")
-    result["bytes_per_member"] = _bytes_per_member(40 if quick else 500)
     say("1,000 members, 10,000 partitions, 10 minutes of virtual time" if not quick else "a smaller herd")
     result["herd"] = _herd(20 if quick else 1000, 40 if quick else 10_000, 30 if quick else 600)
     return result
@@ -160,23 +157,6 @@ def _growth(say: Callable[[str], None], *, quick: bool) -> dict[str, Any]:
         f"cost_{largest}_vs_{smallest}": round(statistics.median(ratios), 3),
         "step_us": {str(size): round(statistics.median(values), 2) for size, values in costs.items()},
     }
-
-
-def _bytes_per_member(size: int) -> int:
-    """Memory of one more member of a stable group: the actor, the state at the coordinator, and the connections."""
-
-    def held(members: int) -> int:
-        gc.collect()
-        tracemalloc.start()
-        one = Run(steady(members, members * 2, 60), seed=1)
-        one.run_with(lambda world, until_us: run_plain(world, 30 * SECOND))
-        gc.collect()
-        size_bytes, _ = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        return size_bytes
-
-    few = 10
-    return (held(size) - held(few)) // (size - few)
 
 
 def _herd(members: int, partitions: int, seconds: int) -> dict[str, Any]:

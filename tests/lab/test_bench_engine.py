@@ -11,7 +11,6 @@ PROMISED = {
     "bare_steps_per_roundtrip",
     "roundtrips_per_s",
     "heap_events_per_s",
-    "bytes_per_member",
     "herd",
 }
 

@@ -64,7 +64,7 @@ from kemu.protocol.messages.data import (
 from kemu.protocol.messages.group import FindCoordinator
 from kemu.protocol.messages.negotiation import ApiVersions
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
-from kemu.protocol.names import ActorName, broker_host
+from kemu.protocol.names import ActorName, broker_host, shared
 from kemu.protocol.notes.groups import PartitionHosted, RecordsAppended
 from kemu.protocol.notes.replication import LogStartMoved
 from kemu.protocol.wire.compile import maker
@@ -194,7 +194,9 @@ class Broker(Machine):
             invalidate(hosted.waiters)
             return
         log = PartitionLog.rebuilt(self._on_disk.pop(log_name(*at), ()))
-        hosted = self.partitions[at] = HostedPartition(*at, command.leader_epoch, command.record_bytes, log, self._life)
+        hosted = self.partitions[shared(at)] = HostedPartition(
+            *at, command.leader_epoch, command.record_bytes, log, self._life
+        )
         self.note(
             PartitionHosted(
                 topic=command.topic,

@@ -22,7 +22,7 @@ from kemu.actors.machine import Machine
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.fetch_sessions import FINAL_EPOCH, FULL_EPOCH, epoch_after
 from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply
-from kemu.protocol.names import TopicPartition
+from kemu.protocol.names import TopicPartition, shared
 from kemu.protocol.wire.compile import maker
 
 EVICTION_MS = 120_000
@@ -197,7 +197,7 @@ class FetchSessions:
         if len(self.by_id) >= self._slots and not self._evict((context.is_of_follower, len(context.rows), 0)):
             return None
         self._last_id += 1
-        rows = {(row.topic, row.partition): row for row in context.rows}
+        rows = {shared((row.topic, row.partition)): row for row in context.rows}
         session = FetchSession(self._last_id, context.is_of_follower, rows, self._machine.now_us // 1_000)
         self.by_id[session.id] = session
         if not session.is_of_follower:

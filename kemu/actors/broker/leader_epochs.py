@@ -34,8 +34,8 @@ class LeaderEpochs:
     __slots__ = ("_epochs", "_starts", "latest")
 
     def __init__(self) -> None:
-        self._epochs: list[int] = []
-        self._starts: list[int] = []
+        self._epochs: tuple[int, ...] = ()
+        self._starts: tuple[int, ...] = ()
         self.latest = UNDEFINED_EPOCH
         """The newest epoch, -1 without a known epoch."""
 
@@ -54,9 +54,8 @@ class LeaderEpochs:
         if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start_offset:
             return False
         keep = min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start_offset))
-        del self._epochs[keep:], self._starts[keep:]
-        self._epochs.append(epoch)
-        self._starts.append(start_offset)
+        self._epochs = (*self._epochs[:keep], epoch)
+        self._starts = (*self._starts[:keep], start_offset)
         self.latest = epoch
         return True
 
@@ -65,20 +64,18 @@ class LeaderEpochs:
         if end_offset == UNDEFINED_OFFSET:
             return
         keep = bisect_left(self._starts, end_offset)
-        del self._epochs[keep:], self._starts[keep:]
+        self._epochs, self._starts = self._epochs[:keep], self._starts[:keep]
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     def truncate_start(self, start_offset: int) -> None:
         """Move the epoch of the log's new first record to the log's new start, and remove older epochs."""
         index = bisect_right(self._starts, start_offset) - 1
         if index >= 0:
-            del self._epochs[:index], self._starts[:index]
-            self._starts[0] = start_offset
+            self._epochs, self._starts = self._epochs[index:], (start_offset, *self._starts[index + 1 :])
 
     def clear(self) -> None:
         """Remove all entries."""
-        self._epochs.clear()
-        self._starts.clear()
+        self._epochs, self._starts = (), ()
         self.latest = UNDEFINED_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:

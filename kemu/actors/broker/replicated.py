@@ -41,7 +41,7 @@ from kemu.actors.broker.replica_fetchers import ReplicaFetchers
 from kemu.actors.broker.replica_manager import US_PER_MS, ReplicaManager, TopicSettings
 from kemu.actors.broker.rules import TODAY, ReplicaRules
 from kemu.actors.broker.timers import BrokerTimer
-from kemu.actors.client import DEADLINE, DISCONNECTED, Backoff, Client
+from kemu.actors.client import DEADLINE, DISCONNECTED, Client, backoff_ms
 from kemu.actors.connections import Connections
 from kemu.actors.injection import Injections
 from kemu.actors.machine import (
@@ -142,9 +142,7 @@ class ReplicatedBroker(Machine):
         self.client = client = Client(
             self,
             request_timeout_us=replication.replica_socket_timeout_ms * US_PER_MS,
-            reconnect=Backoff(
-                replication.reconnect_backoff_ms * US_PER_MS, replication.reconnect_backoff_max_ms * US_PER_MS
-            ),
+            reconnect=backoff_ms(replication.reconnect_backoff_ms, replication.reconnect_backoff_max_ms),
             chance=chance,
         )
         self.node_id = node_id

@@ -6,7 +6,7 @@ Source: Kafka's ``AbstractCoordinator.lookupCoordinator``; ``CoordinatorStrategy
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from kemu.actors.client import Backoff, Client
+from kemu.actors.client import Client, backoff_ms
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.metadata import MetadataRefresh
 from kemu.actors.machine import Chance, Machine
@@ -132,7 +132,7 @@ class Discovery:
         self._chance = chance
         self._watcher = watcher
         self._group: GroupId = config.group_id
-        self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
+        self._retry = backoff_ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._finding = False
         self._asked_us = 0
         """The time since which the polling thread waits for the answer to a lookup; 0: does not wait."""

@@ -121,7 +121,7 @@ class LastSeen:
         entry.
         Source: ``Metadata.handleMetadataResponse``, ``updateLatestMetadata``.
         """
-        racks = {broker.node_id: broker.rack for broker in reply.brokers if broker.rack}
+        brokers, racks = _brokers_once(reply)
         reliable = version >= self._rules.epochs_since
         topics: dict[str, TopicLayout] = {}
         ids: dict[str, str] = {}
@@ -149,7 +149,7 @@ class LastSeen:
             if unlisted is not None and is_retained(name):
                 epochs[name] = unlisted
         self._epochs, self._ids = epochs, ids
-        return KnownCluster({broker.node_id: broker.host for broker in reply.brokers}, racks, topics)
+        return KnownCluster(brokers, racks, topics)
 
     def _seen_of(self, known: KnownCluster, topic: str) -> "array[int] | None":
         if topic in self._epochs:
@@ -159,6 +159,15 @@ class LastSeen:
     def _former_id(self, topic: str, before: TopicLayout | None) -> str:
         """The topic's id in the last response; none if the topic was missing. Source: ``MetadataCache.topicIds``."""
         return before.topic_id if before is not None else self._ids.get(topic, NO_TOPIC_ID)
+
+
+def _brokers(reply: MetadataReply) -> tuple[dict[int, ActorName], dict[int, str]]:
+    """The addresses of the brokers, and their racks."""
+    racks = {broker.node_id: broker.rack for broker in reply.brokers if broker.rack}
+    return {broker.node_id: broker.host for broker in reply.brokers}, racks
+
+
+_brokers_once = OncePerValue(_brokers)
 
 
 def _layout(topic: TopicMetadata, racks: bool, reliable: bool) -> TopicLayout:

@@ -9,7 +9,7 @@ Source: Kafka's ``Metadata`` and ``NetworkClient.DefaultMetadataUpdater``; ``Adm
 from collections.abc import Callable
 from typing import Protocol
 
-from kemu.actors.client import Backoff, Client
+from kemu.actors.client import Backoff, Client, backoff_ms
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.known_cluster import NOTHING_KNOWN, LastSeen
 from kemu.actors.clients.once import OncePerValue
@@ -157,7 +157,7 @@ class MetadataRefresh:
             client,
             brokers,
             watcher,
-            retry=Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000),
+            retry=backoff_ms(config.retry_backoff_ms, config.retry_backoff_max_ms),
             max_age_us=config.metadata_max_age_ms * 1000,
             version=version,
             chance=chance,

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-from kemu.actors.client import DEADLINE, DISCONNECTED, TIMED_OUT, Backoff, Client
+from kemu.actors.client import DEADLINE, DISCONNECTED, TIMED_OUT, Client, backoff_ms
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.clients.produce_queue import Batch, ProduceQueue
@@ -131,13 +131,13 @@ class Producer(Machine):
         """Topic -> its queues, in the order of partition numbers."""
         self._chance = chance
         self._draws = draws
-        self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
+        self._retry = backoff_ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._produce_version = versions["Produce"]
         self._producer_id = self._new_producer_id()
         self._client = Client(
             self,
             request_timeout_us=config.request_timeout_ms * 1000,
-            reconnect=Backoff(config.reconnect_backoff_ms * 1000, config.reconnect_backoff_max_ms * 1000),
+            reconnect=backoff_ms(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
             chance=chance,
             negotiates=versions.negotiates,
             link_lost=self._link_lost,

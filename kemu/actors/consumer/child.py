@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from kemu.actors.client import DEADLINE, DISCONNECTED, Backoff, Client
+from kemu.actors.client import DEADLINE, DISCONNECTED, Client, backoff_ms
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.discovery import FIND, CoordinatorLookups, Discovery
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
@@ -168,7 +168,7 @@ class ChildConsumer(Machine):
         self._chance = chance
         self._generation = NEVER_JOINED
         self._work: dict[TopicPartition, _Work] = {}
-        self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
+        self._retry = backoff_ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._wake_us = 0
         self._asking: dict[TopicPartition, None] = {}
         """Partitions whose position is out of range, while their log's first or end offset is being asked for."""
@@ -177,7 +177,7 @@ class ChildConsumer(Machine):
         self.client = Client(
             self,
             request_timeout_us=config.request_timeout_ms * 1000,
-            reconnect=Backoff(config.reconnect_backoff_ms * 1000, config.reconnect_backoff_max_ms * 1000),
+            reconnect=backoff_ms(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
             chance=chance,
             negotiates=versions.negotiates,
             link_lost=self._link_lost,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from attrs import define
 
-from kemu.actors.client import Backoff
+from kemu.actors.client import backoff_ms
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
 from kemu.actors.consumer.offset_topics import to_send
 from kemu.actors.consumer.positions import Positions
@@ -80,7 +80,7 @@ class Commits:
         self._machine = machine
         self._positions = positions
         self._interval_us = at_least_1_ms(config.auto_commit_interval_ms)
-        self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
+        self._retry = backoff_ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._auto = config.enable_auto_commit
         self._is_modern = config.uses_consumer_protocol
         self._interval_commit: Commit | None = None
@@ -102,7 +102,7 @@ class Commits:
         """Calls of commitAsync(), in order. The application's next poll or commit calls the callbacks of
         ended commits.
         """
-        self._waiting: list[tuple[CommitSplit, Callable[[Commit], None]]] = []
+        self._waiting: tuple[tuple[CommitSplit, Callable[[Commit], None]], ...] = ()
         """Calls of commitAsync() that wait for a coordinator. After a successful lookup the consumer sends the
         commits; after a failed lookup the commits fail.
         """
@@ -186,7 +186,7 @@ class Commits:
             second = () if machine.catch_up is None else machine.catch_up.second_offsets()
             only = CommitSplit(self._positions.consumed(), second)
         if machine.discovery.coordinator is None and (only.first or only.second):
-            self._waiting.append((only, settled))
+            self._waiting += ((only, settled),)
             machine.discovery.find()
         else:
             self.send(settled, only=only)
@@ -198,7 +198,7 @@ class Commits:
 
     def coordinator_found(self) -> None:
         """Send the waiting commits."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, ()
         for only, settled in waiting:
             self.send(settled, only=only)
 
@@ -212,7 +212,7 @@ class Commits:
 
     def give_up_waiting(self) -> None:
         """Fail the waiting commits."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, ()
         for _, settled in waiting:
             self._settle(Commit(self._machine.membership.generation, settled, raises=False), Result.RETRIABLE)
 

@@ -17,7 +17,7 @@ Source: Kafka 3.9 ``ClassicKafkaConsumer`` and its coordinator.
 
 from collections.abc import Callable, Mapping
 
-from kemu.actors.client import DISCONNECTED, Backoff, Client
+from kemu.actors.client import DISCONNECTED, Client, backoff_ms
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.discovery import CoordinatorLookups, Discovery
 from kemu.actors.clients.metadata import MetadataRefresh
@@ -120,7 +120,7 @@ class Consumer(HostingMachine):
         self.client = Client(
             self,
             request_timeout_us=config.request_timeout_ms * 1000,
-            reconnect=Backoff(config.reconnect_backoff_ms * 1000, config.reconnect_backoff_max_ms * 1000),
+            reconnect=backoff_ms(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
             chance=chance,
             negotiates=versions.negotiates,
             link_lost=self._link_lost,

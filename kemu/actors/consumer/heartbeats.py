@@ -7,7 +7,7 @@ every ``retry.backoff.ms``, as the polling thread does. The application learns o
 An idle member needs one timer, one request and one answer per interval.
 """
 
-from kemu.actors.client import Backoff
+from kemu.actors.client import backoff_ms
 from kemu.actors.clients.discovery import Discovery
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer, MembershipView
 from kemu.actors.consumer.reasons import ALREADY_REBALANCING, encountered
@@ -29,7 +29,7 @@ class Heartbeats:
         self._discovery = machine.discovery
         self._draws = machine.draws
         self._retry_us = at_least_1_ms(config.retry_backoff_ms)
-        self._retry = Backoff(self._retry_us, config.retry_backoff_max_ms * 1000)
+        self._retry = backoff_ms(max(1, config.retry_backoff_ms), config.retry_backoff_max_ms)
         self._failures = 0
         """The number of consecutive failed heartbeats."""
         self._session_us = config.session_timeout_ms * 1000

@@ -10,7 +10,7 @@ lookup is repeated: in Kafka, each request to the host fails and makes the coord
 Source: Kafka 4.0 to 4.3 ``CoordinatorRequestManager``, ``RequestState``, ``NetworkClientDelegate.checkDisconnects``.
 """
 
-from kemu.actors.client import Backoff, Client
+from kemu.actors.client import Client, backoff_ms
 from kemu.actors.clients.discovery import FIND, CoordinatorLookups, CoordinatorWatcher
 from kemu.actors.machine import Chance, Machine
 from kemu.protocol.config import ConsumerConfig
@@ -38,7 +38,7 @@ class ModernDiscovery:
         self._watcher = watcher
         self._group = config.group_id
         self._chance = chance
-        self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
+        self._retry = backoff_ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._in_flight = False
         self._failures = 0
         """The number of failed lookups since the last coordinator was found."""

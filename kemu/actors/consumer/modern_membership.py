@@ -15,7 +15,7 @@ Source: Kafka 4.0 to 4.3 ``AbstractMembershipManager``, ``ConsumerMembershipMana
 
 from typing import Protocol
 
-from kemu.actors.client import Backoff
+from kemu.actors.client import backoff_ms
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
 from kemu.actors.consumer.modern_state import (
     AT_ONCE,
@@ -58,7 +58,7 @@ class ModernHeartbeats:
         self._machine = machine
         self._membership = membership
         self._retry_us = at_least_1_ms(config.retry_backoff_ms)
-        self._retry = Backoff(self._retry_us, config.retry_backoff_max_ms * 1000)
+        self._retry = backoff_ms(max(1, config.retry_backoff_ms), config.retry_backoff_max_ms)
         self._interval_us = 0
         """The interval of the last answer; 0 before the first answer."""
         self._next_us = 0

@@ -18,7 +18,7 @@ Source: Kafka's ``SubscriptionState``, ``OffsetFetcher``, ``ConsumerCoordinator.
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from kemu.actors.client import Backoff
+from kemu.actors.client import backoff_ms
 from kemu.actors.consumer.fetching import Fetching
 from kemu.actors.consumer.machine import ConsumerMachine
 from kemu.actors.consumer.offset_topics import is_retried, is_retried_by_group, offset_fetch
@@ -72,15 +72,16 @@ class Positions:
         self._machine = machine
         self._owned: tuple[TopicPartition, ...] = ()
         self._group = config.group_id
-        self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
+        self._retry = backoff_ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._seeking: dict[TopicPartition, Partition] = {}
         """The partitions without a valid position."""
         self._asked: dict[TopicPartition, Partition] | None = None
         """The partitions of the OffsetFetch in flight; None without an OffsetFetch, or if its answer is outdated."""
-        self._sharing: list[tuple[dict[TopicPartition, Partition], SharedFetch]] = []
+        self._sharing: tuple[tuple[dict[TopicPartition, Partition], SharedFetch], ...] = ()
         """(partitions of an OffsetFetch in flight, question that shares it)."""
-        self._asking_leaders: dict[ActorName, None] = {}
-        self._validating: dict[ActorName, None] = {}
+        self._asking_leaders: tuple[ActorName, ...] = ()
+        """The leaders with a ListOffsets in flight."""
+        self._validating: tuple[ActorName, ...] = ()
         """The leaders with an OffsetForLeaderEpoch in flight."""
         self._epoch_version = machine.versions.requests.get("OffsetForLeaderEpoch")
         self._retry_at_us = 0
@@ -385,13 +386,13 @@ class Positions:
         asked = self._asked
         if asked is None or {one.at for one in asked.values()} != set(partitions):
             return False
-        self._sharing.append((asked, question))
+        self._sharing += ((asked, question),)
         return True
 
     def _shared(self, asked: dict[TopicPartition, Partition]) -> list[SharedFetch]:
         """Take the questions that share this OffsetFetch."""
         taken = [question for of, question in self._sharing if of is asked]
-        self._sharing = [(of, question) for of, question in self._sharing if of is not asked]
+        self._sharing = tuple([(of, question) for of, question in self._sharing if of is not asked])
         return taken
 
     def _no_committed(self, why: str, asked: dict[TopicPartition, Partition]) -> None:
@@ -470,7 +471,7 @@ class Positions:
         if at_us > machine.now_us:
             machine.wake_at(at_us)
             return
-        self._asking_leaders[leader] = None
+        self._asking_leaders += (leader,)
         timestamp = RESETS.get(machine.config.auto_offset_reset, LATEST_TIMESTAMP)
         request = ListOffsets(
             questions=tuple(
@@ -488,13 +489,13 @@ class Positions:
         machine.client.call(leader, request, version, self._listed, self._not_listed, asked)
 
     def _not_listed(self, why: str, asked: tuple[ActorName, dict[TopicPartition, Partition]]) -> None:
-        self._asking_leaders.pop(asked[0], None)
+        self._asking_leaders = _without(self._asking_leaders, asked[0])
         self.try_later()
 
     def _listed(self, reply: ListOffsetsReply, asked: tuple[ActorName, dict[TopicPartition, Partition]]) -> None:
         leader, partitions = asked
         machine = self._machine
-        self._asking_leaders.pop(leader, None)
+        self._asking_leaders = _without(self._asking_leaders, leader)
         machine.wake()
         failed = False
         for row in reply.answers:
@@ -573,7 +574,7 @@ class Positions:
         if at_us > machine.now_us:
             machine.wake_at(at_us)
             return
-        self._validating[leader] = None
+        self._validating += (leader,)
         request = OffsetForLeaderEpoch(
             replica_id=-1,
             questions=tuple(
@@ -590,13 +591,13 @@ class Positions:
         machine.client.call(leader, request, version, self._epochs_answered, self._epochs_unanswered, asked)
 
     def _epochs_unanswered(self, why: str, asked: Asked) -> None:
-        self._validating.pop(asked[0], None)
+        self._validating = _without(self._validating, asked[0])
         self._machine.metadata.refresh()
         self.try_later()
 
     def _epochs_answered(self, reply: OffsetForLeaderEpochReply, asked: Asked) -> None:
         leader, partitions = asked
-        self._validating.pop(leader, None)
+        self._validating = _without(self._validating, leader)
         self._machine.wake()
         failed = False
         for row in reply.answers:
@@ -635,3 +636,7 @@ class Positions:
             self._validated(one)
         else:
             self._set(one, row.end_offset, TRUNCATED, row.leader_epoch)
+
+
+def _without(leaders: tuple[ActorName, ...], leader: ActorName) -> tuple[ActorName, ...]:
+    return tuple([each for each in leaders if each != leader])

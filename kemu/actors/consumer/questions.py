@@ -14,7 +14,7 @@ Source: Kafka's ``ConsumerCoordinator.fetchCommittedOffsets``, ``OffsetFetcher.f
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from kemu.actors.client import Backoff
+from kemu.actors.client import backoff_ms
 from kemu.actors.consumer.application import Answers
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
 from kemu.actors.consumer.offset_topics import is_retried, is_retried_by_group, offset_fetch
@@ -56,7 +56,7 @@ class Questions:
         self._machine = machine
         self._group = config.group_id
         self._timeout_us = config.default_api_timeout_ms * 1000
-        self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
+        self._retry = backoff_ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._question: _Question | None = None
 
     def committed(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:

@@ -67,7 +67,7 @@ class Rebalancing:
         """The generation and known members of the last assignment, if it contained INCOMPATIBLE_MEMBERS."""
         self._assigned_from: Topics | None = None
         """The topic metadata that the leader used for its last assignment."""
-        self._snapshots: list[tuple[int, Topics]] = []
+        self._snapshots: tuple[tuple[int, Topics], ...] = ()
         """Snapshots of the topic metadata, each with its arrival time, that a leader without a coordinator collects."""
         self._commit: Commit | None = None
         """The auto-commit before a join."""
@@ -224,13 +224,13 @@ class Rebalancing:
                 self._assign()
         elif changed and self.is_leader:
             if self._machine.discovery.coordinator is None:
-                self._snapshots.append((self._machine.now_us, self._snapshot()))
+                self._snapshots += ((self._machine.now_us, self._snapshot()),)
             else:
                 self._check_metadata()
 
     def coordinator_lost(self) -> None:
         """Only collect snapshots of metadata from now on: poll() checks no metadata until the coordinator is found."""
-        self._snapshots = [(0, self._snapshot())] if self.is_leader else []
+        self._snapshots = ((0, self._snapshot()),) if self.is_leader else ()
 
     def coordinator_found(self) -> None:
         """Continue poll() with the snapshot from its beginning. The next poll() uses later metadata.
@@ -238,7 +238,7 @@ class Rebalancing:
         Source: ``ConsumerCoordinator.poll`` (3.4.1): ``maybeUpdateSubscriptionMetadata``, then
         ``coordinatorUnknownAndUnreadySync`` for its whole duration, and then ``rejoinNeededOrPending``.
         """
-        snapshots, self._snapshots = self._snapshots, []
+        snapshots, self._snapshots = self._snapshots, ()
         if not self.is_leader or self._leading is not None:
             return
         if self._machine.polling:

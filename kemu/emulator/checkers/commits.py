@@ -47,7 +47,7 @@ from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import DeleteTopics, OffsetForLeaderEpoch, OffsetForLeaderEpochReply
 from kemu.protocol.messages.group import DeleteGroups, OffsetCommit, OffsetDelete
-from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, TopicPartition, host_of
+from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, TopicPartition, host_of, shared
 from kemu.protocol.notes.groups import (
     COMMITTED,
     JUMPED,
@@ -454,7 +454,7 @@ class CommitsChecker(Checker):
         self._reported.setdefault(committer, {})[seen.seq] = None
         if not commits.is_current:
             return
-        self._committed_us[group, at] = seen.at_us
+        self._committed_us[shared((group, shared(at)))] = seen.at_us
         if fact.generation == NO_GENERATION:
             return
         taken, work = self.panel.took.get(committer), None
@@ -484,6 +484,8 @@ class CommitsChecker(Checker):
                     work.stored = max(work.stored, work.reader.reached_since)
         elif reported:
             del reported[next(iter(reported))]
+            if not reported:
+                del self._reported[fact.group, fact.member_id]
         else:
             text = f"{seen.actor} learned that a commit succeeded, but no coordinator reported the commit"
             self.violation(seen, "not-kept", (fact.group, seen.actor), text)

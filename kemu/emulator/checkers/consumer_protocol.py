@@ -307,6 +307,8 @@ class ConsumerProtocol(Checker):
         self._reached[life] = epoch
 
     def _metadata_answered(self, seen: Seen, fact: Received) -> None:
+        if not self.consumer_protocol_groups:
+            return
         if is_real_client(seen.actor):  # a connection, which does not live as long as the member
             return
         learned = self._learned.setdefault((seen.actor, seen.life), {})
@@ -335,6 +337,8 @@ class ConsumerProtocol(Checker):
         return freed_us < learned_us <= self._took_us.get(life, {}).get(at, -1)
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
+        if not self.consumer_protocol_groups:
+            return
         took = self._took_us.setdefault((seen.actor, seen.life), {})
         took.update(dict.fromkeys(self.panel.gained, seen.at_us))
         if not self._is_judged(fact.group) or self.panel.asks_deposed(seen):

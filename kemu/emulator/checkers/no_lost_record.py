@@ -26,7 +26,7 @@ from kemu.emulator.watching.appends import Appends
 from kemu.emulator.watching.epoch_log import Run
 from kemu.emulator.watching.progress import Acknowledgements, GroupProgress
 from kemu.emulator.watching.ranges import Ranges
-from kemu.protocol.names import GroupId, TopicPartition, host_of
+from kemu.protocol.names import GroupId, TopicPartition, host_of, shared
 from kemu.protocol.notes.groups import PartitionHosted, Processed, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
@@ -108,7 +108,7 @@ class NoLostRecord(Checker):
     def _log(self, topic: str, partition: int) -> _Log:
         log = self._logs.get((topic, partition))
         if log is None:
-            log = self._logs[topic, partition] = _Log()
+            log = self._logs[shared((topic, partition))] = _Log()
         return log
 
     @only_news

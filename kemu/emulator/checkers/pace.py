@@ -23,7 +23,8 @@ Source: Kafka 3.4 ``AbstractCoordinator.HeartbeatThread``, ``Fetcher``,
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Self
+from functools import lru_cache
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from kemu.actors.consumer.catch_up import PART
 from kemu.actors.consumer.modern_state import ModernState
@@ -99,6 +100,10 @@ EARLY = 4
 _NEVER_US = 1 << 62
 
 
+_Key: TypeAlias = ActorName | tuple[ActorName, ActorName]
+"""The sender of requests, with the receiver if the requests to each receiver have a pace of their own."""
+
+
 class Gap(NamedTuple):
     """The least and the most allowed time until the next request, in us."""
 
@@ -106,19 +111,25 @@ class Gap(NamedTuple):
     most_us: int
 
 
+_gap = lru_cache(maxsize=64)(Gap)
+"""``Gap`` for members: the members of a group share it."""
+
+
 @frozen(kw_only=True)
 class PaceRow:
     """A request with a known pace.
 
-    ``line``: function that returns the sender, or sender and receiver, whose requests share a pace; None for requests
-    without a pace. ``span``: the interval after a good answer. ``backoff_us``: the wait after an error; ``lost_us``:
-    the wait after a lost connection; ``backoff_after``: the wait after a certain answer. ``exact``: whether an
-    unchanged retry must be soon after the back-off. ``begins``: a good reply that starts the rhythm. ``ends``: sent or
-    received requests that end the rhythm. ``judges``: whether an actor has this pace; None for all actors.
+    ``owner``: function from the sender to the actor or host whose requests share a pace; None for requests without a
+    pace. ``by_peer``: whether the requests to each receiver have a pace of their own. ``span``: the interval after a
+    good answer. ``backoff_us``: the wait after an error; ``lost_us``: the wait after a lost connection;
+    ``backoff_after``: the wait after a certain answer. ``exact``: whether an unchanged retry must be soon after the
+    back-off. ``begins``: a good reply that starts the rhythm. ``ends``: sent or received requests that end the rhythm.
+    ``judges``: whether an actor has this pace; None for all actors.
     """
 
     replies: type
-    line: Callable[[ActorName, ActorName], tuple[str, ...] | None]
+    owner: Callable[[ActorName], str | None]
+    by_peer: bool = False
     at_a_time: int = 0
     span: Callable[[Settings, ActorName], Gap | None] | None = None
     backoff_us: Callable[[Settings, ActorName], int] | None = None
@@ -130,12 +141,8 @@ class PaceRow:
     judges: Callable[[Settings, ActorName], bool] | None = None
 
 
-def _of_actor(*roles: str) -> Callable[[ActorName, ActorName], tuple[str, ...] | None]:
-    return lambda actor, peer: (actor,) if role_of(actor) in roles else None
-
-
-def _to_peer(*roles: str) -> Callable[[ActorName, ActorName], tuple[str, ...] | None]:
-    return lambda actor, peer: (actor, peer) if role_of(actor) in roles else None
+def _of(*roles: str) -> Callable[[ActorName], str | None]:
+    return lambda actor: actor if role_of(actor) in roles else None
 
 
 def _heartbeats(settings: Settings, actor: ActorName) -> Gap | None:
@@ -143,7 +150,7 @@ def _heartbeats(settings: Settings, actor: ActorName) -> Gap | None:
     if config is None:
         return None
     interval_us = max(1, config.heartbeat_interval_ms) * _US
-    return Gap(interval_us, interval_us + max(1, config.retry_backoff_ms) * _US + SLACK_US)
+    return _gap(interval_us, interval_us + max(1, config.retry_backoff_ms) * _US + SLACK_US)
 
 
 def _is_classic(settings: Settings, actor: ActorName) -> bool:
@@ -172,12 +179,12 @@ def _interval_commits(settings: Settings, actor: ActorName) -> Gap | None:
     """
     config, streams_us = settings.consumer(actor), settings.streams_commit_us(actor)
     if streams_us >= SHORTEST_US:
-        return Gap(streams_us, _NEVER_US)
+        return _gap(streams_us, _NEVER_US)
     if config is None or not config.enable_auto_commit or config.emulated_commit_after_poll:
         return None
     if config.enable_parallel_rebalance or settings.is_streams(actor):
         return None
-    return Gap(max(1, config.auto_commit_interval_ms) * _US, _NEVER_US)
+    return _gap(max(1, config.auto_commit_interval_ms) * _US, _NEVER_US)
 
 
 def _second_commits(settings: Settings, actor: ActorName) -> Gap | None:
@@ -187,7 +194,7 @@ def _second_commits(settings: Settings, actor: ActorName) -> Gap | None:
     config = settings.consumer(actor)
     if config is None or not config.enable_auto_commit or config.emulated_commit_after_poll:
         return None
-    return Gap(max(1, config.auto_commit_interval_ms) * _US, _NEVER_US)
+    return _gap(max(1, config.auto_commit_interval_ms) * _US, _NEVER_US)
 
 
 def _follower_fetches(settings: Settings, actor: ActorName) -> Gap:
@@ -215,7 +222,8 @@ def _alter_backoff_us(reply: AlterIsrReply) -> int:
 def _order(replies: type) -> PaceRow:
     return PaceRow(
         replies=replies,
-        line=_to_peer("controller"),
+        owner=_of("controller"),
+        by_peer=True,
         at_a_time=1,
         lost_us=lambda settings, actor: ORDER_BACKOFF_US,
         exact=True,
@@ -225,7 +233,7 @@ def _order(replies: type) -> PaceRow:
 ROWS: Mapping[type, PaceRow] = {
     Heartbeat: PaceRow(
         replies=HeartbeatReply,
-        line=_of_actor("member"),
+        owner=_of("member"),
         span=_heartbeats,
         backoff_us=_member_backoff_us,
         begins=SyncGroupReply,
@@ -233,30 +241,30 @@ ROWS: Mapping[type, PaceRow] = {
     ),
     Ping: PaceRow(
         replies=PingReply,
-        line=_of_actor("broker", "controller"),
+        owner=_of("broker", "controller"),
         span=_pings,
         begins=OpenSessionReply,
         ends=(OpenSession, CloseSession),
     ),
-    JoinGroup: PaceRow(replies=JoinGroupReply, line=_of_actor("member"), at_a_time=1),
-    SyncGroup: PaceRow(replies=SyncGroupReply, line=_of_actor("member"), at_a_time=1),
-    OffsetFetch: PaceRow(replies=OffsetFetchReply, line=_of_actor("member"), at_a_time=1, judges=_is_classic),
-    Metadata: PaceRow(replies=MetadataReply, line=_of_actor("member", "producer"), at_a_time=1),
+    JoinGroup: PaceRow(replies=JoinGroupReply, owner=_of("member"), at_a_time=1),
+    SyncGroup: PaceRow(replies=SyncGroupReply, owner=_of("member"), at_a_time=1),
+    OffsetFetch: PaceRow(replies=OffsetFetchReply, owner=_of("member"), at_a_time=1, judges=_is_classic),
+    Metadata: PaceRow(replies=MetadataReply, owner=_of("member", "producer"), at_a_time=1),
     OffsetCommit: PaceRow(
         replies=OffsetCommitReply,
-        line=_of_actor("member"),
+        owner=_of("member"),
         span=_interval_commits,
         ends=(JoinGroup, LeaveGroup),
     ),
     RangeCommit: PaceRow(
         replies=RangeCommitReply,
-        line=lambda actor, peer: (host_of(actor),) if actor.endswith(f"/{PART}") else None,
+        owner=lambda actor: host_of(actor) if actor.endswith(f"/{PART}") else None,
         span=_second_commits,
         ends=(JoinGroup, LeaveGroup),
     ),
     AlterIsr: PaceRow(
         replies=AlterIsrReply,
-        line=_of_actor("broker"),
+        owner=_of("broker"),
         at_a_time=1,
         backoff_us=lambda settings, actor: ALTER_BACKOFF_US,
         lost_us=lambda settings, actor: ALTER_LOST_US,
@@ -265,7 +273,7 @@ ROWS: Mapping[type, PaceRow] = {
     ),
     ControlledShutdown: PaceRow(
         replies=ControlledShutdownReply,
-        line=_of_actor("broker"),
+        owner=_of("broker"),
         at_a_time=1,
         backoff_us=_shutdown_backoff_us,
         lost_us=_shutdown_backoff_us,
@@ -273,14 +281,15 @@ ROWS: Mapping[type, PaceRow] = {
     ),
     Fetch: PaceRow(
         replies=FetchReply,
-        line=_to_peer("broker"),
+        owner=_of("broker"),
+        by_peer=True,
         at_a_time=1,
         span=_follower_fetches,
         lost_us=_fetch_backoff_us,
         exact=True,
         ends=(LeaderAndIsr, StopReplica),
     ),
-    Produce: PaceRow(replies=ProduceReply, line=_to_peer("producer"), at_a_time=MAX_IN_FLIGHT),
+    Produce: PaceRow(replies=ProduceReply, owner=_of("producer"), by_peer=True, at_a_time=MAX_IN_FLIGHT),
     LeaderAndIsr: _order(LeaderAndIsrReply),
     StopReplica: _order(StopReplicaReply),
     UpdateMetadata: _order(UpdateMetadataReply),
@@ -324,10 +333,12 @@ class _Line:
 
     __slots__ = (
         *("backoff_us", "answered_us", "due_us", "early", "failures", "good", "has_least", "in_flight", "is_paced"),
-        *("last", "lost_us", "sent_us", "span"),
+        *("kind", "last", "lost_us", "owner", "sent_us", "span"),
     )
 
-    def __init__(self, span: Gap | None, *, fails: bool) -> None:
+    def __init__(self, kind: type, owner: ActorName, span: Gap | None, *, fails: bool) -> None:
+        self.kind = kind
+        self.owner = owner
         self.span = span
         self.is_paced = span is not None or fails
         """Whether answers are judged by content."""
@@ -372,10 +383,10 @@ class Pace(Checker):
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
-        self._lines: dict[ActorName, dict[tuple[type, *tuple[str, ...]], _Line]] = {}
-        """Sender -> (request, the receiver if each has a line of its own) -> line."""
-        self._line_of: dict[type, dict[tuple[ActorName, ActorName], _Line | None]] = {kind: {} for kind in ROWS}
-        """Request -> (sender, receiver) -> line."""
+        self._lines: dict[ActorName, tuple[_Line, ...]] = {}
+        """Owner -> its lines."""
+        self._line_of: dict[type, dict[_Key, _Line | None]] = {kind: {} for kind in ROWS}
+        """Request -> sender, or (sender, receiver) -> line."""
         self._broke = (-1, "", "")
         """(step, client, peer) of the last broken connection. The client also abandons requests of the same step to the
         same peer.
@@ -422,24 +433,21 @@ class Pace(Checker):
 
     # --- requests ----------------------------------------------------------------------------------------------
 
-    def _line(self, kind: type, actor: ActorName, peer: ActorName) -> _Line | None:
-        judges = ROWS[kind].judges
-        about = ROWS[kind].line(actor, peer) if judges is None or judges(self._settings, actor) else None
+    def _line(self, kind: type, key: _Key) -> _Line | None:
+        row, actor = ROWS[kind], key if isinstance(key, str) else key[0]
+        owner = row.owner(actor) if row.judges is None or row.judges(self._settings, actor) else None
         line = None
-        if about is not None:
-            lines = self._lines.setdefault(about[0], {})
-            key: tuple[type, *tuple[str, ...]] = (kind, *about[1:])
-            line = lines.get(key)
-            if line is None:
-                row = ROWS[kind]
-                span = None if row.span is None else row.span(self._settings, actor)
-                line = lines[key] = _Line(span, fails=row.backoff_us is not None)
-        self._line_of[kind][actor, peer] = line
+        if owner is not None:
+            span = None if row.span is None else row.span(self._settings, actor)
+            line = _Line(kind, owner, span, fails=row.backoff_us is not None)
+            self._lines[owner] = (*self._lines.get(owner, ()), line)
+        self._line_of[kind][key] = line
         return line
 
     def _asks_as(self, kind: type) -> Callable[[Seen, Send], None]:
         row, known = ROWS[kind], self._line_of[kind]
-        at_a_time, follows, produces, beats = row.at_a_time, kind is Fetch, kind is Produce, kind is Heartbeat
+        at_a_time, by_peer = row.at_a_time, row.by_peer
+        follows, produces, beats = kind is Fetch, kind is Produce, kind is Heartbeat
 
         def asks(seen: Seen, fact: Send) -> None:
             to, _, request_id, _, request = fact
@@ -447,12 +455,12 @@ class Pace(Checker):
                 return
             if produces and not request.acks:  # never answered
                 return
-            key = (seen[2], to)
-            line = known[key] if key in known else self._line(kind, *key)
+            key = (seen[2], to) if by_peer else seen[2]
+            line = known[key] if key in known else self._line(kind, key)
             if line is None:
                 return
-            if beats and key[0] in self._late:
-                self._say_late(key[0])
+            if beats and seen[2] in self._late:
+                self._say_late(seen[2])
             in_flight = line.in_flight
             if at_a_time and len(in_flight) >= at_a_time:
                 self._say(seen, "too-many", seen.actor, kind, f"while {len(in_flight)} sent before have no answer")
@@ -465,7 +473,7 @@ class Pace(Checker):
                 if line.failures == 1:
                     self._judge_retry(seen, kind, line, request)
                 line.last = request
-            if self._broke[0] != seen[0] or self._broke[1:] != key:
+            if self._broke != (seen[0], seen[2], to):
                 if in_flight:
                     in_flight[request_id] = to
                 else:
@@ -502,13 +510,12 @@ class Pace(Checker):
             self._say(seen, "too-late", seen.actor, kind, text)
 
     def _answered_as(self, kind: type) -> Callable[[Seen, Received], None]:
-        row = ROWS[kind]
-
+        row, by_peer = ROWS[kind], ROWS[kind].by_peer
         known, is_good = self._line_of[kind], GOOD.get(row.replies)
 
         def answered(seen: Seen, fact: Received) -> None:
-            key = (seen[2], fact[0])
-            line = known[key] if key in known else self._line(kind, *key)
+            key = (seen[2], fact[0]) if by_peer else seen[2]
+            line = known.get(key)
             if line is None or line.in_flight.pop(fact[2], None) is None:
                 return
             is_last = not line.in_flight
@@ -516,6 +523,9 @@ class Pace(Checker):
                 line.in_flight = _NONE_IN_FLIGHT
             line.failures = 0
             if not line.is_paced:
+                if is_last and row.at_a_time == 1:  # such requests are rare, and nothing is known but their answers
+                    del known[key]
+                    self._lines[line.owner] = tuple([each for each in self._lines[line.owner] if each is not line])
                 return
             at_us = seen.at_us
             if is_last:  # otherwise the answer to the last request is outstanding
@@ -533,8 +543,10 @@ class Pace(Checker):
         return answered
 
     def _begun_as(self, kind: type) -> Callable[[Seen, Received], None]:
+        known = self._line_of[kind]
+
         def begun(seen: Seen, fact: Received) -> None:
-            line = self._line(kind, seen.actor, fact.peer)
+            line = known[seen.actor] if seen.actor in known else self._line(kind, seen.actor)
             if line is not None and GOOD[type(fact.message)](fact.message):
                 line.in_flight = _NONE_IN_FLIGHT
                 line.sent_us, line.lost_us, line.good, line.early = seen.at_us, -1, True, 0
@@ -551,8 +563,8 @@ class Pace(Checker):
         return ended
 
     def _end(self, kind: type, actor: ActorName) -> None:
-        for key, line in self._lines.get(actor, {}).items():
-            if key[0] is kind:
+        for line in self._lines.get(actor, ()):
+            if line.kind is kind:
                 line.due_us, line.sent_us, line.lost_us, line.early = _NEVER_US, -1, -1, 0
 
     def _commit_answered(self, seen: Seen, fact: Received) -> None:
@@ -602,12 +614,12 @@ class Pace(Checker):
 
     def _connection_broke(self, seen: Seen, fact: Hangup | LinkDown) -> None:
         self._broke = (seen.seq, seen.actor, fact.peer)
-        for key, line in self._lines.get(seen.actor, {}).items():
+        for line in self._lines.get(seen.actor, ()):
             lost = [number for number, peer in line.in_flight.items() if peer == fact.peer]
             for number in lost:
                 del line.in_flight[number]
             line.due_us, line.sent_us = _NEVER_US, -1
-            lost_us = ROWS[key[0]].lost_us
+            lost_us = ROWS[line.kind].lost_us
             if lost and lost_us is not None:
                 line.lost_us, line.backoff_us = seen.at_us, lost_us(self._settings, seen.actor)
                 line.failures += 1
@@ -616,7 +628,8 @@ class Pace(Checker):
         self._late = {actor: late for actor, late in self._late.items() if host_of(actor) != fact.host}
         self._lines = {actor: lines for actor, lines in self._lines.items() if host_of(actor) != fact.host}
         for known in self._line_of.values():
-            known.clear()
+            for key in [key for key in known if host_of(key if isinstance(key, str) else key[0]) == fact.host]:
+                del known[key]
 
     # --- time --------------------------------------------------------------------------------------------------
 
@@ -629,9 +642,9 @@ class Pace(Checker):
     def _look(self, seen: Seen) -> None:
         self._looks_us, self._last = seen.at_us + LOOK_US, seen
         overdue = [
-            (actor, key[0], line)
+            (actor, line.kind, line)
             for actor, lines in self._lines.items()
-            for key, line in lines.items()
+            for line in lines
             if line.due_us < seen.at_us
         ]
         for actor, kind, line in overdue:

@@ -44,16 +44,19 @@ def member_draws(
     decided = [name for name, setting in SAID_BY_SETTINGS.items() if setting in said]
     if DrawName.RECORD_WORK in decided:
         decided.append(DrawName.POLL_WORK)
-    without = frozenset(name for name in decided if not scenario.draws.is_set(name))
+    without = tuple([name for name in decided if not scenario.draws.is_set(name)])
     if warm:
-        without |= {DrawName.FIRST_ID, DrawName.FIRST_JOIN}
+        without += (DrawName.FIRST_ID, DrawName.FIRST_JOIN)
     shares = work_shares(scenario, group)
     scaled = {name: share for name, share in shares.items() if not scenario.draws.is_set(name)}
     scaled |= dict.fromkeys(LOADED, busy)
     scaled[DrawName.HEARTBEAT_WAIT] = isqrt(busy * MILLION)
-    others = scenario.groups[group].members - 1 if process else 0
-    scaled[DrawName.FIRST_ID] = busy * max(others, AT_ONCE) // AT_ONCE
-    scaled[DrawName.FIRST_TURN] = busy * others // AT_ONCE
+    scaled[DrawName.FIRST_ID] = busy
+    if process:
+        others = scenario.groups[group].members - 1
+        scaled[DrawName.FIRST_ID] = busy * max(others, AT_ONCE) // AT_ONCE
+        scaled[DrawName.FIRST_TURN] = busy * others // AT_ONCE
+    scaled = {name: factor for name, factor in scaled.items() if factor != MILLION}
     return Drawn(choices, scenario.draws, owner, without=without, scaled=scaled, process=process, began_us=began_us)
 
 

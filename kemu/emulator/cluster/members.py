@@ -1,6 +1,7 @@
 """The members of a cluster's groups: their present specs, and the machines that the members run."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -115,15 +116,15 @@ class MemberHosts:
         hosts = self.groups[group].hosts
         ordinal = len(hosts) if number is None else number
 
-        def make(life: int) -> Machine:
-            member = self.spec_of(host)
-            streams = self.groups[group].spec.streams
-            if streams is not None:
-                return self._instance(host, group, ordinal, streams, member, life)
-            return self._consumer(host, group, ordinal, member, life)
-
-        self._world.add_host(host, {host: make})
+        self._world.add_host(host, {host: partial(self._made, host, group, ordinal)})
         hosts.append(host)
+
+    def _made(self, host: str, group: str, number: int, life: int) -> Machine:
+        member = self.spec_of(host)
+        streams = self.groups[group].spec.streams
+        if streams is not None:
+            return self._instance(host, group, number, streams, member, life)
+        return self._consumer(host, group, number, member, life)
 
     def busy(self, machine: str) -> int:
         """Return how busy a machine is, in millionths of the usual load; constant during a run."""
@@ -136,7 +137,7 @@ class MemberHosts:
         spec = self.groups[group].spec
         profile = self._releases.of_member(member)
         assignors = profile.assignors if member.profile else self._assignors
-        defaults = evolve(profile.consumer, auto_offset_reset=EARLIEST.auto_offset_reset)
+        defaults = configured(profile.consumer, (("auto_offset_reset", EARLIEST.auto_offset_reset),))
         config = spec.consumer(group, host, number, defaults, member)
         if config.emulated_close_membership != CLOSE_DEFAULT and profile.release < _CLOSE_OPTIONS_SINCE:
             raise ValueError("emulated.close.membership: needs kafka-4.1 or later (KIP-1092)")

@@ -80,17 +80,21 @@ Judgement = Pass | Drop | Delay | HoldBack
 PASS, DROP, HOLD = Pass(), Drop(), HoldBack()
 
 
-class Repeated:
-    """The last message of a link in one direction, so that a repeated message is encoded only once.
+class Way:
+    """One direction of a link, with its last message, so that a repeated message is encoded only once.
 
     Messages are frozen, so the same object has the same bytes. An idle client sends the same request repeatedly and
     gets the same answer. The bytes and the decoded message are computed once and used for each repetition. A message
     that is not repeated costs one comparison.
     """
 
-    __slots__ = ("data", "message", "opened", "version")
+    __slots__ = ("data", "held", "message", "next_us", "opened", "version")
 
     def __init__(self) -> None:
+        self.next_us = 0
+        """Earliest arrival of the next packet."""
+        self.held: Rule | None = None
+        """The rule that holds packets, or None. Later packets wait behind the held packets."""
         self.message: Any = None
         self.version = -1
         self.data: bytes | None = None
@@ -103,25 +107,23 @@ class Link:
 
     __slots__ = (
         "actor",
-        "bits",
         "broken",
         "client",
         "client_host",
         "client_life",
         "connection",
         "drawn",
-        "held",
         "label",
         "least_us",
         "local",
-        "next_us",
         "number",
-        "repeated",
         "server",
         "server_host",
         "server_life",
         "span",
+        "stream",
         "unheard_us",
+        "ways",
     )
 
     def __init__(
@@ -151,13 +153,9 @@ class Link:
         self.broken = False
         self.client_life = 0
         self.server_life = 0
-        self.next_us = [0, 0]
-        """Earliest arrival of the next packet to the server, and to the client."""
-        self.repeated = (Repeated(), Repeated())
-        """Last messages to the server, and to the client."""
-        self.held: list[Rule | None] = [None, None]
-        """For each direction: the rule that holds packets, or None. Later packets wait behind the held packets."""
-        self.bits = stream.bits
+        self.ways = (Way(), Way())
+        """The directions to the server, and to the client."""
+        self.stream = stream
         self.drawn = drawn
         """Distribution of the latency; None for a uniform distribution between ``least_us`` and the upper bound."""
         self.unheard_us = -1
@@ -166,8 +164,8 @@ class Link:
     def latency_us(self) -> int:
         """Return the latency of the next packet in us."""
         if self.drawn is not None:
-            return self.drawn.of(self.bits(32))
-        return self.least_us + ((self.bits(32) * self.span) >> 32)
+            return self.drawn.of(self.stream.word())
+        return self.least_us + ((self.stream.word() * self.span) >> 32)
 
 
 class Packet:
@@ -316,7 +314,7 @@ class Network:
                 self._open(link, actor)
             connection, dead = link.connection, link.broken
             sender, receiver = link.client, link.server
-        last = link.repeated[reply]
+        last = link.ways[reply]
         if last.message is message and last.version == version:
             data = last.data
             if data is None:
@@ -336,7 +334,7 @@ class Network:
         verdict: Verdict = _SENT
         if dead:
             verdict, due_us = Verdict.LOST, -1
-        elif self.rules or self.bandwidth is not None or link.held[reply] is not None:
+        elif self.rules or self.bandwidth is not None or link.ways[reply].held is not None:
             verdict, due_us = self._send_judged(packet, actor, message)
         else:
             due_us = self._dispatch(packet, 0)
@@ -347,7 +345,7 @@ class Network:
         link, extra_us = packet.link, 0
         if self.bandwidth is not None and not link.local:
             packet.records_bytes, packet.sender_life = self.weigh(message), actor.life
-        if (self.rules and not link.local) or link.held[packet.reply] is not None:
+        if (self.rules and not link.local) or link.ways[packet.reply].held is not None:
             judgement = self._judge(packet)
             if judgement is DROP:
                 self.break_link(link)
@@ -391,7 +389,7 @@ class Network:
 
     def _judge(self, packet: Packet, but: Rule | None = None) -> Judgement:
         """Return the verdict of all rules except ``but``."""
-        before = packet.link.held[packet.reply]
+        before = packet.link.ways[packet.reply].held
         if before is not None:
             packet.held_us = self.now_us
             before.waiting.append(packet)
@@ -407,20 +405,20 @@ class Network:
             if judgement is HOLD:
                 packet.held_us = self.now_us
                 rule.waiting.append(packet)
-                packet.link.held[packet.reply] = rule
+                packet.link.ways[packet.reply].held = rule
             return judgement
         return Delay(extra_us) if extra_us else PASS
 
     def _dispatch(self, packet: Packet, extra_us: int = 0) -> int:
         link, way = packet.link, packet.reply
         if link.drawn is None:
-            due_us = self.now_us + link.least_us + ((link.bits(32) * link.span) >> 32) + extra_us
+            due_us = self.now_us + link.least_us + ((link.stream.word() * link.span) >> 32) + extra_us
         else:
-            due_us = self.now_us + link.drawn.of(link.bits(32)) + extra_us
-        next_us = link.next_us
-        if due_us <= next_us[way]:
-            due_us = next_us[way] + 1
-        next_us[way] = due_us
+            due_us = self.now_us + link.drawn.of(link.stream.word()) + extra_us
+        direction = link.ways[way]
+        if due_us <= direction.next_us:
+            due_us = direction.next_us + 1
+        direction.next_us = due_us
         if way:
             self.agenda.push(due_us, self._reply_arrives, packet)
         else:
@@ -432,7 +430,7 @@ class Network:
     def _dispatch_after(self, packet: Packet, after_us: int) -> int:
         """Dispatch a packet with this latency."""
         link, way = packet.link, packet.reply
-        link.next_us[way] = due_us = max(self.now_us + after_us, link.next_us[way] + 1)
+        link.ways[way].next_us = due_us = max(self.now_us + after_us, link.ways[way].next_us + 1)
         if not way:
             there = link.server_host is not None and link.server_host.running
             packet.server_life = link.server_host.life if there and link.server_host is not None else 0
@@ -467,9 +465,10 @@ class Network:
         link.unheard_us = -1
         link.client_life = actor.life
         link.server_life = 0
-        link.held = [None, None]
+        for way in link.ways:
+            way.held = None
         handshake_us = 2 * (link.latency_us())
-        link.next_us = [max(link.next_us[0], self.now_us + handshake_us), link.next_us[1]]
+        link.ways[0].next_us = max(link.ways[0].next_us, self.now_us + handshake_us)
 
     # --- arriving ----------------------------------------------------------------------------------------------
 
@@ -512,7 +511,7 @@ class Network:
     def _deliver(self, packet: Packet, actor: Actor) -> Turn | None:
         link, reply, message = packet.link, packet.reply, packet.message
         if message is None:
-            data, last = packet.data, link.repeated[reply]
+            data, last = packet.data, link.ways[reply]
             try:
                 if last.data is not data:
                     message = self._large.open(data)
@@ -613,14 +612,14 @@ class Network:
             self.bandwidth.drop_dead(self.now_us)
 
     def _tell_client(self, link: Link) -> None:
-        due_us = max(self.now_us + link.least_us, link.next_us[1] + 1)
-        link.next_us[1] = due_us
+        due_us = max(self.now_us + link.least_us, link.ways[1].next_us + 1)
+        link.ways[1].next_us = due_us
         self.agenda.push(due_us, self._client_learns, (link, link.connection))
 
     def _tell_server(self, link: Link) -> None:
         if link.server_life:
-            due_us = max(self.now_us + link.least_us, link.next_us[0] + 1)
-            link.next_us[0] = due_us
+            due_us = max(self.now_us + link.least_us, link.ways[0].next_us + 1)
+            link.ways[0].next_us = due_us
             self.agenda.push(due_us, self._server_learns, (link, link.server_life))
 
     def _client_learns(self, entry: Entry) -> Turn | None:
@@ -659,8 +658,8 @@ class Network:
         self.rules.remove(rule)
         waiting, rule.waiting = rule.waiting, []
         for packet in waiting:
-            if packet.link.held[packet.reply] is rule:
-                packet.link.held[packet.reply] = None
+            if packet.link.ways[packet.reply].held is rule:
+                packet.link.ways[packet.reply].held = None
         if self._retransmit is not None:
             self._release_later(waiting)
             return
@@ -688,14 +687,14 @@ class Network:
             (staying if way in stopped else going).append(packet)
         rule.waiting = staying
         for packet in going:
-            if packet.link.held[packet.reply] is rule:
-                packet.link.held[packet.reply] = None
+            if packet.link.ways[packet.reply].held is rule:
+                packet.link.ways[packet.reply].held = None
         for packet in going:
             self._release(packet, but=rule)
         for link, back in stopped:
-            other = link.held[back]
+            other = link.ways[back].held
             if other is None:
-                link.held[back] = rule
+                link.ways[back].held = rule
             elif other is not rule:  # another rule holds earlier packets of the connection, so later packets wait
                 behind = [packet for packet in rule.waiting if packet.link is link and packet.reply == back]
                 rule.waiting = [packet for packet in rule.waiting if packet not in behind]
@@ -710,20 +709,20 @@ class Network:
             if way not in backlogs:
                 backlogs[way] = Rule()
                 if packet.link.connection == packet.connection:
-                    packet.link.held[packet.reply] = backlogs[way]
+                    packet.link.ways[packet.reply].held = backlogs[way]
                 due_us = self._next_retransmission_us(packet.held_us)
                 self.agenda.push(due_us, self._sent_again, (packet.link, packet.reply, backlogs[way]))
             backlogs[way].waiting.append(packet)
 
     def _sent_again(self, entry: Entry) -> None:
         link, way, backlog = entry[4]
-        if link.held[way] is backlog:
-            link.held[way] = None
+        if link.ways[way].held is backlog:
+            link.ways[way].held = None
         for packet in backlog.waiting:
             self._release(packet)
 
     def _release(self, packet: Packet, but: Rule | None = None) -> None:
-        if self.rules or packet.link.held[packet.reply] is not None:
+        if self.rules or packet.link.ways[packet.reply].held is not None:
             judgement = self._judge(packet, but)
             if judgement is HOLD:
                 return

@@ -138,6 +138,7 @@ class World:
         self.now_us = 0
         self.steps = 0
         self.agenda = Agenda(choices)
+        self._when_timer_due = self._timer_due  # one bound method for all entries of the agenda
         self.hosts: dict[str, Host] = {}
         self.network = Network(
             self.agenda, choices, self.hosts, latency_us, links_us or {}, self._record_packet, drawn, retransmit
@@ -432,7 +433,7 @@ class World:
             if timer.queued_us <= due_us:
                 return
             timer.queued_us = due_us
-        timer.queued_seq = self.agenda.push(due_us, self._timer_due, timer)
+        timer.queued_seq = self.agenda.push(due_us, self._when_timer_due, timer)
 
     def _timer_due(self, entry: Entry) -> Turn | None:
         timer: Timer = entry[4]
@@ -447,7 +448,7 @@ class World:
             return None
         if timer.due_us > self.now_us:
             timer.queued_us = timer.due_us
-            timer.queued_seq = self.agenda.push(timer.due_us, self._timer_due, timer)
+            timer.queued_seq = self.agenda.push(timer.due_us, self._when_timer_due, timer)
             return None
         if host.condition is _PAUSED:
             host.held.append(entry)

@@ -24,7 +24,7 @@ from kemu.emulator.watching.appends import Appends
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.progress import GroupProgress, count
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import NO_GENERATION, TopicPartition
+from kemu.protocol.names import NO_GENERATION, TopicPartition, shared
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     CommitAnswered,
@@ -197,7 +197,7 @@ class Progress:
     def _log(self, partition: TopicPartition) -> _Log:
         log = self._logs.get(partition)
         if log is None:
-            log = self._logs[partition] = _Log()
+            log = self._logs[shared(partition)] = _Log()
         return log
 
     @only_news
@@ -228,7 +228,7 @@ class Progress:
         reading = self._readings.get((group, partition))
         if reading is None:
             log = self._log(partition)
-            reading = self._readings[group, partition] = _GroupOnPartition(
+            reading = self._readings[shared((group, partition))] = _GroupOnPartition(
                 log, self._panel.progress.of(group, partition)
             )
             log.readings.append(reading)

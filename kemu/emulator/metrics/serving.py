@@ -33,7 +33,7 @@ from kemu.emulator.metrics.figures import DowntimeFigures
 from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.applications import RUNNING
 from kemu.emulator.watching.panel import Panel, Service
-from kemu.protocol.names import ActorName, GroupId, TopicPartition, part_on
+from kemu.protocol.names import ActorName, GroupId, TopicPartition, part_on, shared
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     CallbackReturned,
@@ -225,6 +225,7 @@ class Serving:
         """Begin service. If ``owner`` is "", the same owner resumes."""
         served = self._partitions.get(key)
         if served is None:
+            key = shared(key)
             served = self._partitions[key] = _Served()
             self._of.setdefault(key[1], []).append(key)
         served.owners += 1

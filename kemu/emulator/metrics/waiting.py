@@ -25,7 +25,7 @@ from kemu.emulator.watching.appends import Appends
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.progress import GroupProgress
 from kemu.emulator.watching.ranges import Ranges
-from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition
+from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition, shared
 from kemu.protocol.notes.groups import JUMPED, PartitionHosted, PositionSet, Processed, RecordsAppended
 from kemu.protocol.notes.ranges import RangeProcessed, RangeTrimmed
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
@@ -198,7 +198,7 @@ class Waiting:
         if queue is None:
             log = self._log(partition)
             delays = self.delays.setdefault(group, WeightedSpread())
-            queue = self._queues[group, partition] = Queue(group, log, delays)
+            queue = self._queues[shared((group, shared(partition)))] = Queue(group, log, delays)
             log.queues.append(queue)
         self._settle(queue)
         return queue
@@ -239,7 +239,7 @@ class Waiting:
     def _log(self, partition: TopicPartition) -> _Log:
         log = self._logs.get(partition)
         if log is None:
-            log = self._logs[partition] = _Log()
+            log = self._logs[shared(partition)] = _Log()
         log.settle()
         return log
 

@@ -215,7 +215,7 @@ class GroupSpec:
         if consumer is not self.uses_consumer_protocol:
             left_out = _OF_CLASSIC_PROTOCOL if consumer else (_REMOTE_ASSIGNOR,)
             settings = tuple(each for each in settings if each[0] not in left_out)
-        named: dict[str, Any] = {"group_id": group, "client_id": host}
+        named: dict[str, Any] = {"group_id": group}
         if (assignors := member.assignors or self.assignors) and not consumer:
             named["partition_assignment_strategy"] = assignors
         if self.static or member.instance:

@@ -7,6 +7,7 @@ the defaults of a release.
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar, cast
 
 import attrs
@@ -113,9 +114,13 @@ def fields_of(cls: type) -> dict[str, Any]:
 
 
 def configured(defaults: Config, settings: Settings) -> Config:
-    """Return the config ``defaults``, overridden by these settings."""
-    changes: dict[str, Any] = dict(settings)
-    return evolve(defaults, **changes)
+    """Return the config ``defaults``, overridden by these settings; the members of a group share their config."""
+    return cast(Config, _configured(defaults, settings))
+
+
+@lru_cache(maxsize=256)
+def _configured(defaults: Any, settings: Settings) -> Any:
+    return evolve(defaults, **dict(settings))
 
 
 def as_settings(cls: type, given: Mapping[str, Any] | Settings) -> Settings:

@@ -5,14 +5,14 @@ broker's disk at the start (``DiskFound``). The end that a broker reports (``Bec
 the end of the computed copy.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kemu.actors.broker.replica_log import JOURNALS
 from kemu.emulator.facts import DiskFound, DiskTailLost, HostDown, HostStarted, Seen, UnflushedLost, only_news
 from kemu.emulator.findings import EMPTY_DISK, LOST_TAIL, UNFLUSHED
 from kemu.emulator.watching.epoch_log import FIRST_TERM, EpochLog, Run, Term, lacking, minus
-from kemu.protocol.names import TopicPartition, broker_host, host_of
+from kemu.protocol.names import TopicPartition, broker_host, host_of, shared
 from kemu.protocol.notes.groups import PartitionHosted, RecordsAppended
 from kemu.protocol.notes.replication import (
     BecameFollower,
@@ -36,7 +36,7 @@ class Copy:
         object. So the log of the leadership stays known."""
         self.start_us = 0
         """Time at which the log start last moved, in us."""
-        self.truncated: list[Run] = []
+        self.truncated: Sequence[Run] = ()
         """The records that the broker truncated last."""
         self.epoch = -1
         """The last leader epoch in which the broker took a role."""
@@ -45,7 +45,7 @@ class Copy:
         """The last leader epoch in which the broker led."""
         self.following = ""
         """Host of the leader that the broker followed last."""
-        self.lost: list[tuple[Run, str]] = []
+        self.lost: Sequence[tuple[Run, str]] = ()
         """Records that the broker's disk lost and the broker has not replicated again, with the reason in
         LOSS_REASONS."""
         self.gap: int | None = None
@@ -123,7 +123,7 @@ class Copies:
         """A broker's copy of a partition; empty if unknown."""
         copies = self._copies.get(at)
         if copies is None:
-            copies = self._copies[at] = {}
+            copies = self._copies[shared(at)] = {}
         copy = copies.get(host)
         if copy is None:
             copy = copies[host] = Copy()

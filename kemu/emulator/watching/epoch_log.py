@@ -5,7 +5,7 @@ epoch has one leader, and a running process never loses the end of its log. So a
 is a short list of runs of equal term; comparing two logs is cheap, however long they are.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -29,16 +29,16 @@ class EpochLog:
     def __init__(self) -> None:
         self.start = 0
         self.end = 0
-        self.terms: list[Term] = []
-        self.starts: list[int] = []
+        self.terms: tuple[Term, ...] = ()
+        self.starts: tuple[int, ...] = ()
 
     def append(self, base: int, count: int, term: Term) -> bool:
         """Append records at the end. Return False without a change if the records do not follow the end."""
         if base != self.end:
             return False
         if not self.terms or self.terms[-1] != term:
-            self.terms.append(term)
-            self.starts.append(base)
+            self.terms += (term,)
+            self.starts += (base,)
         self.end = base + count
         return True
 
@@ -48,16 +48,15 @@ class EpochLog:
             self.start = start
             if start > self.end:
                 self.end = start
-                self.terms, self.starts = [], []
+                self.terms, self.starts = (), ()
 
     def truncate(self, end: int) -> None:
         """Truncate the log to this end."""
         if end < self.end:
             self.end = end
             self.start = min(self.start, end)
-            while self.starts and self.starts[-1] >= end:
-                self.starts.pop()
-                self.terms.pop()
+            keep = bisect_left(self.starts, end)
+            self.terms, self.starts = self.terms[:keep], self.starts[:keep]
 
     def end_at(self, end: int, term: Term) -> None:
         """Set the end. Missing records get this term."""
@@ -84,7 +83,7 @@ class EpochLog:
         """Set the log to the content of a disk: (first offset, term) of each run, ascending."""
         self.start, self.end = start, end
         rows = list(runs)
-        self.starts, self.terms = [first for first, _ in rows], [term for _, term in rows]
+        self.starts, self.terms = tuple([first for first, _ in rows]), tuple([term for _, term in rows])
 
     def span_of(self, term: Term) -> tuple[int, int]:
         """The records of a term: (first, last + 1); (0, 0) without such records."""
@@ -105,9 +104,8 @@ class EpochLog:
         if self.starts[-1] <= since:
             return [(since, self.end, self.terms[-1])]
         index = bisect_right(self.starts, since) - 1
-        starts, terms = self.starts[index:], self.terms[index:]
-        starts[0] = since
-        return list(zip(starts, [*starts[1:], self.end], terms, strict=True))
+        later = self.starts[index + 1 :]
+        return list(zip((since, *later), (*later, self.end), self.terms[index:], strict=True))
 
     def without(self, other: "EpochLog") -> list[Run]:
         """Records of this log that another log lacks. Records that the other log deleted are treated as present."""
@@ -117,7 +115,7 @@ class EpochLog:
     def copy(self) -> "EpochLog":
         """An independent copy."""
         other = EpochLog()
-        other.restore(self.start, self.end, zip(self.starts, self.terms, strict=True))
+        other.start, other.end, other.starts, other.terms = self.start, self.end, self.starts, self.terms
         return other
 
     def grow_from(self, other: "EpochLog", end: int) -> None:

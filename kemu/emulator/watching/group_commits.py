@@ -13,7 +13,7 @@ from typing import Any
 from kemu.emulator.facts import DiskTailLost, Seen
 from kemu.emulator.watching.group_records import GroupRecords
 from kemu.emulator.watching.logs import WatchedLogs
-from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition
+from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition, shared
 from kemu.protocol.notes.groups import LateCommit, OffsetCommitted, OffsetRemoved
 from kemu.protocol.notes.replication import BecameLeader, LogCleaned
 
@@ -78,12 +78,12 @@ class GroupCommits:
 
     def _commits(self, seen: Seen, fact: OffsetCommitted) -> None:
         self.late = self._late is not None and self._is_of(self._late, seen, fact)
-        key = (fact.group, (fact.topic, fact.partition))
+        key = (fact.group, shared((fact.topic, fact.partition)))
         self.before = self.committed.get(key, NOTHING)
         self.is_current = self._coordinates(seen)
         if not self.is_current:
             return
-        self.committed[key] = fact.offset
+        self.committed[shared(key)] = fact.offset
         if fact.position >= 0 and (log := self._log_of(fact.group)) is not None:
             kept = self._kept.get(key)
             if kept is None:

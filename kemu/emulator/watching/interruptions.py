@@ -22,13 +22,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice, pairwise
+from operator import itemgetter
 from typing import Any, Protocol
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
 from kemu.emulator.watching.applications import ACTIVE, CLOSED, RUNNING
 from kemu.emulator.watching.memberships import ENDED, JOINING, CoordinatorsGroup, Memberships
 from kemu.protocol.frozen import frozen
-from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition, broker_host, host_of
+from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition, broker_host, host_of, shared
 from kemu.protocol.nodes import BROKER_IDS, PartitionState
 from kemu.protocol.notes.consumer_groups import GroupEpochsChanged
 from kemu.protocol.notes.groups import (
@@ -138,40 +139,46 @@ Stage = tuple[str, str]
 class StageLog:
     """The history of a stage."""
 
-    __slots__ = ("times", "values")
+    __slots__ = ("stages",)
 
     def __init__(self) -> None:
-        self.times: list[int] = []
-        self.values: list[Stage] = []
+        self.stages: list[tuple[int, str, str]] = []
+        """(start of a stage in us, and the stage), oldest first."""
 
     def put(self, at_us: int, value: Stage) -> None:
         """Set the stage from now on."""
-        if self.values and self.values[-1] == value:
+        stages = self.stages
+        if stages and stages[-1][1:] == value:
             return
-        if self.times and self.times[-1] == at_us:
-            self.values[-1] = value
-            return
-        self.times.append(at_us)
-        self.values.append(value)
+        if stages and stages[-1][0] == at_us:
+            stages.pop()
+        stages.append((at_us, *value))
 
     def at(self, at_us: int) -> Stage | None:
         """The stage at this time; None before the first known stage."""
-        index = bisect_right(self.times, at_us) - 1
-        return self.values[index] if index >= 0 else None
+        index = bisect_right(self.stages, at_us, key=itemgetter(0)) - 1
+        return self.stages[index][1:] if index >= 0 else None
 
     @property
     def last(self) -> Stage | None:
         """The present stage."""
-        return self.values[-1] if self.values else None
+        return self.stages[-1][1:] if self.stages else None
 
     @property
     def since_us(self) -> int:
         """Start of the present stage, in us."""
-        return self.times[-1] if self.times else 0
+        return self.stages[-1][0] if self.stages else 0
+
+    @property
+    def actors(self) -> dict[str, None]:
+        """The actors of all causes, in order."""
+        return dict.fromkeys([actor for _, _, actor in self.stages if actor])
 
     def changes(self, from_us: int, until_us: int) -> list[int]:
         """Times of changes within an interval, without the ends."""
-        return self.times[bisect_right(self.times, from_us) : bisect_left(self.times, until_us)]
+        first = bisect_right(self.stages, from_us, key=itemgetter(0))
+        until = bisect_left(self.stages, until_us, key=itemgetter(0))
+        return [stage[0] for stage in self.stages[first:until]]
 
 
 class _Joined:
@@ -278,7 +285,7 @@ class Interruptions:
             if end_us > from_us and start_us < until_us
         ]
         ends = {from_us, until_us, *(us for span in called for us in span[:2])}
-        hosts = dict.fromkeys(host_of(actor) for _, actor in self.services.get(key, _NOTHING).values if actor)
+        hosts = dict.fromkeys(map(host_of, self.services.get(key, _NOTHING).actors))
         for history in (*self._histories(key), *(self.hosts.get(host, _NOTHING) for host in hosts)):
             ends.update(history.changes(from_us, until_us))
         found: list[Piece] = []
@@ -353,7 +360,7 @@ class Interruptions:
     # --- leaders -----------------------------------------------------------------------------------------------
 
     def _served_by(self, seen: Seen, fact: PartitionHosted) -> None:
-        at = (fact.topic, fact.partition)
+        at = shared((fact.topic, fact.partition))
         self.led_changed = []
         self._hosted[at] = host_of(seen.actor)
         self._put_leader(seen.at_us, at, (WELL, host_of(seen.actor)))
@@ -494,14 +501,14 @@ class Interruptions:
             self._actors[fact.member_id] = seen.actor
         stage = (Cause.TAKE_OVER, seen.actor)
         for partition in fact.partitions:
-            key = (fact.group, partition)
+            key = shared((fact.group, partition))
             if not self._owners.get(key):
                 self._history(self.services, key).put(seen.at_us, stage)
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
         stage = (Cause.POSITION, seen.actor)
         for partition in self._panel.gained:
-            key = (fact.group, partition)
+            key = shared((fact.group, partition))
             owners = self._owners.get(key, ())
             if seen.actor not in owners:
                 self._owners[key] = (*owners, seen.actor)

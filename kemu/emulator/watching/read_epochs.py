@@ -1,7 +1,7 @@
 """The terms in which consumers read records. Terms identify the records that consumers processed."""
 
 from kemu.emulator.watching.epoch_log import NO_TERM, Run, Term
-from kemu.protocol.names import ActorName, TopicPartition
+from kemu.protocol.names import ActorName, TopicPartition, shared
 
 
 class ReadEpochs:
@@ -12,7 +12,7 @@ class ReadEpochs:
 
     def positioned(self, reader: ActorName, at: TopicPartition, offset: int) -> None:
         """Note that the reader begins at this offset. The term is unknown until the reader reports a leader epoch."""
-        self._runs[reader, at] = [(offset, NO_TERM)]
+        self._runs[reader, shared(at)] = [(offset, NO_TERM)]
 
     def read_from(self, reader: ActorName, at: TopicPartition, offset: int, term: Term) -> None:
         """Note that the reader reads records of this term from this offset on (epoch -1 for unknown). The report

@@ -8,6 +8,7 @@ KIP-429.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from kemu.protocol.assign.base import Assignment, Assignor, RebalanceProtocol, Subscriber
@@ -226,9 +227,14 @@ def of_client(client: ClientRules, rules_of: RulesOf = by_assignors) -> RulesOf:
     """A function that derives the same rules, with the client decisions of another release."""
 
     def chosen(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
-        return evolve(rules_of(config, assignors), client=client)
+        return _with_client(rules_of(config, assignors), client)
 
     return chosen
+
+
+@lru_cache(maxsize=64)
+def _with_client(rules: MemberRules, client: ClientRules) -> MemberRules:
+    return evolve(rules, client=client)
 
 
 def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NoReturn
 
-from kemu.protocol.names import TopicPartition
+from kemu.protocol.names import TopicPartition, shared
 from kemu.protocol.wire.codec import Malformed, TooLarge
 
 MAX_STRING_BYTES = 32_767
@@ -142,7 +142,7 @@ class Reader:
         found: list[TopicPartition] = []
         for _ in range(self.count(field)):
             topic = self.string(f"{field}.topic")
-            found += [(topic, number) for number in self.int32_array(f"{field}.partitions")]
+            found += [shared((topic, number)) for number in self.int32_array(f"{field}.partitions")]
             self.end_struct(field)
         return tuple(found)
 

@@ -91,7 +91,7 @@ class GroupLane:
         """``groups`` and ``members``: states. ``group_waits``: the step that a group waits for, and its actor."""
         waits = States(("group",), ("cause", "actor"))
         for group, stages in self._panel.interruptions.groups.items():
-            for since_us, (cause, actor) in zip(stages.times, stages.values, strict=True):
+            for since_us, cause, actor in stages.stages:
                 waits.put(since_us, (group,), str(cause), actor)
         return {
             "groups": self._groups.frame(at_us),

@@ -101,6 +101,9 @@ def test_a_streams_draws_are_those_of_python_with_few_draws_and_with_many() -> N
     of_python = Random("7/c1/life 1")
     drawn = [of_python.getrandbits(32) for _ in range(9)]
 
+    words = Seeded(7).stream("c1/life 1")
+    of_python.seed("7/c1/life 1")
+    assert [words.word() for _ in range(3_000)] == [of_python.getrandbits(32) for _ in range(3_000)]
     below = Seeded(7).stream("c1/life 1")
     assert [below.below(1_000) for _ in drawn] == [1_000 * each >> 32 for each in drawn]
     mixed = Seeded(7).stream("c1/life 1")
@@ -111,6 +114,8 @@ def test_a_streams_draws_are_those_of_python_with_few_draws_and_with_many() -> N
     ]
     bits = Seeded(7).stream("c1/life 1").bits
     assert [bits(32) for _ in drawn] == drawn
+    begun = Seeded(7).stream("c1/life 1")
+    assert [begun.word(), begun.bits(32), begun.word()] == drawn[:3]
 
 
 @ONE_PROCESS
