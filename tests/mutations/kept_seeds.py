@@ -16,11 +16,18 @@ def _kept(name: str, file: str, old: str, new: str, caught_by: str) -> Mutation:
 
 
 MUTATIONS = [
-    _kept(  # an empty acknowledgement always means a revocation
+    _kept(  # an acknowledgement is always as new as the assignment
         "acknowledged-before-its-topic-was-known",
         f"{_CHECKERS}consumer_protocol.py",
-        "                if at in added and not self._is_freed_unresolved(life, member, at):\n",
+        "                if at in added and not self._is_freed_by_older(life, member, at):\n",
         "                if at in added:\n",
+        "consumer-protocol/assigned-too-soon",
+    ),
+    _kept(  # an acknowledgement that waits behind a heartbeat is of the assignment that arrives meanwhile
+        "acknowledged-after-a-newer-assignment",
+        f"{_CHECKERS}consumer_protocol.py",
+        "            elif rests:\n",
+        "            else:\n",
         "consumer-protocol/assigned-too-soon",
     ),
     _kept(  # the second consumer asks without a backoff for a log that ends before its range

@@ -5,7 +5,8 @@ import pytest
 
 from kemu.emulator import facts
 from kemu.emulator.facts import Seen
-from kemu.protocol.notes.groups import GroupBecame, GroupLoaded, JoinPhaseCompleted
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.notes.groups import GroupBecame, GroupLoaded, JoinPhaseCompleted, RequestRefused
 from kemu.protocol.notes.replication import (
     BecameController,
     BrokersChanged,
@@ -354,3 +355,25 @@ def test_the_first_screen_has_the_ten_most_important_events_and_counts_their_lik
     assert len(lines) == 11
     assert sum("fault" in line for line in lines) == 8
     assert "  00:01.000  c0 crashed (power lost) (8 times until 01:11)" in lines
+
+
+def test_fenced_requests_about_offsets_are_counted_by_group_and_error() -> None:
+    """A retried request, and a request of another API, are no fenced requests."""
+    story = Story()
+    refusals = [
+        ("g", "OffsetCommit", ErrorCode.STALE_MEMBER_EPOCH),
+        ("h", "OffsetCommit", ErrorCode.ILLEGAL_GENERATION),
+        ("g", "OffsetFetch", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("g", "OffsetCommit", ErrorCode.STALE_MEMBER_EPOCH),
+        ("g", "OffsetCommit", ErrorCode.REBALANCE_IN_PROGRESS),
+        ("g", "Heartbeat", ErrorCode.UNKNOWN_MEMBER_ID),
+    ]
+    for group, api, error in refusals:
+        fact = RequestRefused(group=group, api=api, member_id="m1", error=error)
+        story.see(Seen(0, 0, "b0/coordinator", 1, fact))
+
+    assert list(story.fenced_text()) == [
+        "  fenced requests of g: 2 OffsetCommit (STALE_MEMBER_EPOCH), 1 OffsetFetch (UNKNOWN_MEMBER_ID)",
+        "  fenced requests of h: 1 OffsetCommit (ILLEGAL_GENERATION)",
+    ]
+    assert story.lines == []

@@ -59,7 +59,7 @@ class WatchedCall(GroupCall):
 class OffsetsHost:
     """The broker's side of the coordinator's log.
 
-    ``tells_topics``: whether the coordinator has groups of the consumer protocol, which need the cluster's topics.
+    ``tells_topics``: whether the coordinator needs the cluster's topics.
     ``rack_of``: node id -> rack or "". A broker of Kafka 4 knows the racks of all registered brokers, also of stopped
     brokers.
     """

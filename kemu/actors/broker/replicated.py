@@ -111,7 +111,7 @@ class ReplicatedBroker(Machine):
         log_dirs: the number of log directories.
         versions: the message versions that the broker offers to clients.
         makes_offsets_topic: whether the cluster is new, so that the first FindCoordinator creates the offsets topic.
-        tells_topics: whether to tell the coordinator about the topics, for groups of the consumer protocol.
+        tells_topics: whether to tell the coordinator about the topics.
         rack_of: node id -> rack or "", for the coordinator.
         life: the number of the start of the broker's process; added to each append, without effect on decisions.
     """

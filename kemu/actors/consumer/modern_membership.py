@@ -150,12 +150,12 @@ class ModernHeartbeats:
             self._wait_after_late_answer()
             self._membership.accepted(reply)
         else:
-            self._refused(reply.error)
+            self._refused(reply.error, reply.error_message)
             self._membership.is_leaving = False
         self.run()
 
-    def _refused(self, error: ErrorCode) -> None:
-        machine, why = self._machine, f"ConsumerGroupHeartbeat: {error.name}"
+    def _refused(self, error: ErrorCode, message: str | None) -> None:
+        machine, why = self._machine, f"ConsumerGroupHeartbeat: {error.name}{f': {message}' if message else ''}"
         self._fail()
         if error in _FINDS_COORDINATOR:
             self._failures, self._next_us = 0, machine.now_us

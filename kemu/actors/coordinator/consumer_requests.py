@@ -175,11 +175,11 @@ class ConsumerGroupRequests:
             self._change(event, request, group, heard, tombstones)
             return
         shared, config = known.shared, self._machine.config
-        check_upgrade(shared.protocol_type, len(known.members), config)
+        check_upgrade(known.name, shared.protocol_type, len(known.members), config)
         known.refuse_all_parked()
         topics, by_id = self._known_topics(), known.members.by_id
         rules = self._machine.rules.consumer_groups
-        convert = partial(upgraded, shared.protocol, shared.generation, topics=topics, rules=rules)
+        convert = partial(upgraded, known.name, shared.protocol, shared.generation, topics=topics, rules=rules)
         group.begin_with(convert([by_id[each] for each in known.members.hashed()]))
         order = group.working.listed()
         heard = self._heard(event, request, group)

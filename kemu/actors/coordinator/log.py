@@ -198,8 +198,10 @@ class Writes:
         self._behind: dict[int, dict[int, Callable[[ErrorCode], None]]] = {}
         """Token of a write -> the answers that wait for the write, numbered in the same sequence as the tokens."""
 
-    def begin(self, partition: OffsetsPartition, records: tuple[Record, ...], write: Write) -> None:
-        """Write records to a partition's log; ``write`` receives the outcome."""
+    def begin(
+        self, partition: OffsetsPartition, records: tuple[Record, ...], write: Write, acks: int | None = None
+    ) -> None:
+        """Write records to a partition's log; ``write`` receives the outcome. ``acks``: None for the rules' value."""
         if batch_bytes(records) > self._most_bytes:
             write.done(ErrorCode.MESSAGE_TOO_LARGE, -1)
             return
@@ -209,7 +211,7 @@ class Writes:
         if self._linger_us:
             self._gather(partition, records, token)
         else:
-            self._log.append(partition, records, token, self._acks)
+            self._log.append(partition, records, token, self._acks if acks is None else acks)
         self._start_timer(token)
 
     def _gather(self, partition: OffsetsPartition, records: tuple[Record, ...], token: int) -> None:

@@ -40,7 +40,7 @@ from kemu.protocol.messages.member import (
     encode_assignment,
     version_of,
 )
-from kemu.protocol.names import CONSUMER, MemberId, TopicPartition
+from kemu.protocol.names import CONSUMER, GroupId, MemberId, TopicPartition
 from kemu.protocol.wire.codec import CodecError
 
 _E = ErrorCode
@@ -48,25 +48,40 @@ UPGRADES, DOWNGRADES = ("bidirectional", "upgrade"), ("bidirectional", "downgrad
 """The values of ``group.consumer.migration.policy`` that permit each conversion."""
 
 
-def check_upgrade(protocol_type: str | None, members: int, config: BrokerConfig) -> None:
+def check_upgrade(group: GroupId, protocol_type: str | None, members: int, config: BrokerConfig) -> None:
     """Check whether a classic group with this number of members may become a group of the consumer protocol.
 
     Raises:
         HeartbeatRefused: GROUP_ID_NOT_FOUND.
     """
-    permitted = config.group_consumer_migration_policy in UPGRADES and members <= config.group_consumer_max_size
-    if not permitted or protocol_type != CONSUMER:
-        raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND)
+    if config.group_consumer_migration_policy not in UPGRADES:
+        raise _not_upgraded(group, "online upgrade is disabled")
+    if protocol_type != CONSUMER:
+        raise _not_upgraded(group, "the group does not use the consumer embedded protocol")
+    if members > config.group_consumer_max_size:
+        raise _not_upgraded(group, "the group size exceeds the consumer group maximum size")
+
+
+def _not_upgraded(group: GroupId, why: str) -> HeartbeatRefused:
+    """The refusal of an upgrade, with Kafka's message: real clients log it, and ``kemu diagnose`` reads it."""
+    text = f"Cannot upgrade classic group {group} to consumer group because {why}."
+    return HeartbeatRefused(_E.GROUP_ID_NOT_FOUND, text=text)
 
 
 def upgraded(
-    protocol: str | None, generation: int, members: Iterable[Member], topics: Topics, rules: ConsumerGroupRules
+    group: GroupId,
+    protocol: str | None,
+    generation: int,
+    members: Iterable[Member],
+    topics: Topics,
+    rules: ConsumerGroupRules,
 ) -> tuple[GroupRecord, ...]:
     """The records of the group with the members of a classic group, in the order of the classic group's map.
 
     Each member keeps its assignment, and is STABLE at the generation.
 
     Args:
+        group: the group's name.
         protocol: the assignor that the members voted for; None before the first generation.
         generation: the classic group's generation.
         members: the members.
@@ -83,10 +98,10 @@ def upgraded(
         if protocol is None:
             raise HeartbeatRefused(_E.UNKNOWN_SERVER_ERROR)
         try:
-            assigned = _assigned(one, topics)
+            assigned = _assigned(group, one, topics)
             converted.append((_as_consumer(one, protocol), assigned))
         except CodecError:
-            raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND) from None
+            raise _not_upgraded(group, "the embedded consumer protocol is malformed") from None
         if not given.isdisjoint(assigned):
             raise HeartbeatRefused(_E.UNKNOWN_SERVER_ERROR)
         given.update(assigned)
@@ -119,7 +134,7 @@ def _as_consumer(member: Member, protocol: str) -> ConsumerMember:
     )
 
 
-def _assigned(member: Member, topics: Topics) -> tuple[Partition, ...]:
+def _assigned(group: GroupId, member: Member, topics: Topics) -> tuple[Partition, ...]:
     """The partitions of existing topics in a member's assignment.
 
     Raises:
@@ -129,7 +144,7 @@ def _assigned(member: Member, topics: Topics) -> tuple[Partition, ...]:
         return ()
     assignment = decode_assignment(member.assignment)
     if assignment.user_data:
-        raise HeartbeatRefused(_E.GROUP_ID_NOT_FOUND)
+        raise _not_upgraded(group, "an unsupported custom assignor is in use")
     assigned = [(topics[name].topic_id, number) for name, number in assignment.partitions if name in topics]
     return tuple(dict.fromkeys(assigned))
 

@@ -12,7 +12,7 @@ from attrs import define
 
 from kemu.actors.coordinator.consumer_group.state import Topic
 from kemu.actors.coordinator.groups import AnyGroup, Groups
-from kemu.actors.coordinator.log import OffsetsPartition, OffsetsPartitionState, Write
+from kemu.actors.coordinator.log import LEADER_ALONE, OffsetsPartition, OffsetsPartitionState, Write
 from kemu.actors.coordinator.offsets import Kept
 from kemu.actors.coordinator.range_requests import RangeRequests
 from kemu.actors.coordinator.shared_state import GroupMachine
@@ -402,9 +402,14 @@ class OffsetRequests:
         return len(offsets.committed) == expired and not offsets.being_written
 
     def _write_removal(self, partition: OffsetsPartition, records: tuple[Record, ...], removal: _Removal) -> None:
+        """Write tombstones. No coordinator waits for replicas, and no missing replica makes the write fail.
+
+        Source: ``GroupMetadataManager.cleanupGroupMetadata`` 3.4: ``requiredAcks`` 0. There the coordinator forgets the
+        offsets at once; kemu when all in-sync replicas have the tombstones.
+        """
         abandoned = partial(self._removal_failed, removal, ErrorCode.NOT_COORDINATOR)
         write = Write(partial(self._removed, removal), abandoned, partial(self._removed_late, removal))
-        self._machine.writes.begin(partition, records, write)
+        self._machine.writes.begin(partition, records, write, LEADER_ALONE)
 
     def _removed(self, removal: _Removal, error: ErrorCode, base_offset: int) -> None:
         """Remove the offsets after the write of their tombstones, and the groups without any other offset."""

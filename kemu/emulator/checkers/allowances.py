@@ -165,17 +165,17 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "test_a_member_that_takes_a_partition_before_its_owner_gave_it_up_is_a_violation",
     ),
     Allowance(
-        "acknowledgement-of-an-unresolved-topic",
+        "acknowledgement-of-an-older-assignment",
         ("consumer-protocol: assigned-too-soon",),
-        "The former owner adopted the assignment, whose acknowledgement made the coordinator free the partition,"
-        " before its first Metadata answer with the topic, and took the partition after this answer.",
+        "The coordinator freed the partition by a heartbeat of its owner. The heartbeat states an assignment that the"
+        " owner adopted before the owner got the partition; the owner took the partition afterwards.",
         "Kafka 4.0 to 4.3 AbstractMembershipManager.maybeReconcile, ConsumerHeartbeatRequestManager.buildRequestData,"
         " CurrentAssignmentBuilder.computeNextAssignment",
-        ("kemu.emulator.checkers.consumer_protocol:ConsumerProtocol._is_freed_unresolved",),
+        ("kemu.emulator.checkers.consumer_protocol:ConsumerProtocol._is_freed_by_older",),
         "tests/emulator/checkers/test_consumer_protocol.py::"
-        "test_a_member_takes_what_it_acknowledged_as_empty_only_once_it_learns_of_the_topic",
+        "test_a_member_takes_what_an_older_acknowledgement_freed_only_if_it_got_the_partition_later",
         "tests/emulator/checkers/test_consumer_protocol.py::"
-        "test_a_member_takes_what_it_acknowledged_as_empty_only_once_it_learns_of_the_topic",
+        "test_a_member_takes_what_an_older_acknowledgement_freed_only_if_it_got_the_partition_later",
     ),
     Allowance(
         "turned-away-in-the-initial-delay",

@@ -7,9 +7,10 @@ time as a classic group count for the members only.
   The epoch of a member rises until the member rejoins, leaves, or restarts.
 - held-twice: the coordinator lets one member at a time hold a partition: assigned, or not given up yet.
 - assigned-too-soon: a member takes a partition only after its former owner gave up the partition, or after the
-  coordinator removed the former owner. A removed member may take partitions by an answer that was late. A member that
-  does not know the topic yet acknowledges an assignment as empty. If the target has changed, the coordinator takes this
-  for a revocation. When the member learns of the topic before the answer arrives, it takes the partition all the same.
+  coordinator removed the former owner. A removed member may take partitions by an answer that was late. A heartbeat
+  may state an assignment that is older than the member's newest one: adopted before the member knew a topic, or sent
+  late because another heartbeat was in flight. If the target has changed, the coordinator takes a partition that the
+  heartbeat does not list for revoked. The member takes the partition by its newest assignment all the same.
 - assigned-unsubscribed: the coordinator gives a member only partitions of topics that the member subscribes to, or did
   before: by name, or by a regular expression that matches the topic. The target may be older than a new subscription,
   and a static member takes over the target of its former process.
@@ -30,7 +31,6 @@ from kemu.emulator.facts import DiskTailLost, Seen, received, sent
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
-from kemu.protocol.messages.data import MetadataReply
 from kemu.protocol.messages.group import JoinGroup, OffsetCommit
 from kemu.protocol.messages.member import subscribed_topics
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition, is_real_client
@@ -114,10 +114,12 @@ class ConsumerProtocol(Checker):
         """(coordinator, request) of a commit that the coordinator has not read yet -> its partitions."""
         self._commits: dict[tuple[ActorName, Request], tuple[GroupId, MemberId, bool]] = {}
         """(coordinator, request) of an unanswered commit -> (group, member, whether it must be accepted)."""
-        self._learned: dict[tuple[ActorName, int], dict[str, int]] = {}
-        """Member's life -> topic -> time of the first Metadata answer with the topic, in us."""
+        self._given_us: dict[tuple[ActorName, int], dict[TopicPartition, int]] = {}
+        """Member's life -> partition -> time at which the partition last became a part of its assignment, in us."""
+        self._newest: dict[tuple[ActorName, int], tuple[TopicPartition, ...]] = {}
+        """Member's life -> the partitions of its newest assignment."""
         self._adopted_us: dict[tuple[ActorName, int], int] = {}
-        """Member's life in the state ACKNOWLEDGING -> time at which it adopted its assignment, in us."""
+        """Member's life -> time at which it adopted its present assignment, in us."""
         self._sent_us: dict[tuple[ActorName, int], int] = {}
         """(member, request) of an acknowledgement that no coordinator has read -> time of its assignment, in us."""
         self._reads: tuple[int, int] = (-1, 0)
@@ -127,7 +129,6 @@ class ConsumerProtocol(Checker):
         self._took_us: dict[tuple[ActorName, int], dict[TopicPartition, int]] = {}
         """Member's life -> partition -> time at which the member last took the partition, in us."""
         self.on = {
-            received(MetadataReply): self._metadata_answered,
             sent(ConsumerGroupHeartbeat): self._acknowledges,
             received(OffsetCommit): self._commit_arrived,
             received(ConsumerGroupHeartbeat): self._subscribes,
@@ -286,16 +287,21 @@ class ConsumerProtocol(Checker):
 
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
         if self._is_judged(fact.group):
+            rests = fact.new in (*RESTS, *_ENDED) or fact.generation < 0
             if fact.new == _ACKNOWLEDGING:
                 self._adopted_us[seen.actor, seen.life] = seen.at_us
-            else:
+            elif rests:
                 self._adopted_us.pop((seen.actor, seen.life), None)
-            rests = fact.new in (*RESTS, *_ENDED) or fact.generation < 0
+                self._newest.pop((seen.actor, seen.life), None)
             self._reach(seen, fact.group, 0 if rests else fact.generation, rests=rests)
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         if self._is_judged(fact.group):
             self._reach(seen, fact.group, fact.generation)
+            life = seen.actor, seen.life
+            before = self._newest.get(life, ())
+            self._given_us.setdefault(life, {}).update({at: seen.at_us for at in fact.partitions if at not in before})
+            self._newest[life] = fact.partitions
 
     def _reach(self, seen: Seen, group: GroupId, epoch: int, *, rests: bool = False) -> None:
         if is_real_client(seen.actor):  # it reports neither its states nor its rejoins
@@ -306,35 +312,24 @@ class ConsumerProtocol(Checker):
             self._say(seen, "epoch-fell", group, f"the epoch of {seen.actor} went from {before} to {epoch}")
         self._reached[life] = epoch
 
-    def _metadata_answered(self, seen: Seen, fact: Received) -> None:
-        if not self.consumer_protocol_groups:
-            return
-        if is_real_client(seen.actor):  # a connection, which does not live as long as the member
-            return
-        learned = self._learned.setdefault((seen.actor, seen.life), {})
-        for topic in fact.message.topics:
-            if topic.error is _E.NONE:
-                learned.setdefault(topic.topic, seen.at_us)
-
     def _acknowledges(self, seen: Seen, fact: Send) -> None:
         if fact.message.owned is not None:
             adopted_us = self._adopted_us.get((seen.actor, seen.life), seen.at_us)
             self._sent_us[seen.actor, fact.request_id] = adopted_us
 
-    def _is_freed_unresolved(
+    def _is_freed_by_older(
         self, life: tuple[ActorName, int], member: tuple[GroupId, MemberId], at: TopicPartition
     ) -> bool:
-        """Whether the member adopted its assignment without this partition before it knew the topic, acknowledged it,
-        and took the partition later. A member that may not send yet acknowledges what it adopted, also if it has
-        learned of the topic meanwhile.
+        """Whether the coordinator freed the partition by a heartbeat that states an assignment which the member adopted
+        before it got this partition, and the member took the partition later.
 
-        Source: Kafka 4.0 to 4.3 ``AbstractMembershipManager.maybeReconcile``, ``onHeartbeatRequestGenerated``,
-        ``CurrentAssignmentBuilder.computeNextAssignment``.
+        Source: Kafka 4.0 to 4.3 ``AbstractMembershipManager.maybeReconcile``, ``ConsumerHeartbeatRequestManager.
+        buildRequestData``, ``CurrentAssignmentBuilder.computeNextAssignment``.
         """
-        freed_us, learned_us = self._freed_us.get(member, {}).get(at), self._learned.get(life, {}).get(at[0])
-        if freed_us is None or learned_us is None:
+        freed_us, given_us = self._freed_us.get(member, {}).get(at), self._given_us.get(life, {}).get(at)
+        if freed_us is None or given_us is None:
             return False
-        return freed_us < learned_us <= self._took_us.get(life, {}).get(at, -1)
+        return freed_us < given_us <= self._took_us.get(life, {}).get(at, -1)
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
         if not self.consumer_protocol_groups:
@@ -354,7 +349,7 @@ class ConsumerProtocol(Checker):
                 continue
             for at in holding.owned:
                 life, member = (actor, holding.life), (fact.group, holding.member_id)
-                if at in added and not self._is_freed_unresolved(life, member, at):
+                if at in added and not self._is_freed_by_older(life, member, at):
                     name = f"{at[0]}-{at[1]}"
                     text = f"{seen.actor} takes {name} before {actor}, which is still a member, gave it up"
                     self._say(seen, "assigned-too-soon", fact.group, text, name, actor)

@@ -28,7 +28,7 @@ from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
-from kemu.emulator.plan.actions import PartitionsReassignment
+from kemu.emulator.plan.actions import DeleteTopic, PartitionsReassignment
 from kemu.emulator.plan.known import role_of
 from kemu.emulator.plan.stage import ReplicatedOperators
 from kemu.emulator.scenario.scenario import Scenario
@@ -458,9 +458,13 @@ class Cluster(ABC):
         return None if self.world.tell(host, SetRate(records_per_s=records_per_s)) else f"{host} does not run"
 
     def tells_topics(self, broker: str) -> bool:
-        """Whether a broker tells its coordinator the topics, which groups of the consumer protocol need."""
+        """Whether a broker tells its coordinator the topics. Groups of the consumer protocol need the topics, and all
+        groups if a topic is deleted: its offsets are removed, and its late commits are refused (Kafka 2.4 to 4.3
+        ``KafkaApis.handleUpdateMetadataRequest``, ``handleOffsetCommitRequest``).
+        """
         may_join = bool(self.scenario.clients.hosts()) and self.releases.coordinator_rules_of(broker).consumer_protocol
-        return bool(self.scenario.consumer_protocol_groups) or may_join
+        deletes = any(isinstance(entry.action, DeleteTopic) for entry in self.scenario.plan)
+        return bool(self.scenario.consumer_protocol_groups) or may_join or deletes
 
     # --- differences between the kinds --------------------------------------------------------------------
 

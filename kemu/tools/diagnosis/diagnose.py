@@ -137,8 +137,8 @@ def _leaves(event: Event) -> bool:
 
 
 def unsettled(incident: Incident) -> list[Event]:
-    """The last trouble of each group that no later event ends."""
-    found = []
+    """The last trouble of each group that no later event ends, and errors after which a client's log has no success."""
+    found = _failed_clients(incident)
     for group in (*incident.groups, None):
         own = [event for event in incident.events if event.group == group or event.category == "leadership"]
         last: Event | None = None
@@ -147,6 +147,18 @@ def unsettled(incident: Incident) -> list[Event]:
                 last = event if event.group == group else last
             elif event.kind in _SETTLED or _leaves(event) or (event.kind == "client-state" and event.to in _AT_REST):
                 last = None
-        if last is not None:
+        if last is not None and last not in found:
             found.append(last)
     return found
+
+
+def _failed_clients(incident: Incident) -> list[Event]:
+    """The last error of each client's application, if no later event of the client is a success."""
+    open_: dict[tuple[str, str | None, int | None], Event] = {}
+    for event in incident.events:
+        client = event.file, event.client, event.process
+        if event.client and event.kind == "error-to-application":
+            open_[client] = event
+        elif event.kind in _SETTLED:
+            open_.pop(client, None)
+    return list(open_.values())

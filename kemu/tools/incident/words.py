@@ -15,6 +15,7 @@ NOT_AVAILABLE = "COORDINATOR_NOT_AVAILABLE"
 ID_REQUIRED = "MEMBER_ID_REQUIRED"
 FENCED = "FENCED_INSTANCE_ID"
 NO_COMMON_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"
+UNRELEASED = "UNRELEASED_INSTANCE_ID"
 FULL = "GROUP_MAX_SIZE_REACHED"
 NOT_ALLOWED = "GROUP_AUTHORIZATION_FAILED"
 
@@ -22,6 +23,8 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     ID_REQUIRED: ("memberidrequired", "valid member id before", "given member-id", "member id required"),
     FENCED: ("fencedinstance", "instance id has been fenced", "gets fenced", "fenced by", "fenced instance",
              "another consumer with the same group.instance.id"),
+    UNRELEASED: ("unreleasedinstance", "unreleased instance", "instance id is still used by another member",
+                 "instance id is owned by", "instance id is is owned by"),
     NO_COMMON_PROTOCOL: ("inconsistentgroupprotocol", "inconsistent group protocol", "protocol type is incompatible"),
     FULL: ("groupmaxsize", "reached its max size", "group max size", "already has the configured maximum"),
     NOT_ALLOWED: ("groupauthorization", "not authorized to access group", "group authorization",

@@ -107,6 +107,7 @@ def as_text(report: RunReport, *, told: bool = False, verbose: bool = False) -> 
             yield from _labels(scenario, group, verbose)
     yield from _section("What it cost")
     yield from costs_of(result.figures, verbose)
+    yield from story.fenced_text()
     yield from _group_records(result.figures, scenario)
     if result.faults:
         yield from _section("Faults")

@@ -5,7 +5,8 @@ seconds. The line has the times of the first and of the last host. Only crashes 
 line.
 """
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from attrs import define
@@ -13,6 +14,7 @@ from attrs import define
 from kemu.emulator import facts
 from kemu.emulator.facts import Seen
 from kemu.emulator.watching.waiting_at_end import StillWaiting
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import host_of
 from kemu.protocol.notes import groups as notes
 from kemu.protocol.notes.consumer_groups import GroupConverted
@@ -36,6 +38,11 @@ BEGINS = ("PreparingRebalance", "Assigning")
 """States of a group that end a rebalance."""
 CLOSED = "{} closed cleanly"
 
+FENCING = (
+    *(ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID),
+    *(ErrorCode.ILLEGAL_GENERATION, ErrorCode.STALE_MEMBER_EPOCH),
+)
+"""Errors of OffsetCommit and OffsetFetch for a member that is not, or no longer, the member that it says it is."""
 END = "end"
 """Kind of a line about what still waits at the end."""
 
@@ -109,6 +116,9 @@ class Story:
         """Index of a plan's entry -> time at which the entry was first applied."""
         self._members: dict[str, int] = {}
         """Group -> number of members at the last completed join."""
+        self.fenced: Counter[tuple[str, str, ErrorCode]] = Counter()
+        """(group, API, error) -> number of requests about offsets that a coordinator refused with an error of
+        ``FENCING``."""
         self._is_core = False
         """Whether only a core of the cluster is repaired after the plan."""
         self._control = ControlStory(self.add)
@@ -160,6 +170,14 @@ class Story:
             if at_us - each.since_us >= TOLD_US:
                 self.add(at_us, END, f"at the end: {still_text(each, at_us)}")
 
+    def fenced_text(self) -> Iterator[str]:
+        """A line for each group whose members' requests about offsets were fenced."""
+        for group in dict.fromkeys(name for name, _, _ in self.fenced):
+            counts = [
+                f"{count:,} {api} ({error.name})" for (name, api, error), count in self.fenced.items() if name == group
+            ]
+            yield f"  fenced requests of {group}: {', '.join(counts)}"
+
     # --- groups ------------------------------------------------------------------------------------------------
 
     def group_became(self, seen: Seen, fact: notes.GroupBecame) -> None:
@@ -196,6 +214,11 @@ class Story:
     def group_unloaded(self, seen: Seen, fact: notes.GroupUnloaded) -> None:
         """Tell that the old coordinator unloaded a group."""
         self.add(seen.at_us, "group", f"{seen.actor} unloaded {fact.group}")
+
+    def request_refused(self, seen: Seen, fact: notes.RequestRefused) -> None:
+        """Count a commit, or a fetch of offsets, that was fenced."""
+        if fact.error in FENCING and fact.api in ("OffsetCommit", "OffsetFetch"):
+            self.fenced[fact.group, fact.api, fact.error] += 1
 
     def member_failed(self, seen: Seen, fact: notes.MemberFailed) -> None:
         """Tell that a member failed with an error that consumers do not retry."""
@@ -361,6 +384,7 @@ _TELLERS: dict[type, Callable[[Story, Seen, Any], None]] = {
     notes.JoinPhaseCompleted: Story.join_phase_completed,
     notes.GroupLoaded: Story.group_loaded,
     notes.GroupUnloaded: Story.group_unloaded,
+    notes.RequestRefused: Story.request_refused,
     notes.MemberFailed: Story.member_failed,
     notes.PartitionsLost: Story.partitions_lost,
     notes.ListenerFailed: Story.listener_failed,

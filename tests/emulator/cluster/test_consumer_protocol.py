@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from kemu.emulator.chance import Seeded
 from kemu.emulator.draws import Drawn, DrawSet
@@ -11,6 +12,7 @@ from kemu.emulator.facts import FaultApplied, HostClosed
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
@@ -42,6 +44,12 @@ PATTERN = "groups.g = { pattern = 'ord.*', members = 3 }"
 PARALLEL = "groups.g = { topics = ['orders'], config.'enable.parallel.rebalance' = true }"
 BY_BROKERS = "groups.g = { subscription_pattern = 'ord.*', config.'group.protocol' = 'consumer' }"
 TO_CLASSIC = TO_CONSUMER.replace("=consumer", "=classic")
+QUICK = (
+    "brokers.config = { 'group.consumer.heartbeat.interval.ms' = 500,"
+    " 'group.consumer.min.heartbeat.interval.ms' = 500 }"
+)
+RESTARTED = "{ at = '%ds', do = 'rolling-restart', group = 'g', every = '3s', down = '1s' }"
+LATE = "{ at = '4s', do = 'slow', add = '150ms', jitter = '300ms' }"
 PLAIN = "groups.g = { topics = ['orders'], members = 3, config.'group.protocol' = 'consumer' }"
 
 
@@ -296,6 +304,23 @@ def test_an_old_epoch_commits_nothing() -> None:
     refused = [fact for fact in played.seen(RequestRefused) if fact.api == "OffsetCommit"]
     assert refused
     assert {fact.error for fact in refused} <= {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH}
+
+
+@pytest.mark.parametrize("profile", ["kafka-4.0", "kafka-4.3"])
+def test_offsets_are_fenced_by_the_member_epoch_until_4_3_and_afterwards_only_fetches(profile: str) -> None:
+    """A heartbeat's answer with a new epoch is on its way while the member commits, or asks for committed offsets.
+
+    4.3 compares the epoch of a commit with the epochs of its partitions (``ConsumerGroup.validateOffsetCommit``). Its
+    OffsetFetch needs the member's epoch, as before (``ConsumerGroup.validateOffsetFetch``), and the member asks again.
+    """
+    plan = ", ".join([RESTARTED % 5, RESTARTED % 20, LATE])
+    group = PLAIN.replace("members = 3", "members = 4")
+    text = scenario(QUICK, group=group, plan=plan, duration="33s", profile=profile)
+    played = Played(evolve(text, topics={"orders": TopicSpec(partitions=12, records_per_s=12)})).held()
+
+    stale = [fact.api for fact in played.seen(RequestRefused) if fact.error is ErrorCode.STALE_MEMBER_EPOCH]
+    assert ("OffsetCommit" in stale) is (profile != "kafka-4.3")
+    assert "OffsetFetch" in stale
 
 
 SWITCH = (

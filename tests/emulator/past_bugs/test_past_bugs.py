@@ -16,9 +16,12 @@ from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.notes.groups import OffsetCommitted, OffsetRemoved, RequestRefused
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.protocol.replication import Truncation
 from kemu.tools.commands.bugs import without
+from tests.emulator.cluster.test_group_plans import S, Watcher
 
 BUGS = pytest.mark.parametrize("bug", PAST_BUGS.values(), ids=list(PAST_BUGS))
 
@@ -149,3 +152,23 @@ def test_assignors_of_2_8_and_3_0_pass_over_claims_of_older_generations() -> Non
     assert having == ["kafka-2.8", "kafka-3.0"]
     assert [name for name in mended if mended[name] is not release.assignors[name]] == ["cooperative-sticky"]
     assert "KAFKA-14639" not in applying.bugs_of(applying.release_with(PROFILES["kafka-3.0"], (), ("KAFKA-14639",)))
+
+
+def test_the_offsets_of_a_deleted_topic_are_removed_and_its_late_commits_are_refused() -> None:
+    """KAFKA-12257 without its bug, seed 16: members learn of the deletion late, and commit what they have read.
+
+    A committed epoch above the epochs of the new topic would hide its leaders from a consumer until as many elections
+    (Kafka 3.4 ``Metadata.updateLastSeenEpochIfNewer``). A broker whose metadata lack the partition refuses the commit
+    (``KafkaApis.handleOffsetCommitRequest``), and the coordinator forgets the offsets with the topic
+    (``GroupCoordinator.handleDeletedPartitions``).
+    """
+    watcher = Watcher()
+    scenario = without(load_scenario("KAFKA-12257"), "KAFKA-12257")
+    result = run(scenario, seed=16, loop="bare", observers=(watcher,))
+
+    assert result.verdict == "holds", result.violations
+    late = [seen.fact for seen in watcher.facts if 30 * S < seen.at_us < 40 * S]
+    assert ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in [fact.error for fact in late if type(fact) is RequestRefused]
+    assert not [fact for fact in late if type(fact) is OffsetCommitted and fact.topic == "orders-us"]
+    removed = [seen.fact for seen in watcher.facts if type(seen.fact) is OffsetRemoved]
+    assert {(fact.topic, fact.partition) for fact in removed} == {("orders-us", 0), ("orders-us", 1)}

@@ -1,6 +1,7 @@
 """Causes of real logs equal the causes that people read in them, and no damage of a log raises."""
 
 import random
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -8,6 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import scenario_from_toml
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.tools.diagnosis.causes import CAUSES
 from kemu.tools.diagnosis.diagnose import MEANS, NONE, UNKNOWN, diagnose
 from kemu.tools.incident.incident import How, Incident, client_of
@@ -141,3 +145,107 @@ def test_a_member_of_the_consumer_protocol_that_holds_back_a_partition_is_named(
 
     assert causes(61.0) == ("partitions-held-back", f"c1 held back orders-3 for 60.0 s: {how}")
     assert causes(10.9)[0] == "none"
+
+
+@pytest.mark.parametrize(
+    ("policy", "size", "reason"),
+    [
+        ("disabled", 10, "online upgrade is disabled"),
+        ("bidirectional", 1, "exceeds the consumer group maximum size"),
+        ("bidirectional", 10, ""),
+    ],
+)
+def test_an_upgrade_that_the_coordinator_refuses_is_the_cause_of_the_failed_member(
+    policy: str, size: int, reason: str, tmp_path: Path
+) -> None:
+    """The trace states the coordinator's message as the log of a real consumer does."""
+    trace = tmp_path / "upgrade.kemu"
+    run(_upgrade(policy, size), seed=1, trace=trace, loop="bare")
+
+    (answer,) = diagnose(read_incident([trace]).events).answers
+    if reason:
+        assert answer.cause == "upgrade-refused"
+        assert answer.finding.says == f"g stays a classic group: {reason}"
+        assert {event.client for event in answer.finding.evidence} == {"c1"}
+    else:
+        assert answer.cause == NONE
+
+
+def _upgrade(policy: str, size: int) -> Scenario:
+    return scenario_from_toml(f"""
+        profile = "kafka-4.0"
+        duration = "18s"
+        [topics.orders]
+        partitions = 6
+        [groups.g]
+        topics = ["orders"]
+        members = 3
+        [brokers.config]
+        group.consumer.migration.policy = "{policy}"
+        group.consumer.max.size = {size}
+        [[plan]]
+        at = "10s"
+        do = "rolling-upgrade"
+        group = "g"
+        hosts = ["c1"]
+        every = "20s"
+        down = "1s"
+        settings = ["group.protocol=consumer"]
+    """)
+
+
+@pytest.mark.parametrize(
+    ("line", "cause", "reason"),
+    [
+        (
+            "[2026-11-20 10:00:00,001] INFO [GroupCoordinator id=0 topic=__consumer_offsets partition=3] Cannot upgrade"
+            " classic group g to consumer group because online upgrade is disabled."
+            " (org.apache.kafka.coordinator.group.GroupMetadataManager)",
+            "upgrade-refused",
+            "g stays a classic group: online upgrade is disabled",
+        ),
+        (
+            "[2026-11-20 10:00:00,001] ERROR [Consumer clientId=c1, groupId=g] ConsumerGroupHeartbeatRequest failed due"
+            " to unexpected error GROUP_ID_NOT_FOUND: Cannot upgrade classic group g to consumer group because the"
+            " group size exceeds the consumer group maximum size."
+            " (org.apache.kafka.clients.consumer.internals.ConsumerHeartbeatRequestManager)",
+            "upgrade-refused",
+            "g stays a classic group: exceeds the consumer group maximum size",
+        ),
+        (
+            "[2026-11-20 10:00:00,001] INFO [GroupCoordinator id=0 topic=__consumer_offsets partition=3] [GroupId g]"
+            " [MemberId m2] Static member m2 with instance id s1 cannot join the group because the instance id is owned"
+            " by member m1. (org.apache.kafka.coordinator.group.GroupMetadataManager)",
+            "static-id-not-released",
+            "1 answer UNRELEASED_INSTANCE_ID",
+        ),
+        (
+            "[2026-11-20 10:00:00,001] ERROR [Consumer clientId=c1, groupId=g] ConsumerGroupHeartbeatRequest failed due"
+            " to unreleased instance id s1: Static member m2 with instance id s1 cannot join the group because the"
+            " instance id is owned by m1 member."
+            " (org.apache.kafka.clients.consumer.internals.ConsumerHeartbeatRequestManager)",
+            "static-id-not-released",
+            "1 answer UNRELEASED_INSTANCE_ID",
+        ),
+    ],
+)
+def test_a_refusal_of_a_group_of_the_consumer_protocol_is_read_in_the_lines_of_kafka(
+    line: str, cause: str, reason: str, tmp_path: Path
+) -> None:
+    """Lines of brokers and of clients, each alone."""
+    log = tmp_path / "some.log"
+    log.write_text(line + "\n", encoding="utf-8")
+
+    (answer,) = diagnose(read_incident([log]).events).answers
+    assert (answer.cause, answer.finding.says) == (cause, reason)
+
+
+def test_a_failed_member_without_a_known_cause_is_not_none() -> None:
+    """A member of the consumer protocol that joins in the first join phase of a classic group fails for good."""
+    failed = _line(2, "error-to-application", 2.0, client="c1", error="UNKNOWN_SERVER_ERROR")
+    settled = _line(3, "assignment-received", 3.0, generation=1)
+    back = _line(4, "partitions-assigned", 4.0, client="c1", generation=1)
+
+    (answer,) = diagnose([failed, settled]).answers
+    assert (answer.cause, answer.finding.evidence) == (UNKNOWN, (failed,))
+    assert diagnose([failed, settled, back]).causes == (NONE,)

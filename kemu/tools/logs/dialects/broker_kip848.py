@@ -59,8 +59,9 @@ member-expires 3.7.. | {Streams m|M}ember <member> fenced from the group because
 member-expires 3.8.. | Member <member> fenced from the group because <reason:the member failed
     to [^\n]*[^\n.]>{.}
 member-fenced 3.8.. | Member <member> fenced from the group because <reason:[^\n]*[^.\n]>.
-member-fenced 3.8.. | Static member <member> with instance id <instance> {is fenced by existing member|cannot join the
-    group because the instance id is {is |}owned by member} <_:\S+>
+member-fenced 3.8.. | Static member <member> with instance id <instance> is fenced by existing member <_:\S+>
+member-fenced 3.8.. error=UNRELEASED_INSTANCE_ID | Static member <member> with instance id <instance> cannot join the
+    group because the instance id is {is |}owned by member <_:\S+>
 protocol-converted 4.0.. | Converted the {empty |}{classic|consumer} group to a {consumer|classic} group
 protocol-converted 4.2.. | Converted the empty {classic|streams} group to a {streams|classic} group
 client-internal | Cannot {upgrade|downgrade} {the |}{classic|consumer} group <group>{ to {consumer|classic} group}{
