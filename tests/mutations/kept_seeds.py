@@ -95,8 +95,8 @@ MUTATIONS = [
     ),
     _kept(  # lookups follow each other without a back-off
         "asks-again-after-the-backoff",
-        "kemu/actors/clients/discovery.py",
-        "        self._next_us = self._machine.now_us + self._retry.first_us if self._is_modern else 0",
+        "kemu/actors/consumer/modern_discovery.py",
+        "        self._next_us = self._machine.now_us + self._retry.first_us",
         "        self._next_us = 0",
         "clients/storm",
     ),

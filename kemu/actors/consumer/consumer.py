@@ -133,11 +133,7 @@ class Consumer(HostingMachine):
         rules = rules_of(config, used)
         self.subscription = TopicSubscription(config, self.metadata, topics, pattern, regex, rules.client)
         lookups = CoordinatorLookups(self.client, brokers, versions["FindCoordinator"])
-        self.discovery: Discovery | ModernDiscovery = (
-            ModernDiscovery(self, self.client, lookups, self, config, chance)
-            if config.uses_consumer_protocol
-            else Discovery(self, self.client, lookups, self.metadata, self, config, chance)
-        )
+        self.discovery = self._discovery(lookups, chance)
         self.positions = Positions(self)
         self.catch_up = CatchUp(self, self.positions) if config.enable_parallel_rebalance else None
         """KIP-333's mode; None if the mode is off."""
@@ -168,6 +164,11 @@ class Consumer(HostingMachine):
         self._close_requested = False
 
     # --- events ------------------------------------------------------------------------------------------------
+
+    def _discovery(self, lookups: CoordinatorLookups, chance: Chance) -> Discovery | ModernDiscovery:
+        if self.config.uses_consumer_protocol:
+            return ModernDiscovery(self, self.client, lookups, self, self.config, chance)
+        return Discovery(self, self.client, lookups, self.metadata, self, self.config, chance)
 
     def handle(self, event: Event) -> None:
         """React to an answer, timer, broken connection or command; then run the polling thread, if it is free."""

@@ -218,7 +218,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         ("fields: wrong",),
         "An OffsetDelete named the partition, and no later commit followed; the answer has no offset.",
         "Kafka 2.4 to 4.3 GroupMetadataManager.cleanupGroupMetadata, OffsetMetadataManager.deleteOffsets: a tombstone"
-        " that a coordinator wrote may reach the next leader, also if the coordinator was cut off before its answer",
+        " that a coordinator wrote may reach the next leader, also if the coordinator was isolated before its answer",
         ("kemu.emulator.checkers.fields:Fields._offsets_answered",),
         "tests/emulator/checkers/test_fields.py::test_an_offset_delete_without_a_report_may_be_in_the_log",
         "tests/emulator/checkers/test_fields.py::test_an_offset_delete_without_a_report_may_be_in_the_log",

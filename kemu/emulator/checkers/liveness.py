@@ -185,10 +185,8 @@ class Liveness(Checker):
         down."""
         self._classic: dict[GroupId, None] = {}
         """Groups of the consumer protocol that became classic."""
-        self._gone: dict[tuple[GroupId, MemberId], None] = {}
-        """Members that a coordinator removed, and did not add again."""
-        self._gone_at: dict[tuple[ActorName, GroupId, MemberId], None] = {}
-        """Members that a deposed coordinator removed."""
+        self._gone: dict[tuple[GroupId, MemberId], ActorName] = {}
+        """Removed member, not added again -> the deposed coordinator that alone removed it, or ""."""
         self._static: dict[GroupId, dict[MemberId, str]] = {}
         """Group -> member id -> client id of the static members that no coordinator removed."""
         self._absent: dict[tuple[GroupId, MemberId], None] = {}
@@ -418,9 +416,8 @@ class Liveness(Checker):
             return MEMBER_FAILED if known is None or fact.member_id in known.entries else UNHEARD_REMOVAL
         if fact.error is not ErrorCode.GROUP_ID_NOT_FOUND:
             return MEMBER_FAILED
-        key = fact.group, fact.member_id
-        is_gone = key in self._gone or (self.panel.coordinators.asked_by(actor), *key) in self._gone_at
-        if fact.group in self._classic and is_gone:
+        remover = self._gone.get((fact.group, fact.member_id))
+        if fact.group in self._classic and remover in ("", self.panel.coordinators.asked_by(actor)):
             return DOWNGRADED_GROUP
         return FORGOTTEN_GROUP if self._has_lost(fact.group, default=self._log_lost_records) else MEMBER_FAILED
 
@@ -473,9 +470,9 @@ class Liveness(Checker):
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
         if not self.panel.is_current(seen):  # the coordinator's successor still has the member (kafka-4.0, seed 314)
-            self._gone_at[seen.actor, fact.group, fact.member_id] = None
+            self._gone.setdefault((fact.group, fact.member_id), seen.actor)
             return
-        self._gone[fact.group, fact.member_id] = None
+        self._gone[fact.group, fact.member_id] = ""
         self._static.get(fact.group, {}).pop(fact.member_id, None)
 
     def _lost_records(self, seen: Seen, fact: DiskTailLost | UnflushedLost) -> None:

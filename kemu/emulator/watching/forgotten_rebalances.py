@@ -145,6 +145,8 @@ class ForgottenRebalances:
         metadata.update({topic.topic: len(topic.partitions) for topic in fact.message.topics})
 
     def _join_sent(self, seen: Seen, fact: Send) -> None:
+        if is_real_client(seen.actor):
+            return
         first = fact.message.protocols[:1]
         is_consumer = fact.message.protocol_type == CONSUMER
         self._asked[seen.actor] = subscribed_topics(first[0].metadata) if first and is_consumer else ()

@@ -282,7 +282,7 @@ def test_a_coordinator_tells_the_offset_that_is_committed(told: Wired) -> None:
 def test_an_offset_delete_without_a_report_may_be_in_the_log(
     told: Wired, partition: int, later: bool, offset: int, said: list[str]
 ) -> None:
-    """A coordinator that is cut off has written it (kafka-4.0 operated, seed 5050). It removes the named offset
+    """A coordinator that is isolated has written it (kafka-4.0 operated, seed 5050). It removes the named offset
     entirely, and no later one.
     """
     told.note(B, GroupBecame(group="g", old="Empty", new="PreparingRebalance", generation=0, why=""))
