@@ -44,8 +44,10 @@ class _Nowhere(io.BytesIO):
         return len(data)
 
 
-def _prepared(members: int, partitions: int, seconds: int, *, rate: int = 100, seed: int = 1) -> Any:
-    """A run of a stable group of one topic with fixed intervals, which has not begun."""
+def _prepared(
+    members: int, partitions: int, seconds: int, *, rate: int = 100, seed: int = 1, draws: str = "calm"
+) -> Any:
+    """A run of a stable group of one topic, which has not begun; intervals are fixed with the draws ``calm``."""
     from kemu.emulator.runner import Run
     from kemu.emulator.scenario.brokers import BrokersSpec
     from kemu.emulator.scenario.checks import ChecksSpec
@@ -54,7 +56,7 @@ def _prepared(members: int, partitions: int, seconds: int, *, rate: int = 100, s
     from kemu.emulator.scenario.topics import TopicSpec
 
     scenario = Scenario(
-        draws="calm",
+        draws=draws,
         name=f"steady-{members}",
         duration_us=seconds * SECOND,
         brokers=BrokersSpec(count=1),
@@ -161,7 +163,7 @@ def _in_turns(worlds: Sequence[Any], until_us: int) -> None:
         heapq.heapreplace(due, (worlds[number].next_due_us(), number))
 
 
-def _one_more_member(members: int) -> dict[str, float]:
+def _one_more_member(members: int, draws: str) -> dict[str, float]:
     """Memory of one more member of a group at rest, with two partitions.
 
     This is the member with its connections and timers, its partitions and sessions at the broker, its state at the
@@ -172,7 +174,7 @@ def _one_more_member(members: int) -> dict[str, float]:
     def held(count: int) -> int:
         gc.collect()
         tracemalloc.start()
-        one = _prepared(count, 2 * count, 60, rate=0)
+        one = _prepared(count, 2 * count, 60, rate=0, draws=draws)
         one.run_with(lambda world, until_us: run_plain(world, 30 * SECOND))
         gc.collect()
         held_bytes, _ = tracemalloc.get_traced_memory()
@@ -236,7 +238,7 @@ CASES: Mapping[str, Callable[[], dict[str, float]]] = {
         for members in (10, 1_000, 5_000)
     },
     "growth: 1,000 members beside 100 clusters of 10": partial(_beside_clusters, 1_000, 10),
-    "memory: one more member of 500": partial(_one_more_member, 500),
+    **{f"memory: one more member of 500, {draws}": partial(_one_more_member, 500, draws) for draws in ("calm", "life")},
     "join: 300 x 3,000": partial(_steady, 300, 3_000, 20),
     "join: 1,000 x 10,000": partial(_steady, 1_000, 10_000, 40),
     "join: 5,000 x 50,000": partial(_steady, 5_000, 50_000, 60),
