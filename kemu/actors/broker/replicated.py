@@ -118,6 +118,8 @@ class ReplicatedBroker(Machine):
     """
 
     _isr_writer: IsrWriter
+    _group_settings: dict[str, dict[str, str]]
+    """Group -> its own settings."""
 
     def __init__(
         self,
@@ -155,8 +157,6 @@ class ReplicatedBroker(Machine):
         )
         self.injections = Injections(self)
         self.answers = ClusterAnswers(self, self.injections, versions, node_id, life)
-        self._group_settings: dict[str, dict[str, str]] = {}
-        """Group -> its own settings."""
         self._configs = self._config_answers(config, replication, control, group_keys)
         self._connections = connections = Connections(self, self._receive)
         calls = ProduceCalls(self, connections)
@@ -205,6 +205,7 @@ class ReplicatedBroker(Machine):
     def _config_answers(
         self, config: BrokerConfig, replication: ReplicaConfig, control: ControllerConfig, group_keys: tuple[str, ...]
     ) -> ConfigAnswers:
+        self._group_settings = {}
         return ConfigAnswers(
             self,
             self.injections,
