@@ -223,7 +223,7 @@ class ConfigureTopic:
 
 @value
 class ConfigureGroup:
-    """Coordinator without replication: a group's own settings (Kafka's keys), as in a metadata store."""
+    """Broker without replication, and coordinator: a group's own settings (Kafka's keys), as in a metadata store."""
 
     group: str
     settings: tuple[tuple[str, str], ...]

@@ -442,6 +442,9 @@ def test_describe_explains_a_kind_of_violation_by_its_checker() -> None:
     assert text.startswith("held-twice is a kind of violation of the checker consumer-protocol\n")
     assert "- held-twice: the coordinator lets one member at a time hold a partition" in text
     assert "did you mean held-twice" in call("describe", "held-twic").output
+    assert "as in Kafka:" not in text
+    why = " ".join(call("describe", "forgotten-group").stdout.split())
+    assert "as in Kafka: the group's log lost the records of the group," in why
 
 
 def test_every_key_of_a_scenario_file_is_described_and_no_other() -> None:

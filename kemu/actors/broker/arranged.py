@@ -37,7 +37,16 @@ from kemu.actors.machine import (
     TimerFired,
     Told,
 )
-from kemu.protocol.commands import AnswerNext, ClusterView, ConfigureTopic, HostPartition, HoursPass, KnowTopics, Start
+from kemu.protocol.commands import (
+    AnswerNext,
+    ClusterView,
+    ConfigureGroup,
+    ConfigureTopic,
+    HostPartition,
+    HoursPass,
+    KnowTopics,
+    Start,
+)
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
@@ -77,7 +86,8 @@ _records_appended = maker(RecordsAppended)
 class Broker(Machine):
     """``node_id`` is Kafka's broker id; an actor ``b<node_id>`` is at that address.
 
-    ``versions``: the message versions that the broker offers; ``life``: the number of the start of its process.
+    ``versions``: the message versions that the broker offers; ``life``: the number of the start of its process;
+    ``group_keys``: the settings of groups in its release.
     """
 
     def __init__(
@@ -88,6 +98,7 @@ class Broker(Machine):
         draws: Draws = CALM,
         versions: SpokenVersions = LATEST,
         life: int = 0,
+        group_keys: tuple[str, ...] = (),
     ) -> None:
         super().__init__(name)
         self._life = life
@@ -108,6 +119,8 @@ class Broker(Machine):
         self._last_token = 0
         self._settings: dict[str, dict[str, str]] = {}
         """Topic -> its own settings."""
+        self._group_settings: dict[str, dict[str, str]] = {}
+        """Group -> its own settings."""
         self._topic_ids: dict[str, str] = {}
         self._retention = Retention(self, config, self._settings, draws)
         configs = ConfigAnswers(
@@ -117,6 +130,8 @@ class Broker(Machine):
             start=(config,),
             settings=self._settings,
             own={},
+            groups=self._group_settings,
+            group_keys=group_keys,
             knows=lambda topic: topic in self._answers.topics,
         )
         self._on_disk: dict[str, tuple[Record, ...]] = {}
@@ -154,6 +169,8 @@ class Broker(Machine):
                 self.injections.arm(command)
             case TimerFired(key=(BrokerTimer.RETENTION,)):
                 self._delete_expired()
+            case Told(command=ConfigureGroup(group=group, settings=settings)):
+                self._group_settings[group] = dict(settings)
             case Told(command=ConfigureTopic(topic=topic, settings=settings)):
                 self._settings[topic] = dict(settings)
                 self._retention.configured()

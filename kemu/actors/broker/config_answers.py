@@ -3,8 +3,8 @@
 The answer has the settings that kemu emulates, and the settings that a topic was created with. Kafka's other settings
 are absent, because a value would promise an effect.
 
-Source: ``ConfigHelper`` (3.4). In Kafka 3.4 with ZooKeeper, the broker reads a topic's settings from the store. Here,
-the broker answers from the settings that it has applied, a few milliseconds after their change.
+Source: ``ConfigHelper`` (3.4; 4.0 to 4.3 for groups). In Kafka 3.4 with ZooKeeper, the broker reads a topic's settings
+from the store. Here, the broker answers from the settings that it has applied, a few milliseconds after their change.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,9 @@ from kemu.protocol.config import BrokerConfig, ControllerConfig, ReplicaConfig, 
 from kemu.protocol.dynamic_configs import (
     ALL_BROKERS,
     BROKER_KEYS,
+    CONSUMER_ASSIGNMENT_INTERVAL,
     FOLLOWER_THROTTLED_REPLICAS,
+    GROUP_KEYS,
     LEADER_THROTTLED_REPLICAS,
     OF_ONE_BROKER,
     SETTINGS,
@@ -44,13 +46,14 @@ _FINE: Refusal = (ErrorCode.NONE, None)
 
 
 class ConfigSource(IntEnum):
-    """The origins of a setting's value. Source: ``DescribeConfigsResponse.ConfigSource`` (3.4)."""
+    """The origins of a setting's value. Source: ``DescribeConfigsResponse.ConfigSource`` (3.4, 4.0)."""
 
     TOPIC = 1
     ONE_BROKER = 2
     ALL_BROKERS = 3
     START = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class ConfigAnswers:
@@ -60,6 +63,8 @@ class ConfigAnswers:
         start: the broker's start configuration.
         settings: the known settings of topics, and of all brokers (``ALL_BROKERS``); read at each use.
         own: the known settings of this broker alone; read at each use.
+        groups: group -> its own settings; read at each use.
+        group_keys: the settings of groups in the broker's release; none before 4.0.
         knows: whether the broker's metadata has a topic.
     """
 
@@ -72,6 +77,8 @@ class ConfigAnswers:
         start: Iterable[StartConfig],
         settings: Mapping[str, Mapping[str, str]],
         own: Mapping[str, str],
+        groups: Mapping[str, Mapping[str, str]],
+        group_keys: tuple[str, ...],
         knows: Callable[[str], bool],
     ) -> None:
         self._machine = machine
@@ -80,6 +87,8 @@ class ConfigAnswers:
         self._start = {key: value for config in start for key, value in _at_start(config)}
         self._settings = settings
         self._own = own
+        self._groups = groups
+        self._group_keys = group_keys
         self._knows = knows
 
     def asked(self, event: Received) -> None:
@@ -106,8 +115,11 @@ class ConfigAnswers:
             if not is_legal_name(name):
                 return ErrorCode.INVALID_TOPIC_EXCEPTION, f"not a legal topic name: {name!r}"
             return _FINE if self._knows(name) else (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+        if kind == ConfigResource.GROUP and self._group_keys:  # also of a group that does not exist
+            return _FINE if name else (ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         if kind != ConfigResource.BROKER:
-            return ErrorCode.INVALID_REQUEST, f"settings of topics and of brokers are described, not of type {kind}"
+            text = f"settings of topics, of brokers, and (since 4.0) of groups are described, not of type {kind}"
+            return ErrorCode.INVALID_REQUEST, text
         if name not in (ALL_BROKERS, str(self._node_id)):
             return ErrorCode.INVALID_REQUEST, f"broker {self._node_id} does not know the settings of broker {name!r}"
         return _FINE
@@ -115,6 +127,8 @@ class ConfigAnswers:
     def _configs(self, asked: ConfigsToDescribe) -> Iterable[DescribedConfig]:
         if asked.resource_type == ConfigResource.TOPIC:
             return self._of_topic(asked.resource_name)
+        if asked.resource_type == ConfigResource.GROUP:
+            return self._of_group(asked.resource_name)
         of_all = self._settings.get(ALL_BROKERS, {})
         if asked.resource_name == ALL_BROKERS:
             return [_described(key, value, ConfigSource.ALL_BROKERS) for key, value in of_all.items()]
@@ -130,6 +144,17 @@ class ConfigAnswers:
                 yield _described(key, "", ConfigSource.DEFAULT)
             elif self._of_broker(BROKER_KEYS[key])[0] is not None:
                 yield _described(key, *self._of_broker(BROKER_KEYS[key]))
+
+    def _of_group(self, group: str) -> Iterable[DescribedConfig]:
+        """The settings of a group. Since 4.3 the source of a broker's value is the broker's."""
+        own = self._groups.get(group, {})
+        for key in self._group_keys:
+            value, source = self._of_broker(GROUP_KEYS[key])
+            if key in own:
+                value, source = own[key], ConfigSource.GROUP
+            elif CONSUMER_ASSIGNMENT_INTERVAL not in self._group_keys:
+                source = ConfigSource.DEFAULT
+            yield _described(key, value, source)
 
     def _of_broker(self, key: str) -> tuple[str | None, ConfigSource]:
         if key in self._own:

@@ -113,10 +113,13 @@ class ReplicatedBroker(Machine):
         makes_offsets_topic: whether the cluster is new, so that the first FindCoordinator creates the offsets topic.
         tells_topics: whether to tell the coordinator about the topics.
         rack_of: node id -> rack or "", for the coordinator.
+        group_keys: the settings of groups in the broker's release; none before 4.0.
         life: the number of the start of the broker's process; added to each append, without effect on decisions.
     """
 
     _isr_writer: IsrWriter
+    _group_settings: dict[str, dict[str, str]]
+    """Group -> its own settings."""
 
     def __init__(
         self,
@@ -136,6 +139,7 @@ class ReplicatedBroker(Machine):
         makes_offsets_topic: bool = False,
         tells_topics: bool = False,
         rack_of: Callable[[int], str] = _no_rack,
+        group_keys: tuple[str, ...] = (),
         life: int = 0,
     ) -> None:
         super().__init__(name)
@@ -151,7 +155,7 @@ class ReplicatedBroker(Machine):
         )
         self.injections = Injections(self)
         self.answers = ClusterAnswers(self, self.injections, versions, node_id, life)
-        self._configs = self._config_answers(config, replication, control)
+        self._configs = self._config_answers(config, replication, control, group_keys)
         self._connections = connections = Connections(self, self._receive)
         calls = ProduceCalls(self, connections)
         sessions = FetchSessions(self, config.max_incremental_fetch_session_cache_slots, life)
@@ -197,8 +201,9 @@ class ReplicatedBroker(Machine):
         self._numbered_timers, self._received = self._timers_with_numbers(), self._requests()
 
     def _config_answers(
-        self, config: BrokerConfig, replication: ReplicaConfig, control: ControllerConfig
+        self, config: BrokerConfig, replication: ReplicaConfig, control: ControllerConfig, group_keys: tuple[str, ...]
     ) -> ConfigAnswers:
+        self._group_settings = {}
         return ConfigAnswers(
             self,
             self.injections,
@@ -206,6 +211,8 @@ class ReplicatedBroker(Machine):
             start=(config, replication, control),
             settings=self.manager.settings,
             own=self.manager.own_settings,
+            groups=self._group_settings,
+            group_keys=group_keys,
             knows=lambda topic: topic in self.answers.topics,
         )
 
@@ -329,8 +336,10 @@ class ReplicatedBroker(Machine):
         self.manager.configure_own(dict(message.settings))
 
     def _configure_group(self, event: Received) -> None:
+        message: GroupConfigs = event.message
         self.reply(event, GroupConfigsReply())
-        self._offsets.configured(event.message)
+        self._group_settings[message.group] = dict(message.settings)
+        self._offsets.configured(message)
 
     def _list_offsets(self, event: Received) -> None:
         self.answers.list_offsets(event, self.manager.led)

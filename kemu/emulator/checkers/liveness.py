@@ -6,7 +6,7 @@
   plan excuses one failure.
 - downgraded-group, forgotten-group, forgotten-instance, forgotten-rebalance, inconsistent-members, unconverted-group,
   unheard-epoch, unheard-isr, unheard-removal, unheard-state, unreleased-instance, untold-coordinator: not-at-rest or
-  member-failed, for a reason of Kafka's own (``findings.STAYS_BLOCKED``).
+  member-failed, for a reason of Kafka's own, which ``kemu describe KIND`` explains (``findings.STAYS_BLOCKED``).
 
 Every disturbance restarts the bound. A group has additional ``metadata.max.age.ms`` if its leader may not know a
 partition yet. One moment is enough, because members slower than ``max.poll.interval.ms`` rebalance for ever. After

@@ -91,7 +91,8 @@ class ArrangedCluster(Cluster):
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
         def broker(life: int) -> Broker:
             draws = Drawn(self.world.choices, self.draws, f"{name}/life {life}")
-            return Broker(name, node, self.releases.config_of(name), draws, self.releases.offered_by(name), life)
+            config, offered = self.releases.config_of(name), self.releases.offered_by(name)
+            return Broker(name, node, config, draws, offered, life, self.releases.group_keys_of(name))
 
         def coordinator(life: int) -> Coordinator:
             return Coordinator(
@@ -303,6 +304,7 @@ class ArrangedCluster(Cluster):
 
     def _configure_group(self, group: str, node: int) -> None:
         settings = tuple(self._group_settings[group].items())
+        self.world.tell(self.brokers[node], ConfigureGroup(group=group, settings=settings))
         self.world.tell(coordinator_on(self.brokers[node]), ConfigureGroup(group=group, settings=settings))
 
     def grow_topic(self, topic: str, partitions: int) -> str | None:

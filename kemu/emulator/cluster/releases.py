@@ -12,7 +12,7 @@ from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.config import BrokerConfig
-from kemu.protocol.dynamic_configs import bad_group_settings
+from kemu.protocol.dynamic_configs import CONSUMER_ASSIGNMENT_INTERVAL, GROUP_KEYS, bad_group_settings
 from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.profiles import PROFILES, Profile
@@ -109,6 +109,12 @@ class Releases:
             return None
         spaces_targets = rules.consumer_groups.spaces_targets
         return partial(bad_group_settings, config=self.config_of(host), spaces_targets=spaces_targets)
+
+    def group_keys_of(self, host: str) -> tuple[str, ...]:
+        """Return the settings that groups have in the release of a broker that starts now; none before 4.0."""
+        rules = self.coordinator_rules_of(host)
+        later = () if rules.consumer_groups.spaces_targets else (CONSUMER_ASSIGNMENT_INTERVAL,)
+        return tuple(key for key in GROUP_KEYS if key not in later) if rules.consumer_protocol else ()
 
     def set_broker(self, host: str, release: BrokerRelease) -> None:
         """Set the release of a broker from its next start on."""

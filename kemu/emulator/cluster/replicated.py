@@ -206,6 +206,7 @@ class ReplicatedCluster(Cluster):
                 versions=self.releases.offered_by(name),
                 makes_offsets_topic=spec.new_cluster,
                 tells_topics=self.tells_topics(name),
+                group_keys=self.releases.group_keys_of(name),
                 rack_of=self.scenario.brokers.rack_of,
                 life=life,
             )

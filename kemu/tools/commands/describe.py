@@ -279,11 +279,13 @@ def _violation_kinds() -> list[str]:
 
 
 def _violation_lines(kind: str) -> Iterable[str]:
-    from kemu.emulator.findings import kinds_by_checker
+    from kemu.emulator.findings import STAYS_BLOCKED, kinds_by_checker
 
     for checker, kinds in kinds_by_checker().items():
         if kind in kinds:
             yield f"{click.style(kind, bold=True)} is a kind of violation of the checker {checker}"
+            if why := STAYS_BLOCKED.get((checker, kind)):
+                yield f"as in Kafka: {why}."
             yield from _checker_lines(checker)
 
 

@@ -88,8 +88,10 @@ class Bench:
         session_timeout_ms: int = 18_000,
         flushes: BrokerConfig = EACH,
         topic: str = TOPIC,
+        group_keys: tuple[str, ...] = (),
     ) -> None:
         self.topic = topic
+        self.group_keys = group_keys
         self.flushes = flushes
         self.now_us = 1_000_000
         self.count = count
@@ -141,6 +143,7 @@ class Bench:
             chance=Seeded(1).stream(name),
             rules=self.rules,
             control=ControllerConfig(zookeeper_session_timeout_ms=self.session_timeout_ms),
+            group_keys=self.group_keys,
         )
         for log, records in sorted(self.disks.setdefault(name, {}).items()):
             self.step(name, Loaded(log, tuple(records)))

@@ -55,8 +55,8 @@ VIEW = ClusterView(
 class Bench:
     """A started broker b0 that leads t-0 and t-1; b1 leads t-2, and t-3 has no leader."""
 
-    def __init__(self, *loaded: Loaded) -> None:
-        self.broker = Broker("b0", 0, BrokerConfig())
+    def __init__(self, *loaded: Loaded, group_keys: tuple[str, ...] = ()) -> None:
+        self.broker = Broker("b0", 0, BrokerConfig(), group_keys=group_keys)
         self.now_us = 1_000_000
         self.requests = 0
         for event in loaded:

@@ -6,7 +6,8 @@ import pytest
 
 from kemu.actors.broker.config_answers import ConfigSource
 from kemu.actors.machine import Told
-from kemu.protocol.commands import AnswerNext, ConfigureTopic
+from kemu.protocol.commands import AnswerNext, ConfigureGroup, ConfigureTopic
+from kemu.protocol.dynamic_configs import GROUP_KEYS
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     ConfigsToDescribe,
@@ -16,10 +17,11 @@ from kemu.protocol.messages.control import (
     DescribeConfigsReply,
     DescribedBroker,
 )
-from kemu.protocol.messages.local import BrokerConfigs, OwnConfigs
+from kemu.protocol.messages.local import BrokerConfigs, GroupConfigs, OwnConfigs
 from tests.actors.broker import replica_world, test_broker
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
+SESSION, BEAT, SPACING = GROUP_KEYS
 SETTING = "min.insync.replicas"
 
 
@@ -75,6 +77,32 @@ def test_a_broker_without_replication_tells_the_settings_of_its_topics() -> None
     assert SETTING not in found
 
 
+@pytest.mark.parametrize("group", ["g", "unknown"])
+def test_a_broker_tells_the_settings_of_groups_and_the_brokers_values_as_their_defaults(group: str) -> None:
+    """``ConfigHelper.createGroupConfigEntry`` 4.0: each group has settings, also an unknown group."""
+    bench = test_broker.Bench(group_keys=(SESSION, BEAT))
+    bench.step(Told(ConfigureGroup(group="g", settings=((BEAT, "6000"),))))
+    beat = ("6000", ConfigSource.GROUP) if group == "g" else ("5000", ConfigSource.DEFAULT)
+
+    found = _values(bench.answer(_asked(GROUP, group), version=1))
+    assert found == {SESSION: ("45000", ConfigSource.DEFAULT), BEAT: beat}
+
+
+def test_settings_of_groups_with_replication_come_from_the_store() -> None:
+    """``ConfigHelper.createGroupConfigEntry`` 4.3: a setting of the broker at its start is the broker's."""
+    world = replica_world.Bench(group_keys=(SESSION, BEAT, SPACING))
+    world.ask("b0", GroupConfigs(group="g", settings=((SESSION, "50000"),)), 0)
+
+    found = _values(world.ask("b0", _asked(GROUP, "g", SESSION, SPACING), 4))
+    assert found == {SESSION: ("50000", ConfigSource.GROUP), SPACING: ("1000", ConfigSource.DEFAULT)}
+
+
+def test_a_group_without_a_name_has_no_settings() -> None:
+    (row,) = test_broker.Bench(group_keys=(SESSION,)).answer(_asked(GROUP, ""), version=1).results
+
+    assert (row.error_code, row.error_message) == (ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "error"),
     [
@@ -82,6 +110,7 @@ def test_a_broker_without_replication_tells_the_settings_of_its_topics() -> None
         (TOPIC, "no/name", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (BROKER, "1", ErrorCode.INVALID_REQUEST),
         (8, "0", ErrorCode.INVALID_REQUEST),
+        (GROUP, "g", ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_a_resource_that_the_broker_does_not_know_has_an_error(kind: int, name: str, error: ErrorCode) -> None:

@@ -20,14 +20,25 @@ from kemu.protocol.notes.groups import (
 from tests.emulator.cluster.test_group_plans import Played
 
 
-def played(name: str) -> Played:
+def played(name: str, profile: str | None = None) -> Played:
     """The preset with seed 1."""
-    return Played(load_scenario(f"consumer-protocol-{name}")).held()
+    return Played(load_scenario(f"consumer-protocol-{name}"), profile=profile).held()
 
 
-@pytest.mark.parametrize(("state", "epoch"), [("Assigning", 7), ("Empty", 4), ("Reconciling", 7), ("Stable", 7)])
-def test_a_coordinator_fails_over_in_each_state(state: str, epoch: int) -> None:
-    run = played(f"failover-{state.lower()}")
+@pytest.mark.parametrize(
+    ("state", "profile", "epoch"),
+    [
+        ("Assigning", "kafka-4.0", 7),
+        ("Empty", "kafka-4.0", 4),
+        ("Reconciling", "kafka-4.0", 7),
+        ("Stable", "kafka-4.0", 7),
+        ("Assigning", "kafka-4.3", 8),
+        ("Reconciling", "kafka-4.3", 8),
+    ],
+)
+def test_a_coordinator_fails_over_in_each_state(state: str, profile: str, epoch: int) -> None:
+    """The first epoch of a group is 2 in 4.3."""
+    run = played(f"failover-{state.lower()}", profile)
 
     (loaded,) = run.seen(GroupLoaded)
     assert (loaded.state, loaded.generation) == (state, epoch)
