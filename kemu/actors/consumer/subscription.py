@@ -55,6 +55,10 @@ class TopicSubscription:
         """Whether the consumer is a member, or will be: it subscribes to topics or to a pattern."""
         return bool(self.topics or self.regex) or self.pattern is not None
 
+    def includes(self, topic: str) -> bool:
+        """Whether an assigned partition of this topic is subscribed; a partition that is not will be revoked."""
+        return not self.topics or topic in self.topics
+
     def subscribe(self, topics: tuple[str, ...], pattern: str = "", regex: str = "") -> None:
         """Subscribe to these topics, or to all topics that match one of the patterns, instead of the former topics.
 

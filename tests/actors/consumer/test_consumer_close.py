@@ -2,6 +2,7 @@
 
 import pytest
 
+from kemu.actors.consumer.reasons import UNSUBSCRIBED
 from kemu.protocol.commands import Close, Start, Subscribe, Unsubscribe
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinGroup, LeaveGroup, OffsetCommit
@@ -252,6 +253,32 @@ def test_a_leave_that_breaks_is_not_retried() -> None:
     harness.disconnect(COORDINATOR)
     assert harness.state == "CLOSED"
     assert len(harness.requests(LeaveGroup)) == 1
+
+
+@pytest.mark.parametrize("order", [Subscribe(topics=("u",)), Unsubscribe()])
+def test_who_is_inside_poll_subscribes_and_unsubscribes_after_that_poll(order: Subscribe | Unsubscribe) -> None:
+    """ClassicKafkaConsumer.subscribe, unsubscribe: calls of the thread that is inside poll(Duration)."""
+    harness = stable(topics={"t": 4, "u": 2}, emulated_poll_timeout_ms=300)
+    harness.run(20_000)
+    began_us, ends_us = harness.consumer.poll_span_us
+    assert began_us < harness.now_us < ends_us - 1
+    harness.tell(order)
+    harness.run(ends_us - harness.now_us - 1)
+    assert harness.consumer.subscription.topics == ("t",)
+    harness.run(1)
+    assert harness.consumer.subscription.topics == (order.topics if isinstance(order, Subscribe) else ())
+
+
+def test_an_order_that_ends_poll_lets_the_application_unsubscribe_before_it() -> None:
+    """Such as close(), for which the application leaves poll() at once."""
+    harness = stable()
+    harness.run(30_000)
+    harness.tell(Unsubscribe())
+    assert not harness.requests(LeaveGroup)
+    harness.tell(Close())
+    harness.run(SECOND)
+    (left,) = harness.requests(LeaveGroup)
+    assert left.members[0].reason == UNSUBSCRIBED
 
 
 def test_unsubscribe_revokes_and_leaves_without_a_commit_and_subscribe_comes_back() -> None:
