@@ -113,12 +113,11 @@ class MetadataRefresh:
     def want(self, topics: tuple[str, ...], *, anew: bool = False) -> None:
         """Replace the topics of interest, and request the new topics; ``anew``: all topics, even if all are known.
 
+        A request in flight about all of them serves, as if it were sent now.
         Source: ``Metadata.requestUpdateForNewTopics`` (2.4 to 4.3), after any change of a subscription.
         """
         before, self.interest = self._topics, topics
         if anew:
-            if self._asked_for is not None:
-                self._asked_for, self._asked_all = (), False  # the answer in flight is to an earlier request
             self._ask_at_once()
         else:
             self._ask_for_new(before)
