@@ -84,8 +84,9 @@ POLLING, _DECIDING, CLOSING, ENDED = Doing.POLLING, Doing.DECIDING, Doing.CLOSIN
 UNSUBSCRIBING = Doing.UNSUBSCRIBING
 """Aliases for members that every step compares: a lookup in the enum class is slow in CPython 3.11."""
 
-_AFTER_POLL = (Subscribe, Unsubscribe)
-"""Commands that the application executes after the poll() in which it is."""
+_AFTER_POLL = (Subscribe, Unsubscribe, StopPolling)
+"""Commands that the application executes after the poll() in which it is. Members of 3.4.1, 3.9.1 and 4.1.1 that were
+told to stop began their stop up to 15 ms later, when their Fetch had returned."""
 
 _processed = maker(Processed)
 
@@ -223,7 +224,7 @@ class PollingThread:
             self.commands.append(Close())
 
     def _commands_wait(self) -> bool:
-        """Whether all commands wait for the end of this poll(): the application subscribes and unsubscribes after it.
+        """Whether all commands wait for the end of this poll(), because the application is inside it.
 
         Source: ``ClassicKafkaConsumer.subscribe`` needs the lock that poll() holds (2.4 to 4.3).
         """

@@ -3,7 +3,7 @@
 import pytest
 
 from kemu.actors.consumer.reasons import UNSUBSCRIBED
-from kemu.protocol.commands import Close, Start, Subscribe, Unsubscribe
+from kemu.protocol.commands import Close, Start, StopPolling, Subscribe, Unsubscribe
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinGroup, LeaveGroup, OffsetCommit
 from kemu.protocol.notes.groups import (
@@ -267,6 +267,22 @@ def test_who_is_inside_poll_subscribes_and_unsubscribes_after_that_poll(order: S
     assert harness.consumer.subscription.topics == ("t",)
     harness.run(1)
     assert harness.consumer.subscription.topics == (order.topics if isinstance(order, Subscribe) else ())
+
+
+def test_who_is_inside_poll_stops_to_poll_after_it_and_for_the_whole_time() -> None:
+    """The loop of the application sees the order when poll(Duration) has returned."""
+    harness = stable(emulated_poll_timeout_ms=300)
+    harness.run(20_000)
+    _, ends_us = harness.consumer.poll_span_us
+    harness.tell(StopPolling(for_us=SECOND))
+    harness.run(ends_us - harness.now_us - 1)
+    assert harness.consumer.polling
+    harness.run(1)
+    assert not harness.consumer.polling
+    harness.run(SECOND - 1)
+    assert not harness.consumer.polling
+    harness.run(1)
+    assert harness.consumer.polling
 
 
 def test_an_order_that_ends_poll_lets_the_application_unsubscribe_before_it() -> None:
