@@ -143,8 +143,7 @@ class Membership:
         """Whether this process has had an assignment."""
         self._retry_at_us = 0
         self._retry_us = at_least_1_ms(config.retry_backoff_ms)
-        """The wait between two joins, at most until the end of the present poll(); constant even since KIP-580. Source:
-        ``joinGroupIfNeeded``: ``timer.sleep(retryBackoffMs)`` with the timer of poll() (2.4 to 4.3)."""
+        """The wait between two joins; constant even since KIP-580. Source: ``joinGroupIfNeeded`` (3.4.1, 3.9)."""
         self.heartbeats = Heartbeats(machine, self)
         self._join_timeout_us = max(
             config.request_timeout_ms * 1000, config.max_poll_interval_ms * 1000 + JOIN_GRACE_US
@@ -174,16 +173,14 @@ class Membership:
         """
         machine = self._machine
         self.heartbeats.polled()
-        if self._unread is not None and self._unread[0].error is not ErrorCode.NONE:
-            # A handler reads it, also without a coordinator (JoinGroupResponseHandler): an error of the former
-            # coordinator must not take the next one away.
-            self._read_unread()
         while self._discovery.ready():
             if machine.now_us < self._resume_at_us:
                 machine.wake_at(self._resume_at_us)
                 return False
             if self._unread is not None:
-                self._read_unread()
+                reply, sent = self._unread
+                self._unread = None
+                self._read_join_reply(reply, sent)
             elif self.outcome is not None:
                 if not self._take(self.outcome):
                     return False
@@ -205,13 +202,6 @@ class Membership:
             else:
                 self._send_join()
         return False
-
-    def _read_unread(self) -> None:
-        """Read the answer to JoinGroup, if the polling thread runs."""
-        if self._unread is not None and self._machine.now_us >= self._resume_at_us:
-            reply, sent = self._unread
-            self._unread = None
-            self._read_join_reply(reply, sent)
 
     def _is_fresh(self) -> bool:
         """Whether the pattern was matched against new metadata.
@@ -248,8 +238,7 @@ class Membership:
         if outcome.retry is Retry.LATER:
             if self._client.forgets_when_a_join_fails:
                 self.reset(outcome.why, forget_member_id=True)
-            now_us, ends_us = self._machine.now_us, self._machine.poll_span_us[1]
-            self._retry_at_us = min(now_us + self._retry_us, max(ends_us, now_us))
+            self._retry_at_us = self._machine.now_us + self._retry_us
         return True
 
     def _schedule_resume(self, drawn: DrawName = DrawName.HAND_OVER, *, cold: bool = False) -> None:

@@ -8,11 +8,11 @@ import pytest
 from kemu.protocol.commands import Close, Start
 from kemu.protocol.draws import DrawName
 from kemu.protocol.messages.group import Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
-from kemu.protocol.notes.groups import CoordinatorKnown, PartitionsAssigned, PartitionsRevoked
-from tests.actors.consumer.consumer_harness import COORDINATOR, LATENCY_US, Harness
+from kemu.protocol.notes.groups import PartitionsAssigned, PartitionsRevoked
+from tests.actors.consumer.consumer_harness import LATENCY_US, Harness
 
 MS = 1_000
-NOT_COORDINATOR, REBALANCE_IN_PROGRESS = 16, 27
+REBALANCE_IN_PROGRESS = 27
 
 
 class Fixed:
@@ -136,23 +136,3 @@ def test_an_application_notices_between_two_polls_that_it_should_close() -> None
     commit = next(at_us for at_us, _, message in harness.sent if isinstance(message, OffsetCommit))
     assert commit - told_us == 60 * MS
     assert harness.requests(LeaveGroup)
-
-
-def test_an_error_of_the_former_coordinator_does_not_take_the_next_one_away() -> None:
-    """JoinGroupResponseHandler reads it when the thread runs, not when there is a coordinator again."""
-    harness = member({DrawName.HAND_OVER: 20 * MS})
-    harness.hold("JoinGroup")
-    harness.rejoin_now()
-    harness.run_until(lambda: bool(harness.held["JoinGroup"]))
-    harness.hold("FindCoordinator")
-    harness.release("JoinGroup", NOT_COORDINATOR)
-    harness.unhold("JoinGroup")
-    harness.run(5 * MS)
-    harness.disconnect(COORDINATOR)
-    harness.run_until(lambda: bool(harness.held["FindCoordinator"]))
-    harness.run(30 * MS)
-    harness.forget()
-    harness.release("FindCoordinator")
-    harness.unhold("FindCoordinator")
-    harness.run_until(lambda: bool(harness.requests(JoinGroup)))
-    assert [note.host for note in harness.facts(CoordinatorKnown)] == [COORDINATOR]
