@@ -138,7 +138,7 @@ def timed(scenario: Scenario, course: Course, seed: int) -> Scenario:
     )
 
 
-def _due_us(entry: Entry) -> int:
+def _due_us(entry: object) -> int:
     return entry.at_us if isinstance(entry, At) else 0
 
 

@@ -72,7 +72,7 @@ EXACT = {
     "b-static-rolling": [],
     "d-sticky-kill": ["c[13] OffsetCommit", "c2 Heartbeat"],
     "i-static-duplicate": ["leader 1"],
-    "q-paused-in-rebalance": ["c[13] Heartbeat", "c3 OffsetCommit"],
+    "q-paused-in-rebalance": ["c[13] Heartbeat", "c[23] OffsetCommit"],
 }
 """Plans whose responses hardly depend on the seed, and the rows that do."""
 
