@@ -42,8 +42,8 @@ SEEDS = 40
 MOST_TIMES = 5
 """Largest number of runs of an undecided plan, as a multiple of the requested seeds."""
 
-Runs = Callable[[Scenario, str, int, range], list[Course]]
-"""(scenario, profile, end in ms, seeds) -> the courses of the runs."""
+Runs = Callable[[Scenario, Course, str, range], list[Course]]
+"""(a plan's scenario, the course with its times, profile, seeds) -> the courses of the runs."""
 
 
 class FactsError(Exception):
@@ -135,20 +135,21 @@ def workers(jobs: int | None = None) -> Iterator[Runs]:
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
 
-        def in_parallel(scenario: Scenario, profile: str, until_ms: int, seeds: range) -> list[Course]:
-            return list(pool.map(partial(_one, scenario, profile, until_ms), seeds))
+        def in_parallel(scenario: Scenario, course: Course, profile: str, seeds: range) -> list[Course]:
+            return list(pool.map(partial(_one, scenario, course, profile), seeds))
 
         yield in_parallel
 
 
-def _in_sequence(scenario: Scenario, profile: str, until_ms: int, seeds: range) -> list[Course]:
-    return [_one(scenario, profile, until_ms, seed) for seed in seeds]
+def _in_sequence(scenario: Scenario, course: Course, profile: str, seeds: range) -> list[Course]:
+    return [_one(scenario, course, profile, seed) for seed in seeds]
 
 
-def _one(scenario: Scenario, profile: str, until_ms: int, seed: int) -> Course:
+def _one(scenario: Scenario, course: Course, profile: str, seed: int) -> Course:
     """One run; a run that raises an error has an empty course with the error as its verdict."""
+    until_ms = course.until_ms
     try:
-        return emulate(scenario, seed=seed, profile=profile, until_ms=until_ms)
+        return emulate(timed(scenario, course, seed), seed=seed, profile=profile, until_ms=until_ms)
     except ScenarioError:
         raise
     except Exception as error:
@@ -185,14 +186,14 @@ def compare(
     compared = []
     with workers(jobs) as runs:
         for course in courses:
-            scenario = timed(read_plan_scenario(folder, course.plan), course)
+            scenario = read_plan_scenario(folder, course.plan)
             emulated: list[Course] = []
             first = first_seed(course)
             for until in (seeds, seeds * most_times):
                 more = range(first + len(emulated), first + until)
                 if more:
                     say(f"{course.plan}: runs {more[0]} to {more[-1]} of {course.until_ms / 1000:g} s")
-                    emulated += runs(scenario, profile or profile_of_course(course), course.until_ms, more)
+                    emulated += runs(scenario, course, profile or profile_of_course(course), more)
                 found = comparing.compare(course, emulated)
                 if not found.is_undecided:
                     break

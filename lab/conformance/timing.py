@@ -12,6 +12,7 @@ from enum import StrEnum
 import attrs
 from attrs import frozen
 
+from kemu.emulator.chance import Seeded
 from kemu.emulator.draws import DrawSet
 from kemu.emulator.plan.action import Action
 from kemu.emulator.plan.actions.consumers import ChangeSubscription
@@ -93,9 +94,10 @@ def done_by(row: str) -> tuple[Effect, str] | None:
     return None
 
 
-def timed(scenario: Scenario, course: Course) -> Scenario:
+def timed(scenario: Scenario, course: Course, seed: int) -> Scenario:
     """The scenario with the starts and ends of members and brokers at the times of this course. A course is about the
-    scenario's first group; other groups keep the times of the scenario.
+    scenario's first group; other groups keep the times of the scenario. The seed decides what the course leaves open:
+    whether a subscription that follows a start precedes the member's first poll().
 
     The course's effects replace all starts, ends, pauses and growth in the plan; other actions remain. The time without
     metadata after a restart of the only broker (``broker.window``) is drawn between the course's least and most. The
@@ -108,9 +110,8 @@ def timed(scenario: Scenario, course: Course) -> Scenario:
     group, spec = next(iter(scenario.groups.items()))
     own = dict.fromkeys(map(consumer_host, range(1, spec.members + 1)))
     others = [host for host, its, _ in scenario.member_names() if its != group]
-    plan = tuple(_Timing(scenario, group, spec, course).entries())
     stays = tuple(
-        _with_its_start(each, course)
+        _with_its_start(each, course, seed)
         for each in scenario.plan
         if not isinstance(each.action, _REPLACED) or getattr(each.action, "host", "") in others
     )
@@ -133,19 +134,32 @@ def timed(scenario: Scenario, course: Course) -> Scenario:
             group: attrs.evolve(spec, overrides=later, start_us=0, start_spread_us=0),
         },
         draws=DrawSet(scenario.draws.name, tuple(settings.items())),
-        plan=(*stays, *plan),
+        plan=tuple(sorted((*_Timing(scenario, group, spec, course).entries(), *stays), key=_due_us)),
     )
 
 
-def _with_its_start(entry: Entry, course: Course) -> Entry:
-    """The entry; a subscription that follows a start of the member at once takes effect with this start."""
+def _due_us(entry: object) -> int:
+    return entry.at_us if isinstance(entry, At) else 0
+
+
+def _with_its_start(entry: Entry, course: Course, seed: int) -> Entry:
+    """The entry; a subscription that follows a start of the member at once races with the member's first poll().
+
+    A member of a live run looks for an order to subscribe before each poll(). Its first poll() began after the start
+    and before the first JoinGroup, at a time that no log has. So the order is late, and waits for the end of this
+    poll(), with the probability that an even time between both is earlier than the order.
+    """
     if not isinstance(entry, At) or not isinstance(entry.action, ChangeSubscription):
         return entry
     host, said = entry.action.host, entry.action.words()
     at_ms = next((at for at, row in course.timeline if row == said.replace(", ", ",")), entry.at_us // 1000)
     starts = [at for at, row in course.timeline if row.split()[:2] == ["start", host] and at <= at_ms < at + AT_ONCE_MS]
     joins = [at for at, row in course.took_effect if row == f"{Effect.JOINS} {host}" and starts and at >= starts[0]]
-    return At(at_us=(joins[0] - LEAD_MS) * 1000 + 1, action=entry.action) if joins else entry
+    if not joins:
+        return entry
+    began_us = (joins[0] - LEAD_MS) * 1000
+    is_late = Seeded(seed).stream(f"subscription of {host}").below(joins[0] - starts[0]) < at_ms - starts[0]
+    return At(at_us=max(began_us + 1, at_ms * 1000) if is_late else began_us, action=entry.action)
 
 
 class _Timing:

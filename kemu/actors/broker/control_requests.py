@@ -19,7 +19,8 @@ from kemu.actors.broker.replica_log import DELETED_ENTRY, epoch_entry, topic_id_
 from kemu.actors.broker.replica_manager import ReplicaManager
 from kemu.actors.broker.rules import StopEpoch
 from kemu.actors.broker.timers import BrokerTimer
-from kemu.actors.machine import Caller, Machine, Received, caller_of
+from kemu.actors.machine import Caller, Draws, Machine, Received, caller_of
+from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     EPOCH_DURING_DELETE,
@@ -72,7 +73,9 @@ class ControlRequests:
         watermarks: HighWatermarks,
         offsets: OffsetsHost,
         answers: ClusterAnswers,
+        draws: Draws = CALM,
     ) -> None:
+        self._draws = draws
         self._machine = machine
         self._manager = manager
         self._fetchers = fetchers
@@ -87,7 +90,8 @@ class ControlRequests:
         self._held: list[Received] = []
         """Control requests that arrived before the broker epoch was known."""
         self._waiting_for_logs: list[Received] = []
-        """A LeaderAndIsr whose logs are being created, and all later requests."""
+        """A LeaderAndIsr whose replicas are being made leaders, or whose logs are being created, and all later
+        requests."""
         self._last_epochs = (-1, -1)
         """The controller epoch and the broker epoch of the last executed request."""
 
@@ -120,13 +124,17 @@ class ControlRequests:
             self.asked(event)
 
     def _making_us(self, request: LeaderAndIsr) -> int:
-        """The time to create the missing logs of this broker's replicas."""
-        manager = self._manager
+        """The time to create the missing logs of this broker's replicas, and to make its replicas leaders."""
+        manager, draws = self._manager, self._draws
         one_us = manager.replication.emulated_log_create_us
-        if not one_us:
-            return 0
-        rows = [state for state in request.partition_states if manager.node_id in state.replicas]
-        return one_us * sum((row.topic_name, row.partition_index) not in manager.replicas for row in rows)
+        us = 0
+        for row in request.partition_states:
+            replica = manager.replicas.get((row.topic_name, row.partition_index))
+            if replica is None and manager.node_id in row.replicas:
+                us += one_us
+            if row.leader == manager.node_id and (replica is None or row.leader_epoch > replica.leader_epoch):
+                us += draws.us(DrawName.LEADER_CHANGE, 0)
+        return us
 
     def _decide(self, event: Received) -> None:
         match event.message:

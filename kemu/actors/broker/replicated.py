@@ -180,7 +180,7 @@ class ReplicatedBroker(Machine):
         self._offsets = OffsetsHost(self, manager, self._led, tells_topics=tells_topics, rack_of=rack_of)
         self.fetchers = ReplicaFetchers(self, client, manager, draws)
         self._control = ControlRequests(
-            self, manager, self.fetchers, self._led, watermarks, self._offsets, self.answers
+            self, manager, self.fetchers, self._led, watermarks, self._offsets, self.answers, draws
         )
         self._isr_writer = self._isr_writer_of(store, control, draws)
         self._isr_changes.writer = self._isr_writer

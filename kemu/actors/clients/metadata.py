@@ -110,10 +110,17 @@ class MetadataRefresh:
         self._not_before_us = 0
         self._timer_us = 0
 
-    def want(self, topics: tuple[str, ...]) -> None:
-        """Replace the topics of interest, and request the new topics."""
+    def want(self, topics: tuple[str, ...], *, anew: bool = False) -> None:
+        """Replace the topics of interest, and request the new topics; ``anew``: all topics, even if all are known.
+
+        A request in flight about all of them serves, as if it were sent now.
+        Source: ``Metadata.requestUpdateForNewTopics`` (2.4 to 4.3), after any change of a subscription.
+        """
         before, self.interest = self._topics, topics
-        self._ask_for_new(before)
+        if anew:
+            self._ask_at_once()
+        else:
+            self._ask_for_new(before)
 
     def want_for_now(self, topics: tuple[str, ...]) -> None:
         """Add these topics to the topics of interest, until the next call of this method."""
@@ -134,9 +141,7 @@ class MetadataRefresh:
         """
         self._keeps = keeps
         if keeps is not None:
-            self.stale = self.behind = True
-            self._not_before_us = 0
-            self._ask()
+            self._ask_at_once()
 
     @classmethod
     def of_consumer(
@@ -190,9 +195,12 @@ class MetadataRefresh:
 
     def _ask_for_new(self, before: tuple[str, ...]) -> None:
         if any(topic not in before for topic in self._topics):
-            self.stale = self.behind = True
-            self._not_before_us = 0
-            self._ask()
+            self._ask_at_once()
+
+    def _ask_at_once(self) -> None:
+        self.stale = self.behind = True
+        self._not_before_us = 0
+        self._ask()
 
     def current_leader(self, topic: str, partition: int) -> tuple[ActorName | None, int]:
         """(address of a partition's leader, highest leader epoch seen); the address is None if the leader

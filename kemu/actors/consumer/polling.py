@@ -84,6 +84,10 @@ POLLING, _DECIDING, CLOSING, ENDED = Doing.POLLING, Doing.DECIDING, Doing.CLOSIN
 UNSUBSCRIBING, _IN_CALLBACK, _WORKING = Doing.UNSUBSCRIBING, Doing.IN_CALLBACK, Doing.WORKING
 """Aliases for members that every step compares: a lookup in the enum class is slow in CPython 3.11."""
 
+_AFTER_POLL = (Subscribe, Unsubscribe, StopPolling)
+"""Commands that the application executes after the poll() in which it is. Members of 3.4.1, 3.9.1 and 4.1.1 that were
+told to stop began their stop up to 15 ms later, when their Fetch had returned."""
+
 _processed = maker(Processed)
 
 
@@ -203,7 +207,7 @@ class PollingThread:
                 self._commits.call_completed()
             if self.closes_at_us:
                 self._notice_close()
-            if self.commands:
+            if self.commands and not self._commands_wait():
                 self._obey(self.commands.pop(0))
                 self._machine.wake()
             elif self._machine.fatal is not None:
@@ -218,6 +222,23 @@ class PollingThread:
         else:
             self.closes_at_us = 0
             self.commands.append(Close())
+
+    def _commands_wait(self) -> bool:
+        """Whether all commands wait for the end of this poll(), because the application is inside it.
+
+        Source: ``ClassicKafkaConsumer.subscribe`` needs the lock that poll() holds (2.4 to 4.3).
+        """
+        if not (self._subscription.is_subscribed or self._subscription.by_hand):
+            return False  # poll() raises an exception
+        if not all(isinstance(command, _AFTER_POLL) for command in self.commands):
+            return False  # an order that ends poll()
+        began_us, ends_us = self.poll_span_us
+        if self.poll_until_us:
+            began_us, ends_us = self._polls_since_us, self.poll_until_us
+        if began_us == self.now_us:
+            return False
+        self._machine.wake_at(ends_us)
+        return True
 
     def _poll_once(self) -> None:
         passes = self._passes if self._subscription.is_subscribed else None

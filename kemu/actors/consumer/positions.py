@@ -212,13 +212,13 @@ class Positions:
             self._machine.catch_up.stop_serving(stopped)
 
     def locate(self) -> None:
-        """Look up the leaders of all partitions in the metadata."""
-        metadata = self._machine.metadata
+        """Look up the leaders of all partitions in the metadata, which lacks topics that are no longer subscribed."""
+        metadata, subscription = self._machine.metadata, self._machine.subscription
         missing = False
         for one in self.partitions.values():
             leader, epoch = metadata.current_leader(one.topic, one.number)
             one.waits_for_metadata = False
-            missing = missing or leader is None
+            missing = missing or (leader is None and subscription.includes(one.topic))
             if leader != one.leader or epoch != one.leader_epoch:
                 one.leader, one.leader_epoch, one.row = leader, epoch, None
                 if one.seeking is Seeking.END and self._machine.catch_up is not None:

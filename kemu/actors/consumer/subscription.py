@@ -55,6 +55,10 @@ class TopicSubscription:
         """Whether the consumer is a member, or will be: it subscribes to topics or to a pattern."""
         return bool(self.topics or self.regex) or self.pattern is not None
 
+    def includes(self, topic: str) -> bool:
+        """Whether an assigned partition of this topic is subscribed; a partition that is not will be revoked."""
+        return not self.topics or topic in self.topics
+
     def subscribe(self, topics: tuple[str, ...], pattern: str = "", regex: str = "") -> None:
         """Subscribe to these topics, or to all topics that match one of the patterns, instead of the former topics.
 
@@ -68,8 +72,10 @@ class TopicSubscription:
             raise IllegalState("subscribe() after assign(): subscription to topics and partitions exclude each other")
         self.pattern = TopicPattern(pattern, internal=self._internal) if pattern else None
         self.regex = regex
+        before = self.topics
         self.topics = self.pattern.among(self._metadata.cluster.topics) if self.pattern else sorted_topics(topics)
-        self.want_metadata()
+        by_name = bool(self.topics) and self.pattern is None
+        self.want_metadata(anew=by_name and self.topics != before)
 
     def unsubscribe(self) -> None:
         """Remove all topics from the subscription."""
@@ -89,16 +95,16 @@ class TopicSubscription:
             return
         self.topics = matched
         others = self._metadata.interest if keeps_others else ()
-        self._metadata.want(sorted_topics((*matched, *others)))
+        self._metadata.want(sorted_topics((*matched, *others)), anew=True)
 
-    def want_metadata(self) -> None:
-        """Request metadata of the subscribed topics."""
+    def want_metadata(self, *, anew: bool = False) -> None:
+        """Request metadata of the subscribed topics; ``anew``: even if all are known."""
         keeps = None if self.pattern is None else self.pattern.matches
         if self.regex and self._asks_for_all:
             keeps = _every
         self._metadata.want_all(keeps)
         self._metadata.want_ids(() if self.regex and not self._asks_for_all else None)
-        self._metadata.want(self.topics)
+        self._metadata.want(self.topics, anew=anew)
 
     def assigned(self, topic_ids: Iterable[str]) -> None:
         """Request metadata of the assigned topics, if the brokers match the pattern.

@@ -9,13 +9,16 @@ from attrs import evolve
 from kemu.actors.broker.replica import Role
 from kemu.actors.broker.rules import TODAY, StopEpoch
 from kemu.actors.machine import Appended
+from kemu.protocol.draws import DrawName
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     LeaderAndIsr,
+    LeaderAndIsrReply,
     StopReplica,
     StopReplicaPartition,
     UpdateMetadata,
     UpdateMetadataBroker,
+    UpdateMetadataReply,
 )
 from kemu.protocol.notes.replication import LogOfAnotherTopic
 from tests.actors.broker.replica_world import AT, BROKER_EPOCH, Bench
@@ -40,6 +43,35 @@ def test_equal_and_older_leader_epochs_are_ignored():
         reply = bench.tell_state("b0", leader=1, leader_epoch=epoch)
         assert [row.error_code for row in reply.partition_errors] == [ErrorCode.STALE_CONTROLLER_EPOCH]
     assert bench.replica("b0").role is Role.LEADER
+
+
+class SlowLeaders:
+    """Draws of 50 ms for each partition that a broker begins to lead."""
+
+    def us(self, name: DrawName, calm_us: int, of_us: int = 0, at_us: int = -1) -> int:
+        return 50_000 if name is DrawName.LEADER_CHANGE else calm_us
+
+
+def test_a_new_leader_leads_and_answers_after_its_time_and_later_requests_wait():
+    """ReplicaManager.becomeLeaderOrFollower holds replicaStateChangeLock, while other brokers tell of the leader."""
+    bench = led()
+    bench.brokers["b1"]._control._draws = SlowLeaders()
+    bench.elect(1, (0, 1, 2), to=(0, 2))
+
+    assert bench.tell_state("b1") is None
+    bench.tell_brokers()
+    bench.pass_time(49_999)
+    assert bench.replica("b1").role is Role.FOLLOWER
+    before = len(bench.replies)
+    bench.pass_time(1)
+    assert bench.replica("b1").role is Role.LEADER
+    assert [(to, type(reply)) for to, reply in bench.replies[before:]] == [
+        ("b1", LeaderAndIsrReply),
+        ("b1", UpdateMetadataReply),
+    ]
+
+    bench.elect(0, (0, 1, 2), to=())
+    assert bench.tell_state("b1") is not None, "a follower takes no such time"
 
 
 def test_a_broker_that_is_no_replica_does_nothing():

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kemu.protocol.commands import Close, Start, Subscribe, Unsubscribe
+from kemu.actors.consumer.reasons import UNSUBSCRIBED
+from kemu.protocol.commands import Close, Start, StopPolling, Subscribe, Unsubscribe
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinGroup, LeaveGroup, OffsetCommit
 from kemu.protocol.notes.groups import (
@@ -252,6 +253,48 @@ def test_a_leave_that_breaks_is_not_retried() -> None:
     harness.disconnect(COORDINATOR)
     assert harness.state == "CLOSED"
     assert len(harness.requests(LeaveGroup)) == 1
+
+
+@pytest.mark.parametrize("order", [Subscribe(topics=("u",)), Unsubscribe()])
+def test_who_is_inside_poll_subscribes_and_unsubscribes_after_that_poll(order: Subscribe | Unsubscribe) -> None:
+    """ClassicKafkaConsumer.subscribe, unsubscribe: calls of the thread that is inside poll(Duration)."""
+    harness = stable(topics={"t": 4, "u": 2}, emulated_poll_timeout_ms=300)
+    harness.run(20_000)
+    began_us, ends_us = harness.consumer.poll_span_us
+    assert began_us < harness.now_us < ends_us - 1
+    harness.tell(order)
+    harness.run(ends_us - harness.now_us - 1)
+    assert harness.consumer.subscription.topics == ("t",)
+    harness.run(1)
+    assert harness.consumer.subscription.topics == (order.topics if isinstance(order, Subscribe) else ())
+
+
+def test_who_is_inside_poll_stops_to_poll_after_it_and_for_the_whole_time() -> None:
+    """The loop of the application sees the order when poll(Duration) has returned."""
+    harness = stable(emulated_poll_timeout_ms=300)
+    harness.run(20_000)
+    _, ends_us = harness.consumer.poll_span_us
+    harness.tell(StopPolling(for_us=SECOND))
+    harness.run(ends_us - harness.now_us - 1)
+    assert harness.consumer.polling
+    harness.run(1)
+    assert not harness.consumer.polling
+    harness.run(SECOND - 1)
+    assert not harness.consumer.polling
+    harness.run(1)
+    assert harness.consumer.polling
+
+
+def test_an_order_that_ends_poll_lets_the_application_unsubscribe_before_it() -> None:
+    """Such as close(), for which the application leaves poll() at once."""
+    harness = stable()
+    harness.run(30_000)
+    harness.tell(Unsubscribe())
+    assert not harness.requests(LeaveGroup)
+    harness.tell(Close())
+    harness.run(SECOND)
+    (left,) = harness.requests(LeaveGroup)
+    assert left.members[0].reason == UNSUBSCRIBED
 
 
 def test_unsubscribe_revokes_and_leaves_without_a_commit_and_subscribe_comes_back() -> None:

@@ -500,6 +500,17 @@ def test_a_subscription_that_changes_makes_the_member_rejoin() -> None:
     assert decode_subscription(harness.requests(JoinGroup)[0].protocols[0].metadata).topics == ("t", "u")
 
 
+def test_a_changed_subscription_requests_metadata_even_if_all_its_topics_are_known() -> None:
+    """SubscriptionState.changeSubscription: the sets differ, so Metadata.requestUpdateForNewTopics."""
+    harness = stable({"t": 2, "u": 2}, subscribe=("t", "u"))
+    harness.tell(Subscribe(topics=("u", "t")))
+    harness.run(SECOND)
+    assert not harness.requests(Metadata)
+    harness.tell(Subscribe(topics=("t",)))
+    harness.run(SECOND)
+    assert [asked.topics for asked in harness.requests(Metadata)] == [("t",)]
+
+
 def test_commands_wait_for_a_busy_application() -> None:
     """subscribe() is a call of the application's own thread."""
     harness = stable({"t": 4, "u": 2}, emulated_process_us_per_record=100_000)

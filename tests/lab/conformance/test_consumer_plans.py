@@ -50,7 +50,7 @@ def course_of(plan: str) -> Course:
 def run_of(plan: str, seed: int, profile: str = "") -> Course:
     """One run of a plan at the times of its recording."""
     kafka = course_of(plan)
-    scenario = timed(plans.read_plan_scenario(plans.CONSUMER, kafka.plan), kafka)
+    scenario = timed(plans.read_plan_scenario(plans.CONSUMER, kafka.plan), kafka, seed)
     return emulate(scenario, seed=seed, profile=profile or plans.profile_of_course(kafka), until_ms=kafka.until_ms)
 
 

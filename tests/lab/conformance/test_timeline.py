@@ -8,6 +8,7 @@ import pytest
 from kemu.emulator.plan.entries import At
 from kemu.emulator.scenario.files import scenario_from_toml, with_actions
 from lab.conformance import plans
+from lab.conformance.course import Course, totals_by_member
 from lab.conformance.emulated import emulate
 from lab.conformance.live import too_busy, why_not_live
 from lab.conformance.recordings import release_in
@@ -109,21 +110,52 @@ def test_each_plan_holds_in_the_emulator(name: str) -> None:
     assert all(set(seen.members) == set(seen.owners) for seen in course.rebalances[-1:])
 
 
-def test_a_subscription_at_the_start_of_a_member_takes_effect_with_its_first_join() -> None:
-    """The live member subscribes before its first poll(), also when the commands came some milliseconds late."""
-    course = plans.read_course(plans.NEW, "2-static-other-subscription")
-    joined_ms = max(at_ms for at_ms, what in course.took_effect if what == "joins c3")
-    commanded_ms = next(at_ms for at_ms, row in course.timeline if row == "c3 subscribes to orders")
-    scenario = timed(plans.read_plan_scenario(plans.NEW, course.plan), course)
-
+def subscribes_at_us(course: Course, seed: int) -> int:
+    """The time of c3's subscription in the plan of this seed."""
+    plan = timed(plans.read_plan_scenario(plans.NEW, course.plan), course, seed).plan
     (at_us,) = (
-        entry.at_us
-        for entry in scenario.plan
-        if isinstance(entry, At) and entry.action.words() == "c3 subscribes to orders"
+        entry.at_us for entry in plan if isinstance(entry, At) and entry.action.words() == "c3 subscribes to orders"
     )
+    return at_us
 
-    assert joined_ms > commanded_ms > 24_001
-    assert at_us == (joined_ms - 3) * 1000 + 1
+
+def test_a_subscription_at_the_start_of_a_member_races_with_its_first_poll() -> None:
+    """The command came 5 ms after the start, and JoinGroup 10 ms later: late in one of three runs."""
+    course = plans.read_course(plans.NEW, "2-static-other-subscription.13")
+    joined_us = 1000 * max(at_ms for at_ms, what in course.took_effect if what == "joins c3")
+    times = [subscribes_at_us(course, seed) for seed in range(300)]
+
+    assert set(times) == {joined_us - 3_000, joined_us - 2_999}
+    assert 80 <= times.count(joined_us - 2_999) <= 120
+
+
+def test_a_subscription_before_the_start_is_never_late_and_one_after_the_join_always() -> None:
+    """The bound of the race: the member looks for the command between start and JoinGroup."""
+    course = plans.read_course(plans.NEW, "2-static-other-subscription.13")
+    start_ms = max(at_ms for at_ms, row in course.timeline if row.startswith("start c3"))
+    joined_ms = max(at_ms for at_ms, what in course.took_effect if what == "joins c3")
+
+    def commanded(at_ms: int) -> set[int]:
+        rows = tuple((at_ms, row) if row == "c3 subscribes to orders" else (at, row) for at, row in course.timeline)
+        return {subscribes_at_us(attrs.evolve(course, timeline=rows), seed) for seed in range(30)}
+
+    assert commanded(start_ms) == {(joined_ms - 3) * 1000}
+    assert commanded(joined_ms + 4) == {(joined_ms + 4) * 1000}
+
+
+def test_both_outcomes_of_a_subscription_at_the_start_of_a_member_are_emulated() -> None:
+    """Late, it is the reason of the rebalance; early, the member's first JoinGroup has it."""
+    course = plans.read_course(plans.NEW, "2-static-other-subscription.13")
+    joined_us = 1000 * max(at_ms for at_ms, what in course.took_effect if what == "joins c3")
+    seeds = {subscribes_at_us(course, seed) - joined_us: seed for seed in range(20)}
+
+    found = {}
+    for late, seed in ((False, seeds[-3_000]), (True, seeds[-2_999])):
+        scenario = timed(plans.read_plan_scenario(plans.NEW, course.plan), course, seed)
+        run = emulate(scenario, seed=seed, profile="kafka-3.9", until_ms=course.until_ms)
+        found[late] = run.rebalances[1].reason, totals_by_member(run)["c3", "Metadata"]
+    assert found[True] == (course.rebalances[1].reason, totals_by_member(course)["c3", "Metadata"])
+    assert "current subscription" in found[False][0] and found[False][1] == 2
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from lab.conformance.timing import Effect, done_by, timed
 PLANS = plans.plans_in(plans.KEPT)
 
 
-def plan_of(name: str, **changes: Any) -> list[dict[str, Any]]:
+def plan_of(name: str, seed: int = 1, **changes: Any) -> list[dict[str, Any]]:
     """The plan of a kept course, or of one that is a little other."""
     course = attrs.evolve(plans.read_course(plans.KEPT, name), **changes)
-    return plan_to_dicts(timed(plans.read_plan_scenario(plans.KEPT, name), course).plan)
+    return plan_to_dicts(timed(plans.read_plan_scenario(plans.KEPT, name), course, seed).plan)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_windows_and_loads_are_those_of_the_run() -> None:
     course = attrs.evolve(
         plans.read_course(plans.KEPT, "g-broker-restart"), windows_ms=(1_648, 4_033), loads_ms=((170, 28), (1_673, 667))
     )
-    draws = dict(timed(plans.read_plan_scenario(plans.KEPT, course.plan), course).draws.settings)
+    draws = dict(timed(plans.read_plan_scenario(plans.KEPT, course.plan), course, 1).draws.settings)
 
     assert draws["broker.window"] == "uniform 1648ms 4033ms"
     assert draws["offsets.wait"] == "uniform 113ms 2510ms"
@@ -150,7 +150,7 @@ def test_a_live_run_with_the_consumer_protocol_has_the_draws_of_its_requests_and
 def test_a_member_of_the_consumer_protocol_starts_earlier_before_its_first_heartbeat() -> None:
     """By the median of ``first.beat``; a classic member of the same course does not."""
     course = plans.read_course(plans.CONSUMER, "7-migration-down")
-    plan = plan_to_dicts(timed(plans.read_plan_scenario(plans.CONSUMER, course.plan), course).plan)
+    plan = plan_to_dicts(timed(plans.read_plan_scenario(plans.CONSUMER, course.plan), course, 1).plan)
 
     assert course.took_effect[0] == (1_116, "joins c1") and plan[0]["at"] == "1106ms"
     assert course.took_effect[3:5] == ((20_075, "closes c1"), (24_018, "joins c1"))
@@ -164,7 +164,7 @@ def test_the_machine_is_as_busy_as_the_hand_overs_of_the_run_tell() -> None:
 
     def busy(*hand_overs_ms: int) -> str:
         course = attrs.evolve(kept, hand_overs_ms=hand_overs_ms)
-        return dict(timed(scenario, course).draws.settings)["machine.busy"]
+        return dict(timed(scenario, course, 1).draws.settings)["machine.busy"]
 
     assert busy() == "lognormal median=100% p99=400%"
     assert median_of(busy(*[1] * 20)) < median_of(busy(*[5] * 20)) < median_of(busy(*[50] * 20))
@@ -194,7 +194,7 @@ def test_a_course_that_does_not_tell_its_moments_leaves_the_scenario_as_it_is() 
     course = attrs.evolve(plans.read_course(plans.KEPT, "c-coop-scale"), took_effect=())
     scenario = plans.read_plan_scenario(plans.KEPT, course.plan)
 
-    assert timed(scenario, course) is scenario
+    assert timed(scenario, course, 1) is scenario
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -213,7 +213,7 @@ def test_every_kept_course_tells_when_each_thing_was_felt(plan: str) -> None:
 def test_members_join_here_when_they_joined_there(plan: str) -> None:
     """The first rebalance begins when it began, but for the time of a cold process (``first.id``)."""
     course = plans.read_course(plans.KEPT, plan)
-    scenario = timed(plans.read_plan_scenario(plans.KEPT, plan), course)
+    scenario = timed(plans.read_plan_scenario(plans.KEPT, plan), course, 1)
 
     emulated = emulate(scenario, seed=1, profile="kafka-3.4", until_ms=course.until_ms)
 
