@@ -322,10 +322,10 @@ class WatchedApplications:
             for task, disk in application.disks.get(fact.instance, {}).items()
         }
         for copy in application.copies.values():
-            if copy.instance == fact.instance:
+            if copy.instance == fact.instance and copy.state != CREATED:
                 least, most, _ = tasks.get(copy.task, (0, 0, 0))
                 has = max(copy.position, copy.applied)
-                reports = copy.thread == fact.thread  # another thread has locked the task's folder
+                reports = copy.thread == fact.thread  # the thread of the copy has locked the task's folder
                 tasks[copy.task] = max(least, has) if reports else -1, max(most, has), max(most, has)
 
     def _instance_of(self, fact: MemberAdded | MemberRemoved) -> WatchedInstance | None:
