@@ -170,7 +170,7 @@ class MemberHosts:
             chance=self._world.choices.stream(f"{host}/life {life}"),
             draws=draws,
             listener=self._listeners.get(host),
-            application=None if application is None else application(config),
+            application=None if application is None else application(evolve(config, client_id=host)),
             versions=self._releases.spoken_by(profile),
             rules_of=profile.rules_of,
             metadata_rules=profile.metadata,

@@ -52,7 +52,11 @@ def patterns(*plan: At) -> Scenario:
 
 
 def test_a_group_reads_what_is_created_later_and_forgets_what_is_deleted() -> None:
-    """Whoever hears of it first, at the next refresh of its metadata, makes the group rebalance."""
+    """Whoever hears of it first, at the next refresh of its metadata, makes the group rebalance.
+
+    A commit of the deleted topic fails (UNKNOWN_TOPIC_OR_PARTITION), and a member repeats it before its join until
+    ``max.poll.interval.ms`` (``ConsumerCoordinator.onJoinPrepare`` 3.4, KAFKA-13310).
+    """
     watcher = Watcher()
     result = run(patterns(At(45 * S, DeleteTopic(topic="orders-old"))), seed=1, loop="bare", observers=(watcher,))
 
@@ -62,7 +66,7 @@ def test_a_group_reads_what_is_created_later_and_forgets_what_is_deleted() -> No
     became = [seen for seen in watcher.facts if type(seen.fact) is GroupBecame and seen.fact.new == "Stable"]
     created, deleted = [seen.at_us for seen in became if seen.at_us > 20 * S][:2]
     assert 20 * S < created <= 36 * S
-    assert 45 * S < deleted <= 61 * S
+    assert 45 * S < deleted - 300 * S <= 61 * S
     last = {seen.actor: seen.fact for seen in watcher.facts if type(seen.fact) is PartitionsAssigned}
     owned = sorted(at for fact in last.values() for at in fact.owned)
     assert owned == [("orders-eu", 0), ("orders-eu", 1), ("orders-us", 0), ("orders-us", 1)]
