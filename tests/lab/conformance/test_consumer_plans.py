@@ -40,7 +40,7 @@ EPOCHS_4_3 = {
 """In 4.3 the first epoch is 2, and a target follows the last one after a second at the earliest: members that join
 within this second share one."""
 OTHER_EPOCHS = {
-    **dict.fromkeys(("4-kill.9", "4-kill.15", "4-kill.19"), [2, 3, 4, 5, 6]),
+    **{run: [2, 3, 4, 5, 6] for run in ("4-kill.9", "4-kill.15", "4-kill.19")},
     "6-migration-up.19": [1, 2, 3, 5, 6, 7],
 }
 """Runs on 4.3.0 in which a member joined 1.0 s or more after the last target."""
