@@ -174,7 +174,8 @@ STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
         ),
         ("liveness", DOWNGRADED_GROUP): (
             "the coordinator removed the last members of the consumer protocol, and so converted the group to a classic"
-            " group. A removed member that returns gets GROUP_ID_NOT_FOUND, which is fatal (Kafka 4.0 to 4.3"
+            " group, or a classic member joined the empty group. A removed member that returns gets"
+            " GROUP_ID_NOT_FOUND, which is fatal (Kafka 4.0 to 4.3"
             " GroupMetadataManager.getOrMaybeCreateConsumerGroup)"
         ),
         ("liveness", UNRELEASED_INSTANCE): (

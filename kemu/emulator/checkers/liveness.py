@@ -206,7 +206,8 @@ class Liveness(Checker):
         """Group -> the last failure of a member that the plan caused."""
         self._reconciliations = Reconciliations(follows_target=follows_target)
         self.on = {
-            **dict.fromkeys((GroupBecame, GroupLoaded, GroupUnloaded), self._group_changed),
+            **dict.fromkeys((GroupLoaded, GroupUnloaded), self._group_changed),
+            GroupBecame: self._became,
             **dict.fromkeys((PartitionsAssigned, PartitionsRevoked, PartitionsLost), self._group_changed),
             AssignmentReceived: self._received,
             HostDown: self._down,
@@ -337,6 +338,11 @@ class Liveness(Checker):
         records = self.panel.logs.of(self.panel.log_of(fact.group)).records
         if fact.group in self.consumer_protocol_groups and records.end and self._has_lost(fact.group, default=True):
             self._in_log[fact.group] = records.end - 1, records.term_at(records.end - 1)
+
+    def _became(self, seen: Seen, fact: GroupBecame) -> None:
+        if fact.new == "PreparingRebalance":  # a classic member joined an empty group of the consumer protocol
+            self._classic[fact.group] = None
+        self._group_changed(seen, fact)
 
     def _group_changed(self, seen: Seen, fact: Any) -> None:
         group = self._groups.get(fact.group)

@@ -229,5 +229,17 @@ def test_a_member_that_a_deposed_coordinator_removed_fails_for_good_if_it_asks_t
     assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND, story.ids["c1"]) == [kind]
 
 
+@pytest.mark.parametrize(("is_removed", "kind"), [(True, "downgraded-group"), (False, "member-failed")])
+def test_a_removed_member_fails_for_good_if_a_classic_member_joined_its_empty_group(story, is_removed, kind):
+    """``GroupMetadataManager.maybeDeleteEmptyConsumerGroup`` 4.0 to 4.3 (kafka-4.3, seed 5093)."""
+    story.add("c1")
+    if is_removed:
+        story.remove(story.ids["c1"])
+    story.become("Empty")
+    story.become("PreparingRebalance")
+
+    assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND, story.ids["c1"]) == [kind]
+
+
 def test_a_member_whose_group_is_not_found_without_a_loss_is_a_violation(story):
     assert fails_for_good(story, ErrorCode.GROUP_ID_NOT_FOUND) == ["member-failed"]
