@@ -31,7 +31,7 @@ Source: Kafka 3.4 ``GroupCoordinator``, ``AbstractCoordinator``,
 ``CurrentAssignmentBuilder``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Self
 
 from attrs import evolve
@@ -53,7 +53,7 @@ from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.interruptions import WELL, Cause
 from kemu.emulator.watching.memberships import JOINING, MEMBER, SYNCING, UNJOINED, CoordinatorsGroup, MemberEntry
 from kemu.emulator.watching.panel import Holding
-from kemu.emulator.watching.reconciliations import Reconciliations
+from kemu.emulator.watching.reconciliations import Reconciliations, no_coordinator
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import (
@@ -118,7 +118,12 @@ class GroupDuties(Checker):
         "sync-unfinished",
     )
 
-    def __init__(self, times: Mapping[GroupId, GroupTimes] | None = None, *, follows_target: bool = False) -> None:
+    def __init__(
+        self,
+        times: Mapping[GroupId, GroupTimes] | None = None,
+        *,
+        follows_target: Callable[[ActorName], bool] = no_coordinator,
+    ) -> None:
         super().__init__()
         self._times = dict(times or {})
         self._faults: dict[int, tuple[int, FaultApplied]] = {}
@@ -168,7 +173,9 @@ class GroupDuties(Checker):
     @classmethod
     def for_run(cls, settings: Settings) -> Self:
         """Create the checker of a run with these settings."""
-        return cls(settings.times, follows_target=settings.consumer_groups.classic_members_follow_target)
+        made = cls(settings.times, follows_target=settings.classic_members_follow_target)
+        made.shown_to(settings.on)
+        return made
 
     # --- facts -------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ Source: Kafka 3.4 ``GroupCoordinator``, ``ConsumerCoordinator``.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from kemu.emulator.checkers.base import NEVER_US, Checker
@@ -53,7 +53,7 @@ from kemu.emulator.findings import (
 from kemu.emulator.scenario.protocols import CLASSIC
 from kemu.emulator.watching.epoch_log import Term
 from kemu.emulator.watching.panel import Panel
-from kemu.emulator.watching.reconciliations import Reconciliations
+from kemu.emulator.watching.reconciliations import Reconciliations, no_coordinator
 from kemu.emulator.watching.settings import Settings
 from kemu.emulator.watching.static_ids import StaticIds
 from kemu.protocol.errors import ErrorCode
@@ -165,7 +165,7 @@ class Liveness(Checker):
         topics: Mapping[str, Iterable[str] | TopicPattern] | None = None,
         *,
         max_age_us: int = 0,
-        follows_target: bool = False,
+        follows_target: Callable[[ActorName], bool] = no_coordinator,
     ) -> None:
         super().__init__()
         self.bound_us = bound_us
@@ -233,9 +233,12 @@ class Liveness(Checker):
         """Create the checker of a run with these settings."""
         scenario = settings.scenario
         topics = {name: group.subscription for name, group in scenario.groups.items()}
-        follows_target = settings.consumer_groups.classic_members_follow_target
-        max_age_us = scenario.metadata_max_age_us
-        return cls(scenario.stable_within_us, topics, max_age_us=max_age_us, follows_target=follows_target)
+        follows_target = settings.classic_members_follow_target
+        made = cls(
+            scenario.stable_within_us, topics, max_age_us=scenario.metadata_max_age_us, follows_target=follows_target
+        )
+        made.shown_to(settings.on)
+        return made
 
     def attach(self, panel: Panel) -> None:
         """Set the panel that the checker reads."""
@@ -342,6 +345,8 @@ class Liveness(Checker):
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         if fact.new == "PreparingRebalance":  # a classic member joined an empty group of the consumer protocol
             self._classic[fact.group] = None
+        elif fact.new in ("Assigning", "Reconciling"):  # the group is one of the consumer protocol
+            self._classic.pop(fact.group, None)
         self._group_changed(seen, fact)
 
     def _group_changed(self, seen: Seen, fact: Any) -> None:

@@ -12,18 +12,23 @@ from kemu.emulator.watching.memberships import CoordinatorsGroup
 from kemu.protocol.consumer_group.reconciling import ReconcilingState
 from kemu.protocol.messages.consumer_group import ConsumerGroupHeartbeat
 from kemu.protocol.messages.group import JoinGroup
-from kemu.protocol.names import GroupId, MemberId
+from kemu.protocol.names import ActorName, GroupId, MemberId
 from kemu.protocol.notes.consumer_groups import MemberReconciled
 from kemu.protocol.notes.groups import GroupLoaded, MemberRemoved
+
+
+def no_coordinator(coordinator: ActorName) -> bool:
+    """False: the coordinators of all releases before 4.3."""
+    return False
 
 
 class Reconciliations:
     """The revocations of all groups, as their coordinators report them.
 
-    ``follows_target``: ``ConsumerGroupRules.classic_members_follow_target`` of the release.
+    ``follows_target``: coordinator -> ``ConsumerGroupRules.classic_members_follow_target`` of its release.
     """
 
-    def __init__(self, *, follows_target: bool = False) -> None:
+    def __init__(self, *, follows_target: Callable[[ActorName], bool]) -> None:
         self._follows_target = follows_target
         self.loaded_us: dict[GroupId, int] = {}
         """Group -> time at which a coordinator last loaded the group, in us."""
@@ -56,7 +61,7 @@ class Reconciliations:
         """
         members = group.entries
         is_classic = bool(members) and not any(map(self.has_consumer_protocol, members))
-        return self._follows_target and is_classic and group.state == "Assigning"
+        return is_classic and group.state == "Assigning" and self._follows_target(group.speaker[0])
 
     def revoking(self, group: GroupId) -> dict[MemberId, int]:
         """The members that must give up partitions, and the times since which they must, in us."""

@@ -10,7 +10,6 @@ from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.text.kafka_keys import configured
 from kemu.emulator.watching.group_times import GroupTimes, times_of
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ControllerConfig, ReplicaConfig, StreamsConfig
-from kemu.protocol.consumer_group.rules import ConsumerGroupRules
 from kemu.protocol.names import ActorName, GroupId, host_of, role_of
 from kemu.protocol.profiles import PROFILES, Profile
 from kemu.protocol.streams.releases import consumer_of_streams
@@ -62,12 +61,13 @@ class Settings:
     @cached_property
     def times(self) -> dict[GroupId, GroupTimes]:
         """Group -> longest times that the group's settings allow."""
-        return times_of(self.scenario, spaces_targets=self.consumer_groups.spaces_targets)
+        rules = rules_of_kind(self.release.broker.coordinator_kind)
+        return times_of(self.scenario, spaces_targets=rules.consumer_groups.spaces_targets)
 
-    @property
-    def consumer_groups(self) -> ConsumerGroupRules:
-        """The rules of the release for groups of the consumer protocol."""
-        return rules_of_kind(self.release.broker.coordinator_kind).consumer_groups
+    def classic_members_follow_target(self, coordinator: ActorName) -> bool:
+        """``ConsumerGroupRules.classic_members_follow_target`` of a coordinator's release."""
+        rules = rules_of_kind(self.broker_profile(coordinator).broker.coordinator_kind)
+        return rules.consumer_groups.classic_members_follow_target
 
     @property
     def streams(self) -> dict[GroupId, StreamsConfig]:

@@ -5,7 +5,7 @@ import pytest
 from kemu.actors.machine import Received
 from kemu.emulator.checkers.group_progress import MARGIN_US, GroupDuties
 from kemu.emulator.checkers.liveness import Liveness
-from kemu.emulator.facts import FaultApplied, FaultEnded
+from kemu.emulator.facts import BrokerReconfigured, FaultApplied, FaultEnded, HostStarted, Seen
 from kemu.emulator.judging import judge
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.watching.group_times import GroupTimes
@@ -61,8 +61,8 @@ class Told(Story):
             self.wait(1)
             self.by("p1", notes.RecordsAcknowledged(topic="t", partition=0, base_offset=0, count=0))
         checkers = [
-            GroupDuties({GROUP: TIMES}, follows_target=follows_target),
-            Liveness(bound_us=SECOND, follows_target=follows_target),
+            GroupDuties({GROUP: TIMES}, follows_target=lambda coordinator: follows_target),
+            Liveness(bound_us=SECOND, follows_target=lambda coordinator: follows_target),
         ]
         return [each.kind for each in judge(self.facts, ended_us=self.at_us, checkers=checkers).violations]
 
@@ -175,6 +175,20 @@ def test_a_classic_member_has_the_time_to_rejoin(story: Told) -> None:
 
     assert story.found_after(60) == []
     assert story.found_after(RECONCILED_S + 10 + LOOK_S) == ["not-reconciled"]
+
+
+@pytest.mark.parametrize(("profile", "follows"), [("kafka-4.2", False), ("kafka-4.3", True)])
+def test_only_coordinators_since_4_3_compare_classic_members_with_the_target(profile: str, follows: bool) -> None:
+    """The release is that of the coordinator's broker, which may be another one than the run's."""
+    scenario = load_scenario("consumer-protocol-steady")
+    assert Settings(scenario, profile).classic_members_follow_target(COORDINATOR) is follows
+
+    upgraded = Settings(scenario, "kafka-4.2")
+    changed = BrokerReconfigured(host="b0", profile=profile, protocol="")
+    started = HostStarted(host="b0", life=2, kept_disk=True)
+    for fact in (changed, started):
+        upgraded.on[type(fact)](Seen(0, 0, "", 0, fact), fact)
+    assert upgraded.classic_members_follow_target(COORDINATOR) is follows
 
 
 @pytest.mark.parametrize(("profile", "seconds"), [("kafka-4.2", 0), ("kafka-4.3", 1)])
