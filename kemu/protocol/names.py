@@ -22,7 +22,7 @@ name                        actor
 
 from functools import lru_cache
 from sys import intern
-from typing import Any, NewType, TypeAlias, TypeVar, cast
+from typing import Any, NewType, TypeAlias, TypeVar
 
 TopicPartition: TypeAlias = tuple[str, int]
 """(topic, partition number). Plain tuples sort by topic, then by number, as Kafka's comparators do."""
@@ -62,12 +62,13 @@ REAL_CLIENT = "x-"
 
 
 _Key = TypeVar("_Key", bound=tuple[Any, ...])
-_SHARED: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+_SHARED: dict[Any, Any] = {}
 
 
 def shared(key: _Key) -> _Key:
     """Return the one tuple of these values that accounts keep. A partition is a key of dozens of accounts."""
-    return cast(_Key, _SHARED.setdefault(key, key))
+    kept: _Key = _SHARED.setdefault(key, key)
+    return kept
 
 
 def is_legal_name(topic: str) -> bool:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import Heartbeat, HeartbeatReply, JoinGroup, JoinProtocol, LeaveGroup, ListGroups
 from kemu.protocol.wire.codec import CodecError, Malformed, TooLarge, UnsupportedVersion, seal, unseal
+from kemu.protocol.wire.compile import compile_loss
 from kemu.protocol.wire.schema import MESSAGES, REQUEST, SPECS, STRUCTS, MessageSpec, message, since, struct
 from tests.examples import examples
 from tests.protocol.golden import name_of, sample
@@ -59,6 +60,21 @@ def test_every_message_survives_the_round_trip(spec: MessageSpec, version: int):
         assert hash(back) == hash(one)
 
     round_trip()
+
+
+@pytest.mark.parametrize("spec", MESSAGES.values(), ids=lambda spec: f"{spec.name}-{spec.kind.name}")
+def test_the_loss_of_a_version_says_whether_decoding_makes_another_message(spec: MessageSpec):
+    @settings(max_examples=12, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(messages(spec, spec.versions[-1]), st.sampled_from(spec.versions))
+    def loss(one: Any, version: int) -> None:
+        try:
+            back = unseal(seal(one, version))[0]
+        except UnsupportedVersion:
+            return
+        loses = compile_loss(spec.fields, version)
+        assert (loses is not None and loses(one)) is (back != one)
+
+    loss()
 
 
 @pytest.mark.parametrize(("spec", "version"), EVERY_VERSION)

@@ -1,14 +1,16 @@
 """Encoding and decoding of messages.
 
 Every message becomes bytes, for its size and for the trace. A receiver gets the sent object itself if decoding would
-make an equal message: messages are frozen, and the version loses no field. ``Decoding.always`` decodes all messages.
+make an equal message: messages are frozen, and the version loses no set field. ``Decoding.always`` decodes all
+messages.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from kemu.protocol import messages as _messages  # noqa: F401 - importing registers every message
 from kemu.protocol.wire.codec import CodecError, seal, unseal
-from kemu.protocol.wire.compile import loses_fields
+from kemu.protocol.wire.compile import compile_loss
 from kemu.protocol.wire.schema import SPECS
 
 
@@ -27,9 +29,11 @@ class Decoding:
     """Whether networks that are built from now on decode each message for the receiver."""
 
 
-def decodes_to_equal(cls: type, version: int) -> bool:
-    """Whether decoding the bytes of a message of this class makes an equal message."""
-    return not loses_fields(SPECS[cls].fields, version)
+def loss_of(cls: type, version: int) -> Callable[[Any], bool] | None:
+    """A function that returns whether decoding the bytes of a message of this class makes another message; None if
+    decoding always makes an equal message.
+    """
+    return compile_loss(SPECS[cls].fields, version)
 
 
 LARGE_BYTES = 2048

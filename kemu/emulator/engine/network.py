@@ -18,14 +18,16 @@ from kemu.emulator.chance import Choices, Entry, Stream
 from kemu.emulator.engine.agenda import Agenda
 from kemu.emulator.engine.bandwidth import Bandwidth
 from kemu.emulator.engine.hosts import Actor, Condition, Host, Turn
-from kemu.emulator.engine.mail import Decoding, LargeReplies, Unreadable, decodes_to_equal, seal_mail
+from kemu.emulator.engine.mail import LARGE_BYTES, Decoding, LargeReplies, Unreadable, loss_of, seal_mail
 from kemu.emulator.trace.traces import PacketRow
 from kemu.protocol.draws import Distribution
 from kemu.protocol.names import host_of, is_real_client, part_on, path_and_peer
 from kemu.protocol.wire.schema import SPECS
 
-_API: dict[type, tuple[str, dict[int, bool]]] = {cls: (spec.name, {}) for cls, spec in SPECS.items()}
-"""Message -> Kafka's name of its API, and ``decodes_to_equal`` by version, filled on first use. The import of
+_API: dict[type, tuple[str, dict[int, Callable[[Any], bool] | None]]] = {
+    cls: (spec.name, {}) for cls, spec in SPECS.items()
+}
+"""Message -> Kafka's name of its API, and ``loss_of`` by version, filled on first use. The import of
 ``emulator.engine.mail`` has declared all messages.
 """
 
@@ -324,12 +326,14 @@ class Network:
             last.message, last.version = message, version
             if last.data is not None:
                 last.data = last.opened = None
-        api, is_equal = _API[type(message)]
+        api, losses = _API[type(message)]
         packet = Packet(number, link, connection, request_id, version, reply, api, data)
         if self._hands_over:
-            if version not in is_equal:
-                is_equal[version] = decodes_to_equal(type(message), version)
-            if is_equal[version]:
+            if version not in losses:
+                losses[version] = loss_of(type(message), version)
+            loses = losses[version]
+            # a repeated or large message is decoded once, which is cheaper than many looks at its fields
+            if loses is None or (last.data is None and len(data) < LARGE_BYTES and not loses(message)):
                 packet.message = message
         verdict: Verdict = _SENT
         if dead:

@@ -99,17 +99,13 @@ def compile_decoder(cls: type, fields: tuple[Field, ...], version: int) -> Decod
     return decoder
 
 
-def loses_fields(fields: tuple[Field, ...], version: int) -> bool:
-    """Whether this version drops fields without an error, so that decoding may return another value than
-    was encoded.
+def compile_loss(fields: tuple[Field, ...], version: int) -> Callable[[Any], bool] | None:
+    """A function that returns whether this version drops a set field of a value without an error, so that decoding
+    returns another value than was encoded; None if the version drops no field.
     """
-
-    def loses(part: Any) -> bool:
-        return _is_struct(part) and loses_fields(STRUCTS[part], version)
-
-    return any(
-        (field.ignorable and not _is_carried(field, version)) or _holds(field.annotation, loses) for field in fields
-    )
+    scope: dict[str, Any] = {}
+    loses = _loss_expression("m", fields, version, scope)
+    return _compile(["def loses(m):", f"    return {loses}"], scope, "loses") if loses else None
 
 
 def maker(cls: Callable[P, T]) -> Callable[P, T]:
@@ -172,6 +168,34 @@ def _encode_expression(value: str, annotation: Any, version: int, scope: dict[st
         item = f"x{value.count('x')}" if value.startswith("x") else "x"
         made = f"[{_encode_expression(item, get_args(inner)[0], version, scope)} for {item} in {value}]"
     return f"({made} if {value} is not None else None)" if nullable else made
+
+
+def _loss_expression(value: str, fields: tuple[Field, ...], version: int, scope: dict[str, Any]) -> str:
+    """The Python source of ``compile_loss`` for the struct ``value``; "" if the version drops no field."""
+    found = []
+    for field in fields:
+        name = f"{value}.{field.name}"
+        if _is_carried(field, version):
+            found.append(_part_loss_expression(name, field.annotation, version, scope))
+        elif field.ignorable:
+            default = f"d{len(scope)}"
+            scope[default] = field.default
+            found.append(f"{name} != {default}")
+    return " or ".join(filter(None, found))
+
+
+def _part_loss_expression(value: str, annotation: Any, version: int, scope: dict[str, Any]) -> str:
+    inner, nullable = _without_none(annotation)
+    if not _holds(inner, _is_struct):
+        return ""
+    if _is_struct(inner):
+        loses = _loss_expression(value, STRUCTS[inner], version, scope)
+        loses = loses and f"({loses})"
+    else:
+        item = f"x{value.count('x')}" if value.startswith("x") else "x"
+        loses = _part_loss_expression(item, get_args(inner)[0], version, scope)
+        loses = loses and f"True in [{loses} for {item} in {value}]"
+    return f"({value} is not None and {loses})" if nullable and loses else loses
 
 
 def _check(name: str, annotation: Any, bad: str, version: int, scope: dict[str, Any]) -> list[str]:
