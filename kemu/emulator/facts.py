@@ -29,6 +29,8 @@ Handler: TypeAlias = Callable[[Seen, Any], None]
 """A function that takes one fact, called as ``handler(seen, seen.fact)``."""
 TakeAll: TypeAlias = Callable[[int, int, ActorName, int, Sequence[Any]], None]
 """A function that takes facts of one type and one step: (``seq``, ``at_us``, ``actor``, ``life``, facts)."""
+TakeMany: TypeAlias = Callable[[Seen, Sequence[Any]], None]
+"""A function that takes several facts, of which the first is in ``Seen`` (``each_of``)."""
 _Method = TypeVar("_Method", bound=Callable[..., None])
 
 
@@ -41,6 +43,30 @@ def only_news(handler: _Method) -> _Method:
 def takes_only_news(handler: Handler) -> bool:
     """Whether a handler is marked with ``only_news``."""
     return getattr(handler, "only_news", False)
+
+
+def once(handler: _Method) -> _Method:
+    """Mark a handler that does not look at the fact: one call is enough for all facts of a ``TakeAll``."""
+    handler.__dict__["once"] = True
+    return handler
+
+
+def each_of(take_all: TakeMany) -> Handler:
+    """The handler of one fact, from a function that takes several facts about different partitions with less work.
+
+    ``Judging`` calls the function with facts of one type, step, group and member. The first fact is in ``Seen``.
+    """
+
+    def take(seen: Seen, fact: Any) -> None:
+        take_all(seen, (fact,))
+
+    take.__dict__["take_many"] = take_all
+    return take
+
+
+def take_many_of(handler: Handler) -> TakeMany | None:
+    """The function with which a handler takes several facts; None if it takes one after the other."""
+    return handler if getattr(handler, "once", False) else getattr(handler, "take_many", None)
 
 
 # --- the wire --------------------------------------------------------------------------------------------------------

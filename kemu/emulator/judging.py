@@ -20,6 +20,7 @@ from kemu.emulator.facts import (
     handlers_of,
     is_of_the_wire,
     received,
+    take_many_of,
     takes_only_news,
 )
 from kemu.emulator.findings import MEMBER_FAILED, Loss, Unmended, Violation
@@ -180,7 +181,7 @@ class Judging(Watching):
         continues = self.panel.continues.get(kind)
         if continues is None:
             if is_of_the_wire(kind) or kind in CALM:
-                return handlers
+                return _together(handlers) if kind is OffsetCommitted else handlers
             return (self._has_news_of_readers if kind in OF_READERS else self._has_news, *handlers)
         clock, others = self._clock, tuple([handler for handler in handlers if not takes_only_news(handler)])
 
@@ -283,6 +284,34 @@ class Judging(Watching):
             waiting=self._waiting.found(),
             unchecked=tuple(self._real_clients.unchecked),
         )
+
+
+def _together(handlers: tuple[Handler, ...]) -> tuple[Handler, ...]:
+    """One handler of committed offsets, which shows the offsets of one member's commit to these handlers together; the
+    handlers, if not all of them take several facts.
+
+    The handlers take one offset after the other if a step has several commits: then the order of offsets matters.
+    """
+    takers = [take_many for handler in handlers if (take_many := take_many_of(handler)) is not None]
+    if len(takers) < len(handlers):
+        return handlers
+
+    def take(seen: Seen, fact: Any) -> None:
+        for handler in handlers:
+            handler(seen, fact)
+
+    def take_all(seq: int, at_us: int, actor: ActorName, life: int, facts: Sequence[OffsetCommitted]) -> None:
+        partitions = {(fact.topic, fact.partition) for fact in facts}
+        if len(partitions) < len(facts) or len({(fact.group, fact.member_id) for fact in facts}) > 1:
+            for fact in facts:
+                take(Seen(seq, at_us, actor, life, fact), fact)
+            return
+        first = Seen(seq, at_us, actor, life, facts[0])
+        for take_many in takers:
+            take_many(first, facts)
+
+    take.__dict__["take_all"] = take_all
+    return (take,)
 
 
 def _verdict(unexpected: tuple[Violation, ...], broke: str) -> tuple[str, str]:

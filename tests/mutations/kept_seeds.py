@@ -331,8 +331,8 @@ MUTATIONS = [
     _kept(  # a late commit may not be older than the one before
         "read-after-its-client-left",
         f"{_CHECKERS}commits.py",
-        " and not commits.late and (",
-        " and (",
+        "NOTHING if is_late else before)",
+        "before)",
         "commits/went-back",
     ),
     _kept(  # a reset delivers no record again

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
-from kemu.emulator.facts import Handler, Seen, is_of_the_wire, kind_of, only_news, takes_only_news
+from kemu.emulator.facts import Handler, Seen, is_of_the_wire, kind_of, once, only_news, take_many_of, takes_only_news
 from kemu.emulator.findings import STAYS_DEGRADED, Loss, Unmended, Violation
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.settings import Settings
@@ -173,6 +173,7 @@ class Clock:
         for handler in self.handlers_of(kind_of(seen.fact)):
             handler(seen, seen.fact)
 
+    @once
     @only_news
     def _time_passes(self, seen: Seen, _: Any) -> None:
         if seen.at_us >= self.looks_us:
@@ -191,6 +192,14 @@ def _but_of_real_clients(handler: Handler | None) -> Handler | None:
         if not is_of_the_real:
             handler(seen, fact)
 
+    take_many = take_many_of(handler)
+    if take_many is not None:
+
+        def take_all(seen: Seen, facts: Sequence[Any]) -> None:
+            if not is_real_client(seen.actor):
+                take_many(seen, facts)
+
+        take.__dict__["take_many"] = take_all
     return only_news(take) if takes_only_news(handler) else take
 
 

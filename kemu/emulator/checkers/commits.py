@@ -22,7 +22,7 @@ Source: Kafka 3.4.1 ``ConsumerCoordinator``, ``GroupMetadata``.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Self
 
 from kemu.actors.consumer.reasons import CLOSED
@@ -36,6 +36,7 @@ from kemu.emulator.facts import (
     MemberReconfigured,
     RunStarted,
     Seen,
+    each_of,
     only_news,
     received,
     sent,
@@ -200,7 +201,7 @@ class CommitsChecker(Checker):
         """(group, member id) -> steps with reported commits whose answer the member has not received."""
         self.on = {
             CommitAnswered: self._answered,
-            OffsetCommitted: self._commit,
+            OffsetCommitted: each_of(self._commit),
             OffsetRemoved: self._removed,
             GroupBecame: self._became,
             GroupLoaded: self._loaded,
@@ -448,25 +449,31 @@ class CommitsChecker(Checker):
 
     # --- commits -----------------------------------------------------------------------------------------------
 
-    def _commit(self, seen: Seen, fact: OffsetCommitted) -> None:
-        group, at, offset, commits = fact.group, (fact.topic, fact.partition), fact.offset, self.panel.commits
-        committer = group, fact.member_id
+    def _commit(self, seen: Seen, facts: Sequence[OffsetCommitted]) -> None:
+        committer = group, _ = seen.fact.group, seen.fact.member_id
         self._reported.setdefault(committer, {})[seen.seq] = None
-        if not commits.is_current:
+        if not self.panel.commits.is_current:
             return
-        self._committed_us[shared((group, shared(at)))] = seen.at_us
-        if fact.generation == NO_GENERATION:
-            return
-        taken, work = self.panel.took.get(committer), None
-        if taken is not None and at in self._work:
-            work = self._work[at].get((group, taken.actor, taken.life))
+        taken = self.panel.took.get(committer)
+        reader = None if taken is None else (group, taken.actor, taken.life)
+        for fact, at, before, is_late in self.panel.commits.last:
+            self._committed_us[shared((group, at))] = seen.at_us
+            if fact.generation != NO_GENERATION:
+                work = self._work[at].get(reader) if reader is not None and at in self._work else None
+                self._judge_commit(seen, fact, at, work, NOTHING if is_late else before)
+
+    def _judge_commit(
+        self, seen: Seen, fact: OffsetCommitted, at: TopicPartition, work: _Work | None, not_below: int
+    ) -> None:
+        """Judge a committed offset, which is at least ``not_below`` unless a position was reset."""
+        group, offset = fact.group, fact.offset
         reached = NOTHING if work is None else work.reader.reached
         if (work is None or offset > reached) and not self._may_jump(group, at, offset):
             upto = "no record" if reached < 0 else f"records only up to {reached}"
             self._say(seen, "ahead-of-work", at, f"{_commit_text(fact)} although it processed {upto}")
         back_to = None if work is None else work.may_go_back_to
-        if offset < commits.before and not commits.late and (back_to is None or offset < back_to):
-            text = f"{_commit_text(fact)} although {commits.before} was committed and no position was reset"
+        if offset < not_below and (back_to is None or offset < back_to):
+            text = f"{_commit_text(fact)} although {not_below} was committed and no position was reset"
             self._say(seen, "went-back", at, text)
         if work is not None:
             may_be_late = offset == work.reached_before  # sent before the reset

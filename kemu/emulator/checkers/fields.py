@@ -22,13 +22,13 @@ Source: Kafka 3.4, the schemas of these requests and the classes that build
 them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import HostDown, Seen, received, sent
+from kemu.emulator.facts import HostDown, Seen, each_of, received, sent
 from kemu.emulator.watching.group_commits import NOTHING
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
@@ -308,7 +308,7 @@ class Fields(Checker):
             (NodeWritten, self._written),
             (MetadataCached, self._caches),
             (GroupBecame, self._group_ends),
-            (OffsetCommitted, self._committed),
+            (OffsetCommitted, each_of(self._committed)),
             (ControllerResigned, self._resigns),
             (ControllerReady, self._is_ready),
             (HostDown, self._down),
@@ -489,11 +489,13 @@ class Fields(Checker):
         if fact.new == "Dead":
             self._since_deleted[fact.group] = {}
 
-    def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
-        at = (fact.topic, fact.partition)
-        self._deletes.get(fact.group, {}).pop(at, None)
-        if fact.group in self._since_deleted:
-            self._since_deleted[fact.group][at] = None
+    def _committed(self, seen: Seen, facts: Sequence[OffsetCommitted]) -> None:
+        deletes, since_deleted = self._deletes.get(seen.fact.group), self._since_deleted.get(seen.fact.group)
+        for fact in facts if deletes or since_deleted is not None else ():
+            if deletes:
+                deletes.pop((fact.topic, fact.partition), None)
+            if since_deleted is not None:
+                since_deleted[fact.topic, fact.partition] = None
 
     def _describes(self, seen: Seen, fact: Send) -> None:
         for group in fact.message.groups:

@@ -31,7 +31,7 @@ Source: Kafka 3.4 ``GroupCoordinator``, ``AbstractCoordinator``,
 ``CurrentAssignmentBuilder``.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Self
 
 from attrs import evolve
@@ -47,6 +47,7 @@ from kemu.emulator.facts import (
     HostDown,
     MemberReconfigured,
     Seen,
+    each_of,
     only_news,
 )
 from kemu.emulator.watching.group_times import GroupTimes
@@ -163,7 +164,7 @@ class GroupDuties(Checker):
             BecameLeader: self._led,
             PositionSet: self._positioned,
             Processed: self._processed,
-            OffsetCommitted: self._committed,
+            OffsetCommitted: each_of(self._committed),
             OffsetRemoved: self._removed,
         }
         self._reconciliations = Reconciliations(follows_target=follows_target)
@@ -248,11 +249,13 @@ class GroupDuties(Checker):
         if self._idle:
             self._idle.pop((fact.group, (fact.topic, fact.partition)), None)
 
-    def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
-        for actor, reader in self.panel.progress.committed_on.held.items():
-            holding = self.panel.holdings.get(actor)
-            if holding is not None and holding.member_id == fact.member_id:
-                reader.committed(fact.offset, seen.at_us)
+    def _committed(self, seen: Seen, facts: Sequence[OffsetCommitted]) -> None:
+        holdings, member_id = self.panel.holdings, seen.fact.member_id
+        for fact, progress in zip(facts, self.panel.progress.committed_on, strict=True):
+            for actor, reader in progress.held.items():
+                holding = holdings.get(actor)
+                if holding is not None and holding.member_id == member_id:
+                    reader.committed(fact.offset, seen.at_us)
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         for progress in self.panel.progress.all.get((fact.topic, fact.partition), {}).values():

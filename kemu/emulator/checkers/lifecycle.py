@@ -26,7 +26,16 @@ from typing import Any, Self
 from kemu.emulator.checkers.assignments import COOPERATIVE
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.commits import UNSUBSCRIBE
-from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostStarted, MemberReconfigured, Seen, only_news
+from kemu.emulator.facts import (
+    FaultApplied,
+    HostDown,
+    HostPaused,
+    HostStarted,
+    MemberReconfigured,
+    Seen,
+    once,
+    only_news,
+)
 from kemu.emulator.watching.memberships import UNJOINED
 from kemu.emulator.watching.panel import Holding
 from kemu.emulator.watching.settings import Settings
@@ -126,6 +135,7 @@ class Lifecycle(Checker):
 
     # --- lives -------------------------------------------------------------------------------------------------
 
+    @once
     @only_news
     def _reports(self, seen: Seen, _: Any) -> None:
         actor = seen.actor

@@ -22,11 +22,12 @@ Allowed losses have a reason in ``findings.LOSS_REASONS``.
 Source: Kafka 3.4 ``Partition``, ``ReplicaManager``; KIP-101, KIP-966.
 """
 
+from collections.abc import Sequence
 from typing import Self
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.replica_truth import PartitionTruth
-from kemu.emulator.facts import HostDown, PartitionsFilled, Seen, TopicFilled, TopicReplicated
+from kemu.emulator.facts import HostDown, PartitionsFilled, Seen, TopicFilled, TopicReplicated, each_of
 from kemu.emulator.findings import DIVERGED, LEADER_ONLY, UNCLEAN, Loss
 from kemu.emulator.watching.epoch_log import FIRST_TERM, EpochLog, Run, minus
 from kemu.emulator.watching.logs import reader_of
@@ -105,7 +106,7 @@ class Replicas(Checker):
             LogStartMoved: self._start_moved,
             HighWatermarkAdvanced: self._advanced,
             RecordsAcknowledged: self._acknowledged,
-            OffsetCommitted: self._offset_committed,
+            OffsetCommitted: each_of(self._offsets_committed),
             LogDirFailed: self._dir_failed,
             ReplicaStopped: self._stopped,
             NodeWritten: self._written,
@@ -410,10 +411,13 @@ class Replicas(Checker):
         elif (truth := self._partitions.get(at)) and not truth.may_be_acknowledged(fact.base_offset, end):
             truth.acknowledge_by_leader(fact.base_offset, end, [self._log(host, at) for host in truth.members])
 
-    def _offset_committed(self, seen: Seen, fact: OffsetCommitted) -> None:
-        at = self.panel.log_of(fact.group) if fact.position >= 0 else None
-        if at is not None:
-            self._check_acknowledged(seen, at, fact.position, fact.position + 1)
+    def _offsets_committed(self, seen: Seen, facts: Sequence[OffsetCommitted]) -> None:
+        at = self.panel.log_of(seen.fact.group)
+        if at is None:
+            return
+        for fact in facts:
+            if fact.position >= 0:
+                self._check_acknowledged(seen, at, fact.position, fact.position + 1)
 
     def _check_acknowledged(self, seen: Seen, at: TopicPartition, first: int, end: int) -> None:
         """Judge whether records that were acknowledged as replicated are committed."""

@@ -21,7 +21,7 @@ Source: Kafka 3.4 ``StreamThread.runOnce``, ``StreamThread.maybeCommit``,
 ``StoreChangelogReader.restore``, ``TaskManager``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kemu.actors.machine import US_PER_MS
 from kemu.emulator.checkers.base import Checker
@@ -36,6 +36,7 @@ from kemu.emulator.facts import (
     HostStarted,
     Seen,
     TopicGrown,
+    each_of,
 )
 from kemu.emulator.watching.applications import ACTIVE, CREATED, RESTORING, RUNNING, WatchedApplication, WatchedCopy
 from kemu.emulator.watching.balance import at_work, is_balanced
@@ -140,7 +141,7 @@ class TaskDuties:
             TaskRestored: self._restored,
             Processed: self._processed,
             PositionSet: self._positioned,
-            OffsetCommitted: self._committed,
+            OffsetCommitted: each_of(self._committed),
             CommitAnswered: self._answered,
             TasksDecided: self._decided,
             GroupBecame: self._group_became,
@@ -211,7 +212,11 @@ class TaskDuties:
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         self.uncommitted.pop((fact.group, (fact.topic, fact.partition)), None)
 
-    def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
+    def _committed(self, seen: Seen, facts: Sequence[OffsetCommitted]) -> None:
+        for fact in facts if self.uncommitted else ():
+            self._offset_committed(seen, fact)
+
+    def _offset_committed(self, seen: Seen, fact: OffsetCommitted) -> None:
         key = fact.group, (fact.topic, fact.partition)
         pending = self.uncommitted.get(key)
         if pending is not None and fact.offset >= pending.first:

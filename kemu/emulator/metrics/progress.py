@@ -14,10 +14,10 @@
   ``committed()`` computes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from kemu.emulator.facts import DiskTailLost, Seen, only_news
+from kemu.emulator.facts import DiskTailLost, Seen, each_of, only_news
 from kemu.emulator.metrics.figures import LagFigures
 from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.appends import Appends
@@ -133,7 +133,7 @@ class Progress:
             RangeOpened: self._range_written,
             RangeCommitted: self._range_written,
             RangesRemoved: self._range_written,
-            OffsetCommitted: self._committed,
+            OffsetCommitted: each_of(self._committed),
             OffsetRemoved: self._removed,
             DiskTailLost: self._lost_tail,
             CommitAnswered: self._answered,
@@ -259,9 +259,11 @@ class Progress:
             if type(fact) is Processed:
                 self._panel.progress.judge_again(seen, fact)
 
-    def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
-        self._reading(fact.group, (fact.topic, fact.partition)).look()
-        self.commits[fact.group] = self.commits.get(fact.group, 0) + 1
+    def _committed(self, seen: Seen, facts: Sequence[OffsetCommitted]) -> None:
+        group = seen.fact.group
+        for _, at, _, _ in self._panel.commits.last:
+            self._reading(group, at).look()
+        self.commits[group] = self.commits.get(group, 0) + len(facts)
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         reading = self._readings.get((fact.group, (fact.topic, fact.partition)))

@@ -7,10 +7,10 @@ The log cleaner removes superseded commits. So an election that truncates a clea
 of a partition.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from kemu.emulator.facts import DiskTailLost, Seen
+from kemu.emulator.facts import DiskTailLost, Seen, each_of
 from kemu.emulator.watching.group_records import GroupRecords
 from kemu.emulator.watching.logs import WatchedLogs
 from kemu.protocol.names import OFFSETS_TOPIC, GroupId, TopicPartition, shared
@@ -33,11 +33,9 @@ class GroupCommits:
     ) -> None:
         self.committed: dict[Key, int] = {}
         """(group, partition) -> committed offset; ``NOTHING`` or no entry without a committed offset."""
-        self.before = NOTHING
-        """The committed offset before the last commit or removal."""
-        self.late = False
-        """Whether the coordinator read the last commit from a closed connection; such a commit may be older than the
-        previous commit."""
+        self.last: list[tuple[OffsetCommitted, TopicPartition, int, bool]] = []
+        """Each offset of the last commit: the fact, the partition, the committed offset before, and whether the
+        coordinator read the commit from a closed connection. Such a commit may be older than the previous commit."""
         self.is_current = True
         """Whether the group's current coordinator reported the last commit (``Panel.is_current``)."""
         self.changed: list[tuple[Key, int]] = []
@@ -53,7 +51,7 @@ class GroupCommits:
         """The last late commit."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             LateCommit: self._is_late,
-            OffsetCommitted: self._commits,
+            OffsetCommitted: each_of(self._commits),
             OffsetRemoved: self._removes,
             BecameLeader: self._led,
             LogCleaned: self._cleans,
@@ -76,24 +74,29 @@ class GroupCommits:
             and commit.first_position <= fact.position <= commit.last_position
         )
 
-    def _commits(self, seen: Seen, fact: OffsetCommitted) -> None:
-        self.late = self._late is not None and self._is_of(self._late, seen, fact)
-        key = (fact.group, shared((fact.topic, fact.partition)))
-        self.before = self.committed.get(key, NOTHING)
-        self.is_current = self._coordinates(seen)
-        if not self.is_current:
-            return
-        self.committed[shared(key)] = fact.offset
-        if fact.position >= 0 and (log := self._log_of(fact.group)) is not None:
-            kept = self._kept.get(key)
-            if kept is None:
-                kept = self._kept[key] = GroupRecords()
-            kept.write(fact.position, fact.offset, self._logs.of(log).records)
+    def _commits(self, seen: Seen, facts: Sequence[OffsetCommitted]) -> None:
+        group, committed, late, self.last = seen.fact.group, self.committed, self._late, []
+        log = self._log_of(group)
+        records = None if log is None else self._logs.of(log).records
+        self.is_current = is_current = self._coordinates(seen)
+        for fact in facts:
+            key = (group, at) = (group, shared((fact.topic, fact.partition)))
+            is_late = late is not None and self._is_of(late, seen, fact)
+            self.last.append((fact, at, committed.get(key, NOTHING), is_late))
+            if not is_current:
+                continue
+            committed[shared(key)] = fact.offset
+            if records is not None and fact.position >= 0:
+                kept = self._kept.get(key)
+                if kept is None:
+                    kept = self._kept[key] = GroupRecords()
+                kept.write(fact.position, fact.offset, records)
 
     def _removes(self, seen: Seen, fact: OffsetRemoved) -> None:
         key = (fact.group, (fact.topic, fact.partition))
         self._kept.pop(key, None)
-        self.before = self.committed.pop(key, NOTHING) if self._coordinates(seen) else NOTHING
+        if self._coordinates(seen):
+            self.committed.pop(key, None)
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         self.changed = []

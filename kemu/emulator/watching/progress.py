@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kemu.actors.machine import Received
-from kemu.emulator.facts import Seen, only_news, received
+from kemu.emulator.facts import Seen, each_of, only_news, received
 from kemu.emulator.watching.epoch_log import NO_TERM, EpochLog, Run, Term
 from kemu.emulator.watching.group_commits import NOTHING, GroupCommits
 from kemu.emulator.watching.logs import WatchedLogs, reader_of
@@ -485,8 +485,8 @@ class WatchedProgress:
         reason."""
         self.not_the_end = ""
         """Explanation why the last ``PositionSet`` cannot be the end of the log; "" if it can be."""
-        self.committed_on: GroupProgress
-        """The progress that the last ``OffsetCommitted`` is about."""
+        self.committed_on: list[GroupProgress] = []
+        """The progress of each partition of the last commit (``GroupCommits.last``)."""
         self._logs = logs
         self._commits = commits
         self._ranges = ranges
@@ -510,7 +510,7 @@ class WatchedProgress:
             received(OffsetFetchReply): self._committed_answered,
             PositionSet: self._positioned,
             PartitionsAssigned: self._owns,
-            OffsetCommitted: self._commits_offset,
+            OffsetCommitted: each_of(self._commits_offsets),
             RecordsAcknowledged: self._acknowledges,
             PartitionHosted: self._leader_changed,
             BecameLeader: self._leader_changed,
@@ -765,20 +765,22 @@ class WatchedProgress:
 
     # --- commits and logs --------------------------------------------------------------------------------------
 
-    def _commits_offset(self, seen: Seen, fact: OffsetCommitted) -> None:
-        at = (fact.topic, fact.partition)
-        progress, log = self.of(fact.group, at), self._logs.of(at).records
-        self.committed_on = progress
-        if fact.generation == NO_GENERATION:
-            before = max(self._commits.before, 0)
-            first = before if progress.truncated_at is None else min(before, progress.truncated_at)
-            if self._ranges.uses(fact.group):  # the commit ends the rest of ranges
-                first = min(first, self._ranges.before_commit(fact.group, at))
-            progress.skip(first, fact.offset, OPERATOR, log)
-        progress.last_commit = seen
-        if progress.highest is None or fact.offset > progress.highest:
-            progress.highest = fact.offset
-        progress.truncated_at = log.end if fact.offset > log.end else None
+    def _commits_offsets(self, seen: Seen, facts: Sequence[OffsetCommitted]) -> None:
+        self.committed_on = []
+        group = seen.fact.group
+        for fact, at, committed_before, _ in self._commits.last:
+            progress, log, offset = self.of(group, at), self._logs.of(at).records, fact.offset
+            self.committed_on.append(progress)
+            if fact.generation == NO_GENERATION:
+                before = max(committed_before, 0)
+                first = before if progress.truncated_at is None else min(before, progress.truncated_at)
+                if self._ranges.uses(group):  # the commit ends the rest of ranges
+                    first = min(first, self._ranges.before_commit(group, at, committed_before))
+                progress.skip(first, offset, OPERATOR, log)
+            progress.last_commit = seen
+            if progress.highest is None or offset > progress.highest:
+                progress.highest = offset
+            progress.truncated_at = log.end if offset > log.end else None
 
     def continues_acknowledging(
         self, at_us: int, actor: ActorName, facts: Sequence[RecordsAcknowledged]

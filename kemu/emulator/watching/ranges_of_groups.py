@@ -76,9 +76,8 @@ class WatchedRanges:
         first, kept = self._commits.of(group, at), partitions.get(at)
         return evolve(_NOTHING if kept is None else kept.logs, primary=None if first == NOTHING else first)
 
-    def before_commit(self, group: GroupId, at: TopicPartition) -> int:
-        """The answer of ``committed()`` before the last commit to the first log, for this partition."""
-        first = self._commits.before
+    def before_commit(self, group: GroupId, at: TopicPartition, first: int) -> int:
+        """The answer of ``committed()`` for this partition if the first log had this offset."""
         logs = evolve(self.kept(group, at).logs, primary=None if first == NOTHING else first)
         return logs.committed or 0
 

@@ -105,13 +105,13 @@ def test_what_a_deposed_coordinator_says_is_nobodys() -> None:
     assert (watched.commits.of("g", AT), watched.commits.changed) == (30, [])
 
 
-def test_a_removed_commit_is_told_with_what_it_was() -> None:
+def test_a_removed_commit_is_no_committed_offset_any_more() -> None:
     """Expiry, an operator, a topic that is deleted."""
     watched = told()
     fact = OffsetRemoved(group="g", topic="t", partition=0, why="expired")
     watched.commits.on[OffsetRemoved](Seen(0, 0, "b0", 1, fact), fact)
 
-    assert (watched.commits.before, watched.commits.of("g", AT)) == (30, NOTHING)
+    assert watched.commits.of("g", AT) == NOTHING
 
 
 def cleans(watched: Watched, end_offset: int) -> None:
