@@ -43,6 +43,7 @@ from kemu.protocol.wire.compile import maker
 _NONE = ErrorCode.NONE
 _offset_outcome = maker(OffsetOutcome)
 _offset_committed = maker(OffsetCommitted)
+_stored_offset = maker(StoredOffset)
 _EXPLICIT_RETENTION_UNTIL = 4
 _DEFAULT_RETENTION = -1
 _LONGS = 1 << 64
@@ -153,12 +154,18 @@ class OffsetRequests:
         group: AnyGroup,
         expires_at_ms: int | None,
     ) -> None:
-        now_ms = self._machine.now_ms
+        now_ms, rules = self._machine.now_ms, self._machine.rules
+        has_ids = rules.finds_topic_ids or rules.keeps_topic_ids
         values = [
             (
                 (row.topic, row.partition),
-                StoredOffset(
-                    row.offset, row.leader_epoch, row.metadata or "", now_ms, expires_at_ms, self._topic_id(row)
+                _stored_offset(
+                    offset=row.offset,
+                    leader_epoch=row.leader_epoch,
+                    metadata=row.metadata or "",
+                    commit_timestamp_ms=now_ms,
+                    expire_timestamp_ms=expires_at_ms,
+                    topic_id=self._topic_id(row) if has_ids else "",
                 ),
             )
             for place, row in enumerate(request.offsets)
