@@ -22,7 +22,6 @@ Source: KIP-54, KIP-429, KIP-881; ``RangeAssignor``, ``RoundRobinAssignor``,
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
 from kemu.protocol.assign.user_data import decode_sticky
 from kemu.protocol.errors import ErrorCode
@@ -38,8 +37,6 @@ PROMISING = ("range", *BALANCED)
 RACKS_COUNT = (3, 5)
 """First release whose assignors use racks; members send their racks since 3.4."""
 
-wanted_of = lru_cache(maxsize=4_096)(decode_subscription)
-"""The subscription in these bytes. Members with the same topics send the same bytes, and send them again and again."""
 Given = Mapping[MemberId, tuple[TopicPartition, ...]]
 
 
@@ -64,7 +61,7 @@ def broken_promises(
     if assignor not in PROMISING:
         return
     try:
-        wanted = {member: wanted_of(data) for member, data in subscriptions.items()}
+        wanted = {member: decode_subscription(data) for member, data in subscriptions.items()}
         given = {member: _given(assignments.get(member, b"")) for member in wanted}
     except CodecError:
         return
@@ -100,7 +97,7 @@ def owned_unsubscribed(rows: tuple[tuple[str, bytes], ...]) -> Iterator[str]:
     for assignor, data in rows:
         if assignor in COOPERATIVE:
             try:
-                wanted = wanted_of(data)
+                wanted = decode_subscription(data)
             except CodecError:  # the data has the layout of KIP-429's page
                 continue
             for topic, number in wanted.owned:

@@ -66,6 +66,7 @@ from kemu.protocol.notes.groups import (
 )
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
+_NOT_ADOPTED = (Cause.TAKE_OVER, Cause.POSITION)
 LOOK_EVERY_US = 4_000_000
 MARGIN_US = 30_000_000
 """Time for reconnects, retries, elections of the group's log and the draws of a calm host, in us."""
@@ -498,7 +499,7 @@ class GroupDuties(Checker):
         """Judge whether owners adopt their partitions and get a position."""
         interruptions = self.panel.interruptions
         for key, history in interruptions.services.items():
-            if key[0] != name or history.last is None or history.last[0] not in (Cause.TAKE_OVER, Cause.POSITION):
+            if not history.stages or history.stages[-1][1] not in _NOT_ADOPTED or key[0] != name:
                 continue
             (cause, actor), at = interruptions.now(key), key[1]
             where = f"{at[0]}-{at[1]}"
@@ -570,20 +571,20 @@ class GroupDuties(Checker):
         read_bound_us = times.request_us + batches_us + elsewhere_us + MARGIN_US
         idle_bound_us = times.request_us + busy_us + elsewhere_us + MARGIN_US
         latest_us = (self._disturbed_us or 0) + times.session_us + times.rebalance_us + 2 * idle_bound_us
-        is_paused = self._is_paused(host)
+        is_paused, log_of = self._is_paused(host), self.panel.logs.of
+        uncommitted_before_us = seen.at_us - commit_bound_us
         for at in holding.owned:
-            reader, key = readers.get(at), (name, at)
+            reader = readers.get(at)
             progress = self.panel.progress.of(name, at) if reader is None else reader.progress
-            uncommitted_us = -1 if reader is None else reader.uncommitted_us
-            if able_us is not None and reader is not None and 0 <= uncommitted_us < seen.at_us - commit_bound_us:
+            if reader is not None and 0 <= reader.uncommitted_us < uncommitted_before_us and able_us is not None:
                 where = f"{at[0]}-{at[1]}"
                 text = f"{holding.actor} did not commit offset {reader.uncommitted_from} of {where}"
-                begun_us = (uncommitted_us, able_us, since_us)
+                begun_us = (reader.uncommitted_us, able_us, since_us)
                 self._is_over(seen, "offsets-uncommitted", (name, where), begun_us, commit_bound_us, text)
-            reached = progress.position
-            serves = not times.streams or self.panel.interruptions.is_well(key)
-            if not serves or not 0 <= reached < self.panel.logs.of(at).records.end:
-                self._waits_us.pop(key, None)
+            reached, end, key = progress.position, log_of(at).records.end, (name, at)
+            if not 0 <= reached < end or (times.streams and not self.panel.interruptions.is_well(key)):
+                if self._waits_us:
+                    self._waits_us.pop(key, None)
                 continue
             where = f"{at[0]}-{at[1]}"
             behind_us = max(self._waits_us.setdefault(key, seen.at_us), progress.worked_us)

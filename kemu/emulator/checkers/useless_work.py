@@ -14,11 +14,11 @@ Source: Kafka's ``ConsumerCoordinator.rejoinNeededOrPending``.
 from collections.abc import Collection
 from typing import Self
 
-from kemu.emulator.checkers.assignments import wanted_of
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen, TopicGrown
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.member import decode_subscription
 from kemu.protocol.names import MemberId, host_of
 from kemu.protocol.notes.groups import GroupRequestAnswered, GroupRequestRead
 from kemu.protocol.notes.replication import MetadataCached, TopicDeleted
@@ -136,7 +136,7 @@ def _content(rows: tuple[tuple[str, bytes], ...]) -> Content:
     found: list[object] = []
     for name, data in rows:
         try:
-            wanted = wanted_of(data)
+            wanted = decode_subscription(data)
             found.append((name, wanted.topics, tuple(sorted({*wanted.owned}))))
         except CodecError:
             found.append((name, data))

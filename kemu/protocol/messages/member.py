@@ -12,6 +12,8 @@ The layouts are::
 Source: ConsumerProtocolSubscription and ConsumerProtocolAssignment, v0 to v3 (KIP-429, KIP-792, KIP-881).
 """
 
+from functools import lru_cache
+
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, TopicPartition
 from kemu.protocol.wire.binary import Reader, Writer
@@ -78,6 +80,7 @@ def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSI
     return out.data()
 
 
+@lru_cache(maxsize=4_096)  # members with the same topics send the same bytes, and a leader and the checkers read them
 def decode_subscription(data: bytes, *, at_most: int = HIGHEST_VERSION) -> Subscription:
     """Read a subscription of any version, without fields newer than version ``at_most``.
 
@@ -120,6 +123,7 @@ def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) ->
     return out.data()
 
 
+@lru_cache(maxsize=256)
 def decode_assignment(data: bytes) -> Assignment:
     """Read an assignment of any version; partitions are in the order of the bytes.
 
