@@ -271,6 +271,8 @@ def measure(
         against: a commit to compare with; "" for none.
         pairs: number of measurements of a case.
         only: parts of names; a case runs if its name contains one of these parts.
+
+    A case whose process fails has the error among its figures, and the other cases are measured.
     """
     names = QUICK if quick else chosen(only)
     pairs = 1 if quick else pairs
@@ -285,10 +287,16 @@ def measure(
             if name.startswith(START):
                 for place in trees.values():
                     _measured(name, place, Path(folder))
+            failed: dict[str, str] = {}
             for number in range(pairs):
                 for tree in reversed(trees) if number % 2 else trees:
-                    rounds[tree].append(_measured(name, trees[tree], Path(folder)))
-            found[name] = together(rounds)
+                    if tree not in failed:
+                        try:
+                            rounds[tree].append(_measured(name, trees[tree], Path(folder)))
+                        except subprocess.CalledProcessError as error:  # such as a signal for want of memory
+                            failed[tree] = str(error)
+            found[name] = together(rounds) | {f"{tree} failed": why for tree, why in failed.items()}
+            say(f"{name}: {found[name]}")
     return found
 
 
@@ -305,6 +313,8 @@ def chosen(only: Sequence[str]) -> list[str]:
 def together(rounds: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, Any]:
     """The median of each figure, and the median of the ratios of neighbouring measurements."""
     new, old = rounds["new"], rounds.get("old", ())
+    if not new:
+        return {}
     figures: dict[str, Any] = {key: _round(statistics.median(each[key] for each in new)) for key in new[0]}
     for key in ALIKE:
         pairs = [before[key] / max(after[key], 1e-3) for before, after in zip(old, new, strict=False)]

@@ -1,5 +1,6 @@
 """The cases of the bench: two commits are measured in turns, each with its own code."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ def test_a_case_is_measured_with_the_code_of_both_commits_in_turns() -> None:
     said: list[str] = []
     found = cases.measure(said.append, against="HEAD", pairs=1, only=("start: kemu --help",))
 
-    assert said == ["start: kemu --help"]
     figures = found["start: kemu --help"]
+    assert said == ["start: kemu --help", f"start: kemu --help: {figures}"]
     assert figures["cpu_s"] > 0
     assert {"cpu_s, old", "cpu_s, old / new", "memory_mb, old / new"} <= figures.keys()
 
@@ -35,6 +36,20 @@ def test_ratios_are_medians_of_neighbouring_measurements() -> None:
 
     assert (figures["cpu_s"], figures["cpu_s, old"], figures["cpu_s, old / new"]) == (1.0, 3.0, 2.0)
     assert figures["memory_mb, old / new"] == 2.0
+
+
+def test_a_case_whose_process_fails_leaves_the_figures_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(name: str, tree: Path, folder: Path) -> dict[str, float]:
+        if name == "loop: trio" and tree != cases.ROOT:
+            raise subprocess.CalledProcessError(-9, name)
+        return {"cpu_s": 1.0, "memory_mb": 2.0}
+
+    monkeypatch.setattr(cases, "_measured", measured)
+    found = cases.measure(lambda text: None, against="HEAD", pairs=2, only=("loop",))
+
+    assert found["loop: bare"]["CPU time, old / new"] == 1
+    assert found["loop: trio"]["cpu_s"] == 1
+    assert "SIGKILL" in found["loop: trio"]["old failed"]
 
 
 def test_large_cases_and_presets_run_only_by_name() -> None:
