@@ -47,7 +47,7 @@ def test_a_case_whose_process_fails_leaves_the_figures_of_the_others(monkeypatch
     monkeypatch.setattr(cases, "_measured", measured)
     found = cases.measure(lambda text: None, against="HEAD", pairs=2, only=("loop",))
 
-    assert found["loop: bare"]["CPU time, old / new"] == 1
+    assert found["loop: bare"]["cpu_s, old / new"] == 1
     assert found["loop: trio"]["cpu_s"] == 1
     assert "SIGKILL" in found["loop: trio"]["old failed"]
 
